@@ -1,0 +1,79 @@
+"""``blocklab image``: build, list and remove node images."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from blocklab.errors import ImageError
+from blocklab.sites.uml import image as images
+
+app = typer.Typer(no_args_is_help=True, help="Build, list and remove node images.")
+
+# What a study prints to stdout stays free of progress.
+_progress = Console(stderr=True, highlight=False)
+
+
+def say(line: str) -> None:
+    """Show one line of progress on stderr; warnings in yellow."""
+    _progress.print(line, style="yellow" if line.startswith("warning: ") else "", markup=False, soft_wrap=True)
+
+
+@app.command()
+def build() -> None:
+    """Build the node image of this version, unless it is there (about 90 seconds, 2 GiB on the disk).
+
+    Debian packages come from the mirror in BLOCKLAB_MIRROR, else from Debian's own. Root is not needed.
+    """
+    started = time.monotonic()
+    image = images.build(say)
+    typer.echo(f"{image.key}  {_mib(image.bytes)}  {image.folder}  ({time.monotonic() - started:.1f} s)")
+
+
+@app.command("list")
+def list_(
+    packages: Annotated[
+        bool, typer.Option("--packages", help="Also the packages of this version's image.")
+    ] = False,
+) -> None:
+    """List the images in the cache folder; this version's own is marked with a star."""
+    wanted = images.recipe_key()
+    table = Table("", "key", "size", "built", "kernel", "idle shim", box=None, pad_edge=False)
+    found = images.listing()
+    for image in found:
+        star, kernel = "*" if image.key == wanted else "", image.packages.get("user-mode-linux", "?")
+        shim = "yes" if image.shim else "no"
+        table.add_row(star, image.key, _mib(image.bytes), image.built, kernel, shim)
+    if found:
+        Console(highlight=False).print(table)
+    else:
+        typer.echo(f"no images in {images.cache_folder()}")
+    if packages:
+        for name, version in sorted(images.require().packages.items()):
+            typer.echo(f"{name} {version}")
+
+
+@app.command()
+def remove(
+    key: Annotated[str | None, typer.Argument(help="The image's key, as `blocklab image list` shows it.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All images and what they were made from.")] = False,
+    unused: Annotated[bool, typer.Option("--unused", help="All that this version does not use.")] = False,
+) -> None:
+    """Remove one image by its key, or several with --all or --unused."""
+    if (key is not None) + everything + unused != 1:
+        raise ImageError("say which image to remove", hint="give one of: a key, --all, --unused")
+    if key is not None:
+        images.remove(key)
+        removed = [key]
+    else:
+        removed = images.prune(everything=everything)
+    for name in removed:
+        typer.echo(f"removed {name}")
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.0f} MiB"

@@ -1,0 +1,81 @@
+"""Commands about a lab that is left standing: up, sh, down."""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+import tty
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from blocklab.cli.studies import Quick, StudyFile, Volumes, selected
+from blocklab.errors import SetupError
+from blocklab.runner.run import standing
+from blocklab.sites.uml import door
+from blocklab.sites.uml.site import UmlLab, UmlSite
+from blocklab.study.read import read
+
+# A command given to ``sh`` may take as long as it likes; a day is longer than any lab stands.
+FOREVER = 86400.0
+
+
+def up(
+    study: StudyFile,
+    stack: Annotated[list[str] | None, typer.Option("--stack", help="This stack; several share one lab.")] = None,
+    quick: Quick = False,
+    volumes: Volumes = None,
+) -> None:
+    """Build stacks of a study and leave them standing, for `blocklab sh` to play in."""
+    what = read(study, quick=quick)
+    names = selected(what, stack)
+    there = door.standing_lab()
+    if there is not None:
+        raise SetupError(f"a lab of study {there['study']} is standing already", hint="blocklab down")
+    site = UmlSite(volumes)
+
+    def hold(ready: Callable[[], None]) -> None:
+        with standing(site, what, names) as stand:
+            assert isinstance(stand.lab, UmlLab)
+            about = {"study": what.name, "stacks": names, "nodes": list(stand.lab.nodes)}
+            gate = door.Door(about)
+            ready()
+            gate.serve(stand.lab.nodes)
+        gate.close()
+
+    door.in_background(hold)
+    about = door.ask({"op": "about"})
+    typer.echo(f"standing: {', '.join(about['stacks'])} on {', '.join(about['nodes'])}")
+    typer.echo(f"blocklab sh {about['nodes'][0]}    opens a shell; blocklab down ends it")
+
+
+def sh(
+    node: Annotated[str, typer.Argument(help="The node's name.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(help="A command and its arguments; a shell without.")
+    ] = None,
+) -> None:
+    """Open a shell in a node of the standing lab, or run one command in it."""
+    fds = [0, 1, 2]
+    if command:
+        answer = door.ask({"op": "sh", "node": node, "argv": command, "tty": None, "timeout": FOREVER}, fds)
+    elif not sys.stdin.isatty():
+        raise SetupError("a shell needs a terminal", hint="give a command: blocklab sh NODE COMMAND...")
+    else:
+        columns, rows = os.get_terminal_size()
+        before = termios.tcgetattr(0)
+        try:
+            tty.setraw(0)
+            answer = door.ask({"op": "sh", "node": node, "argv": ["bash", "-l"], "tty": [rows, columns]}, fds)
+        finally:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+    code = answer["exit"]
+    raise typer.Exit(code if code >= 0 else 128 - code)
+
+
+def down() -> None:
+    """Take down the standing lab: stacks undone, nodes ended, volumes removed."""
+    door.ask({"op": "down"})
+    typer.echo("down; nothing is left running")

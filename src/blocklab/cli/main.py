@@ -1,0 +1,63 @@
+"""The command line: every command, and how errors become one message and an exit code.
+
+Exit codes: 0 done; 1 a cell failed, or this machine cannot do it; 2 the study or the call is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from blocklab import __version__
+from blocklab.cli import image, lab, studies
+from blocklab.cli.doctor import doctor
+from blocklab.errors import BlocklabError, StudyError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="What does a block-storage layout cost a database? Measured on real kernels, on one ordinary machine.",
+)
+_COMMANDS: tuple[Callable[..., None], ...] = (
+    studies.run, studies.resume, studies.check, studies.plan, studies.schema, studies.report, lab.up, lab.down, doctor,
+)  # fmt: skip
+for command in _COMMANDS:
+    app.command()(command)
+# What follows the node's name belongs to the node's command, dashes and all.
+app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(lab.sh)
+app.add_typer(image.app, name="image")
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: bool = typer.Option(False, "--version", help="Print the version and end.")) -> None:
+    if version:
+        typer.echo(f"blocklab {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point."""
+    try:
+        app()
+    except BlocklabError as error:
+        _show(error)
+        sys.exit(2 if isinstance(error, StudyError) else 1)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("stopped; nothing is left running", style="yellow")
+        sys.exit(130)
+
+
+def _show(error: BlocklabError) -> None:
+    console = Console(stderr=True, highlight=False)
+    console.print(Text("error: ", "bold red") + Text(error.message), soft_wrap=True)
+    if error.hint:
+        console.print(Text("  hint: ", "bold") + Text(error.hint), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

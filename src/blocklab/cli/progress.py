@@ -1,0 +1,64 @@
+"""What a run says while it goes: one line for each event, on standard error."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+from rich.text import Text
+
+from blocklab.model.sample import Parsed
+from blocklab.store.run import Outcome
+from blocklab.study.types import Cell
+
+_STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow"}
+# The figures worth a look while the study goes on, and how many of them make a unit that people say.
+_HEADLINES = {"tps": (1.0, "TPS"), "write.iops": (1.0, "write IOPS"), "read.iops": (1.0, "read IOPS")}
+
+
+class Lines:
+    """Progress as plain lines."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._started = time.monotonic()
+
+    def stack(self, name: str, text: str) -> None:
+        """A stack is being built or stands."""
+        self._line(f"stack {name}: {text}")
+
+    def cell(self, number: int, count: int, cell: Cell) -> None:
+        """A cell begins."""
+        self._line(f"cell {number} of {count}: {cell.label}")
+
+    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed) -> None:
+        """A cell is stored."""
+        line = Text(f"{self._clock()}   {cell.label}: ")
+        line.append(outcome.status, _STYLES[outcome.status])
+        line.append(f" in {outcome.seconds:.0f} s{headline(parsed)}")
+        self._console.print(line, soft_wrap=True)
+        if outcome.error:
+            self._console.print(
+                Text(f"{outcome.error}\n  hint: {outcome.hint}" if outcome.hint else outcome.error)
+            )
+
+    def warning(self, text: str) -> None:
+        """Something that does not stop the study."""
+        self._console.print(Text(f"{self._clock()} warning: {text}", "yellow"), soft_wrap=True)
+
+    def _line(self, text: str) -> None:
+        self._console.print(Text(f"{self._clock()} {text}"), soft_wrap=True)
+
+    def _clock(self) -> str:
+        seconds = int(time.monotonic() - self._started)
+        return f"{seconds // 60:02d}:{seconds % 60:02d}"
+
+
+def headline(parsed: Parsed) -> str:
+    """The figures of a cell in a few words, e.g. ``; rand-write-4k 1799 write IOPS``."""
+    words = []
+    for sample in parsed.samples:
+        if sample.time is None and sample.metric in _HEADLINES:
+            factor, unit = _HEADLINES[sample.metric]
+            words.append(f"{sample.phase} {sample.value * factor:.0f} {unit}".strip())
+    return "; " + ", ".join(words) if words else ""

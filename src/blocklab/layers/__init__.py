@@ -1,0 +1,14 @@
+"""The catalogue of layers. One layer = one file and one name in ``AnyLayer``."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from blocklab.layers.drbd import Drbd
+from blocklab.layers.filesystem import Ext4, Xfs
+from blocklab.layers.postgres import Postgres
+from blocklab.layers.volume import Volume
+
+AnyLayer: TypeAlias = Volume | Drbd | Xfs | Ext4 | Postgres
+
+__all__ = ["AnyLayer", "Drbd", "Ext4", "Postgres", "Volume", "Xfs"]

@@ -1,0 +1,143 @@
+"""A PostgreSQL server on a file system."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import ClassVar, TypeAlias
+
+import msgspec
+
+from blocklab.model.ground import Profile
+from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run
+from blocklab.model.protocols import Map, Place
+
+Value: TypeAlias = str | int | float | bool
+BIN = "/usr/lib/postgresql/17/bin"
+# The server refuses to run as root; the image's package made this user.
+AS_POSTGRES: Argv = ("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups")
+FIRST_PORT = 5432
+DATABASE = "bench"
+# "shared_buffers", "auto_explain.log_min_duration": a parameter, or an extension's parameter.
+_SETTING = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?$")
+# Where the layer itself decides.
+_OURS = frozenset(
+    {"port", "unix_socket_directories", "data_directory", "listen_addresses", "config_file", "hba_file"}
+)
+# Settings with these endings, set by a study, would make the server start a program of its own.
+_SHELL = re.compile(r"(_command|_preload_libraries)$")
+
+
+class Postgres(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="layer", tag="postgres"):
+    """A PostgreSQL 17 server whose data directory is on the layer below.
+
+    ``settings``: any server parameter by its own name, as in postgresql.conf. ``initdb``: arguments of initdb.
+    """
+
+    settings: dict[str, Value] = {}
+    initdb: tuple[str, ...] = ()
+
+    takes: ClassVar[Kind | None] = "dir"
+    gives: ClassVar[Kind] = "dsn"
+
+    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+        """Names that are no parameter, parameters that the layer sets itself or that start a shell."""
+        found = []
+        for name in self.settings:
+            if not _SETTING.match(name):
+                found.append((f"settings.{name}", "is not the name of a server parameter"))
+            elif name in _OURS:
+                found.append((f"settings.{name}", "is set by the layer itself; leave it out"))
+            elif _SHELL.search(name):
+                found.append((f"settings.{name}", "would make the server run a command; not allowed in a study"))
+        return found
+
+    def spans(self, host: str) -> tuple[str, ...]:
+        """Just the host itself."""
+        return (host,)
+
+    def profile(self) -> Profile | None:
+        """None: it stands on another layer."""
+        return None
+
+    def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
+        """initdb, configuration, start, the database ``bench``; undone by an immediate stop."""
+        host = place.host
+        data = f"{below[0].where}/postgres"
+        run, port = f"/run/blocklab/{place.stack}", FIRST_PORT + place.number
+        log = f"/var/log/blocklab-{place.stack}.log"
+        control = (*AS_POSTGRES, f"{BIN}/pg_ctl", "-D", data, "-w")
+        steps = (
+            Run(host, ("install", "-d", "-o", "postgres", "-m", "700", data, run)),
+            Run(host, ("install", "-o", "postgres", "-m", "600", "/dev/null", log)),
+            Run(
+                host,
+                (*AS_POSTGRES, f"{BIN}/initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-instructions",
+                 "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", *self.initdb),
+                once=True,
+            ),
+            Put(host, f"{run}/server.conf", self.config(run, port), mode=0o644),
+            # The server reads the configuration from outside the data directory: its own file stays as initdb left it.
+            Run(
+                host,
+                (*control, "-t", "60", "-l", log, "-o", f"-c config_file={run}/server.conf", "start"),
+                # immediate: a clean stop would write all of the buffers through the mirror, for nothing.
+                undo=(*control, "-m", "immediate", "stop"),
+            ),
+            Run(host, (*AS_POSTGRES, f"{BIN}/createdb", "-h", run, "-p", str(port), "-U", "postgres", DATABASE), once=True),
+        )  # fmt: skip
+        dsn = f"postgresql://postgres@/{DATABASE}?host={run}&port={port}"
+        return Plan(steps, (self._fact(host, dsn),), (Port(host, "dsn", dsn),))
+
+    def config(self, run: str, port: int) -> str:
+        """The text of postgresql.conf: the study's settings, then the layer's own."""
+        settings: dict[str, Value] = {
+            **self.settings,
+            "port": port,
+            "listen_addresses": "",
+            "unix_socket_directories": run,
+        }
+        return "".join(f"{name} = {quoted(value)}\n" for name, value in settings.items())
+
+    def _fact(self, host: str, dsn: str) -> Fact:
+        # One JSON object: the value in the words that the study used, by the server's own SHOW formatting.
+        query = "SELECT json_object_agg(name, current_setting(name)) FROM pg_settings WHERE source <> 'default'"
+        wanted = {name: canonical(_text(value)) for name, value in self.settings.items()}
+        argv = (*AS_POSTGRES, f"{BIN}/psql", "-X", "-A", "-t", "-d", dsn, "-c", query)
+        return Fact(host, "postgres", argv, parse_settings, wanted)
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def quoted(value: Value) -> str:
+    """A value as postgresql.conf takes it: in single quotes, a quote doubled, no line break."""
+    text = _text(value).replace("\\", "\\\\").replace("'", "''").replace("\n", " ")
+    return f"'{text}'"
+
+
+# "128MB", "1 GB", "5min", "200ms": SHOW prints the largest unit that divides the value.
+_UNIT = re.compile(r"^(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|kB|MB|GB|TB|us|ms|s|min|h|d)$")
+_FACTORS = {
+    "B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40,
+    "us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10,
+}  # fmt: skip
+_BOOLEAN = {"true": "on", "yes": "on", "false": "off", "no": "off"}
+
+
+def canonical(value: str) -> str:
+    """One spelling for each value: 1GB and 1024MB are the same setting, and so are yes and on."""
+    match = _UNIT.match(value.strip())
+    if match is None:
+        return _BOOLEAN.get(value.strip().lower(), value.strip())
+    kind = "bytes" if match["unit"].endswith("B") else "us"
+    return f"{round(float(match['number']) * _FACTORS[match['unit']])} {kind}"
+
+
+def parse_settings(text: str) -> Mapping[str, str]:
+    """pg_settings as one JSON object -> name -> canonical value."""
+    return {name: canonical(str(value)) for name, value in json.loads(text).items()}

@@ -1,0 +1,109 @@
+"""A plan is data: what to run where, how to undo it, and how to ask the system whether it is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Kind = Literal["block", "dir", "dsn"]
+Argv: TypeAlias = tuple[str, ...]
+
+
+class Port(msgspec.Struct, frozen=True):
+    """What one layer offers the next.
+
+    ``where`` is a device path for ``block``, a folder for ``dir``, a libpq URI for ``dsn``.
+    """
+
+    host: str
+    kind: Kind
+    where: str
+
+
+class Run(msgspec.Struct, frozen=True, tag_field="step", tag="run"):
+    """Run ``argv`` on ``host``; exit code 0 or the cell fails. ``undo`` runs at the end, in reverse order.
+
+    ``once`` marks what must not run again when the stack is taken over by another host (mkfs, initdb).
+    """
+
+    host: str
+    argv: Argv
+    undo: Argv = ()
+    once: bool = False
+    timeout: float = 120.0
+
+
+class Put(msgspec.Struct, frozen=True, tag_field="step", tag="put"):
+    """Write ``text`` to ``path`` on ``host``; undone by removing the file."""
+
+    host: str
+    path: str
+    text: str
+    mode: int = 0o644
+
+
+class Wait(msgspec.Struct, frozen=True, tag_field="step", tag="wait"):
+    """Run ``argv`` again and again until its standard output contains ``until``, at most ``seconds``.
+
+    An empty ``until`` waits for exit code 0.
+    """
+
+    host: str
+    argv: Argv
+    until: str = ""
+    seconds: float = 30.0
+
+
+Step: TypeAlias = Run | Put | Wait
+
+
+def undo_of(step: Step) -> Argv:
+    """The command that undoes a step on its host; empty when there is nothing to undo."""
+    if isinstance(step, Put):
+        return ("rm", "-f", step.path)
+    return step.undo if isinstance(step, Run) else ()
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A question to the running system, and what the study wants the answer to be.
+
+    ``argv`` prints; ``parse`` (pure) turns the text into knob -> value. A knob in ``wanted`` whose value
+    differs makes the cell invalid; all values are stored with the run.
+    """
+
+    host: str
+    layer: str
+    argv: Argv
+    parse: Callable[[str], Mapping[str, str]]
+    wanted: Mapping[str, str] = field(default_factory=dict)
+
+
+class Knob(msgspec.Struct, frozen=True):
+    """One answer of a ``Fact``: ``wanted`` is None where the study did not set it."""
+
+    host: str
+    layer: str
+    name: str
+    value: str
+    wanted: str | None = None
+
+    @property
+    def in_force(self) -> bool:
+        return self.wanted is None or self.wanted == self.value
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in order, facts to check once the steps are done, and the ports that they leave."""
+
+    steps: tuple[Step, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    ports: tuple[Port, ...] = ()
+
+    def __add__(self, other: Plan) -> Plan:
+        """This plan, then ``other``; the ports are the later plan's."""
+        return Plan(self.steps + other.steps, self.facts + other.facts, other.ports)

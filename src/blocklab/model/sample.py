@@ -1,0 +1,46 @@
+"""A sample: one figure, in one unit, of one layer."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One row.
+
+    ``metric`` is a dotted name (``write.iops``, ``write.latency.p99``, ``tps``); ``unit`` one of ``1/s``,
+    ``s``, ``B/s``, ``B``, ``%``, ``1``. ``layer`` is who measured: a load (``fio``, ``pgbench``) or a device,
+    interface or CPU that a probe watched. ``phase`` is the part of the load (a fio section). ``time`` is
+    seconds since the epoch for a point of a series, and None for a figure of the whole phase.
+    """
+
+    metric: str
+    value: float
+    unit: str
+    layer: str
+    host: str
+    phase: str = ""
+    time: float | None = None
+
+
+class Phase(msgspec.Struct, frozen=True):
+    """A named part of a load; ``start`` and ``end`` are seconds since the epoch."""
+
+    name: str
+    start: float
+    end: float
+
+
+class Transaction(msgspec.Struct, frozen=True, array_like=True):
+    """One operation that the load logged: when it ended (seconds since the epoch) and how long it took (s)."""
+
+    end: float
+    latency: float
+
+
+class Parsed(msgspec.Struct, frozen=True):
+    """What a parser made of a tool's output."""
+
+    samples: tuple[Sample, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    transactions: tuple[Transaction, ...] = ()

@@ -1,0 +1,52 @@
+"""The CPU's time, from /proc/stat. https://man7.org/linux/man-pages/man5/proc_stat.5.html"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import ClassVar
+
+from blocklab.errors import ParseError
+from blocklab.model.plan import Argv
+from blocklab.model.sample import Sample
+from blocklab.probes.points import argv, points
+
+# cpu  209 0 6 301 0 0 0 0 0 0
+#      user nice system idle iowait irq softirq steal guest guest_nice: in ticks since boot, all CPUs together
+_CPU = re.compile(r"^cpu +((?:\d+ ?)+)$", re.MULTILINE)
+
+# Guests' time is in user and nice already.
+_PARTS = {"user": (0, 1), "system": (2, 5), "idle": (3,), "iowait": (4,), "softirq": (6,), "steal": (7,)}
+_FIELDS = 8
+
+
+class Cpu:
+    """``cpu.user`` (with nice), ``cpu.system`` (with hard interrupts), ``cpu.softirq``, ``cpu.iowait``,
+    ``cpu.steal`` and ``cpu.idle`` in % of all CPUs together: they add up to 100."""
+
+    name: ClassVar[str] = "cpu"
+
+    def argv(self, seconds: int) -> Argv:
+        return argv(seconds, "/proc/stat")
+
+    def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
+        """Shares of each interval; none where a counter went back (iowait may). Raises ``ParseError``."""
+        times = [(point.t, _ticks(point.text)) for point in points(text, "/proc/stat")]
+        samples = []
+        for (_, before), (time, after) in pairwise(times):
+            spent = [new - old for old, new in zip(before, after, strict=True)]
+            total = sum(spent)
+            if min(spent) < 0 or not total:
+                continue
+            for name, fields in _PARTS.items():
+                share = 100 * sum(spent[field] for field in fields) / total
+                samples.append(Sample(f"cpu.{name}", share, "%", "cpu", host, time=time))
+        return tuple(samples)
+
+
+def _ticks(text: str | None) -> list[int]:
+    found = _CPU.search(text or "")
+    ticks = [int(field) for field in found[1].split()][:_FIELDS] if found else []
+    if len(ticks) < _FIELDS:
+        raise ParseError("/proc/stat", f"no cpu line of at least {_FIELDS} numbers", text or "")
+    return ticks

@@ -1,0 +1,1 @@
+"""The run tower: carries out plans on hosts and fills run folders."""

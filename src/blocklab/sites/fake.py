@@ -1,0 +1,131 @@
+"""A site without machines, for tests: hosts that write down what they are told and answer from a table.
+
+``answer`` gets (host, argv) and returns a ``Result``; it may raise ``NodeLost`` to play a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from blocklab.errors import NodeLost
+from blocklab.model.ground import Ground, Topology
+from blocklab.model.host import Host, Result
+from blocklab.model.plan import Argv
+from blocklab.sites.uml.site import ground
+
+Answer = Callable[[str, Argv], Result]
+OK = Result(0, b"", b"")
+
+
+def always_ok(_host: str, _argv: Argv) -> Result:
+    """Every command succeeds and prints nothing."""
+    return OK
+
+
+class FakeProc:
+    """A command that ended at once."""
+
+    def __init__(self, result: Result, host: FakeHost, argv: Argv) -> None:
+        self._code = result.code
+        self._host = host
+        self._argv = argv
+
+    def poll(self) -> int | None:
+        """The exit code."""
+        return self._code
+
+    def wait(self, timeout: float) -> int:
+        """The exit code."""
+        return self._code
+
+    def signal(self, number: int) -> None:
+        """Noted in the log."""
+        self._host.log.append((self._host.name, ("signal", str(number), *self._argv)))
+
+
+class FakeHost:
+    """A host whose commands go into ``log`` (shared by all hosts of the lab, in order)."""
+
+    def __init__(self, name: str, answer: Answer, log: list[tuple[str, Argv]]) -> None:
+        self.name = name
+        self.log = log
+        self.files: dict[str, bytes] = {}
+        self._answer = answer
+        self._crashed = False
+
+    def _ask(self, argv: Sequence[str]) -> Result:
+        if self._crashed:
+            raise NodeLost(self.name, "crashed on purpose")
+        self.log.append((self.name, tuple(argv)))
+        return self._answer(self.name, tuple(argv))
+
+    def run(self, argv: Sequence[str], *, input: bytes = b"", timeout: float = 60.0) -> Result:
+        """Noted, and answered from the table."""
+        return self._ask(argv)
+
+    def put(self, path: str, data: bytes, mode: int = 0o644) -> None:
+        """Kept in ``files``."""
+        self._ask(("put", path))
+        self.files[path] = data
+
+    def get(self, path: str) -> bytes:
+        """What was put, or what the table answers to ``get PATH``."""
+        if path in self.files:
+            return self.files[path]
+        return self._ask(("get", path)).out
+
+    def spawn(self, argv: Sequence[str], out: Path, err: Path) -> FakeProc:
+        """Answered from the table; its output is in the files at once."""
+        result = self._ask(argv)
+        out.write_bytes(result.out)
+        err.write_bytes(result.err)
+        return FakeProc(result, self, tuple(argv))
+
+    def crash(self) -> None:
+        """Every later call raises ``NodeLost``."""
+        self._crashed = True
+
+
+class FakeLab:
+    """Hosts of the topology that share one log."""
+
+    def __init__(self, topology: Topology, answer: Answer) -> None:
+        self.log: list[tuple[str, Argv]] = []
+        self.closed = False
+        self._hosts = {name: FakeHost(name, answer, self.log) for name in topology.nodes}
+
+    @property
+    def hosts(self) -> Mapping[str, Host]:
+        """The hosts by name."""
+        return self._hosts
+
+    def volume(self, stack: str, node: str) -> Path | None:
+        """There is no file."""
+        return None
+
+    def close(self) -> None:
+        """Noted."""
+        self.closed = True
+
+
+class FakeSite:
+    """Gives fake labs; ``labs`` keeps them all, for a test to look at."""
+
+    def __init__(self, answer: Answer = always_ok) -> None:
+        self.labs: list[FakeLab] = []
+        self._answer = answer
+
+    def ground(self, topology: Topology) -> Ground:
+        """The same names as the UML site's."""
+        return ground(topology)
+
+    def start(self, topology: Topology) -> FakeLab:
+        """A new fake lab."""
+        self.labs.append(FakeLab(topology, self._answer))
+        return self.labs[-1]
+
+    def environment(self) -> dict[str, Any]:
+        """Just a name."""
+        return {"site": "fake"}

@@ -1,0 +1,1 @@
+"""Nodes as User Mode Linux processes on this machine."""

@@ -1,0 +1,214 @@
+"""Our end of a node's serial line: orders out, output and exit codes in.
+
+The frames are drawn in ``node/agent.py``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from blocklab.errors import NodeLost
+
+# A put goes in pieces, so that other orders get in between.
+PIECE = 1 << 16
+# Bytes that may be under way to the agent: see ``took`` in its docstring. The line carries about 0.8 MB/s.
+WINDOW = 2048
+# A node that does not take orders for this long is not coming back.
+SEND_SECONDS = 10
+
+
+class Header(msgspec.Struct):
+    """The JSON line of a frame from the agent."""
+
+    id: int = 0
+    stream: int = 0
+    exit: int | None = None
+    done: bool = False
+    errno: int = 0
+    error: str = ""
+    beat: float = 0.0
+    took: int = 0
+    n: int = 0
+
+
+class Call:
+    """One order under way. ``sink`` gets (stream, bytes) on the reader's thread; ``wait`` blocks for the end."""
+
+    def __init__(self, number: int, sink: Callable[[int, bytes], None]) -> None:
+        self.number = number
+        self.sink = sink
+        self.end: Header | None = None
+        self.lost: NodeLost | None = None
+        self.ended = threading.Event()
+
+    def finish(self, end: Header | None, lost: NodeLost | None = None) -> None:
+        """Wake up whoever waits: with the last frame, or because the node is gone."""
+        self.end = end
+        self.lost = lost
+        self.ended.set()
+
+    def wait(self, timeout: float) -> Header:
+        """The last frame of the answer. Raises ``TimeoutError``, ``NodeLost``."""
+        if not self.ended.wait(timeout):
+            raise TimeoutError
+        if self.lost is not None:
+            raise self.lost
+        assert self.end is not None
+        return self.end
+
+
+class Channel:
+    """Speaks to one agent. Orders may come from any thread; one reader thread takes the answers."""
+
+    def __init__(self, node: str, end: socket.socket) -> None:
+        self.node = node
+        self.last_beat = time.monotonic()
+        self.clock_offset = 0.0
+        self.ready = threading.Event()
+        self._end = end
+        self._calls: dict[int, Call] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        self._took = threading.Condition(self._lock)
+        self._under_way = 0
+        self._lost: NodeLost | None = None
+        self._decoder = msgspec.json.Decoder(Header)
+        self._reader = threading.Thread(target=self._read, args=(os.dup(end.fileno()),), daemon=True)
+        self._reader.start()
+
+    # -- orders --------------------------------------------------------------------------------------
+
+    def order(self, op: str, sink: Callable[[int, bytes], None], payload: bytes = b"", **fields: Any) -> Call:
+        """Send an order whose answer comes as frames. Raises ``NodeLost``."""
+        call = Call(next(self._numbers), sink)
+        with self._lock:
+            if self._lost is not None:
+                raise self._lost
+            self._calls[call.number] = call
+        if op == "put":
+            pieces = [payload[at : at + PIECE] for at in range(0, len(payload), PIECE)] or [b""]
+            for piece in pieces[:-1]:
+                self._send({"op": op, "id": call.number, "more": True, **fields}, piece)
+            payload = pieces[-1]
+        self._send({"op": op, "id": call.number, **fields}, payload)
+        return call
+
+    def tell(self, op: str, call: Call, payload: bytes = b"", **fields: Any) -> None:
+        """Send an order about a call under way: no answer. Raises ``NodeLost``."""
+        self._send({"op": op, "id": call.number, **fields}, payload)
+
+    def _send(self, header: dict[str, Any], payload: bytes) -> None:
+        if payload:
+            header["n"] = len(payload)
+        frame = msgspec.json.encode(header) + b"\n" + payload
+        with self._sending:
+            for at in range(0, len(frame), WINDOW):
+                self._send_part(frame[at : at + WINDOW])
+
+    def _send_part(self, part: bytes) -> None:
+        """Wait until the agent has room for ``part``, then send it."""
+        with self._lock:
+            room = self._took.wait_for(
+                lambda: self._lost is not None or self._under_way + len(part) <= WINDOW, SEND_SECONDS
+            )
+            if self._lost is not None:
+                raise self._lost
+            if not room:
+                raise NodeLost(self.node, f"its agent took no order for {SEND_SECONDS} s")
+            self._under_way += len(part)
+        try:
+            self._end.sendall(part)
+        except OSError as error:
+            raise NodeLost(self.node, f"its control line is closed ({error})") from error
+
+    # -- answers -------------------------------------------------------------------------------------
+
+    def _read(self, fd: int) -> None:
+        buffer = bytearray()
+        with contextlib.suppress(OSError):
+            while data := os.read(fd, 1 << 18):
+                buffer += data
+                self._frames(buffer)
+        os.close(fd)
+
+    def _frames(self, buffer: bytearray) -> None:
+        at = 0
+        while (end := buffer.find(b"\n", at)) >= 0:
+            line = bytes(buffer[at:end])
+            # Until the agent has made the line raw, the terminal may echo or say something of its own.
+            header = self._decoder.decode(line) if line.startswith(b"{") else Header()
+            if len(buffer) < end + 1 + header.n:
+                break
+            payload = bytes(buffer[end + 1 : end + 1 + header.n])
+            at = end + 1 + header.n
+            self._frame(header, payload)
+        del buffer[:at]
+
+    def _frame(self, header: Header, payload: bytes) -> None:
+        if header.beat:
+            self.last_beat = time.monotonic()
+            self.clock_offset = header.beat - time.time()
+            self.ready.set()
+            return
+        if header.took:
+            with self._lock:
+                self._under_way -= header.took
+                self._took.notify_all()
+            return
+        call = self._calls.get(header.id)
+        if call is None:
+            return
+        if header.stream:
+            call.sink(header.stream, payload)
+        else:
+            del self._calls[header.id]
+            call.finish(header)
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def fail(self, lost: NodeLost) -> None:
+        """The node is gone: every call under way and every later one raises ``lost``. The first reason stays."""
+        with self._lock:
+            if self._lost is not None:
+                return
+            self._lost = lost
+            self._took.notify_all()
+            calls = list(self._calls.values())
+            self._calls.clear()
+        for call in calls:
+            call.finish(None, lost)
+
+    def close(self) -> None:
+        """Close the line; the reader ends by itself."""
+        with contextlib.suppress(OSError):
+            self._end.shutdown(socket.SHUT_RDWR)
+        self._end.close()
+        self._reader.join(2.0)
+
+
+def collect() -> tuple[list[bytes], list[bytes], Callable[[int, bytes], None]]:
+    """Lists for the two streams and the sink that fills them."""
+    out: list[bytes] = []
+    err: list[bytes] = []
+
+    def sink(stream: int, data: bytes) -> None:
+        (out if stream == 1 else err).append(data)
+
+    return out, err, sink
+
+
+def argv_list(argv: Sequence[str]) -> list[str]:
+    """An argv as a list of strings; refuses an empty one and NUL bytes, which no kernel can take."""
+    if not argv or any("\0" in part for part in argv):
+        raise ValueError(f"not a command: {argv!r}")
+    return list(argv)

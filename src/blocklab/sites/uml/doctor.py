@@ -1,0 +1,345 @@
+"""What this machine has and lacks, one fact a line with the cure beneath. Standard library only.
+
+It also runs before there is a virtual environment, with the system's Python, as the scripts in the repository's
+root do: ``python3 -I src/blocklab/sites/uml/doctor.py``. It changes nothing and asks no network.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import mmap
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from blocklab.sites.uml import recipe
+
+State = Literal["ok", "warn", "fail"]
+GIB = 1 << 30
+MARKS: dict[State, str] = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
+
+RELEASES = {"debian 12", "debian 13", "ubuntu 24.04"}
+"""What blocklab has been set up on; others of the family may do."""
+
+PROGRAMS = {
+    "mmdebstrap": "mmdebstrap",
+    "gpg": "gpg",  # without it mmdebstrap cannot tell apt which key signs what
+    "patchelf": "patchelf",
+    "mount": "mount",
+    "mke2fs": "e2fsprogs",
+    "debugfs": "e2fsprogs",
+    "taskset": "util-linux",
+    "setpriv": "util-linux",
+    "cc": "gcc libc6-dev",
+}
+"""Program -> Debian packages that bring it. Root or not, all of them are needed."""
+
+SWITCHES = {
+    "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),  # Ubuntu
+    "kernel.unprivileged_userns_clone": ("0", "1"),  # Debian, older kernels
+    "user.max_user_namespaces": ("0", "15000"),
+}
+"""Sysctl -> the value that forbids user namespaces, and one that allows them."""
+
+PROGRAMS_OF_USERS = {"newuidmap": "uidmap"}
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing about this machine. ``cure`` is empty when there is nothing to cure."""
+
+    name: str
+    ok: State
+    found: str
+    cure: str = ""
+
+
+def facts() -> list[Fact]:
+    """All facts, in the order in which they are worth reading. Takes about 0.1 s."""
+    return [
+        architecture(),
+        release(),
+        python(),
+        packages(),
+        namespaces(),
+        seccomp(),
+        cpus(),
+        memory(),
+        shared_memory(),
+        room("room for images", recipe.cache_folder(), 4, "BLOCKLAB_CACHE"),
+        *tree_room(),
+        *image(),
+        other_nodes(),
+    ]
+
+
+def _search_path() -> str:
+    """The path with the sbin folders, which ordinary users on Debian do not have in theirs."""
+    return f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/sbin:/sbin"
+
+
+def _has(program: str) -> bool:
+    return shutil.which(program, path=_search_path()) is not None
+
+
+def host_packages() -> list[str]:
+    """The Debian packages that are missing, sorted; empty when all are there."""
+    programs = PROGRAMS if os.geteuid() == 0 else PROGRAMS | PROGRAMS_OF_USERS
+    missing = {name for program, names in programs.items() if not _has(program) for name in names.split()}
+    if not KEYRING.exists():
+        missing.add("debian-archive-keyring")
+    # quickstart makes its environment with uv, which it takes from a venv of its own when there is none.
+    if not _has("uv") and importlib.util.find_spec("ensurepip") is None:
+        missing.add("python3-venv")
+    return sorted(missing)
+
+
+def architecture() -> Fact:
+    """x86-64 Linux: user-mode-linux exists for nothing else in Debian's 64-bit ports."""
+    found = f"{platform.system()} {platform.machine()}"
+    if found == "Linux x86_64":
+        return Fact("architecture", "ok", found)
+    return Fact("architecture", "fail", found, "nodes run on Linux on x86-64 only; use such a machine or VM")
+
+
+def release(file: Path = Path("/etc/os-release")) -> Fact:
+    """The distribution; one that was never tried is a warning, since the rest may still fit."""
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return Fact(
+            "system", "warn", "unknown (no /etc/os-release)", f"seen to work: {', '.join(sorted(RELEASES))}"
+        )
+    fields = {key: value.strip("\"'") for key, _, value in (line.partition("=") for line in lines)}
+    name = f"{fields.get('ID', '?')} {fields.get('VERSION_ID', '')}".strip()
+    shown = fields.get("PRETTY_NAME", name)
+    if name in RELEASES:
+        return Fact("system", "ok", shown)
+    return Fact("system", "warn", f"{shown}, not tried yet", f"seen to work: {', '.join(sorted(RELEASES))}")
+
+
+def python() -> Fact:
+    """The Python that runs this."""
+    found = platform.python_version()
+    if sys.version_info >= (3, 11):  # noqa: UP036  (the system's own Python may run this file)
+        return Fact("python", "ok", found)
+    return Fact(
+        "python", "fail", found, "blocklab needs Python 3.11 or newer; uv can bring one: `uv python install`"
+    )
+
+
+def packages() -> Fact:
+    """What has to be installed from the distribution."""
+    missing = host_packages()
+    if not missing:
+        return Fact("host packages", "ok", "complete")
+    # Without a C compiler all works, but slower; without the others there is no image.
+    state: State = "warn" if set(missing) <= {"gcc", "libc6-dev"} else "fail"
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    cure = f"{sudo}apt-get install --no-install-recommends {' '.join(missing)}"
+    return Fact("host packages", state, f"missing: {' '.join(missing)}", cure)
+
+
+def namespaces() -> Fact:
+    """Whether the namespaces that an image build needs can really be made."""
+    if os.geteuid() == 0:
+        argv = ["unshare", "--mount", "true"]
+    elif _has("mmdebstrap"):  # what the build will do; AppArmor may allow it to mmdebstrap alone
+        argv = ["mmdebstrap", "--unshare-helper", "true"]
+    else:
+        argv = ["unshare", "--user", "--map-root-user", "true"]
+    environment = {**os.environ, "PATH": _search_path(), "LC_ALL": "C.UTF-8"}
+    try:
+        tried = subprocess.run(argv, capture_output=True, text=True, timeout=20, cwd="/", env=environment)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Fact("namespaces", "fail", str(error), "install util-linux and mmdebstrap")
+    if tried.returncode == 0:
+        return Fact("namespaces", "ok", f"`{' '.join(argv)}` works")
+    said = (tried.stderr.strip().splitlines() or ["it failed without a word"])[0]
+    state: State = "warn" if image_there() else "fail"
+    return Fact("namespaces", state, f"`{' '.join(argv)}`: {said}", namespace_cure(tried.stderr))
+
+
+def namespace_cure(said: str, sysctls: Path = Path("/proc/sys")) -> str:
+    """Why it may be refused, most particular first. ``said`` is what the trial printed on stderr."""
+    if os.geteuid() == 0:
+        return "a container needs to be started with more rights (docker: --privileged)"
+    # W: no entry in /etc/subuid for USER                                    (mmdebstrap 1.3.5)
+    # E: cannot find newuidmap
+    if "/etc/sub" in said:
+        ids = "100000-165535"
+        return f"sudo usermod --add-subuids {ids} --add-subgids {ids} $USER"
+    if "cannot find new" in said:
+        return "sudo apt-get install uidmap"
+    for switch, (bad, good) in SWITCHES.items():
+        file = sysctls / switch.replace(".", "/")
+        if file.exists() and file.read_text().strip() == bad:
+            return f"sudo sysctl {switch}={good}, or build the image as root"
+    return "build the image as root, or ask who runs this machine (a container?) to allow user namespaces"
+
+
+def seccomp(status: Path = Path("/proc/self/status")) -> Fact:
+    """Seccomp filters make a node's system calls twice as fast."""
+    try:
+        there = any(line.startswith("Seccomp:") for line in status.read_text().splitlines())
+    except OSError:
+        there = False
+    if there:
+        return Fact("seccomp", "ok", "available")
+    return Fact("seccomp", "warn", "not available", "nodes run without it, with system calls about twice as slow")
+
+
+def cpus() -> Fact:
+    """Each node is pinned to one CPU."""
+    count = len(os.sched_getaffinity(0))
+    if count >= 2:
+        return Fact("CPUs", "ok", str(count))
+    return Fact(
+        "CPUs", "warn", str(count), "nodes will share one CPU and take turns; figures are for comparison only"
+    )
+
+
+def memory(file: Path = Path("/proc/meminfo")) -> Fact:
+    """Nodes and their volumes live in memory."""
+    # MemAvailable:   24219196 kB
+    fields = dict(line.split(":", 1) for line in file.read_text().splitlines() if ":" in line)
+    free = int(fields["MemAvailable"].split()[0]) * 1024
+    if free >= 4 * GIB:
+        return Fact("memory", "ok", f"{_gib(free)} free")
+    return Fact(
+        "memory", "warn", f"{_gib(free)} free", "4 GiB are wanted: end other programs, or run smaller studies"
+    )
+
+
+def shared_memory(folder: Path = Path("/dev/shm")) -> Fact:
+    """The kernel of a node maps its memory from a file there, with execute permission."""
+    name = str(folder)
+    try:
+        size = shutil.disk_usage(folder).free
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.truncate(mmap.PAGESIZE)
+            mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_EXEC).close()
+    except PermissionError:
+        return Fact(name, "fail", "mounted without exec", f"sudo mount -o remount,exec {folder}")
+    except OSError as error:
+        return Fact(name, "fail", str(error), f"a tmpfs has to be mounted on {folder}")
+    if size >= 2 * GIB:
+        return Fact(name, "ok", f"{_gib(size)} free, exec allowed")
+    cure = f"sudo mount -o remount,size=4G {folder} (docker: --shm-size=4g)"
+    return Fact(name, "warn" if size >= GIB // 2 else "fail", f"{_gib(size)} free", cure)
+
+
+def room(name: str, folder: Path, gib: int, variable: str) -> Fact:
+    """Room on the disk of a folder that may not exist yet."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    if not os.access(there, os.W_OK):
+        return Fact(name, "fail", f"{there} cannot be written", f"set {variable} to a folder of yours")
+    if free >= gib * GIB:
+        return Fact(name, "ok", f"{_gib(free)} in {folder}")
+    cure = f"{gib} GiB are wanted: free some, or set {variable} to a folder on another disk"
+    return Fact(
+        name, "fail" if free < gib * GIB // 2 and not image_there() else "warn", f"{_gib(free)} in {folder}", cure
+    )
+
+
+def tree_room() -> list[Fact]:
+    """Room for the tree while the image is built; of no interest afterwards."""
+    if image_there():
+        return []
+    return [room("room while building", Path(os.environ.get("TMPDIR") or "/var/tmp"), 3, "TMPDIR")]
+
+
+def _image_folder() -> Path:
+    return recipe.cache_folder() / "images" / recipe.recipe_key()
+
+
+def image_there() -> bool:
+    return (_image_folder() / "image.json").exists()
+
+
+def image() -> list[Fact]:
+    """The node image, and its shim when there is one."""
+    folder = _image_folder()
+    if not image_there():
+        return [Fact("image", "warn", f"{folder.name} is not built", "blocklab image build")]
+    stored = json.loads((folder / "image.json").read_text())
+    if stored["folder"] != str(folder):
+        return [Fact("image", "warn", f"{folder.name} was moved here", "blocklab image build")]
+    if stored["shim"]:
+        shim = Fact("idle shim", "ok", "present")
+    else:
+        cure = (
+            "install gcc and libc6-dev, then `blocklab image build`; mirror writes are slower, uneven without it"
+        )
+        shim = Fact("idle shim", "warn", "missing", cure)
+    return [Fact("image", "ok", f"{folder.name}, built {stored['built']}"), shim]
+
+
+def other_nodes(proc: Path = Path("/proc")) -> Fact:
+    """Other load spoils figures: nodes of another run, or anything that keeps the CPUs busy."""
+    nodes = 0
+    for file in proc.glob("[0-9]*/cmdline"):
+        try:
+            argv = file.read_bytes().split(b"\0")
+        except OSError:  # it ended meanwhile
+            continue
+        nodes += argv[0].endswith(b"linux.uml") and any(arg.startswith(b"mem=") for arg in argv)
+    load, count = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    found = f"{nodes} processes of other nodes, load {load:.2f} on {count} CPUs"
+    if nodes == 0 and load < count / 2:
+        return Fact("other load", "ok", found)
+    return Fact("other load", "warn", found, "figures taken now will be worse and noisier than they should be")
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:.1f} GiB"
+
+
+def failed(found: Sequence[Fact]) -> bool:
+    """Whether blocklab cannot work here."""
+    return any(fact.ok == "fail" for fact in found)
+
+
+def line(fact: Fact) -> str:
+    """One fact for a person, without its mark; the cure stands on a line beneath."""
+    return f"{fact.name:<20} {fact.found}" + (f"\n     -> {fact.cure}" if fact.cure else "")
+
+
+def as_json(found: Sequence[Fact]) -> str:
+    """The facts as a JSON array of objects with ``name``, ``ok``, ``found``, ``cure``."""
+    return json.dumps([asdict(fact) for fact in found], indent=1)
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command as the scripts use it, with one option at most; returns the exit code.
+
+    ``--host-packages`` prints the missing ones; ``--image`` only tells by its exit code whether the image is
+    there; ``--problems`` leaves out what is ok, and the image, which is about to be built then.
+    """
+    if "--host-packages" in argv:
+        print(" ".join(host_packages()))
+        return 0
+    if "--image" in argv:
+        return int(not image_there())
+    found = facts()
+    for fact in found:
+        if "--problems" not in argv or (fact.ok != "ok" and fact.name not in ("image", "idle shim")):
+            print(MARKS[fact.ok], line(fact))
+    return int(failed(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

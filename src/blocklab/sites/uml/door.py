@@ -1,0 +1,202 @@
+"""The door to a lab that was left standing by ``blocklab up``: a Unix socket that only its user can open.
+
+A request is one JSON line; a shell's request carries the caller's own standard input, output and error as
+descriptors, so that the lab's process writes straight to the caller's terminal. The answer is one JSON line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from blocklab.errors import BlocklabError, SetupError
+from blocklab.sites.uml.image import cache_folder
+from blocklab.sites.uml.node import Node, Terminal
+
+REQUEST_BYTES = 1 << 16
+POLL_SECONDS = 0.1
+
+
+def door_path() -> Path:
+    """Where the socket of this user's standing lab is."""
+    return cache_folder() / "up.sock"
+
+
+def log_path() -> Path:
+    """Where the process that holds the lab writes what goes wrong."""
+    return cache_folder() / "up.log"
+
+
+# -- the lab's side ------------------------------------------------------------------------------------------
+
+
+class Door:
+    """Listens, and serves shells until somebody asks for the end."""
+
+    def __init__(self, about: Mapping[str, Any]) -> None:
+        self._about = dict(about)
+        path = door_path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(path))
+        path.chmod(0o600)
+        self._listener.listen()
+        self._leaver: socket.socket | None = None
+
+    def serve(self, nodes: Mapping[str, Node]) -> None:
+        """Answer requests until a ``down`` comes or SIGTERM."""
+        done = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: done.set())
+        while not done.is_set():
+            ready, _, _ = select.select([self._listener], [], [], POLL_SECONDS)
+            if ready:
+                caller, _ = self._listener.accept()
+                threading.Thread(target=self._answer, args=(caller, nodes, done), daemon=True).start()
+
+    def _answer(self, caller: socket.socket, nodes: Mapping[str, Node], done: threading.Event) -> None:
+        message, fds, _, _ = socket.recv_fds(caller, REQUEST_BYTES, 3)
+        answer: dict[str, Any]
+        try:
+            request = json.loads(message)
+            if request["op"] == "down":
+                self._leaver = caller
+                done.set()
+                return
+            answer = self._about if request["op"] == "about" else _shell(request, fds, caller, nodes)
+        except BlocklabError as error:
+            answer = {"error": error.message, "hint": error.hint}
+        except (ValueError, KeyError) as error:
+            answer = {"error": f"not a request: {error}", "hint": ""}
+        finally:
+            for fd in fds:
+                os.close(fd)
+        with contextlib.suppress(OSError):
+            caller.sendall(json.dumps(answer).encode() + b"\n")
+        caller.close()
+
+    def close(self) -> None:
+        """The lab is gone: tell whoever asked for it."""
+        door_path().unlink(missing_ok=True)
+        self._listener.close()
+        if self._leaver is not None:
+            with contextlib.suppress(OSError):
+                self._leaver.sendall(b"{}\n")
+            self._leaver.close()
+
+
+def _shell(
+    request: Mapping[str, Any], fds: Sequence[int], caller: socket.socket, nodes: Mapping[str, Node]
+) -> dict[str, Any]:
+    name = request["node"]
+    if name not in nodes:
+        raise SetupError(f"there is no node {name!r}", hint=f"the nodes are {', '.join(nodes)}")
+    node = nodes[name]
+    if request["tty"] is None:
+        result = node.run(request["argv"], timeout=request["timeout"])
+        _write_all(fds[1], result.out)
+        _write_all(fds[2], result.err)
+        return {"exit": result.code}
+    with os.fdopen(os.dup(fds[1]), "wb") as sink:
+        terminal = Terminal(node, request["argv"], tuple(request["tty"]), sink)
+        while (code := terminal.poll()) is None:
+            watched: list[int] = [fds[0], caller.fileno()]
+            ready, _, _ = select.select(watched, [], [], 0.02)
+            if caller.fileno() in ready:  # the caller is gone
+                terminal.hang_up()
+                break
+            if fds[0] in ready and (data := os.read(fds[0], 4096)):
+                terminal.type(data)
+    return {"exit": code if code is not None else -signal.SIGHUP}
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+# -- the caller's side -----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _call(request: Mapping[str, Any], fds: Sequence[int] = ()) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        try:
+            end.connect(str(door_path()))
+        except OSError as error:
+            door_path().unlink(missing_ok=True)
+            raise SetupError("no lab is standing", hint="blocklab up STUDY --stack NAME") from error
+        socket.send_fds(end, [json.dumps(dict(request)).encode()], list(fds))
+        yield end
+
+
+def ask(request: Mapping[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
+    """Send a request and wait for its answer. Raises ``SetupError`` when no lab stands or it refuses."""
+    with _call(request, fds) as end:
+        text = b""
+        while not text.endswith(b"\n"):
+            data = end.recv(REQUEST_BYTES)
+            if not data:
+                raise SetupError("the standing lab is gone", hint=f"see {log_path()}")
+            text += data
+    answer: dict[str, Any] = json.loads(text)
+    if "error" in answer:
+        raise SetupError(answer["error"], hint=answer["hint"])
+    return answer
+
+
+def standing_lab() -> dict[str, Any] | None:
+    """What stands, or None."""
+    try:
+        return ask({"op": "about"})
+    except SetupError:
+        return None
+
+
+def in_background(work: Callable[[Callable[[], None]], None]) -> None:
+    """Run ``work(ready)`` in a process of its own that outlives this one; return once it called ``ready``.
+
+    Raises ``SetupError`` with what it said when it ends before.
+    """
+    log = log_path()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    watched, told = os.pipe()
+    if os.fork() == 0:
+        code = 1
+        try:
+            os.close(watched)
+            os.setsid()
+            _redirect(log)
+            work(lambda: _tell(told))
+            code = 0
+        except BlocklabError as error:
+            print(error, flush=True)
+        finally:
+            os._exit(code)
+    os.close(told)
+    with os.fdopen(watched, "rb") as pipe:
+        if pipe.read(1) != b"!":
+            raise SetupError(
+                log.read_text(errors="replace").strip() or "the lab did not come up", hint=f"see {log}"
+            )
+
+
+def _tell(told: int) -> None:
+    os.write(told, b"!")
+    os.close(told)
+
+
+def _redirect(log: Path) -> None:
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for fd, target in ((nothing, 0), (out, 1), (out, 2)):
+        os.dup2(fd, target)

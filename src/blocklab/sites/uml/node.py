@@ -1,0 +1,238 @@
+"""One node: a User Mode Linux kernel as a pinned process, and the ``Host`` that its agent makes of it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from blocklab.errors import NodeLost
+from blocklab.model.host import Result
+from blocklab.model.units import Size
+from blocklab.sites.uml.channel import Call, Channel, Header, argv_list, collect
+from blocklab.sites.uml.processes import Process
+
+# What a shell says of a command that it cannot find; CommandError then reads as everybody expects.
+NOT_FOUND = 127
+
+
+def kernel_argv(
+    kernel: Path,
+    *,
+    node: str,
+    memory: Size,
+    rootfs: Path,
+    folder: Path,
+    disks: Sequence[Path],
+    sockets: Sequence[Path],
+    nics: Sequence[int],
+    line: int,
+) -> list[str]:
+    """The kernel's command line.
+
+    ``disks`` become ubdb, ubdc, ...; ``sockets`` (vhost-user) become vda, vdb, ...; ``nics`` are descriptors
+    of socketpair ends that become vec0, vec1, ...; ``line`` is the descriptor of the control channel.
+    """
+    return [
+        str(kernel),
+        f"mem={int(memory) // 2**20}M",
+        "seccomp=on",
+        # r: read-only; c would be "do not detect a COW header", which a raw image may look like.
+        f"ubd0r={rootfs}",
+        "root=/dev/ubda", "ro", "rootfstype=ext4", "init=/usr/lib/blocklab/init", f"node={node}",
+        *(f"ubd{number}={disk}" for number, disk in enumerate(disks, 1)),
+        *(f"virtio_uml.device={path}:2" for path in sockets),
+        *(f"vec{number}:transport=fd,fd={nic},depth=64" for number, nic in enumerate(nics)),
+        f"ssl0=fd:{line},fd:{line}",
+        "con=null", "con0=null,fd:1", "ssl=null", "quiet", "loglevel=4",
+        # A panicked kernel must end its process, not wait for somebody to look.
+        "panic=-1", "oops=panic",
+        f"umid={node}", f"uml_dir={folder}/uml/",
+    ]  # fmt: skip
+
+
+class NodeProc:
+    """A command that runs on a node by itself; its output streams into local files."""
+
+    def __init__(self, node: Node, argv: Sequence[str], out: Path, err: Path) -> None:
+        self._node = node
+        self._argv = argv
+        self._files: dict[int, BinaryIO] = {1: out.open("wb"), 2: err.open("wb")}
+        self._call = node.order("spawn", self._write, argv=argv_list(argv))
+
+    def _write(self, stream: int, data: bytes) -> None:
+        file = self._files[stream]
+        file.write(data)
+        file.flush()
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs. Raises ``NodeLost``."""
+        return self.wait(0.0) if self._call.ended.is_set() else None
+
+    def wait(self, timeout: float) -> int:
+        """The exit code. Raises ``TimeoutError``, ``NodeLost``."""
+        try:
+            end = self._call.wait(timeout)
+        finally:
+            if self._call.ended.is_set():
+                for file in self._files.values():
+                    file.close()
+        if end.errno:
+            self._files[2].close()
+            return NOT_FOUND
+        return end.exit if end.exit is not None else 0
+
+    def signal(self, number: int) -> None:
+        """Signal the command's process group on the node; nothing when it has ended."""
+        if not self._call.ended.is_set():
+            self._node.tell("signal", self._call, number=number)
+
+
+class Terminal:
+    """A command on a terminal of its own, for ``blocklab sh``: bytes both ways."""
+
+    def __init__(self, node: Node, argv: Sequence[str], size: tuple[int, int], sink: BinaryIO) -> None:
+        def show(_stream: int, data: bytes) -> None:
+            sink.write(data)
+            sink.flush()
+
+        self._node = node
+        self._call = node.order("spawn", show, argv=argv_list(argv), tty=list(size))
+
+    def type(self, data: bytes) -> None:
+        """Send what the user typed."""
+        self._node.tell("input", self._call, data)
+
+    def hang_up(self) -> None:
+        """What a terminal does when its line is cut."""
+        self._node.tell("signal", self._call, number=signal.SIGHUP)
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs. Raises ``NodeLost``."""
+        if not self._call.ended.is_set():
+            return None
+        end = self._call.wait(0.0)
+        return NOT_FOUND if end.errno else end.exit
+
+
+class Node:
+    """A started node. Every method raises ``NodeLost`` once the node is gone."""
+
+    def __init__(self, name: str, process: Process, end: socket.socket) -> None:
+        self.name = name
+        self.process = process
+        self.channel = Channel(name, end)
+        self.doomed = threading.Event()
+
+    # -- Host ------------------------------------------------------------------------------------------
+
+    def run(self, argv: Sequence[str], *, input: bytes = b"", timeout: float = 60.0) -> Result:
+        """Run a command to its end; ``TimeoutError`` kills it."""
+        out, err, sink = collect()
+        call = self.order("spawn", sink, input, argv=argv_list(argv))
+        try:
+            end = call.wait(timeout)
+        except TimeoutError:
+            self.tell("signal", call, number=signal.SIGKILL)
+            raise
+        if end.errno:
+            return Result(NOT_FOUND, b"", f"{end.error}\n".encode())
+        return Result(end.exit or 0, b"".join(out), b"".join(err))
+
+    def put(self, path: str, data: bytes, mode: int = 0o644) -> None:
+        """Write a file. Raises ``OSError`` as the node's kernel said it."""
+        self._done(self.order("put", lambda *_: None, data, path=path, mode=mode), path)
+
+    def get(self, path: str) -> bytes:
+        """A file's content. Raises ``OSError`` as the node's kernel said it."""
+        out, _, sink = collect()
+        self._done(self.order("get", sink, path=path), path)
+        return b"".join(out)
+
+    def spawn(self, argv: Sequence[str], out: Path, err: Path) -> NodeProc:
+        """Start a command; its output streams into ``out`` and ``err``."""
+        return NodeProc(self, argv, out, err)
+
+    def crash(self) -> None:
+        """SIGKILL to all of the node's processes, as a power cut."""
+        self.doomed.set()
+        self.process.kill()
+        self.process.wait_gone()
+        self.channel.fail(NodeLost(self.name, "crashed on purpose"))
+
+    # -- what the lab and the shell need ---------------------------------------------------------------
+
+    def order(self, op: str, sink: object, payload: bytes = b"", **fields: object) -> Call:
+        """An order to the agent; see ``Channel.order``."""
+        return self.channel.order(op, sink, payload, **fields)  # type: ignore[arg-type]
+
+    def tell(self, op: str, call: Call, payload: bytes = b"", **fields: object) -> None:
+        """An order about a call under way."""
+        self.channel.tell(op, call, payload, **fields)
+
+    def _done(self, call: Call, path: str) -> Header:
+        end = call.wait(600.0)
+        if end.errno:
+            raise OSError(end.errno, end.error, path)
+        return end
+
+    def wait_ready(self, deadline: float) -> None:
+        """Until the agent's first heartbeat. Raises ``NodeLost``."""
+        while not self.channel.ready.wait(0.02):
+            if self.process.poll() is not None:
+                raise NodeLost(self.name, "its kernel ended during the boot", self.console())
+            if time.monotonic() > deadline:
+                raise NodeLost(self.name, "it did not boot in time", self.console())
+
+    def console(self) -> str:
+        """What its kernel printed."""
+        try:
+            return self.process.log.read_text(errors="replace")
+        except OSError:
+            return ""
+
+
+class Watch:
+    """Notices lost, hung and panicked nodes; one thread for the lab."""
+
+    TICK = 0.25
+    # Missed ticks, not seconds by the clock: a machine that was asleep as a whole must not lose its nodes.
+    PATIENCE = 6
+
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
+        self._nodes = nodes
+        self._silent = dict.fromkeys(nodes, 0)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self.TICK):
+            for node in self._nodes.values():
+                why = self._wrong(node)
+                if why:
+                    node.channel.fail(NodeLost(node.name, why, node.console()))
+
+    def _wrong(self, node: Node) -> str:
+        if node.doomed.is_set():
+            return ""
+        code = node.process.poll()
+        if code is not None:
+            console = node.console()
+            return (
+                "its kernel panicked" if "Kernel panic" in console else f"its kernel ended with exit code {code}"
+            )
+        age = time.monotonic() - node.channel.last_beat
+        self._silent[node.name] = self._silent[node.name] + 1 if age > self.TICK * 3 else 0
+        if self._silent[node.name] >= self.PATIENCE - 2:
+            return f"hung: no heartbeat for {age:.1f} s"
+        return ""
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join(2.0)

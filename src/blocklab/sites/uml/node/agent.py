@@ -1,0 +1,299 @@
+"""The agent in a node: process 1, takes orders from a serial line and streams back what commands print.
+
+A frame is one line of JSON and then, where the line has ``n``, that many raw bytes. Orders:
+
+    {"op": "spawn", "id": 7, "argv": [...], "n": 3}abc   start a command; the bytes are its standard input
+    {"op": "spawn", "id": 8, "argv": [...], "tty": [24, 80]}   start it on a terminal of 24 x 80
+    {"op": "input", "id": 8, "n": 1}q                    type into that terminal
+    {"op": "signal", "id": 7, "number": 2}               signal the command's process group
+    {"op": "put", "id": 9, "path": "/x", "mode": 420, "n": 2}hi   write a file (in pieces: "more": true)
+    {"op": "get", "id": 10, "path": "/x"}                read a file
+
+Answers: {"id": 7, "stream": 1, "n": 5}hello, {"id": 7, "exit": 0}, {"id": 9, "done": true},
+{"id": 9, "errno": 2, "error": "..."}, a heartbeat {"beat": 1700000000.1} twice a second, and {"took": 812} for
+bytes read from the line: the sender keeps less than a terminal's buffer (4096) under way, since a UML serial line
+that had to throttle its input does not wake up again.
+
+Standard library only, no thread; it must answer while the node's one CPU is busy, so it runs under SCHED_FIFO.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+import tty
+
+BEAT_SECONDS = 0.5
+CHUNK = 65536
+# A command may print faster than the line carries; past this much unsent output its pipe is left unread.
+BACKLOG = 1 << 20
+FAILED = -1
+
+# Not under -I -S: these come from the kernel's command line (node=a1), not the environment of a user.
+PATH = "/usr/lib/postgresql/17/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+ENVIRONMENT = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", "TZ": "UTC", "TERM": "xterm-256color"}
+
+# Importing typing would cost a node a tenth of its boot.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    Header: TypeAlias = dict[str, Any]
+    Process: TypeAlias = subprocess.Popen[bytes]
+
+
+class Task:
+    """One command: its process, its output pipes, and its exit code once reaped."""
+
+    def __init__(self, number: int, process: Process, pipes: dict[int, int], master: int | None = None) -> None:
+        self.number = number
+        self.process = process
+        self.pipes = pipes  # file descriptor -> stream number
+        self.master = master
+        self.code: int | None = None
+
+
+class Agent:
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.inbox = bytearray()
+        self.outbox = bytearray()
+        self.tasks: dict[int, Task] = {}
+        self.by_pid: dict[int, Task] = {}
+        self.by_fd: dict[int, Task] = {}
+        self.files: dict[int, int] = {}
+
+    def send(self, header: Header, payload: bytes = b"") -> None:
+        if payload:
+            header["n"] = len(payload)
+        self.outbox += json.dumps(header).encode() + b"\n" + payload
+
+    # -- orders ------------------------------------------------------------------------------------
+
+    def orders(self) -> None:
+        """Take whole frames out of the inbox."""
+        while True:
+            end = self.inbox.find(b"\n")
+            if end < 0:
+                return
+            header = json.loads(self.inbox[:end])
+            size = header.get("n", 0)
+            if len(self.inbox) < end + 1 + size:
+                return
+            payload = bytes(self.inbox[end + 1 : end + 1 + size])
+            del self.inbox[: end + 1 + size]
+            try:
+                getattr(self, "do_" + header["op"])(header, payload)
+            except OSError as error:
+                self.send({"id": header["id"], "errno": error.errno, "error": str(error)})
+
+    def do_spawn(self, header: Header, payload: bytes) -> None:
+        number = header["id"]
+        environment = dict(ENVIRONMENT)
+        if "tty" in header:
+            master, slave = pty.openpty()
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *header["tty"], 0, 0))
+            try:
+                process = subprocess.Popen(
+                    # A shell needs the terminal as its controlling one; setsid -c does that after the fork.
+                    ["setsid", "-c", *header["argv"]],
+                    stdin=slave,
+                    stdout=slave,
+                    stderr=slave,
+                    env=environment,
+                    cwd="/root",
+                )
+            finally:
+                os.close(slave)
+            self.adopt(Task(number, process, {master: 1}, master))
+            return
+        feed = subprocess.DEVNULL
+        out, theirs_out = os.pipe()
+        err, theirs_err = os.pipe()
+        if payload:
+            feed = os.memfd_create("stdin")
+            os.write(feed, payload)
+            os.lseek(feed, 0, os.SEEK_SET)
+        try:
+            process = subprocess.Popen(
+                header["argv"],
+                stdin=feed,
+                stdout=theirs_out,
+                stderr=theirs_err,
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(out)
+            os.close(err)
+            raise
+        finally:
+            os.close(theirs_out)
+            os.close(theirs_err)
+            if feed != subprocess.DEVNULL:
+                os.close(feed)
+        self.adopt(Task(number, process, {out: 1, err: 2}))
+
+    def adopt(self, task: Task) -> None:
+        for fd in task.pipes:
+            os.set_blocking(fd, False)
+            self.by_fd[fd] = task
+        self.tasks[task.number] = task
+        self.by_pid[task.process.pid] = task
+
+    def do_input(self, header: Header, payload: bytes) -> None:
+        task = self.tasks.get(header["id"])
+        if task is not None and task.master is not None:
+            os.write(task.master, payload)
+
+    def do_signal(self, header: Header, payload: bytes) -> None:
+        task = self.tasks.get(header["id"])
+        if task is not None and task.code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(task.process.pid, header["number"])
+
+    def do_put(self, header: Header, payload: bytes) -> None:
+        number, path, more = header["id"], header["path"], header.get("more", False)
+        file = self.files.pop(number, None)
+        if file == FAILED:  # already answered; the pieces behind the failed one are still coming in
+            if more:
+                self.files[number] = FAILED
+            return
+        try:
+            if file is None:
+                os.makedirs(os.path.dirname(path) or "/", exist_ok=True)
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, header["mode"])
+                os.fchmod(file, header["mode"])
+            view = memoryview(payload)
+            while view:
+                view = view[os.write(file, view) :]
+        except OSError:
+            if file is not None:
+                os.close(file)
+            if more:
+                self.files[number] = FAILED
+            raise
+        if more:
+            self.files[number] = file
+            return
+        os.close(file)
+        self.send({"id": number, "done": True})
+
+    def do_get(self, header: Header, payload: bytes) -> None:
+        with open(header["path"], "rb") as file:
+            while data := file.read(CHUNK):
+                self.send({"id": header["id"], "stream": 1}, data)
+                self.flush(BACKLOG)
+        self.send({"id": header["id"], "done": True})
+
+    # -- commands' output and end ------------------------------------------------------------------
+
+    def pump(self, fd: int) -> None:
+        """Pass on what a command printed; at the end of its output, close."""
+        task = self.by_fd[fd]
+        try:
+            data = os.read(fd, CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:  # a terminal whose last user has gone gives EIO
+            data = b""
+        if data:
+            self.send({"id": task.number, "stream": task.pipes[fd]}, data)
+            return
+        self.drop(fd)
+        self.finish(task)
+
+    def drop(self, fd: int) -> None:
+        task = self.by_fd.pop(fd)
+        task.pipes.pop(fd)
+        if fd == task.master:
+            task.master = None
+        os.close(fd)
+
+    def reap(self) -> None:
+        """Every child that ended; process 1 also inherits the daemons' orphans."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            task = self.by_pid.pop(pid, None)
+            if task is None:
+                continue
+            task.code = task.process.returncode = os.waitstatus_to_exitcode(status)
+            self.finish(task)
+
+    def finish(self, task: Task) -> None:
+        """Report a command's end once it is reaped and its output is drained.
+
+        A daemon that it left may hold its pipes open for ever: what is there is passed on, then they close.
+        """
+        if task.code is None or task.number not in self.tasks:
+            return
+        for fd in list(task.pipes):
+            with contextlib.suppress(OSError):
+                while data := os.read(fd, CHUNK):
+                    self.send({"id": task.number, "stream": task.pipes[fd]}, data)
+            self.drop(fd)
+        del self.tasks[task.number]
+        self.send({"id": task.number, "exit": task.code})
+
+    # -- the loop ------------------------------------------------------------------------------------
+
+    def flush(self, keep: int = 0) -> None:
+        """Write the outbox to the line until at most ``keep`` bytes are left."""
+        while len(self.outbox) > keep:
+            sent = os.write(self.line, self.outbox[:CHUNK])
+            del self.outbox[:sent]
+
+    def serve(self) -> None:
+        wake, poke = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(poke, False)
+        signal.set_wakeup_fd(poke)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        beat = 0.0
+        while True:
+            now = time.monotonic()
+            if now >= beat:
+                self.send({"beat": time.time()})
+                beat = now + BEAT_SECONDS
+            self.flush()
+            watched = [self.line, wake, *self.by_fd]
+            ready, _, _ = select.select(watched, [], [], max(0.0, beat - time.monotonic()))
+            for fd in ready:
+                if fd == self.line:
+                    data = os.read(self.line, CHUNK)
+                    self.send({"took": len(data)})
+                    self.inbox += data
+                    self.orders()
+                elif fd == wake:
+                    os.read(wake, 512)
+                    self.reap()
+                elif fd in self.by_fd:
+                    self.pump(fd)
+
+
+def main() -> None:
+    line = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
+    tty.setraw(line)
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(10))
+    Agent(line).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Processes on this machine that never outlive blocklab, and the janitor that sweeps after a SIGKILL."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from blocklab.errors import SetupError, tail
+
+JANITOR = Path(__file__).with_name("janitor.py")
+# Every lab's folder starts like this, so that a later start can sweep what a lost machine left.
+PREFIX = "blocklab-"
+
+
+def scratch() -> Path:
+    """Where a lab's sockets, consoles and volumes live: memory, unless the machine has no /dev/shm."""
+    shm = Path("/dev/shm")
+    return shm if os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
+
+
+class Process:
+    """A child in a process group of its own that the kernel kills when blocklab dies, however it dies.
+
+    ``setpriv --pdeathsig`` sets the parent-death signal and executes on, so no code of ours runs between
+    fork and exec in a process that may have threads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        log: Path,
+        *,
+        cpus: Sequence[int] = (),
+        keep: Sequence[int] = (),
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.log = log
+        pin = ["taskset", "-c", ",".join(map(str, cpus))] if cpus else []
+        command = ["setpriv", "--pdeathsig", "KILL", "--", *pin, *argv]
+        with log.open("ab") as out:
+            self._popen = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                pass_fds=tuple(keep),
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
+            )
+        self.pid = self._popen.pid
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        return self._popen.poll()
+
+    def signal(self, number: int) -> None:
+        """Signal the whole process group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group. Frozen processes die of it too."""
+        self.signal(signal.SIGKILL)
+
+    def wait_gone(self, seconds: float = 5.0) -> None:
+        """Reap the child and wait until its whole group is gone. Raises ``SetupError``."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(seconds)
+        deadline = time.monotonic() + seconds
+        while group_lives(self.pid):
+            if time.monotonic() > deadline:
+                raise SetupError(f"{self.name}: process group {self.pid} did not die of SIGKILL in {seconds:g} s")
+            time.sleep(0.005)
+
+    def last_words(self) -> str:
+        """The end of its log, for a message."""
+        with contextlib.suppress(OSError):
+            return tail(self.log.read_text(errors="replace"))
+        return ""
+
+
+def group_lives(pgid: int) -> bool:
+    """Whether any process of the group still runs. A zombie that process 1 has yet to reap does not count."""
+    try:
+        os.killpg(pgid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return any(state != "Z" for group, state in _groups_and_states() if group == pgid)
+
+
+def _groups_and_states() -> Iterator[tuple[int, str]]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # 29228 (linux.uml) S 29226 29228 29228 0 ...: pid (name, may hold blanks) state ppid pgrp
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            yield int(fields[2]), fields[0]
+
+
+class Folder:
+    """A lab's folder in memory, with a janitor that empties it when blocklab is gone.
+
+    The janitor is a tiny process that waits for the end of a pipe which only blocklab holds open; then it
+    kills the process groups listed in the folder's ``groups`` file, and removes the folder.
+    """
+
+    def __init__(self, base: Path) -> None:
+        sweep(base)
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+        self._groups = self.path / "groups"
+        self._groups.touch()
+        watched, self._hold = os.pipe()
+        try:
+            self._janitor = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(JANITOR), str(self.path)],
+                stdin=watched,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        finally:
+            os.close(watched)
+        (self.path / "janitor").write_text(str(self._janitor.pid))
+
+    def note(self, process: Process) -> None:
+        """Tell the janitor of a process group. To be called right after its start."""
+        with self._groups.open("a") as file:
+            file.write(f"{process.pid}\n")
+
+    def close(self) -> None:
+        """Remove the folder and let the janitor go."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._hold)
+        self._janitor.wait()
+
+
+def stale(base: Path) -> Iterator[Path]:
+    """Lab folders whose janitor is gone: the machine went down, or somebody killed blocklab and janitor."""
+    for folder in base.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError, ValueError):
+            pid = int((folder / "janitor").read_text())
+            if folder.stat().st_uid == os.getuid() and not _is_janitor(pid):
+                yield folder
+
+
+def _is_janitor(pid: int) -> bool:
+    try:
+        return str(JANITOR).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def sweep(base: Path) -> None:
+    """Remove stale lab folders of this user."""
+    for folder in stale(base):
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,202 @@
+"""The UML site: nodes as ordinary processes, links as socketpairs, volumes as sparse files in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from blocklab.errors import SetupError, StudyError
+from blocklab.model.ground import End, Ground, Topology
+from blocklab.model.host import Host, must
+from blocklab.sites.uml import image as images
+from blocklab.sites.uml.environment import environment, memory_available
+from blocklab.sites.uml.node import Node, Watch, kernel_argv
+from blocklab.sites.uml.processes import Folder, Process, scratch
+from blocklab.sites.uml.volumes import Volume, make_file
+
+BOOT_SECONDS = 30.0
+# One socketpair buffer holds about 100 full frames; the default would drop under load.
+LINK_BUFFER = 1 << 20
+
+
+def ground(topology: Topology) -> Ground:
+    """Interfaces in the order of the links, devices in the order of the volumes, on each node."""
+    ends: dict[str, dict[str, End]] = {}
+    nics = dict.fromkeys(topology.nodes, 0)
+    for number, (name, link) in enumerate(topology.links.items(), 1):
+        ends[name] = {}
+        for side, node in enumerate(link.between, 1):
+            ends[name][node] = End(f"vec{nics[node]}", f"10.77.{number}.{side}")
+            nics[node] += 1
+    devices: dict[str, dict[str, str]] = {}
+    plain = dict.fromkeys(topology.nodes, ord("b"))
+    virtio = dict.fromkeys(topology.nodes, ord("a"))
+    for volume in topology.volumes:
+        kind, letters = ("ubd", plain) if volume.profile.plain else ("vd", virtio)
+        devices.setdefault(volume.stack, {})[volume.node] = f"/dev/{kind}{chr(letters[volume.node])}"
+        letters[volume.node] += 1
+    return Ground(ends, devices)
+
+
+def check_room(topology: Topology, *, in_memory: bool = True) -> None:
+    """Refuse what this machine's memory cannot hold, before anything starts. Raises ``StudyError``."""
+    available = memory_available()
+    nodes = sum(int(node.memory) for node in topology.nodes.values())
+    volumes = sum(int(volume.profile.size) for volume in topology.volumes) if in_memory else 0
+    if nodes + volumes > available:
+        stacks = ", ".join(dict.fromkeys(volume.stack for volume in topology.volumes))
+        raise StudyError(
+            f"stacks.{stacks}",
+            f"its nodes need {nodes / 2**30:.1f} GiB and its volumes {volumes / 2**30:.1f} GiB of memory, "
+            f"but only {available / 2**30:.1f} GiB are available",
+            hint="make nodes or volumes smaller, or put the volumes on a disk with --volumes DIR",
+        )
+
+
+class UmlLab:
+    """Started nodes. ``close`` ends everything; a janitor does it when blocklab is killed."""
+
+    def __init__(self, image: images.Image, topology: Topology, base: Path, volumes: Path | None) -> None:
+        self._image = image
+        self._nodes: dict[str, Node] = {}
+        self._processes: list[Process] = []
+        self._volumes: list[Volume] = []
+        self._watch: Watch | None = None
+        self._open = True
+        self._folder = Folder(base)
+        self.folder = self._folder.path
+        self._disk = Folder(volumes) if volumes else None
+        try:
+            self._start(topology)
+        except BaseException:
+            self.close()
+            raise
+
+    # -- start -------------------------------------------------------------------------------------------
+
+    def _start(self, topology: Topology) -> None:
+        place = self._disk.path if self._disk else self.folder
+        for spec in topology.volumes:
+            file = place / f"{spec.node}-{spec.stack}.img"
+            make_file(file, int(spec.profile.size))
+            volume = Volume(spec.stack, spec.node, spec.profile, file, self.folder)
+            self._volumes.append(volume)
+            volume.serve(self._image, self._daemon)
+        with contextlib.ExitStack() as sockets:
+            nics = self._links(topology, sockets)
+            for number, name in enumerate(topology.nodes):
+                self._boot(number, name, topology, nics[name])
+        deadline = time.monotonic() + BOOT_SECONDS
+        for node in self._nodes.values():
+            node.wait_ready(deadline)
+        self._watch = Watch(self._nodes)
+        for name in {volume.node for volume in self._volumes if not volume.profile.plain}:
+            must(self._nodes[name], ("modprobe", "virtio_blk"))
+
+    def _links(self, topology: Topology, sockets: contextlib.ExitStack) -> dict[str, list[int]]:
+        """A socketpair for each link; our copies close once the nodes have theirs."""
+        nics: dict[str, list[int]] = {name: [] for name in topology.nodes}
+        for link in topology.links.values():
+            for node, end in zip(link.between, socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM), strict=True):
+                sockets.enter_context(end)
+                end.setblocking(False)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LINK_BUFFER)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LINK_BUFFER)
+                nics[node].append(end.fileno())
+        return nics
+
+    def _daemon(self, name: str, argv: Sequence[str], log: Path) -> Process:
+        process = Process(name, argv, log)
+        self._processes.append(process)
+        self._folder.note(process)
+        return process
+
+    def _boot(self, number: int, name: str, topology: Topology, nics: list[int]) -> None:
+        mine = [volume for volume in self._volumes if volume.node == name]
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with theirs:
+            argv = kernel_argv(
+                self._image.kernel, node=name, memory=topology.nodes[name].memory, rootfs=self._image.rootfs,
+                folder=self.folder, disks=[volume.file for volume in mine if volume.profile.plain],
+                sockets=[volume.socket for volume in mine if not volume.profile.plain],
+                nics=nics, line=theirs.fileno(),
+            )  # fmt: skip
+            preload = {"LD_PRELOAD": str(self._image.shim)} if self._image.shim else {}
+            process = Process(
+                f"node {name}", argv, self.folder / f"{name}.console", cpus=[cpu_of(number)],
+                keep=[*nics, theirs.fileno()], environment={**preload, "TMPDIR": str(self.folder)},
+            )  # fmt: skip
+        self._processes.append(process)
+        self._folder.note(process)
+        self._nodes[name] = Node(name, process, ours)
+
+    # -- Lab -----------------------------------------------------------------------------------------------
+
+    @property
+    def hosts(self) -> Mapping[str, Host]:
+        """The nodes by name."""
+        return self._nodes
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name, with what only this site offers (terminals, clocks)."""
+        return self._nodes
+
+    def volume(self, stack: str, node: str) -> Path | None:
+        """The file behind a volume."""
+        for volume in self._volumes:
+            if (volume.stack, volume.node) == (stack, node):
+                return volume.file
+        return None
+
+    def close(self) -> None:
+        """End every process, then remove the files. Safe to call twice."""
+        if not self._open:
+            return
+        self._open = False
+        if self._watch is not None:
+            self._watch.close()
+        for process in reversed(self._processes):
+            process.kill()
+        for node in self._nodes.values():
+            node.channel.close()
+        try:
+            for process in self._processes:
+                process.wait_gone()
+        finally:
+            self._folder.close()
+            if self._disk:
+                self._disk.close()
+
+
+def cpu_of(number: int) -> int:
+    """The CPU of the n-th node: round robin over those that this process may use."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return cpus[number % len(cpus)]
+
+
+class UmlSite:
+    """Nodes on this machine. ``volumes`` is a folder for the volumes; None keeps them in memory."""
+
+    def __init__(self, volumes: Path | None = None) -> None:
+        if volumes is not None and not volumes.is_dir():
+            raise SetupError(f"--volumes {volumes}: no such folder", hint="make it first, or leave the option out")
+        self._volumes = volumes
+
+    def ground(self, topology: Topology) -> Ground:
+        """The names that ``start`` will give. Raises ``StudyError`` when the machine has no room."""
+        return ground(topology)
+
+    def start(self, topology: Topology) -> UmlLab:
+        """Boot the nodes. Raises ``SetupError``, ``ImageError``, ``NodeLost``, ``StudyError``."""
+        check_room(topology, in_memory=self._volumes is None)
+        return UmlLab(images.require(), topology, scratch(), self._volumes)
+
+    def environment(self) -> dict[str, Any]:
+        """Kernel, CPU, image and the version of every package in it."""
+        return environment(images.require())

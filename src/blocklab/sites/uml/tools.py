@@ -1,0 +1,141 @@
+"""The programs that run on the outer machine but come out of the image: kernel, storage daemon, nbdkit, shim.
+
+They bring their own loader and libraries, so that every host has the same versions and an old libc does not
+matter. Interpreter and rpath are patched into the files, since starting them *through* a loader fails for the
+kernel, which re-executes ``/proc/self/exe``. Both are absolute: a folder of tools works in one place only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from blocklab.errors import ImageError, tail
+from blocklab.sites.uml import recipe
+from blocklab.sites.uml.rootfs import environment, run
+
+Argv = list[str | Path]
+
+LOADER = "ld-linux-x86-64.so.2"
+KERNEL, NBDKIT, STORAGE_DAEMON = (Path(path).name for path in recipe.TOOL_BINARIES)
+SHIM = "umlidle.so"
+BOOTED = "Attempted to kill init! exitcode=0x00000000"
+"""What a kernel prints at the end when its first process, ``/bin/true`` here, ran and ended well:
+``Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000000``."""
+
+
+def install(raw: Path, folder: Path, final: Path, log: IO[str]) -> None:
+    """Copy the tools of ``raw`` to ``folder``, patched to work once ``folder`` has been renamed to ``final``."""
+    if bad := re.search(r"[:;$\n]", str(final)):
+        raise ImageError(
+            f"tools cannot work in {final}: their loader takes {bad[0]!r} in a path for a separator",
+            hint="set BLOCKLAB_CACHE to a plain path",
+        )
+    shutil.copytree(raw, folder)
+    for name in (KERNEL, NBDKIT, STORAGE_DAEMON):
+        # DT_RPATH (not DT_RUNPATH) also holds for the libraries of libraries and for plugins.
+        run(["patchelf", "--set-interpreter", str(final / LOADER), str(folder / name)], log)
+        run(["patchelf", "--force-rpath", "--set-rpath", str(final), str(folder / name)], log)
+
+
+def compile_shim(target: Path, log: IO[str]) -> str:
+    """Compile the idle-race shim with the host's ``cc``; returns why there is none, empty when all went well."""
+    if shutil.which("cc", path=environment()["PATH"]) is None:
+        return "this machine has no C compiler (cc)"
+    argv = ["cc", "-O2", "-Wall", "-shared", "-fPIC", "-o", str(target), str(recipe.SHIM_SOURCE)]
+    try:
+        run(argv, log)
+    except ImageError as error:
+        target.unlink(missing_ok=True)
+        return f"the C compiler failed: {error.message.splitlines()[-1].strip()}"
+    return ""
+
+
+def verify(tools: Path, rootfs: Path, log: IO[str]) -> None:
+    """Run every tool once, in the way it will be used. Raises ``ImageError`` naming the one that fails."""
+    for name in (KERNEL, NBDKIT, STORAGE_DAEMON):
+        run([str(tools / name), "--version"], log)
+    with tempfile.TemporaryDirectory(prefix="blocklab-verify-") as folder:
+        _serve(tools, Path(folder), log)
+        _boot(tools, rootfs, Path(folder), log)
+
+
+def _serve(tools: Path, folder: Path, log: IO[str]) -> None:
+    """A small file, served with a delay by nbdkit, opened by the storage daemon."""
+    disk, socket, ready = folder / "disk", folder / "nbd", folder / "ready"
+    with disk.open("wb") as file:
+        file.truncate(1 << 20)
+    plugin, _, delay = (tools / Path(path).name for path in recipe.TOOL_PLUGINS)
+    nbdkit: Argv = [
+        tools / NBDKIT,
+        "-f",
+        "-U",
+        socket,
+        f"--filter={delay}",
+        plugin,
+        f"file={disk}",
+        "delay-read=450us",
+    ]
+    daemon: Argv = [
+        tools / STORAGE_DAEMON,
+        *("--blockdev", f"driver=nbd,node-name=disk,server.type=unix,server.path={socket}"),
+        *("--pidfile", ready),
+    ]
+    with _running(nbdkit, log) as server:
+        _until(socket, server, "nbdkit")
+        with _running(daemon, log) as client:
+            _until(ready, client, "qemu-storage-daemon")  # it writes this file when the disk is open
+
+
+def _boot(tools: Path, rootfs: Path, folder: Path, log: IO[str]) -> None:
+    """A kernel with ``/bin/true`` as its first process. What kills it on a CPU it does not know shows here."""
+    argv: Argv = [tools / KERNEL, "mem=64M", f"ubd0r={rootfs}", "root=/dev/ubda", "ro", "init=/bin/true"]
+    argv += ["seccomp=auto", "con=null", "con0=null,fd:1", f"uml_dir={folder}/", "panic=0"]
+    shim = tools / SHIM
+    preload = {"LD_PRELOAD": str(shim)} if shim.exists() else {}
+    with (folder / "console").open("w+", errors="replace") as console:
+        with _running(argv, console, **preload) as kernel, contextlib.suppress(subprocess.TimeoutExpired):
+            kernel.wait(30)
+        console.seek(0)
+        text = console.read()
+    log.write(text)
+    if BOOTED not in text:
+        message = f"the image's kernel does not start on this machine; its last lines:\n{tail(text)}"
+        raise ImageError(message, hint="`blocklab doctor` may know why")
+
+
+@contextlib.contextmanager
+def _running(argv: Argv, log: IO[str], **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    log.write(f"+ {' '.join(map(str, argv))}\n")
+    log.flush()
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=environment(**env),
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            # The whole group: a kernel has helper processes.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, 9)
+
+
+def _until(path: Path, process: subprocess.Popen[bytes], name: str) -> None:
+    """Wait until ``process`` has made ``path``."""
+    deadline = time.monotonic() + 20
+    while not path.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise ImageError(f"{name} of the image does not work on this machine", hint="the build log says more")
+        time.sleep(0.02)

@@ -1,0 +1,225 @@
+"""The answer in plain words, made from the figures: no sentence here knows what the figures will be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from blocklab.model.units import enc_hook
+from blocklab.stats.analysis import Analysis
+from blocklab.stats.compare import Item, items
+from blocklab.stats.expect import Verdict
+from blocklab.stats.format import capital, listed, percent, quantity, scale
+from blocklab.stats.ratio import same
+from blocklab.study.types import Stack
+
+# Shares of one stack that differ by less than this are told as a range, not as a contrast.
+CONTRAST = 1.25
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """``lead`` is the answer in a sentence or two, ``points`` what supports it, ``caveats`` what limits it."""
+
+    lead: str
+    points: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+
+def findings(analysis: Analysis) -> Findings:
+    """The answer to the study's question, as far as the figures go."""
+    compared = [item for item in items(analysis) if item.shares]
+    main = [item for item in compared if item.transactions] or compared
+    points = [*_contrasts(analysis, main)]
+    if main != compared:
+        points += _ranges(analysis, [item for item in compared if not item.transactions])
+    points += _added_latency(analysis)
+    points += _claims(analysis.verdicts)
+    return Findings(_lead(analysis, main), tuple(points), tuple(_caveats(analysis)))
+
+
+def describe(stack: Stack, links: Any) -> str:
+    """What tells a stack from others in a few words: ``mirror on a2, 0.5 ms away``; empty without a mirror."""
+    for layer in stack.layers:
+        peer, link = getattr(layer, "peer", None), getattr(layer, "link", None)
+        if peer is not None and link in links:
+            return f"mirror on {peer}, {quantity(links[link].rtt, 's')} away"
+    return ""
+
+
+def _lead(analysis: Analysis, main: Sequence[Item]) -> str:
+    if not main:
+        if not analysis.rows:
+            return "There is no answer yet: no cell of this study has a usable figure."
+        return f"There is nothing to compare yet: figures of {analysis.baseline} and of another stack are needed."
+    names = [
+        f"{stack} ({said})" if (said := describe(analysis.study.stacks[stack], analysis.study.links)) else stack
+        for stack in analysis.others
+        if any(stack in item.shares for item in main)
+    ]
+    unit = _noun(main)
+    parts = []
+    for number, item in enumerate(main[:4]):
+        shares = [
+            f"{name} {'keeps ' if not index else ''}{percent(share.value)}"
+            for index, (name, share) in enumerate(item.shares.items())
+        ]
+        of = f" of {analysis.baseline}'s {unit}" if not number else ""
+        parts.append(f"in {item.label}, {listed(shares)}{of}")
+    text = f"{capital('; '.join(parts))}."
+    if len(main) > 4:
+        text = _range_sentence(analysis.baseline, analysis.others, main, unit)
+    return f"Compared with {analysis.baseline}: {listed(names)}. {text}"
+
+
+def _noun(chosen: Sequence[Item]) -> str:
+    return "transactions per second" if all(item.transactions for item in chosen) else "I/O rate"
+
+
+def _range_sentence(baseline: str, others: Sequence[str], chosen: Sequence[Item], unit: str) -> str:
+    said = []
+    for stack in others:
+        shares = sorted((item.shares[stack].value, item.label) for item in chosen if stack in item.shares)
+        if not shares:
+            continue
+        (low, worst), (high, best) = shares[0], shares[-1]
+        if percent(low) == percent(high):
+            said.append(f"{stack} keeps {percent(low)} throughout" if len(shares) > 1 else f"{stack} {percent(low)}")
+        else:
+            said.append(f"{stack} keeps from {percent(low)} ({worst}) to {percent(high)} ({best})")
+    return capital(f"{'; '.join(said)} of {baseline}'s {unit}.") if said else ""
+
+
+def _ranges(analysis: Analysis, chosen: Sequence[Item]) -> Iterator[str]:
+    if not chosen:
+        return
+    yield f"Block I/O: {_range_sentence(analysis.baseline, analysis.others, chosen, _noun(chosen))}"
+    alike = [
+        f"{stack} in {item.label}" for item in chosen for stack, share in item.shares.items() if same(share)
+    ]
+    if alike:
+        yield f"Not to be told apart from {analysis.baseline} within these runs: {listed(alike)}."
+
+
+def _contrasts(analysis: Analysis, main: Sequence[Item]) -> Iterator[str]:
+    """Where the same layout costs much more under one load than under another, and what claims say of that."""
+    for stack in analysis.others:
+        ranked = sorted((item for item in main if stack in item.shares), key=lambda item: item.shares[stack].value)
+        if len(ranked) < 2:
+            continue
+        worst, best = ranked[0], ranked[-1]
+        low, high = worst.shares[stack].value, best.shares[stack].value
+        if low <= 0 or high / low < CONTRAST:
+            continue
+        text = (
+            f"What {stack} costs depends on the load: it keeps {high / low:.1f} times as large a share in "
+            f"{best.label} ({percent(high)}) as in {worst.label} ({percent(low)})."
+        )
+        if differs := _difference(analysis, worst.workload, best.workload):
+            text += f" The two differ in {differs}."
+        for verdict in analysis.verdicts:
+            claim = verdict.claim
+            if claim.against and claim.stack == stack and claim.says:
+                text += f" {claim_text(verdict)}"
+        yield text
+
+
+def _difference(analysis: Analysis, one: str, other: str) -> str:
+    """The fields in which two workloads of one kind differ: ``scale (1 and 50)``."""
+    first, second = (
+        msgspec.to_builtins(analysis.study.workloads[name], enc_hook=enc_hook) for name in (one, other)
+    )
+    if one == other or first.get("load") != second.get("load"):
+        return ""
+    fields = [
+        f"{name} ({first.get(name, 'default')} and {second.get(name, 'default')})"
+        for name in first | second
+        if first.get(name) != second.get(name) and not isinstance(first.get(name), dict)
+    ]
+    return listed(fields) if len(fields) <= 3 else ""
+
+
+def _added_latency(analysis: Analysis) -> Iterator[str]:
+    """What a mirror adds to the fastest write, beside its link's round trip."""
+    base = [
+        row
+        for row in analysis.rows
+        if row.load and row.stack == analysis.baseline and row.metric == "write.latency.mean"
+    ]
+    if not base:
+        return
+    fastest = min(base, key=lambda row: row.value)
+    said = []
+    for stack in analysis.others:
+        row = analysis.find(stack, fastest.workload, fastest.metric, fastest.phase)
+        if row is None:
+            continue
+        text = f"{quantity(row.value, 's')} on {stack} ({quantity(row.value - fastest.value, 's')} more"
+        if row.value < fastest.value:
+            text = f"{quantity(row.value, 's')} on {stack} ({quantity(fastest.value - row.value, 's')} less"
+        for layer in analysis.study.stacks[stack].layers:
+            link = analysis.study.links.get(getattr(layer, "link", ""))
+            if link is not None:
+                text += f"; a round trip to {getattr(layer, 'peer', 'its peer')} takes {quantity(link.rtt, 's')}"
+        said.append(text + ")")
+    if said:
+        place = fastest.phase or fastest.workload
+        yield (
+            f"A single write in {place} takes {quantity(fastest.value, 's')} on {analysis.baseline}, {listed(said)}."
+        )
+
+
+def claim_text(verdict: Verdict) -> str:
+    """A claim's own words with what became of it; never the bare claim when it does not hold."""
+    says = verdict.claim.says.strip().rstrip(".")
+    if verdict.status == "ok":
+        return f"Confirmed: {says}."
+    if verdict.status == "failed":
+        found = verdict.sentence.rstrip(".")
+        return f"Not confirmed: “{says}”. Instead, {found}; expected {verdict.expected}."
+    return f"Undecided: “{says}”. {verdict.sentence}"
+
+
+def _claims(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    if not verdicts:
+        return
+    counted = {status: sum(v.status == status for v in verdicts) for status in ("ok", "failed", "unknown")}
+    words = {"ok": "confirmed", "failed": "not confirmed", "unknown": "undecided"}
+    said = listed([f"{count} {words[status]}" for status, count in counted.items() if count])
+    plural = "expectations" if len(verdicts) > 1 else "expectation"
+    yield f"Of {len(verdicts)} {plural}: {said}."
+    for verdict in verdicts:
+        # Claims of contrast that have words stand with their contrast already, and the others in the table.
+        if verdict.status == "failed" and not (verdict.claim.against and verdict.claim.says):
+            if verdict.claim.says:
+                yield claim_text(verdict)
+            else:
+                yield f"Not confirmed: {verdict.sentence.rstrip('.')}; expected {verdict.expected}."
+
+
+def _caveats(analysis: Analysis) -> Iterator[str]:
+    if any(row.half is not None for row in analysis.rows):
+        yield (
+            "Each cell was run once. The ± is the 95 % interval of the mean within that one run (batch means of "
+            "its one-second values); how much another run would differ is not known."
+        )
+    elif analysis.rows:
+        yield "Each cell was run once; how much another run would differ is not known."
+    if analysis.quick:
+        yield "This was a quick run, with shorter loads than the study asks for: good for a first look."
+    if analysis.gaps:
+        names = [f"{gap.stack}/{gap.workload} ({gap.status})" for gap in analysis.gaps]
+        yield f"{len(names)} of {len(analysis.cells)} cells have no figures: {listed(names)}."
+
+
+def rate_label(item: Item, stack: str) -> str:
+    """The headline figure of one stack with its unit; empty when it has none."""
+    row = item.figures.get(stack)
+    return "" if row is None else quantity(row.value, row.unit, row.metric)
+
+
+def unit_label(item: Item) -> str:
+    """``TPS``, ``IOPS`` or ``MB/s``."""
+    row = next(iter(item.figures.values()))
+    return scale(row.unit, row.metric)[1]

@@ -1,0 +1,88 @@
+"""Figures as people read them: one place for units and digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+# Keeps a number and its unit on one line.
+NBSP = "\u00a0"
+
+_LABELS: dict[str, tuple[float, str]] = {
+    "s": (1e3, "ms"),
+    "B/s": (1e-6, "MB/s"),
+    "B": (1e-6, "MB"),
+    "1/s": (1.0, "/s"),
+    "%": (1.0, "%"),
+    "1": (1.0, ""),
+}
+
+
+def scale(unit: str, metric: str = "") -> tuple[float, str]:
+    """Factor and label that a value in ``unit`` is shown with: seconds as ms, bytes as MB (10^6)."""
+    if unit == "1/s" and metric == "tps":
+        return 1.0, "TPS"
+    if unit == "1/s" and metric.endswith("iops"):
+        return 1.0, "IOPS"
+    return _LABELS.get(unit, (1.0, unit))
+
+
+def number(value: float) -> str:
+    """Three digits that mean something: ``1,031``, ``62.9``, ``3.53``, ``0.581``."""
+    if not math.isfinite(value):
+        return "?"
+    # Just below a power of ten, so that 99.97 becomes 100 and not 100.0.
+    for least, digits in ((99.95, 0), (9.995, 1), (0.9995, 2)):
+        if abs(value) >= least:
+            return f"{value:,.{digits}f}"
+    return f"{value:.3g}"
+
+
+def quantity(value: float, unit: str, metric: str = "") -> str:
+    """A value with its unit: ``0.58 ms``, ``1,031 TPS``, ``62.9 MB/s``."""
+    factor, label = scale(unit, metric)
+    text = number(round(value)) if unit == "1" and value == round(value) else number(value * factor)
+    return f"{text}{NBSP}{label}" if label else text
+
+
+def plus_minus(value: float, half: float | None, unit: str, metric: str = "") -> str:
+    """A value with the half width of its interval, if there is one: ``1,031 ± 12 TPS``."""
+    if half is None:
+        return quantity(value, unit, metric)
+    factor, label = scale(unit, metric)
+    # The half width has no more decimals than the value: more would claim what the value does not.
+    decimals = len(number(value * factor).partition(".")[2])
+    margin = f"{half * factor:,.{decimals}f}"
+    if float(margin.replace(",", "")) == 0:
+        margin = number(half * factor)
+    return f"{number(value * factor)}{NBSP}±{NBSP}{margin}{NBSP}{label}".rstrip()
+
+
+def percent(ratio: float, half: float | None = None) -> str:
+    """A share: ``48 %``, ``4.2 %``, ``48 % ± 2``."""
+    value = 100 * ratio
+    digits = 0 if abs(value) >= 9.95 else 1
+    text = f"{value:,.{digits}f}{NBSP}%"
+    if half is None:
+        return text
+    margin = 100 * half
+    return f"{text}{NBSP}±{NBSP}{margin:.{digits if margin >= 0.5 else 1}f}"
+
+
+def seconds(value: float) -> str:
+    """How long something took: ``0.02 s``, ``12 s``, ``3 min 20 s``."""
+    if value >= 100:
+        return f"{int(value // 60)}{NBSP}min {int(value % 60)}{NBSP}s"
+    return f"{value:.2f}{NBSP}s" if value < 10 else f"{value:.0f}{NBSP}s"
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def capital(text: str) -> str:
+    """With a capital first letter; the rest as it is."""
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,56 @@
+"""Means, spreads and intervals of one run's series."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import msgspec
+
+# Student's t, 97.5 %, for 1 to 9 degrees of freedom: never more than BATCHES - 1 are needed.
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+BATCHES = 10
+# With fewer batches the t factor is so large that the interval says nothing.
+LEAST_BATCHES = 5
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """A figure and the half width of its 95 % interval within the run; ``half`` is None where none is known."""
+
+    value: float
+    half: float | None = None
+
+
+def percentile(values: Sequence[float], rank: float) -> float:
+    """The value at ``rank`` (0 to 1) by nearest rank: always one that was measured.
+
+    Raises ``ValueError`` when there are no values.
+    """
+    if not values:
+        raise ValueError("no values, so no percentile")
+    return sorted(values)[max(0, math.ceil(len(values) * rank) - 1)]
+
+
+def batch_means(values: Sequence[float]) -> float | None:
+    """The half width of the 95 % interval of the mean of a series, in the series' unit.
+
+    Neighbouring seconds of a load resemble each other, so the plain standard error would be too small. The
+    series is cut into at most ten batches whose means are taken as independent; what does not fill a batch is
+    left out at the start, where the load is still warming up. None where the series is too short (under ten).
+    """
+    count = min(BATCHES, len(values) // 2)
+    if count < LEAST_BATCHES:
+        return None
+    size = len(values) // count
+    kept = values[len(values) - count * size :]
+    means = [statistics.fmean(kept[at : at + size]) for at in range(0, len(kept), size)]
+    return _T[count - 2] * statistics.stdev(means) / math.sqrt(count)
+
+
+def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float | None:
+    """The mean of per-second means, each counted as often as it has events; None when there were none."""
+    total = sum(weights)
+    if not total:
+        return None
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / total

@@ -1,0 +1,1 @@
+"""Run folders and study folders: the truth on the disk."""

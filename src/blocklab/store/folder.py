@@ -1,0 +1,85 @@
+"""A study's folder: the study as it was run, and its runs by key.
+
+::
+
+    runs/<study>[-quick]/
+        study.yaml      the file, as the user wrote it, and the job files beside it
+        study.json      quick or not, and the keys of the grid in order
+        cells/<key>/    see ``run``
+        report.html, report.csv, report.json
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from blocklab.errors import StoreError
+from blocklab.model.units import dec_hook, enc_hook
+from blocklab.store.run import Run, load, outcome_of, sweep
+from blocklab.study.types import Cell, Study
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What ``study.json`` holds: the study with its quick patch applied, and its cells."""
+
+    study: Study
+    cells: tuple[Cell, ...]
+    quick: bool = False
+    source: str = ""
+    format: int = 1
+
+
+class StudyFolder:
+    """Where one study's runs live."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cells = path / "cells"
+
+    @classmethod
+    def create(cls, runs: Path, manifest: Manifest, source: Path | None = None) -> StudyFolder:
+        """Make or refresh the folder ``runs/<name>[-quick]``. Raises ``StoreError``."""
+        folder = cls(runs / (manifest.study.name + ("-quick" if manifest.quick else "")))
+        try:
+            folder.cells.mkdir(parents=True, exist_ok=True)
+            sweep(folder.cells)
+            if source is not None:
+                shutil.copyfile(source, folder.path / "study.yaml")
+            text = msgspec.json.format(msgspec.json.encode(manifest, enc_hook=enc_hook), indent=1)
+            (folder.path / "study.json").write_bytes(text + b"\n")
+        except OSError as error:
+            raise StoreError(f"{folder.path} cannot be written: {error}", hint="use --runs DIR") from error
+        return folder
+
+    def manifest(self) -> Manifest:
+        """The study that was run. Raises ``StoreError``."""
+        path = self.path / "study.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Manifest, dec_hook=dec_hook)
+        except FileNotFoundError as error:
+            raise StoreError(f"{self.path} is not a study's folder: it has no study.json") from error
+        except (OSError, msgspec.MsgspecError) as error:
+            raise StoreError(f"{path} cannot be read: {error}") from error
+
+    def has(self, cell: Cell) -> bool:
+        """Whether a finished, good run of the cell is there."""
+        folder = self.cells / cell.key
+        return folder.is_dir() and outcome_of(folder).status == "ok"
+
+    def missing(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
+        """The cells that have no good run yet, in order."""
+        return tuple(cell for cell in cells if not self.has(cell))
+
+    def run(self, cell: Cell) -> Run | None:
+        """The run of a cell, good or bad; None when it was never run."""
+        folder = self.cells / cell.key
+        return load(folder) if folder.is_dir() else None
+
+    def runs(self) -> tuple[Run, ...]:
+        """Every run of the manifest's grid, in the grid's order."""
+        found = (self.run(cell) for cell in self.manifest().cells)
+        return tuple(run for run in found if run is not None)

@@ -1,0 +1,199 @@
+"""One run: the folder that holds all that a cell's measurement left, and nothing but truth.
+
+::
+
+    <study folder>/cells/<key>/
+        cell.json           stack, workload, key and the full spec that the key is a hash of
+        result.json         status, error, when, how long; format version
+        environment.json    kernel, CPU, image, the version of every package
+        steps.jsonl         every command that was run: host, argv, exit code, seconds
+        knobs.json          every knob read back from the running system
+        raw/                what the tools printed, byte for byte
+        samples.jsonl       figures and series, made from raw/ by pure parsers
+        phases.json         the named parts of the load
+        transactions.jsonl  what the load logged of single transactions, if it did
+
+It is written under a temporary name and renamed when complete; so a folder that exists is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from blocklab.errors import StoreError
+from blocklab.model.plan import Knob
+from blocklab.model.sample import Parsed, Phase, Sample, Transaction
+from blocklab.study.types import Cell
+
+FORMAT = 1
+Status = Literal["ok", "failed", "invalid"]
+T = TypeVar("T")
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One command that was run: ``part`` is ``build``, ``prepare``, ``load``, ``probe`` or ``undo``."""
+
+    part: str
+    host: str
+    argv: tuple[str, ...]
+    code: int
+    seconds: float
+    said: str = ""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a cell ended. ``started`` is seconds since the epoch, ``seconds`` the whole cell's duration."""
+
+    status: Status
+    error: str = ""
+    hint: str = ""
+    started: float = 0.0
+    seconds: float = 0.0
+    format: int = FORMAT
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run as read back. ``samples`` with a ``time`` are points of series; those without are figures."""
+
+    folder: Path
+    cell: Cell
+    outcome: Outcome
+    environment: dict[str, Any]
+    records: tuple[Record, ...]
+    knobs: tuple[Knob, ...]
+    samples: tuple[Sample, ...]
+    phases: tuple[Phase, ...]
+    transactions: tuple[Transaction, ...]
+
+    def figures(self) -> tuple[Sample, ...]:
+        """The samples that stand for a whole phase."""
+        return tuple(sample for sample in self.samples if sample.time is None)
+
+    def series(self) -> tuple[Sample, ...]:
+        """The samples with a time."""
+        return tuple(sample for sample in self.samples if sample.time is not None)
+
+    def figure(self, metric: str, phase: str = "") -> Sample | None:
+        """The one figure of that metric and phase that the load itself reported; None when there is none."""
+        for sample in self.samples:
+            if sample.time is None and sample.metric == metric and sample.phase == phase:
+                return sample
+        return None
+
+
+class Draft:
+    """A run that is being written. ``raw`` is the folder for the tools' output."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.raw = folder / "raw"
+        self.raw.mkdir(parents=True)
+
+    def write(
+        self,
+        cell: Cell,
+        outcome: Outcome,
+        *,
+        environment: dict[str, Any],
+        records: Sequence[Record],
+        knobs: Sequence[Knob],
+        parsed: Parsed,
+    ) -> None:
+        """Everything but the raw output, which is there already."""
+        _write_json(self.folder / "cell.json", cell)
+        _write_json(self.folder / "environment.json", environment)
+        _write_json(self.folder / "knobs.json", knobs)
+        _write_json(self.folder / "phases.json", parsed.phases)
+        _write_lines(self.folder / "steps.jsonl", records)
+        _write_lines(self.folder / "samples.jsonl", parsed.samples)
+        _write_lines(self.folder / "transactions.jsonl", parsed.transactions)
+        _write_json(self.folder / "result.json", outcome)
+
+
+@contextlib.contextmanager
+def draft(cells: Path, key: str) -> Iterator[Draft]:
+    """A new run under a temporary name, renamed over an older one of that key at the end of the block.
+
+    An exception in the block removes the draft. Raises ``StoreError`` when the disk is full.
+    """
+    temporary = cells / f".{key}.{os.getpid()}.partial"
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        yield Draft(temporary)
+        old = cells / f".{key}.{os.getpid()}.old"
+        final = cells / key
+        if final.exists():
+            final.rename(old)
+        temporary.rename(final)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write the run {cells / key}: {error}", hint="make room, or use --runs DIR"
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sweep(cells: Path) -> None:
+    """Remove the drafts of processes that are gone."""
+    for folder in cells.glob(".*.*.partial"):
+        pid = folder.name.split(".")[2]
+        if not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def load(folder: Path) -> Run:
+    """Read a run back. Raises ``StoreError`` that names the file."""
+    outcome = _read_json(folder / "result.json", Outcome)
+    if outcome.format != FORMAT:
+        raise StoreError(f"{folder}: format {outcome.format}, but this blocklab reads format {FORMAT}")
+    return Run(
+        folder=folder,
+        cell=_read_json(folder / "cell.json", Cell),
+        outcome=outcome,
+        environment=_read_json(folder / "environment.json", dict[str, Any]),
+        records=tuple(_read_lines(folder / "steps.jsonl", Record)),
+        knobs=_read_json(folder / "knobs.json", tuple[Knob, ...]),
+        samples=tuple(_read_lines(folder / "samples.jsonl", Sample)),
+        phases=_read_json(folder / "phases.json", tuple[Phase, ...]),
+        transactions=tuple(_read_lines(folder / "transactions.jsonl", Transaction)),
+    )
+
+
+def outcome_of(folder: Path) -> Outcome:
+    """Just how a run ended. Raises ``StoreError``."""
+    return _read_json(folder / "result.json", Outcome)
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
+
+
+def _write_lines(path: Path, rows: Sequence[Any]) -> None:
+    path.write_bytes(msgspec.json.Encoder().encode_lines(rows))
+
+
+def _read_json(path: Path, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StoreError(
+            f"{path} cannot be read: {error}", hint="remove the folder; the cell will be measured again"
+        ) from error
+
+
+def _read_lines(path: Path, kind: type[T]) -> list[T]:
+    try:
+        return msgspec.json.Decoder(kind).decode_lines(path.read_bytes())
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StoreError(
+            f"{path} cannot be read: {error}", hint="remove the folder; the cell will be measured again"
+        ) from error

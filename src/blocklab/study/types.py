@@ -1,0 +1,84 @@
+"""What a study file may say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from blocklab.layers import AnyLayer
+from blocklab.model.ground import LinkSpec, NodeSpec
+from blocklab.model.units import Duration
+from blocklab.workloads import AnyWorkload
+
+FORMAT = 1
+
+# Names become file names, DRBD resources and SQL names: no blank, no quote, no slash, not over-long.
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
+
+
+class Stack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A storage layout: layers from the raw volume up, active on the node ``on``."""
+
+    on: str
+    layers: tuple[AnyLayer, ...]
+
+
+class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A claim that the figures confirm or refute.
+
+    ``metric`` (of ``workload``, and of ``phase`` where the load has phases) on ``stack`` lies ``between`` two
+    bounds; the bounds of a time carry their unit (``0.45ms``). With ``relative_to`` it is the ratio to that
+    stack's figure. With ``against`` as well it is that ratio over the same ratio in the workload ``against``:
+    how much larger the share is here than there. ``says`` is the sentence that the report prints.
+    """
+
+    metric: str
+    workload: str
+    stack: str
+    between: tuple[float | str, float | str]
+    phase: str = ""
+    relative_to: str = ""
+    against: str = ""
+    says: str = ""
+    source: str = ""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Both bounds as numbers (seconds where they carry a unit). Raises ``ValueError``."""
+        low, high = (Duration(bound) if isinstance(bound, str) else float(bound) for bound in self.between)
+        return float(low), float(high)
+
+
+class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The question, as data.
+
+    ``quick`` is a JSON merge patch (RFC 7396) over the study for ``--quick``. ``baseline`` is the stack that
+    the others are compared with (the first one, when left out). ``notes`` are printed in the report.
+    """
+
+    blocklab: Literal[1]
+    name: Name
+    question: str
+    nodes: dict[Name, NodeSpec]
+    stacks: dict[Name, Stack]
+    workloads: dict[Name, AnyWorkload]
+    links: dict[Name, LinkSpec] = {}
+    baseline: str = ""
+    expect: tuple[Expectation, ...] = ()
+    notes: tuple[str, ...] = ()
+    quick: dict[str, Any] = {}
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One point of the study's grid. ``spec`` is all that its figures depend on; ``key`` is its hash."""
+
+    key: str
+    stack: str
+    workload: str
+    spec: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """For people: stack and workload."""
+        return f"{self.stack}/{self.workload}"

@@ -1,0 +1,174 @@
+"""fio: I/O of a given shape on a block device or in a file. https://fio.readthedocs.io/"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import msgspec
+
+from blocklab.errors import ParseError
+from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
+from blocklab.model.protocols import Load
+from blocklab.model.sample import Parsed, Sample
+from blocklab.model.units import Size
+from blocklab.workloads import fio_jobs, fio_output
+from blocklab.workloads.fio_jobs import JobValue
+
+FOLDER = "/var/tmp/blocklab-fio"
+JOBFILE = f"{FOLDER}/job.fio"
+MIB = 2**20
+
+# fio's start, laying out files, and the pause of up to a second between two stonewalled jobs.
+_SPARE = 60.0
+
+
+class Fio(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="load", tag="fio"):
+    """I/O by fio, one job after the other (``stonewall``); each job is a phase.
+
+    ``jobs``: a name and fio's own options for it; ``options`` hold for all of them. Instead of both,
+    ``jobfile`` is your own job file (its sections are the phases, and run as it says); the study's loader puts
+    its text into ``jobtext``. ``size``: of the file or the part of the device; with ``fill`` (the default) it
+    is written once before the measurement, so that no read meets a hole and no write allocates.
+    """
+
+    size: Size | None = None
+    jobs: dict[str, dict[str, JobValue]] = {}
+    options: dict[str, JobValue] = {}
+    jobfile: str | None = None
+    jobtext: str | None = None
+    fill: bool = True
+
+    takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Options that reach a shell or leave the stack, jobs without an end, sizes that fio would cut."""
+        if bool(self.jobs) == bool(self.jobfile or self.jobtext):
+            return [("jobs", "give exactly one of jobs and jobfile")]
+        found: list[tuple[str, str]] = []
+        if self.size is not None and (self.size <= 0 or self.size % MIB):
+            found.append(("size", "must be a whole number of MiB, above 0; write it like 1GiB"))
+        found += self._option_problems() if self.jobs else self._file_problems()
+        if not found:
+            found += self._bounds()
+        return found
+
+    def _option_problems(self) -> Iterator[tuple[str, str]]:
+        if self.size is None:
+            yield "size", "missing: how large is the file? Write it like 1GiB"
+        groups = {"options": self.options} | {f"jobs.{name}": job for name, job in self.jobs.items()}
+        for name in self.jobs:
+            if problem := fio_jobs.name_problem(name):
+                yield "jobs", problem
+        for where, options in groups.items():
+            for option, value in options.items():
+                problem = fio_jobs.option_problem(option, value) or fio_jobs.unit_problem(option, value)
+                if re.search(r"[;#]", str(value)):
+                    problem = problem or f"{option}: fio takes ; and # for the start of a comment"
+                if problem:
+                    yield where, problem
+
+    def _file_problems(self) -> Iterator[tuple[str, str]]:
+        if self.options:
+            yield "options", "belong to jobs; put them into the [global] section of the job file"
+        if self.jobtext is None:
+            yield "jobfile", f"{self.jobfile} was not read"
+            return
+        names, problems = fio_jobs.sections(self.jobtext)
+        yield from (("jobfile", f"{self.jobfile or 'jobtext'}, {problem}") for problem in problems)
+        if not names:
+            yield "jobfile", f"{self.jobfile or 'jobtext'} has no section besides [global]: nothing would run"
+
+    def _body(self) -> str:
+        """The job file without what blocklab adds to it."""
+        if self.jobtext is not None:
+            return self.jobtext
+        jobs = (fio_jobs.render(name, {"stonewall": True} | job) for name, job in self.jobs.items())
+        return fio_jobs.render("global", self.options) + "".join(jobs)
+
+    def _head(self) -> str:
+        return "" if self.size is None else f"[global]\nsize={int(self.size)}\n"
+
+    def _sections(self) -> list[fio_jobs.Section]:
+        return fio_jobs.sections(self._head() + self._body())[0]
+
+    def _bounds(self) -> Iterator[tuple[str, str]]:
+        for section in self._sections():
+            try:
+                fio_jobs.longest(section.options)
+            except ValueError as error:
+                yield f"jobs.{section.name}" if self.jobs else "jobfile", f"[{section.name}] {error}"
+
+    def text(self, where: str) -> str:
+        """The whole job file for a target (a file's or a device's path)."""
+        # fio takes ":" between two file names
+        head = "; made by blocklab\n[global]\nfilename=" + where.replace(":", "\\:") + "\n" + self._head()
+        extra = {}
+        for number, section in enumerate(self._sections()):
+            logs = [f"write_{kind}_log={FOLDER}/{number}" for kind in fio_output.LOGS]
+            extra[section.name] = [
+                # numjobs clones are one figure; new_group keeps sections that run together apart
+                "new_group=1", "group_reporting=1", "per_job_logs=0", "log_avg_msec=1000", "log_unix_epoch=1",
+                "lat_percentiles=1", "clat_percentiles=0", "slat_percentiles=0",
+                "percentile_list=" + ":".join(f"{percent:g}" for percent in fio_output.PERCENTILES), *logs,
+            ]  # fmt: skip
+        return head + fio_jobs.instrument(self._body(), extra)
+
+    def prepare(self, port: Port) -> tuple[Step, ...]:
+        """The job file, and the target written once from end to end (``fill``)."""
+        where = target(port)
+        direct = any(section.options.get("direct", "0") != "0" for section in self._sections())
+        # fio makes the missing: a folder, and a plain file in place of a device
+        steps: list[Step] = [Run(port.host, ("test", "-b" if port.kind == "block" else "-d", port.where))]
+        if port.kind == "dir":
+            steps.append(Run(port.host, ("rm", "-f", where), undo=("rm", "-f", where)))
+        steps.append(Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)))
+        steps.append(Put(port.host, JOBFILE, self.text(where)))
+        if self.fill and self.size is not None:
+            fill = (
+                "fio", "--name=fill", "--filename=" + where.replace(":", "\\:"), f"--size={int(self.size)}",
+                "--rw=write", "--bs=1M", "--ioengine=psync", f"--direct={int(direct)}", "--end_fsync=1",
+                "--eta=never",
+            )  # fmt: skip
+            steps.append(Run(port.host, fill, timeout=self.size / fio_jobs.LEAST_BANDWIDTH + _SPARE))
+        return tuple(steps)
+
+    def load(self, port: Port) -> Load:
+        """fio itself; it leaves three logs for each phase, in the order of the sections."""
+        listed = self._sections()
+        logs = (f"*_{kind}.log" for kind in fio_output.LOGS)
+        argv = ("env", "LC_ALL=C", "fio", "--output-format=json", "--eta=never", JOBFILE)
+        longest = sum(fio_jobs.longest(section.options) for section in listed) + _SPARE
+        return Load(port.host, argv, longest, tuple(f"{FOLDER}/{log}" for log in logs))
+
+    def facts(self, port: Port) -> tuple[Fact, ...]:
+        """fio's version."""
+        return (Fact(port.host, "fio", ("fio", "--version"), lambda text: {"version": text.strip()}),)
+
+    def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
+        """Figures of each phase, and its course in steps of a second from the logs.
+
+        ``read.``, ``write.`` and ``trim.`` for the directions that did I/O: ``iops`` (1/s), ``bandwidth`` (B/s),
+        ``latency.mean`` and so on (s; submission and completion together), ``bytes`` (B), ``ios`` (1);
+        ``sync.ios`` and ``sync.latency.*`` where the job synced; ``cpu.user``, ``cpu.system`` (%). Raises
+        ``ParseError`` for output without JSON, an errored or missing job, or a job that did no I/O.
+        """
+        jobs = {job.jobname: job for job in fio_output.decode(raw).jobs}
+        names = [section.name for section in self._sections()]
+        if set(names) != set(jobs):
+            raise ParseError("fio", f"ran the jobs {sorted(jobs)}, but the job file has {sorted(names)}")
+        samples: list[Sample] = []
+        phases = []
+        for number, name in enumerate(names):
+            phase = fio_output.phase(jobs[name])
+            phases += [phase] if phase else []
+            samples += fio_output.figures(jobs[name], host)
+            for kind in fio_output.LOGS:
+                samples += fio_output.course(kind, raw.get(f"{number}_{kind}.log", b""), host, name, phase)
+        return Parsed(tuple(samples), tuple(phases))
+
+
+def target(port: Port) -> str:
+    """The path that fio works on."""
+    return port.where if port.kind == "block" else f"{port.where.rstrip('/')}/blocklab.fio"

@@ -1,0 +1,203 @@
+"""fio job files: written from a study's options, or a user's own; nothing in them may reach a shell.
+
+The grammar here is stricter than fio's, so that what is checked is what fio will read. Known ways from a job
+file to a shell (fio 3.39): ``exec_prerun`` and ``exec_postrun`` (``system()``), ``ioengine=exec``,
+``ioengine=external:LIB``, ``include``, ``$keyword`` with arithmetic (``popen("echo ... | bc")``), and lines
+over 4095 bytes, of which fio reads the rest as another line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+JobValue: TypeAlias = str | int | float | bool
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:+-]{0,61}[A-Za-z0-9._:+-])?")
+_OPTION = re.compile(r"[a-z][a-z0-9_]*")
+_UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f$`]")
+# "64KiB", "1MiB", "1.5Gi": what fio (kb_base=1024, its default) takes for powers of ten.
+_BINARY = re.compile(r"\d+(\.\d+)?[kmgtp]i(b)?", re.IGNORECASE)
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_LONGEST = 1000
+
+ENGINES = (
+    "sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap", "null"
+)  # fmt: skip
+
+_STACK = "blocklab points fio at the stack; remove it"
+_SHELL = "it runs a command of your file; blocklab never does"
+REFUSED: Mapping[str, str] = {
+    "filename": _STACK,
+    "directory": _STACK,
+    "filename_format": _STACK,
+    "opendir": _STACK,
+    "read_iolog": _STACK,
+    "exec_prerun": _SHELL,
+    "exec_postrun": _SHELL,
+    "program": _SHELL,
+    "arguments": _SHELL,
+    "include": "only the job file itself is carried to the node; copy the other file's lines into it",
+    "kb_base": "it changes what 4k means; write sizes as k, m, g (powers of 1024)",
+    "name": "the section's name is the phase's name; remove it",
+}
+
+
+@dataclass
+class Section:
+    """One ``[name]`` of a job file with its own options, and with those of ``[global]`` merged under them."""
+
+    name: str
+    own: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+
+
+def render(name: str, options: Mapping[str, JobValue]) -> str:
+    """A section as text; ``True`` is a flag without value, ``False`` is 0."""
+    lines = [f"[{name}]"]
+    for option, value in options.items():
+        if value is True:
+            lines.append(option)
+        else:
+            lines.append(f"{option}={0 if value is False else value}")
+    return "\n".join(lines) + "\n"
+
+
+def name_problem(name: str) -> str | None:
+    """Why a section cannot have this name."""
+    if _NAME.fullmatch(name) is None:
+        return f"{name!r} is no name of a section; use letters, digits and . _ : + -"
+    if name == "global":
+        return "[global] is for options; give this job another name"
+    return None
+
+
+def option_problem(option: str, value: JobValue) -> str | None:
+    """Why this option is refused: it reaches a shell, leads away from the stack, or is no option at all."""
+    text = str(value)
+    if _OPTION.fullmatch(option) is None:
+        return f"{option!r} is no name of a fio option (lower case letters, digits, _)"
+    if option in REFUSED:
+        return f"{option} is refused: {REFUSED[option]}"
+    if _UNSAFE.search(text) or len(text) > _LONGEST:
+        return (
+            f"{option}: control characters, $ and ` are refused (fio hands $ to a shell); write the value itself"
+        )
+    if option == "ioengine" and text.strip() not in ENGINES:
+        return f"ioengine {text!r} is not one of {', '.join(ENGINES)}"
+    return None
+
+
+def unit_problem(option: str, value: JobValue) -> str | None:
+    """fio reads 64KiB as 64,000 bytes and 64k as 65,536: the opposite of what both mean elsewhere."""
+    if isinstance(value, str) and any(_BINARY.fullmatch(part) for part in re.split(r"[,:/-]", value)):
+        return f"{option}: fio reads {value} as powers of 1000; write k, m, g (powers of 1024) or plain bytes"
+    return None
+
+
+def _bare(line: str) -> str:
+    """A line as fio takes it: blanks stripped, cut at ; or #."""
+    return re.split(r"[;#]", line, maxsplit=1)[0].strip(" \t\r")
+
+
+def _header_problem(line: str, found: Iterable[Section]) -> str | None:
+    if not line.endswith("]"):
+        return f"{line!r} is no section header"
+    if any(section.name == line[1:-1] for section in found):
+        return f"a second section {line}; phases need names of their own"
+    return name_problem(line[1:-1])
+
+
+def sections(text: str) -> tuple[list[Section], list[str]]:
+    """The jobs of a job file, and what is wrong with it (line number, problem, cure)."""
+    found: list[Section] = []
+    problems: list[str] = []
+    shared: dict[str, str] = {}
+    into: dict[str, str] | None = None
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = _bare(raw)
+        problem = f"longer than {_LONGEST} characters" if len(raw) > _LONGEST else None
+        if line == "[global]":
+            into = shared
+        elif line.startswith("["):
+            problem = problem or _header_problem(line, found)
+            found.append(Section(line[1:-1], options=dict(shared)))
+            into = found[-1].own
+        elif line:
+            option, equals, value = (part.strip() for part in line.partition("="))
+            problem = problem or option_problem(option, value)
+            if into is None:
+                problem = problem or "an option before the first section"
+            else:
+                into[option] = value if equals else "1"
+        if problem:
+            problems.append(f"line {number}: {problem}")
+    for section in found:
+        section.options.update(section.own)
+    return found, problems
+
+
+def instrument(text: str, extra: Mapping[str, Iterable[str]]) -> str:
+    """``text`` with ``extra[name]`` lines at the *end* of each section, where they win over what stands before."""
+    out: list[str] = []
+    current = ""
+    for line in [*text.split("\n"), "[global]"]:
+        if _bare(line).startswith("["):
+            out += extra.get(current, ())
+            current = _bare(line)[1:-1]
+        out.append(line)
+    return "\n".join(out[:-1]) + "\n"
+
+
+_TIME = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+
+# What the slowest stack worth a study does: one write and its flush at a time over a round trip of 25 ms.
+LEAST_IOPS = 20.0
+LEAST_BANDWIDTH = float(2**20)
+
+
+def seconds(text: str) -> float:
+    """A fio time (a plain number is in seconds) in seconds. Raises ``ValueError``."""
+    match = _NUMBER.fullmatch(text)
+    factor = _TIME.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError(f"{text!r} is no time that fio knows; write it like 60 or 60s")
+    return float(match[1]) * factor
+
+
+def size(text: str) -> float:
+    """A fio size in bytes, never too small (64KiB counts as 65,536 here). Raises ``ValueError``."""
+    match = _NUMBER.fullmatch(text)
+    unit = match[2].lower().removesuffix("b").removesuffix("i") if match else ""
+    if match is None or unit not in _POWER:
+        raise ValueError(f"{text!r} is no size that blocklab can reckon with; write it like 64k or 1g")
+    return float(match[1]) * 1024.0 ** _POWER[unit]
+
+
+def longest(options: Mapping[str, str]) -> float:
+    """How long a job can take (s), on a slow stack. Raises ``ValueError`` for a job that need not end."""
+
+    def least(option: str, other: float) -> float:
+        # "4k,64k" holds for reads, writes and trims; "," alone leaves one of them out
+        return min([other, *(size(part) for part in options.get(option, "").split(",") if part)])
+
+    runtime = seconds(options.get("runtime", options.get("timeout", "0")))
+    around = seconds(options.get("ramp_time", "0")) + seconds(options.get("startdelay", "0")) + 10.0
+    if runtime:
+        return runtime + around
+    if options.get("time_based", "0") != "0":
+        raise ValueError("is time_based without a runtime: it would never end")
+    amount = size(options.get("io_size", options.get("size", "0")))
+    if not amount:
+        raise ValueError("has neither a size nor a runtime: it might never end")
+    amount *= size(options.get("numjobs", "1")) * size(options.get("loops", "1"))
+    # Another way to set block sizes, e.g. bssplit, can make them as small as a sector.
+    default = 4096.0 if not any(name.startswith(("bss", "bsr", "blocksize")) for name in options) else 512.0
+    block = least("bs", 2.0**60 if "bs" in options else default)
+    pace = min(least("rate_iops", LEAST_IOPS) * block, least("rate", LEAST_BANDWIDTH))
+    if pace <= 0:
+        raise ValueError("has a block size or a rate of 0")
+    return amount / pace + around

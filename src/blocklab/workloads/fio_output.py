@@ -1,0 +1,159 @@
+"""What fio prints (JSON) and logs (a line each second), as samples."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from blocklab.errors import ParseError
+from blocklab.model.sample import Phase, Sample
+
+DIRECTIONS = ("read", "write", "trim")
+PERCENTILES = (50.0, 95.0, 99.0, 99.9)
+# Log -> metric, divisor, unit. fio's bw log is in KiB/s, its lat log in ns.
+_SERIES = {"bw": ("bandwidth", 1 / 1024, "B/s"), "iops": ("iops", 1.0, "1/s"), "lat": ("latency.mean", 1e9, "s")}
+LOGS = tuple(_SERIES)
+# Seconds by which the stamps of a log differ from the clock.
+_JITTER = 0.02
+
+
+class _Latency(msgspec.Struct):
+    """Nanoseconds."""
+
+    mean: float
+    stddev: float
+    max: float
+    samples: int = msgspec.field(name="N")
+    percentile: dict[str, float] = {}
+
+
+class _Direction(msgspec.Struct):
+    """``runtime`` is in ms, ``bw_bytes`` in B/s."""
+
+    io_bytes: int
+    bw_bytes: float
+    iops: float
+    runtime: float
+    total_ios: int
+    lat_ns: _Latency
+
+
+class _Sync(msgspec.Struct):
+    # Not total_ios, which stays 0 for fdatasync (fio 3.39).
+    lat_ns: _Latency
+
+
+class Job(msgspec.Struct):
+    jobname: str
+    error: int
+    read: _Direction
+    write: _Direction
+    trim: _Direction
+    usr_cpu: float
+    sys_cpu: float
+    sync: _Sync | None = None
+    # Milliseconds since the epoch, after ramp_time; fio before 3.37 has none.
+    job_start: int = 0
+
+
+class Output(msgspec.Struct):
+    jobs: list[Job]
+
+
+def decode(raw: Mapping[str, bytes]) -> Output:
+    """The JSON in fio's output; warnings may stand before it."""
+    text = raw["stdout"].decode(errors="replace")
+    said = raw.get("stderr", b"").decode(errors="replace") or text
+    start = re.search(r"^\{", text, re.MULTILINE)
+    if start is None:
+        raise ParseError("fio", "no JSON in its output", said)
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text, start.start())
+        output = msgspec.convert(found, Output, strict=False)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise ParseError("fio", f"its JSON cannot be read: {error}", text) from error
+    for job in output.jobs:
+        if job.error:
+            raise ParseError("fio", f"job {job.jobname} ended with error {job.error}", said)
+    return output
+
+
+def figures(job: Job, host: str) -> Iterator[Sample]:
+    """The figures of a whole phase."""
+
+    def row(metric: str, value: float, unit: str) -> Sample:
+        return Sample(metric, float(value), unit, "fio", host, job.jobname)
+
+    def latency(way: str, found: _Latency) -> Iterator[Sample]:
+        for name, value in (("mean", found.mean), ("stddev", found.stddev), ("max", found.max)):
+            yield row(f"{way}.latency.{name}", value / 1e9, "s")
+        for percent in PERCENTILES:
+            # The key of 99.9 is "99.900000".
+            value = found.percentile.get(f"{percent:.6f}", -1.0)
+            if value < 0:
+                raise ParseError("fio", f"job {job.jobname}: no percentile {percent:g} of {way} latency")
+            yield row(f"{way}.latency.p{percent:g}", value / 1e9, "s")
+
+    ways = [(name, way) for name in DIRECTIONS if (way := getattr(job, name)).total_ios]
+    if not ways:
+        raise ParseError("fio", f"job {job.jobname} did no I/O", hint="give it more time, or check its size")
+    for name, way in ways:
+        yield row(f"{name}.iops", way.iops, "1/s")
+        yield row(f"{name}.bandwidth", way.bw_bytes, "B/s")
+        yield row(f"{name}.bytes", way.io_bytes, "B")
+        yield row(f"{name}.ios", way.total_ios, "1")
+        yield from latency(name, way.lat_ns)
+    if job.sync is not None and job.sync.lat_ns.samples:
+        yield row("sync.ios", job.sync.lat_ns.samples, "1")
+        yield from latency("sync", job.sync.lat_ns)
+    yield row("cpu.user", job.usr_cpu, "%")
+    yield row("cpu.system", job.sys_cpu, "%")
+
+
+def phase(job: Job) -> Phase | None:
+    """When the job did its I/O; None where fio does not tell."""
+    longest = max(job.read.runtime, job.write.runtime, job.trim.runtime)
+    start = job.job_start / 1000
+    return Phase(job.jobname, start, start + longest / 1000) if job.job_start else None
+
+
+def course(kind: str, log: bytes, host: str, name: str, during: Phase | None) -> Iterator[Sample]:
+    """The samples of one log (``kind`` of ``LOGS``) of phase ``name``; raises ``ParseError``."""
+    metric, divisor, unit = _SERIES[kind]
+    for direction, time, value in series(log, mean=kind == "lat"):
+        # fio writes its last rate up to a second after the job's end, as if the job had run until then.
+        if kind == "lat" or during is None or time <= during.end + _JITTER:
+            yield Sample(f"{direction}.{metric}", value / divisor, unit, "fio", host, name, time)
+
+
+def series(log: bytes, *, mean: bool) -> list[tuple[str, float, float]]:
+    """Direction, time (s since the epoch) and value of each second of a fio log.
+
+    A line is ``time (ms), value, direction, block size, offset``, e.g. ``1795232906580, 4003, 1, 0, 0``. The
+    clones of a job (``numjobs``) stand one after the other: their values are added up, or averaged (``mean``);
+    a second in which one clone is missing is left out of a sum. Raises ``ParseError``.
+    """
+    rows = []
+    for line in log.decode(errors="replace").splitlines():
+        try:
+            stamp, value, way = (int(part) for part in line.split(",")[:3])
+        except ValueError as error:
+            raise ParseError("fio", "a line of its log is not: time, value, direction, ...", line) from error
+        if not 0 <= way < len(DIRECTIONS) or value < 0:
+            raise ParseError("fio", "its log has an unknown direction or a negative value", line)
+        rows.append((way, stamp, value))
+    if not rows:
+        return []
+    first = min(stamp for _, stamp, _ in rows)
+    seconds: dict[tuple[int, int], list[int]] = {}
+    for way, stamp, value in rows:
+        seconds.setdefault((way, round((stamp - first) / 1000)), []).append(value)
+    clones = max(len(values) for values in seconds.values())
+    return [
+        (DIRECTIONS[way], first / 1000 + second, sum(values) / (len(values) if mean else 1))
+        for (way, second), values in sorted(seconds.items())
+        if mean or len(values) == clones
+    ]

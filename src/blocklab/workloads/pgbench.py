@@ -1,0 +1,190 @@
+"""pgbench: transactions on PostgreSQL. https://www.postgresql.org/docs/17/pgbench.html"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, TypeAlias
+
+import msgspec
+
+from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
+from blocklab.model.protocols import Load
+from blocklab.model.sample import Parsed, Phase
+from blocklab.model.units import Duration
+from blocklab.workloads import pgbench_output
+
+# Not the pgbench in /usr/bin: that is Debian's pg_wrapper, a Perl program.
+BIN = "/usr/lib/postgresql/17/bin"
+FOLDER = "/var/tmp/blocklab-pgbench"
+BUILTINS = ("tpcb-like", "simple-update", "select-only")
+# The server's superuser; pgbench and psql refuse nothing as root, but peer authentication does.
+AS_POSTGRES = ("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups")
+# Its numbers and words are those that the parser knows only without a locale.
+PLAIN = ("env", "LC_ALL=C")
+
+OptionValue: TypeAlias = str | int | float | bool
+
+_OURS = "blocklab sets it from the fields of this load"
+_SERVER = "the stack says which server"
+_NO_LOAD = "it ends pgbench before the load"
+_REFUSED: Mapping[str, str] = {
+    "client": _OURS, "jobs": _OURS, "time": _OURS, "transactions": _OURS, "log": _OURS, "log-prefix": _OURS,
+    "progress": _OURS, "progress-timestamp": _OURS, "scale": _OURS, "builtin": _OURS, "file": _OURS,
+    "initialize": _OURS, "host": _SERVER, "port": _SERVER, "username": _SERVER, "dbname": _SERVER,
+    "help": _NO_LOAD, "version": _NO_LOAD, "show-script": _NO_LOAD,
+    "debug": "it prints a line for each statement, which costs more than the load",
+    "aggregate-interval": "blocklab needs the whole log and aggregates it itself",
+}  # fmt: skip
+_OPTION = re.compile(r"[a-z][a-z0-9-]+")
+_SCRIPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+# pgbench's meta commands that run a program: "\shell command", "\setshell variable command".
+_SHELL = re.compile(r"^\s*\\(set)?shell\b", re.MULTILINE | re.IGNORECASE)
+
+# Seconds a transaction takes on the slowest stack worth a study, when all clients queue for one row.
+_SLOWEST = 0.1
+_SPARE = 60.0
+
+
+class Pgbench(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="load", tag="pgbench"):
+    """Transactions by pgbench: ``scale`` branches (about 15 MiB each), ``clients`` on ``jobs`` threads.
+
+    Exactly one of ``transactions`` (for each client) and ``time`` (whole seconds). ``script`` is one of pgbench's
+    own (``tpcb-like`` without it); ``scripts`` are yours, by name, run with equal weight. ``log`` keeps a line for
+    each transaction, from which the percentiles come. ``options`` and ``init``: further long options of pgbench
+    and of ``pgbench -i`` by their own names, ``true`` for one without value.
+    """
+
+    scale: int = 1
+    clients: int = 1
+    jobs: int = 1
+    transactions: int | None = None
+    time: Duration | None = None
+    script: str | None = None
+    scripts: dict[str, str] = {}
+    log: bool = True
+    options: dict[str, OptionValue] = {}
+    init: dict[str, OptionValue] = {}
+
+    takes: ClassVar[tuple[Kind, ...]] = ("dsn",)
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Counts below 1, no end or two, unknown scripts, those that run programs, options that are blocklab's."""
+        found = [
+            (name, "must be at least 1")
+            for name in ("scale", "clients", "jobs", "transactions")
+            if getattr(self, name) is not None and getattr(self, name) < 1
+        ]
+        if (self.transactions is None) == (self.time is None):
+            found.append(("transactions", "give exactly one of transactions (for each client) and time"))
+        if self.time is not None and (self.time < 1 or self.time % 1):
+            found.append(("time", f"{self.time}: pgbench counts in whole seconds, at least 1s"))
+        if self.jobs > self.clients:
+            found.append(("jobs", f"{self.jobs} threads for {self.clients} clients; give at most one for each"))
+        found += self._script_problems()
+        for where, options in (("options", self.options), ("init", self.init)):
+            found += ((f"{where}.{name}", why) for name in options if (why := _option_problem(name)))
+        return found
+
+    def _script_problems(self) -> Iterator[tuple[str, str]]:
+        if self.script is not None and self.script not in BUILTINS:
+            yield "script", f"{self.script!r} is not one of {', '.join(BUILTINS)}; your own go into scripts"
+        if self.script is not None and self.scripts:
+            yield "scripts", "give script or scripts, not both"
+        for name, text in self.scripts.items():
+            if _SCRIPT.fullmatch(name) is None:
+                yield "scripts", f"{name!r} is no name for a script; use letters, digits and . _ -"
+            if _SHELL.search(text):
+                yield f"scripts.{name}", "\\shell and \\setshell run programs; blocklab never does"
+
+    def prepare(self, port: Port) -> tuple[Step, ...]:
+        """A folder for the log, the scripts, the tables (which ends with a VACUUM), and a checkpoint, so that each
+        load starts with nothing left to write back."""
+        owned = ("install", "-d", "-o", "postgres", "-g", "postgres", FOLDER)
+        tables = (
+            *AS_POSTGRES, *PLAIN, f"{BIN}/pgbench", "--initialize", "--quiet", f"--scale={self.scale}",
+            *_arguments(self.init), port.where,
+        )  # fmt: skip
+        checkpoint = (*AS_POSTGRES, f"{BIN}/psql", "-X", "-q", "-c", "CHECKPOINT", port.where)
+        return (
+            Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)),
+            Run(port.host, owned),
+            *(Put(port.host, _path(name), text) for name, text in self.scripts.items()),
+            # 15 MiB of tables and as much of log for each unit of scale, at 1 MiB/s
+            Run(port.host, tables, timeout=300.0 + 30.0 * self.scale),
+            Run(port.host, checkpoint, timeout=300.0 + 15.0 * self.scale),
+        )
+
+    def load(self, port: Port) -> Load:
+        """pgbench with a progress line each second; each of its threads logs into a file of its own."""
+        if self.time is not None:
+            length, seconds = f"--time={int(self.time)}", float(self.time)
+        else:
+            each = self.transactions or 0
+            # A rate is for all clients together.
+            rate = self.options.get("rate", 0)
+            slowest = max(_SLOWEST, 2 / float(rate) if rate else 0.0)
+            length, seconds = f"--transactions={each}", each * self.clients * slowest
+        argv = [
+            *AS_POSTGRES, *PLAIN, f"{BIN}/pgbench", f"--client={self.clients}", f"--jobs={self.jobs}", length,
+            "--progress=1", "--progress-timestamp",
+        ]  # fmt: skip
+        if self.log:
+            argv += ["--log", f"--log-prefix={FOLDER}/log"]
+        if self.scripts:
+            # pgbench would clean up tables that these scripts may not use
+            argv += ["--no-vacuum", *(f"--file={_path(name)}" for name in self.scripts)]
+        else:
+            argv.append(f"--builtin={self.script or BUILTINS[0]}")
+        argv += [*_arguments(self.options), port.where]
+        return Load(port.host, tuple(argv), seconds + _SPARE, (f"{FOLDER}/log.*",) if self.log else ())
+
+    def facts(self, port: Port) -> tuple[Fact, ...]:
+        """pgbench's version."""
+        # "pgbench (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)"
+        ask = (f"{BIN}/pgbench", "--version")
+        return (Fact(port.host, "pgbench", ask, lambda text: {"version": text.partition(") ")[2].strip()}),)
+
+    def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
+        """``tps`` (1/s), ``latency.mean``, ``latency.stddev``, with a log ``latency.p50|p95|p99|max`` (s),
+        ``transactions``, ``failed``, ``skipped`` (1), ``connect`` (s), and ``tps`` and ``latency.mean`` as series.
+
+        Raises ``ParseError`` for a summary that is missing or incomplete, or a log that is not one.
+        """
+        logs = [text for name, text in raw.items() if re.fullmatch(r"log\.\d+(\.\d+)?", name)]
+        transactions = pgbench_output.transactions(logs)
+        samples = pgbench_output.summary(raw["stdout"], raw.get("stderr", b""), host)
+        if self.log:
+            samples += pgbench_output.percentiles(transactions, host)
+        start = min((each.end - each.latency for each in transactions), default=None)
+        course = pgbench_output.progress(raw.get("stderr", b""), host, start)
+        times = [each.time for each in course if each.time is not None]
+        if transactions and start is not None:
+            phases: tuple[Phase, ...] = (Phase("pgbench", start, transactions[-1].end),)
+        else:
+            # A progress line is printed at the end of its second.
+            phases = (Phase("pgbench", times[0] - 1, times[-1]),) if times else ()
+        return Parsed((*samples, *course), phases, transactions)
+
+
+def _path(script: str) -> str:
+    return f"{FOLDER}/{script}.sql"
+
+
+def _option_problem(name: str) -> str | None:
+    if _OPTION.fullmatch(name) is None:
+        return "write a long option by its own name, without dashes before it, e.g. protocol"
+    # getopt takes "prog" for "progress"
+    for refused, why in _REFUSED.items():
+        if refused.startswith(name):
+            return f"refused: {why}"
+    return None
+
+
+def _arguments(options: Mapping[str, OptionValue]) -> Argv:
+    """Long options as arguments; ``False`` leaves one out."""
+    return tuple(
+        f"--{name}" if value is True else f"--{name}={value}"
+        for name, value in options.items()
+        if value is not False
+    )

@@ -1,0 +1,136 @@
+"""What pgbench prints (a summary, progress lines) and logs (a line for each transaction), as samples."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from blocklab.errors import ParseError
+from blocklab.model.sample import Sample, Transaction
+
+LAYER = "pgbench"
+
+# number of transactions actually processed: 10000/10000
+# number of failed transactions: 0 (0.000%)                               (since PostgreSQL 15)
+# number of transactions skipped: 181 (3.040%)                            (with --rate and --latency-limit)
+# latency average = 2.889 ms
+# latency stddev = 1.982 ms                                               (only with -P, -L, -R or --log)
+# initial connection time = 22.726 ms                                     (since PostgreSQL 14)
+# tps = 3397.299962 (without initial connection time)
+# tps = 1182.956212 (excluding connections establishing)                  (before PostgreSQL 14)
+# tps = 312.104117 (including reconnection times)                         (with --connect)
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_SUMMARY: dict[str, tuple[re.Pattern[str], float, str]] = {
+    metric: (re.compile(rf"^{line}$", re.MULTILINE), divisor, unit)
+    for metric, line, divisor, unit in (
+        ("transactions", r"number of transactions actually processed: (\d+)(?:/\d+)?", 1.0, "1"),
+        ("skipped", r"number of transactions skipped: (\d+) \(.*\)", 1.0, "1"),
+        ("failed", r"number of failed transactions: (\d+) \(.*\)", 1.0, "1"),
+        ("latency.mean", rf"latency average(?: =|:) {_NUMBER} ms(?: \(including failures\))?", 1e3, "s"),
+        ("latency.stddev", rf"latency stddev(?: =|:) {_NUMBER} ms", 1e3, "s"),
+        ("connect", rf"(?:initial|average) connection time = {_NUMBER} ms", 1e3, "s"),
+        ("tps", rf"tps = {_NUMBER} \((?:without initial|excluding|including reconn).*\)", 1.0, "1/s"),
+    )
+}
+_REQUIRED = ("tps", "transactions", "latency.mean")
+
+# progress: 1795232995.283 s, 3253.9 tps, lat 2.986 ms stddev 2.108, 0 failed
+# progress: 1795233003.300 s, 879.9 tps, lat 1.463 ms stddev 0.958, 0 failed, lag 0.128 ms, 4 skipped, ...
+# progress: 5.0 s, 0.0 tps, lat -nan ms stddev -nan                    (before 15, a second without any)
+_PROGRESS = re.compile(
+    rf"^progress: {_NUMBER} s, {_NUMBER} tps, lat (?:{_NUMBER}|-?nan) ms stddev (?:{_NUMBER}|-?nan)(?:,.*)?$"
+)
+# Relative times are below this, those since the epoch above it.
+_EPOCH = 1e9
+
+_FAILURES = {b"failed", b"skipped", b"serialization", b"deadlock", b"other"}
+
+
+def summary(out: bytes, err: bytes, host: str) -> list[Sample]:
+    """The figures of the whole run. Raises ``ParseError``."""
+    text, said = out.decode(errors="replace"), err.decode(errors="replace")
+    # PostgreSQL 17 prints the whole summary even then.
+    if "Run was aborted" in said or "Run was aborted" in text:
+        raise ParseError("pgbench", "the run was aborted, its figures are incomplete", said)
+    # With several scripts, the figures of each follow (" - latency average = ..."): indented, so never matched.
+    samples = []
+    for metric, (pattern, divisor, unit) in _SUMMARY.items():
+        if match := pattern.search(text):
+            samples.append(Sample(metric, float(match[1]) / divisor, unit, LAYER, host))
+        elif metric in _REQUIRED:
+            raise ParseError("pgbench", f"no {metric} in its summary", text + said)
+    if not any(sample.metric == "transactions" and sample.value for sample in samples):
+        raise ParseError("pgbench", "not one transaction was done", text + said)
+    return samples
+
+
+def progress(err: bytes, host: str, start: float | None) -> list[Sample]:
+    """The course in steps of a second: ``tps`` (1/s), ``latency.mean`` (s) where a transaction ended.
+
+    ``start`` (seconds since the epoch) is needed for lines with relative times; without it they give nothing.
+    Raises ``ParseError`` for a progress line of another form.
+    """
+    samples: list[Sample] = []
+    lines = err.decode(errors="replace").splitlines()
+    for number, line in enumerate(lines):
+        if not line.startswith("progress: "):
+            continue
+        match = _PROGRESS.match(line)
+        if match is None:
+            if number == len(lines) - 1 and not err.endswith(b"\n"):
+                break  # cut while it was written
+            raise ParseError("pgbench", "a progress line is not one that is known", line)
+        time, tps, latency = float(match[1]), float(match[2]), match[3]
+        if time < _EPOCH:
+            if start is None:
+                continue
+            time += start
+        samples.append(Sample("tps", tps, "1/s", LAYER, host, time=time))
+        if tps and latency is not None:
+            samples.append(Sample("latency.mean", float(latency) / 1e3, "s", LAYER, host, time=time))
+    return samples
+
+
+def transactions(logs: Iterable[bytes]) -> tuple[Transaction, ...]:
+    """The transactions of all log files, by their ends; failed and skipped ones are left out.
+
+    A line is ``client transaction time script epoch microseconds [lag] [retries]``, e.g.
+    ``0 1 9989 0 1795232994 315096``; ``time`` is in microseconds or one of ``failed``, ``skipped``,
+    ``serialization``, ``deadlock``. A last line cut in the middle is dropped. Raises ``ParseError``.
+    """
+    found: list[Transaction] = []
+    for log in logs:
+        lines = log.split(b"\n")
+        # The piece after the last newline: empty, or a line that was cut (its last number may lack digits).
+        lines.pop()
+        for line in lines:
+            try:
+                fields = line.split(b" ", 6)
+                latency = int(fields[2])
+                end = (int(fields[4]) * 1_000_000 + int(fields[5])) / 1e6
+            except (ValueError, IndexError) as error:
+                if len(fields) >= 6 and fields[2] in _FAILURES:
+                    continue
+                text = line.decode(errors="replace")
+                raise ParseError("pgbench", "a line of its log is not a transaction", text) from error
+            if latency < 0 or end < _EPOCH:
+                text = line.decode(errors="replace")
+                raise ParseError("pgbench", "a line of its log has no valid time", text)
+            found.append(Transaction(end, latency / 1e6))
+    found.sort(key=lambda each: each.end)
+    return tuple(found)
+
+
+def percentiles(done: Sequence[Transaction], host: str) -> list[Sample]:
+    """``latency.p50|p95|p99|max`` (s), each the latency of a transaction (nearest rank). Raises ``ParseError``."""
+    if not done:
+        raise ParseError(
+            "pgbench", "no transaction in its log", hint="was the log fetched? set log: false without"
+        )
+    ordered = sorted(each.latency for each in done)
+    ranks = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+    return [
+        Sample(f"latency.{name}", ordered[math.ceil(len(ordered) * rank) - 1], "s", LAYER, host)
+        for name, rank in ranks.items()
+    ]

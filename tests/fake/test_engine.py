@@ -1,0 +1,115 @@
+"""Steps and their undo, on hosts that only write down what they are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from blocklab.errors import BlocklabError, CommandError, NodeLost
+from blocklab.model.host import Result
+from blocklab.model.plan import Argv, Run, Step, undo_of
+from blocklab.runner.engine import Engine
+from blocklab.runner.run import standing
+from blocklab.sites.fake import FakeHost, FakeSite
+from blocklab.study.grid import plan_ground, plan_stack, topology
+from blocklab.study.read import build
+from blocklab.study.types import Study
+from tests.fake.answers import Answers
+
+
+def steps_of(study: Study, stack: str) -> list[Step]:
+    site = FakeSite()
+    shape = topology(study, [stack])
+    ground = site.ground(shape)
+    return [*plan_ground(shape, ground).steps, *plan_stack(study, stack, 0, ground).steps]
+
+
+def failing_at(position: int, answers: Answers) -> Any:
+    """Answers until the step ``position`` (from 0), which fails; what comes later (undo) works again."""
+    seen = -1
+
+    def answer(host: str, argv: Argv) -> Result:
+        nonlocal seen
+        seen += 1
+        return Result(1, b"", b"no\n") if seen == position else answers(host, argv)
+
+    return answer
+
+
+@pytest.mark.parametrize("stack", ["local", "mirror"])
+def test_a_failure_at_every_step_undoes_exactly_the_steps_up_to_it(small: dict[str, Any], stack: str) -> None:
+    study = build(small)
+    steps = steps_of(study, stack)
+    assert len(steps) > 8
+    for position, failed in enumerate(steps):
+        if not isinstance(failed, Run):
+            continue
+        site = FakeSite(failing_at(position, Answers()))
+        with pytest.raises(CommandError) as caught, standing(site, study, [stack]):
+            pytest.fail("must not stand")
+        assert (caught.value.host, caught.value.argv) == (failed.host, failed.argv)
+        lab = site.labs[0]
+        expected = [(step.host, undo_of(step)) for step in reversed(steps[: position + 1]) if undo_of(step)]
+        assert lab.log[position + 1 :] == expected
+        assert lab.closed
+
+
+def test_a_whole_stack_is_undone_in_reverse(small: dict[str, Any]) -> None:
+    study = build(small)
+    site = FakeSite(Answers())
+    with standing(site, study, ["mirror"]):
+        built = len(site.labs[0].log)
+    undone = site.labs[0].log[built:]
+    assert undone == [(step.host, undo_of(step)) for step in reversed(steps_of(study, "mirror")) if undo_of(step)]
+    # Taken down in turn: the database, the file system, then the mirror, the active side first.
+    words = [argv[0] + " " + argv[1] for host, argv in undone if argv[0] in ("umount", "drbdadm")]
+    assert words == ["umount /mnt/mirror", "drbdadm secondary", "drbdadm down", "drbdadm down"]
+
+
+def test_a_failing_undo_masks_nothing_and_stops_nothing() -> None:
+    def answer(_host: str, argv: Argv) -> Result:
+        return Result(1, b"", b"broken\n") if argv[0] in ("fails", "undo-b") else Result(0, b"", b"")
+
+    log: list[tuple[str, Argv]] = []
+    engine = Engine({"h": FakeHost("h", answer, log)})
+    with pytest.raises(CommandError, match="fails"):
+        engine.carry_out([Run("h", ("a",), undo=("undo-a",)), Run("h", ("b",), undo=("undo-b",)), Run("h", ("fails",))], "x")
+    engine.undo()
+    assert [argv[0] for _, argv in log] == ["a", "b", "fails", "undo-b", "undo-a"]
+    assert len(engine.warnings) == 1 and "undo-b" in engine.warnings[0]
+
+
+def test_undo_of_a_lost_node_is_a_warning(small: dict[str, Any]) -> None:
+    site = FakeSite(Answers())
+    with standing(site, build(small), ["mirror"]) as stand:
+        stand.lab.hosts["a2"].crash()
+    assert any("a2" in warning for warning in stand.engine.warnings)
+    assert site.labs[0].closed
+
+
+def test_a_timeout_names_the_command() -> None:
+    class Slow(FakeHost):
+        def run(self, argv: Any, *, input: bytes = b"", timeout: float = 60.0) -> Result:
+            raise TimeoutError
+
+    engine = Engine({"h": Slow("h", Answers(), [])})
+    with pytest.raises(CommandError, match="h: exit code -9 from: sleep 9"):
+        engine.carry_out([Run("h", ("sleep", "9"), timeout=0.1)], "x")
+
+
+def test_steps_are_argv_and_never_shell_text(small: dict[str, Any]) -> None:
+    """A setting's value reaches the host as one argument or as a file's content, whatever it holds."""
+    small["stacks"]["local"]["layers"][2]["settings"]["application_name"] = "$(reboot); `reboot` 'x'"
+    study = build(small)
+    for step in steps_of(study, "local"):
+        if isinstance(step, Run):
+            assert step.argv[0] not in ("sh", "bash") and "reboot" not in " ".join(step.argv)
+
+
+def test_a_crash_while_standing_is_said(small: dict[str, Any]) -> None:
+    site = FakeSite(Answers())
+    with pytest.raises(NodeLost), standing(site, build(small), ["local"]) as stand:
+        stand.lab.hosts["a1"].crash()
+        stand.lab.hosts["a1"].run(["true"])
+    assert isinstance(NodeLost("a1", "x"), BlocklabError)

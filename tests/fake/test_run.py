@@ -1,0 +1,180 @@
+"""Whole studies on the fake site: what is stored, what fails, what resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blocklab.errors import NodeLost
+from blocklab.model.host import Result
+from blocklab.model.plan import Argv
+from blocklab.model.sample import Parsed
+from blocklab.runner.run import run_study
+from blocklab.sites.fake import FakeSite
+from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.store.run import Outcome
+from blocklab.study.grid import cells
+from blocklab.study.read import build
+from blocklab.study.types import Cell, Study
+from tests.fake.answers import Answers
+
+
+class Silent:
+    """Progress that is only remembered."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, Outcome] = {}
+        self.warnings: list[str] = []
+
+    def stack(self, name: str, text: str) -> None: ...
+
+    def cell(self, number: int, count: int, cell: Cell) -> None: ...
+
+    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed) -> None:
+        self.outcomes[cell.label] = outcome
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.fixture
+def study(small: dict[str, Any]) -> Study:
+    small["workloads"] = {"io": io(small)}
+    return build(small)
+
+
+def io(small: dict[str, Any]) -> dict[str, Any]:
+    """The small study's fio load, with the jobs of the golden output that the fake hosts print."""
+    jobs = {name: {"rw": "write"} for name in ("seq-write-1m", "rand-rw-4k", "fsync-4k")}
+    return {**small["workloads"]["io"], "jobs": jobs}
+
+
+@pytest.fixture(autouse=True)
+def _no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAD", 0.0)
+
+
+def go(
+    study: Study, tmp_path: Path, answers: Any, wanted: Sequence[Cell] | None = None
+) -> tuple[StudyFolder, Silent, int, FakeSite]:
+    grid = cells(study)
+    folder = StudyFolder.create(tmp_path, Manifest(study, grid))
+    progress, site = Silent(), FakeSite(answers)
+    bad = run_study(site, study, grid if wanted is None else wanted, folder, progress)
+    return folder, progress, bad, site
+
+
+def test_a_good_study_stores_everything(study: Study, tmp_path: Path) -> None:
+    folder, progress, bad, site = go(study, tmp_path, Answers())
+    assert bad == 0 and {outcome.status for outcome in progress.outcomes.values()} == {"ok"}
+    runs = folder.runs()
+    assert [run.cell.label for run in runs] == ["local/io", "mirror/io"]
+    for run in runs:
+        assert run.figures() and run.series()
+        assert any(record.part == "load" for record in run.records)
+        assert (run.folder / "raw" / "load" / "stdout").stat().st_size > 0
+        assert all(knob.in_force for knob in run.knobs)
+    assert {knob.name for knob in runs[1].knobs} >= {"net.protocol", "net.max-buffers", "disk.disk-flushes", "delay"}
+    assert folder.missing(cells(study)) == ()
+    assert all(lab.closed for lab in site.labs) and len(site.labs) == 2
+    assert not list(folder.cells.glob(".*"))
+
+
+def test_a_knob_not_in_force_makes_the_cell_invalid(study: Study, tmp_path: Path) -> None:
+    answers = Answers()
+    answers.override["drbdsetup"] = Result(0, b"resource mirror {\n net {\n protocol A;\n }\n}\n", b"")
+    folder, progress, bad, _ = go(study, tmp_path, answers)
+    assert bad == 1
+    outcome = progress.outcomes["mirror/io"]
+    assert outcome.status == "invalid"
+    assert "net.protocol should be C, but the running system says A" in outcome.error
+    assert progress.outcomes["local/io"].status == "ok"
+    assert [cell.label for cell in folder.missing(cells(study))] == ["mirror/io"]
+
+
+def test_an_unreadable_knob_is_not_in_force(study: Study, tmp_path: Path) -> None:
+    answers = Answers()
+    answers.override["blockdev"] = Result(1, b"", b"no such device\n")
+    _, progress, bad, _ = go(study, tmp_path, answers)
+    assert bad == 2 and "unreadable" in progress.outcomes["local/io"].error
+
+
+def test_a_load_that_fails_names_command_host_and_output_and_the_others_go_on(study: Study, tmp_path: Path) -> None:
+    answers = Answers()
+
+    def answer(host: str, argv: Argv) -> Result:
+        fails = "--output-format=json" in argv and "/mnt/local" in answers.mounted.get(host, "")
+        return Result(1, b"", b"fio: no space left\n") if fails else answers(host, argv)
+
+    folder, progress, bad, _ = go(study, tmp_path, answer)
+    assert bad == 1
+    failed, good = progress.outcomes["local/io"], progress.outcomes["mirror/io"]
+    assert failed.status == "failed" and good.status == "ok"
+    assert "a1: exit code 1" in failed.error and "fio" in failed.error and "no space left" in failed.error
+    stored = folder.runs()[0]
+    assert (stored.folder / "raw" / "load" / "stderr").read_text() == "fio: no space left\n"
+
+
+def test_garbage_from_a_load_is_failed_and_kept(study: Study, tmp_path: Path) -> None:
+    answers = Answers()
+    answers.override["--output-format=json"] = Result(0, b"half a { line", b"")
+    folder, _, bad, _ = go(study, tmp_path, answers)
+    assert bad == 2
+    assert (folder.runs()[0].folder / "raw" / "load" / "stdout").read_bytes() == b"half a { line"
+
+
+def test_garbage_from_a_probe_is_a_warning(study: Study, tmp_path: Path) -> None:
+    answers = Answers()
+    answers.override["iostat"] = Result(0, b"<html>", b"")
+    _, progress, bad, _ = go(study, tmp_path, answers)
+    assert bad == 0 and any("iostat" in warning for warning in progress.warnings)
+
+
+def test_a_stack_that_cannot_be_built_fails_its_cells_only(study: Study, tmp_path: Path) -> None:
+    answers = Answers()
+    answers.override["mkfs.ext4"] = Result(1, b"", b"mkfs.ext4: bad\n")
+    folder, progress, bad, site = go(study, tmp_path, answers)
+    assert bad == 1 and progress.outcomes["local/io"].status == "ok"
+    assert "mkfs.ext4: bad" in progress.outcomes["mirror/io"].error
+    assert folder.runs()[1].outcome.status == "failed"
+    assert all(lab.closed for lab in site.labs)
+
+
+def test_a_node_lost_in_one_cell_costs_only_that_cell(small: dict[str, Any], tmp_path: Path) -> None:
+    small["workloads"] = {"one": io(small), "two": {**io(small), "size": "32MiB"}}
+    study = build(small)
+    answers, lost = Answers(), []
+
+    def answer(host: str, argv: Argv) -> Result:
+        if "--output-format=json" in argv and not lost:
+            lost.append(host)
+            raise NodeLost(host, "its kernel panicked", "Kernel panic - not syncing: test")
+        return answers(host, argv)
+
+    _, progress, bad, site = go(study, tmp_path, answer)
+    assert bad == 1 and "Kernel panic" in progress.outcomes["local/one"].error
+    assert [progress.outcomes[name].status for name in ("local/two", "mirror/one", "mirror/two")] == ["ok"] * 3
+    assert len(site.labs) == 3  # the local stack was built again for its second cell
+
+
+def test_resume_measures_only_what_is_missing(study: Study, tmp_path: Path) -> None:
+    grid = cells(study)
+    folder, *_ = go(study, tmp_path, Answers(), grid[:1])
+    before = (folder.cells / grid[0].key / "result.json").stat().st_mtime_ns
+    missing = folder.missing(grid)
+    assert missing == grid[1:]
+    _, progress, bad, _ = go(study, tmp_path, Answers(), missing)
+    assert bad == 0 and list(progress.outcomes) == ["mirror/io"]
+    assert (folder.cells / grid[0].key / "result.json").stat().st_mtime_ns == before
+    assert folder.missing(grid) == ()
+
+
+def test_a_draft_of_a_dead_process_is_swept(study: Study, tmp_path: Path) -> None:
+    folder = StudyFolder.create(tmp_path, Manifest(study, cells(study)))
+    dead = folder.cells / ".abc.4194304.partial"  # above the highest process id that Linux gives
+    dead.mkdir()
+    StudyFolder.create(tmp_path, Manifest(study, cells(study)))
+    assert not dead.exists()

@@ -1,0 +1,86 @@
+"""The image that run-tests built: a clean file system with our files in it, and tools that work in place."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from blocklab.sites.uml import recipe, rootfs, tools
+from blocklab.sites.uml.image import Image, require
+
+
+@pytest.fixture(scope="module")
+def image() -> Image:
+    return require()
+
+
+def said(*argv: str | Path) -> str:
+    """What a program prints, when it ends well."""
+    done = subprocess.run(argv, capture_output=True, text=True, env=rootfs.environment(), check=True)
+    return done.stdout + done.stderr
+
+
+def debugfs(image: Image, request: str) -> str:
+    """What debugfs answers about the root file system."""
+    return subprocess.run(
+        ["debugfs", "-R", request, str(image.rootfs)],
+        capture_output=True,
+        text=True,
+        env=rootfs.environment(),
+        check=True,
+    ).stdout
+
+
+def test_the_root_is_a_clean_ext4_with_room_only_for_what_is_in_it(image: Image) -> None:
+    said("e2fsck", "-fn", image.rootfs)
+    header = dict(line.split(":", 1) for line in said("dumpe2fs", "-h", image.rootfs).splitlines() if ":" in line)
+    assert "has_journal" not in header["Filesystem features"]
+    assert int(header["Free blocks"]) < int(header["Block count"]) / 8
+
+
+@pytest.mark.parametrize("name", recipe.node_files())
+def test_our_files_are_in_the_root(image: Image, name: str) -> None:
+    assert debugfs(image, f"cat {recipe.NODE_FOLDER}/{name}").encode() == recipe.node_files()[name]
+    stat = debugfs(image, f"stat {recipe.NODE_FOLDER}/{name}")
+    # Inode: 13599   Type: regular    Mode:  0755   Flags: 0x80000
+    # User:     0   Group:     0   Project:     0   Size: 1061
+    assert f"Mode:  {'0755' if name == 'init' else '0644'}" in stat and "User:     0   Group:     0" in stat
+
+
+@pytest.mark.parametrize(("folder", "user"), [("/var/lib/postgresql", "postgres"), ("/var/lib/mysql", "mysql")])
+def test_folders_of_databases_are_empty_and_their_owners_true(image: Image, folder: str, user: str) -> None:
+    """No cluster was made at installation, and ids came through the build whether it ran as root or not."""
+    users = dict(line.split(":")[0:3:2] for line in debugfs(image, "cat /etc/passwd").splitlines())
+    stat = debugfs(image, f"stat {folder}").split()
+    assert stat[stat.index("User:") + 1] == users[user] != "0"
+    inside = [entry for entry in debugfs(image, f"ls -p {folder}").splitlines() if entry]
+    # /13502/040755/102/105/./4096/
+    assert {entry.split("/")[5] for entry in inside} <= {".", ".."}
+
+
+def test_modules_are_where_modprobe_looks_and_the_kernel_is_not(image: Image) -> None:
+    version = said(image.kernel, "--version").strip()
+    assert f"uml/modules/{version}" in debugfs(image, f"stat /usr/lib/modules/{version}")
+    assert "drbd.ko" in debugfs(image, f"ls /usr/lib/uml/modules/{version}/kernel/drivers/block/drbd")
+    assert "linux.uml" not in debugfs(image, "ls /usr/bin")
+
+
+def test_every_package_of_the_recipe_is_there(image: Image) -> None:
+    assert set(recipe.PACKAGES) <= image.packages.keys()
+    assert image.packages["mariadb-server"] and image.packages[recipe.KERNEL_PACKAGE] >= "7.2"
+
+
+def test_the_tools_bring_their_own_libraries(image: Image) -> None:
+    for tool in (image.kernel, image.nbdkit, image.storage_daemon):
+        assert said("patchelf", "--print-interpreter", tool).strip() == str(image.folder / "tools" / tools.LOADER)
+        foreign = [line for line in said(image.folder / "tools" / tools.LOADER, "--list", tool).splitlines()
+                   if "=>" in line and str(image.folder) not in line]  # fmt: skip
+        assert foreign == []
+
+
+def test_the_tools_work(image: Image, tmp_path: Path) -> None:
+    """The same trial as at the end of a build: serve a file, boot a kernel."""
+    with (tmp_path / "log").open("w") as log:
+        tools.verify(image.folder / "tools", image.rootfs, log)

@@ -1,0 +1,164 @@
+"""Facts about machines of all kinds, from what their files say."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from blocklab.sites.uml import doctor, recipe
+
+RELEASE = """\
+PRETTY_NAME="{name} 99 (example)"
+ID={id}
+VERSION_ID="{version}"
+"""
+
+
+@pytest.mark.parametrize("module", [doctor, recipe])
+def test_it_needs_the_standard_library_only(module: object) -> None:
+    """It runs before anything is installed."""
+    file = Path(str(module.__file__))  # type: ignore[attr-defined]
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(str(node.module).split(".")[0])
+    assert names <= sys.stdlib_module_names | {"blocklab"}
+
+
+@pytest.mark.parametrize("option", ["--host-packages", "--problems"])
+def test_it_runs_as_a_script_without_site_packages(option: str, tmp_path: Path) -> None:
+    argv = [sys.executable, "-I", "-S", doctor.__file__, option]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env={"HOME": str(tmp_path)})
+    assert done.returncode in (0, 1) and done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("id_", "version", "ok"), [("debian", "13", "ok"), ("ubuntu", "24.04", "ok"), ("fedora", "44", "warn")]
+)
+def test_the_release_is_named_and_an_untried_one_is_a_warning(
+    tmp_path: Path, id_: str, version: str, ok: str
+) -> None:
+    file = tmp_path / "os-release"
+    file.write_text(RELEASE.format(name=id_.title(), id=id_, version=version))
+    fact = doctor.release(file)
+    assert fact.ok == ok and id_.title() in fact.found
+    assert doctor.release(tmp_path / "none").ok == "warn"
+
+
+def test_another_architecture_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.platform, "machine", lambda: "aarch64")  # type: ignore[attr-defined]
+    fact = doctor.architecture()
+    assert fact.ok == "fail" and "aarch64" in fact.found and fact.cure
+    assert doctor.failed([fact])
+
+
+@pytest.mark.parametrize(
+    ("lacking", "packages", "ok"),
+    [
+        ({"mmdebstrap", "mke2fs", "debugfs"}, ["e2fsprogs", "mmdebstrap"], "fail"),
+        ({"newuidmap"}, ["uidmap"], "fail"),
+        ({"cc"}, ["gcc", "libc6-dev"], "warn"),
+        (set(), [], "ok"),
+    ],
+)
+def test_missing_host_packages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: set[str], packages: list[str], ok: str
+) -> None:
+    monkeypatch.setattr(doctor, "KEYRING", tmp_path)
+    monkeypatch.setattr(doctor, "_has", lambda program: program not in lacking)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert doctor.host_packages() == packages
+    fact = doctor.packages()
+    assert fact.ok == ok
+    assert fact.cure == (f"sudo apt-get install --no-install-recommends {' '.join(packages)}" if packages else "")
+
+
+def test_root_needs_no_uidmap_and_no_sudo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(doctor, "KEYRING", tmp_path / "none")
+    monkeypatch.setattr(doctor, "_has", lambda program: program != "newuidmap")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert doctor.host_packages() == ["debian-archive-keyring"]
+    assert doctor.packages().cure.startswith("apt-get install ")
+
+
+@pytest.mark.parametrize(
+    ("said", "sysctl", "cure"),
+    [
+        (
+            "W: no entry in /etc/subuid for nosub\nE: failed to parse /etc/subuid and /etc/subgid",
+            "",
+            "--add-subuids",
+        ),
+        ("E: cannot find newuidmap", "", "uidmap"),
+        ("E: denied", "kernel/apparmor_restrict_unprivileged_userns=1", "apparmor_restrict_unprivileged_userns=0"),
+        ("E: denied", "kernel/unprivileged_userns_clone=0", "unprivileged_userns_clone=1"),
+        ("E: denied", "user/max_user_namespaces=0", "max_user_namespaces=15000"),
+        ("E: denied", "user/max_user_namespaces=96365", "container"),
+    ],
+)
+def test_the_cure_for_user_namespaces(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, sysctl: str, cure: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    if sysctl:
+        name, value = sysctl.split("=")
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(f"{value}\n")
+    assert cure in doctor.namespace_cure(said, tmp_path)
+
+
+@pytest.mark.parametrize(("kib", "ok"), [(24_219_196, "ok"), (1_048_576, "warn")])
+def test_memory(tmp_path: Path, kib: int, ok: str) -> None:
+    file = tmp_path / "meminfo"
+    file.write_text(f"MemTotal:       24684084 kB\nMemFree:        22906996 kB\nMemAvailable:   {kib} kB\n")
+    assert doctor.memory(file).ok == ok
+
+
+def test_seccomp(tmp_path: Path) -> None:
+    file = tmp_path / "status"
+    file.write_text("NoNewPrivs:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n")
+    assert doctor.seccomp(file).ok == "ok"
+    file.write_text("NoNewPrivs:\t0\n")
+    assert doctor.seccomp(file).ok == "warn"
+
+
+def test_shared_memory(tmp_path: Path) -> None:
+    assert doctor.shared_memory(tmp_path / "none").ok == "fail"
+
+
+def test_room(tmp_path: Path) -> None:
+    there = doctor.room("room", tmp_path / "not" / "yet", 0, "BLOCKLAB_CACHE")
+    assert there.ok == "ok" and str(tmp_path) in there.found
+    little = doctor.room("room", tmp_path, 10**9, "BLOCKLAB_CACHE")
+    assert little.ok != "ok" and "BLOCKLAB_CACHE" in little.cure
+
+
+def test_other_nodes(tmp_path: Path) -> None:
+    for pid, argv in {
+        "10": ["/x/tools/linux.uml", "mem=512M"],
+        "11": ["grep", "linux.uml", "mem=512M"],
+        "12": [],
+    }.items():
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "cmdline").write_bytes(b"".join(arg.encode() + b"\0" for arg in argv))
+    fact = doctor.other_nodes(tmp_path)
+    assert fact.ok == "warn" and fact.found.startswith("1 process")
+
+
+def test_no_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path))
+    (fact,) = doctor.image()
+    assert fact.ok == "warn" and fact.cure == "blocklab image build"
+    assert doctor.main(["--image"]) == 1
+
+
+def test_every_fact_has_a_cure_or_needs_none() -> None:
+    for fact in doctor.facts():
+        assert fact.name and fact.found and bool(fact.cure) == (fact.ok != "ok")

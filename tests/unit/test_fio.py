@@ -1,0 +1,371 @@
+"""fio: no job file that reaches a shell, and every figure from real output (fio 3.39, Debian 13)."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from golden import Golden, read
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blocklab.errors import ParseError
+from blocklab.model.plan import Port, Put, Run
+from blocklab.model.units import dec_hook
+from blocklab.workloads import AnyWorkload, Fio, fio_jobs, fio_output
+
+DIR = Port("db1", "dir", "/srv/x")
+BLOCK = Port("db1", "block", "/dev/drbd0")
+
+# The two studies whose output lies in golden/fio and golden/fio-user.
+JOBS: dict[str, Any] = {
+    "load": "fio",
+    "size": "32MiB",
+    "options": {"direct": 1, "ioengine": "libaio"},
+    "jobs": {
+        "seq-write-1m": {"rw": "write", "bs": "1M", "iodepth": 1},
+        "rand-rw-4k": {
+            "rw": "randrw", "bs": "4k", "iodepth": 4, "numjobs": 2, "rate_iops": "800,400",
+            "time_based": True, "runtime": 3,
+        },
+        "fsync-4k": {
+            "rw": "randwrite", "bs": "4k", "fdatasync": 1, "rate_iops": 200, "time_based": True,
+            "ramp_time": 1, "runtime": 2,
+        },
+    },
+}  # fmt: skip
+USER = (
+    "; my own\n[global]\ndirect=1\nbs=4k ; small\nruntime=2s\ntime_based\nrate_iops=100\nfilesize=1m\n"
+    "group_reporting=0\npercentile_list=10:20\n\n[reader]\nrw=randread\n[writer]\nrw=randwrite\nnumjobs=2\n"
+    "write_bw_log=mine\n"
+)
+
+
+def load(**changes: Any) -> Fio:
+    found = msgspec.convert(JOBS | changes, AnyWorkload, dec_hook=dec_hook)
+    assert isinstance(found, Fio)
+    return found
+
+
+def own(text: str, size: str | None = "16MiB") -> Fio:
+    return load(jobs={}, options={}, jobfile="user.fio", jobtext=text, size=size)
+
+
+def one(**options: Any) -> Fio:
+    return load(options={}, jobs={"a": {"rw": "write"} | options})
+
+
+# --- the study's side
+
+
+def test_unknown_field_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match="unknown field `iodepth`"):
+        load(iodepth=3)
+
+
+def test_good_ones_have_no_problems() -> None:
+    assert load().problems() == []
+    assert own(USER).problems() == []
+    assert own("[a]\nsize=1g\nrw=read\n", size=None).problems() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"exec_prerun": "id"}, "runs a command"),
+        ({"exec_postrun": "id"}, "runs a command"),
+        ({"ioengine": "exec"}, "is not one of"),
+        ({"ioengine": "external:/tmp/x.so"}, "is not one of"),
+        ({"program": "/bin/sh"}, "runs a command"),
+        ({"description": "$(reboot)"}, "refused"),
+        ({"bs": "$pagesize*2"}, "shell"),
+        ({"description": "`reboot`"}, "refused"),
+        ({"description": "x\nexec_prerun=id"}, "control characters"),
+        ({"description": "x" * 5000}, "refused"),
+        ({"description\nexec_prerun": "id"}, "no name of a fio option"),
+        ({"[x]\nexec_prerun": "id"}, "no name of a fio option"),
+        ({"filename": "/dev/sda"}, "points fio at the stack"),
+        ({"directory": "/"}, "points fio at the stack"),
+        ({"include": "/etc/x.fio"}, "only the job file"),
+        ({"bs": "64KiB"}, "powers of 1000"),
+        ({"bs": "4k,64KiB"}, "powers of 1000"),
+        ({"description": "a;b"}, "start of a comment"),
+        ({"time_based": True}, "never end"),
+        ({"bs": "4kk"}, "no size"),
+        ({"bs": 0}, "rate of 0"),
+        ({"size": "50%"}, "no size"),
+        ({"runtime": "soon"}, "no time"),
+        ({"size": 0}, "might never end"),
+    ],
+)
+def test_refused_options(options: dict[str, Any], why: str) -> None:
+    found = one(**options).problems()
+    assert len(found) == 1
+    assert found[0][0] == "jobs.a"
+    assert why in found[0][1]
+
+
+@pytest.mark.parametrize("name", ["global", "a]\n[b", "$(reboot)", "", "x" * 64, "a "])
+def test_refused_names(name: str) -> None:
+    assert [where for where, _ in load(jobs={name: {"rw": "read"}}).problems()] == ["jobs"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[a]\nexec_prerun=id\n", "line 2: exec_prerun is refused"),
+        ("[a]\n  exec_postrun = id\n", "line 2: exec_postrun is refused"),
+        ("[a]\r\nexec_prerun=id\r\n", "line 2: exec_prerun is refused"),
+        ("[global]\nioengine=exec\n[a]\nrw=read\n", "line 2: ioengine"),
+        ("[a]\nioengine = exec ; libaio\n", "line 2: ioengine"),
+        ("[a]\nfilename=/dev/sda\n", "line 2: filename"),
+        ("[a]\n" + "description=" + "x" * 5000 + "\n", "line 2: longer than"),
+        ("include other.fio\n[a]\n", "line 1"),
+        ("[a]\nrw=read\n[a]\nrw=write\n", "line 3: a second section [a]"),
+        ("[a]\nbs=$pagesize*2\n", "line 2: bs"),
+        ("[a] x\nrw=read\n", "line 1"),
+        ("[a\nrw=read\n", "line 1"),
+        ("rw=read\n[a]\n", "line 1: an option before"),
+        ("[a]\nrw=read\x00\n", "line 2: rw"),
+        ("", "give exactly one"),
+        ("[global]\nrw=read\n", "no section besides"),
+    ],
+)
+def test_refused_job_files(text: str, why: str) -> None:
+    fio = own(text) if text else msgspec.structs.replace(own("x"), jobfile=None, jobtext="")
+    assert any(why in problem for _, problem in fio.problems())
+
+
+def test_exactly_one_of_jobs_and_jobfile() -> None:
+    assert load(jobfile="x.fio").problems() == [("jobs", "give exactly one of jobs and jobfile")]
+    assert load(jobs={}).problems() == [("jobs", "give exactly one of jobs and jobfile")]
+    assert "was not read" in load(jobs={}, options={}, jobfile="x.fio").problems()[0][1]
+    assert (
+        (found := load(jobs={}, jobfile="x", jobtext=USER).problems()[0])[0],
+        found[1][:6],
+    ) == ("options", "belong")
+
+
+def test_size_is_needed_and_whole() -> None:
+    assert [where for where, _ in load(size=None).problems()] == ["size"]
+    assert [where for where, _ in load(size="1000B").problems()] == ["size"]
+    assert "neither a size nor a runtime" in own("[a]\nrw=read\n", size=None).problems()[0][1]
+
+
+# --- the plan
+
+
+def test_job_file(golden: Golden) -> None:
+    golden.check("fio/expected-job.json", load().text("/dev/drbd0").splitlines())
+    golden.check("fio-user/expected-job.json", own(USER).text("/srv/x/blocklab.fio").splitlines())
+
+
+def test_what_blocklab_sets_comes_last() -> None:
+    """fio takes the last of two; a user's log or percentiles must not win over those that are parsed."""
+    found, problems = fio_jobs.sections(own(USER).text("/x").split("\n", 3)[3])
+    assert problems == []
+    assert [section.options["write_bw_log"] for section in found] == [
+        "/var/tmp/blocklab-fio/0",
+        "/var/tmp/blocklab-fio/1",
+    ]
+    assert {section.options["percentile_list"] for section in found} == {"50:95:99:99.9"}
+    assert {section.options["group_reporting"] for section in found} == {"1"}
+
+
+def test_steps_on_a_folder_and_on_a_device() -> None:
+    steps = load().prepare(DIR)
+    runs = [step for step in steps if isinstance(step, Run)]
+    assert runs[0].argv == ("test", "-d", "/srv/x")
+    assert [step.undo for step in runs if step.undo] == [
+        ("rm", "-f", "/srv/x/blocklab.fio"),
+        ("rm", "-rf", "/var/tmp/blocklab-fio"),
+    ]
+    assert "--filename=/srv/x/blocklab.fio" in runs[-1].argv
+    assert "--direct=1" in runs[-1].argv
+    [put] = [step for step in steps if isinstance(step, Put)]
+    assert "filename=/srv/x/blocklab.fio\n" in put.text
+
+    steps = load(fill=False).prepare(BLOCK)
+    runs = [step for step in steps if isinstance(step, Run)]
+    assert runs[0].argv == ("test", "-b", "/dev/drbd0")
+    # A device is never removed.
+    assert not any("/dev/drbd0" in step.undo for step in runs)
+    assert not any("fio" in step.argv for step in runs)
+
+
+def test_a_colon_is_part_of_the_path() -> None:
+    assert "filename=/dev/disk/by-path/pci-0000\\:00" in load().text("/dev/disk/by-path/pci-0000:00")
+
+
+def test_load() -> None:
+    found = load().load(BLOCK)
+    assert found.argv[:4] == ("env", "LC_ALL=C", "fio", "--output-format=json")
+    assert not {"sh", "bash"} & set(found.argv)
+    # Not the logs of submission and completion alone, 0_slat.log and 0_clat.log.
+    left = ["0_bw.log", "0_clat.log", "0_iops.log", "0_lat.log", "0_slat.log", "12_lat.log", "job.fio"]
+    patterns = [pattern.removeprefix("/var/tmp/blocklab-fio/") for pattern in found.fetch]
+    fetched = sorted(name for pattern in patterns for name in fnmatch.filter(left, pattern))
+    assert fetched == ["0_bw.log", "0_iops.log", "0_lat.log", "12_lat.log"]
+    assert load().facts(BLOCK)[0].parse("fio-3.39\n") == {"version": "fio-3.39"}
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds"),
+    [
+        ({"runtime": "60"}, 70),
+        ({"runtime": "1m", "ramp_time": "5s", "startdelay": "500ms"}, 75.5),
+        ({"size": "20m", "bs": "1m"}, 30),  # 1 MiB/s
+        ({"size": "8m"}, 112.4),  # 4 KiB each, 20 a second
+        ({"size": "8m", "bs": "4k,8k", "numjobs": "2"}, 214.8),
+        ({"size": "1m", "rate_iops": "1"}, 266),
+        ({"size": "1m", "bssplit": "4k/50:64k/50"}, 112.4),  # a sector each, to be safe
+    ],
+)
+def test_longest(options: dict[str, str], seconds: float) -> None:
+    assert fio_jobs.longest(options) == pytest.approx(seconds)
+
+
+NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,20}", fullmatch=True).filter(lambda name: name != "global")
+OPTIONS = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True).filter(
+    lambda name: name not in fio_jobs.REFUSED and name != "ioengine"
+)
+VALUES = (
+    st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.from_regex(r"[A-Za-z0-9._:,/%+@*-]{1,20}", fullmatch=True)
+)
+
+
+@given(st.dictionaries(NAMES, st.dictionaries(OPTIONS, VALUES, max_size=5), max_size=5))
+def test_job_file_round_trip(jobs: dict[str, dict[str, fio_jobs.JobValue]]) -> None:
+    text = "".join(fio_jobs.render(name, options) for name, options in jobs.items())
+    found, problems = fio_jobs.sections(text)
+    assert problems == []
+    expected = {
+        name: {key: str(int(value)) if isinstance(value, bool) else str(value) for key, value in job.items()}
+        for name, job in jobs.items()
+    }
+    assert {section.name: section.own for section in found} == expected
+
+
+@given(st.text(), st.text())
+def test_no_option_makes_a_second_line(option: str, value: str) -> None:
+    """Whatever passes the checks stays one option of one section."""
+    if one(**{option: value}).problems():
+        return
+    found, problems = fio_jobs.sections(fio_jobs.render("a", {option: value}))
+    assert problems == []
+    assert [list(section.own) for section in found] == [[option]]
+
+
+# --- the output
+
+
+def test_real_output(golden: Golden) -> None:
+    for name, fio in (("fio", load()), ("fio-user", own(USER))):
+        parsed = fio.parse(read(name), "db1")
+        golden.check(f"{name}/expected.json", msgspec.to_builtins(parsed))
+
+
+def test_real_figures() -> None:
+    """Some of them by hand, so that the golden file is not the only witness."""
+    parsed = load().parse(read("fio"), "db1")
+    whole = {(each.phase, each.metric): each for each in parsed.samples if each.time is None}
+    assert whole["rand-rw-4k", "read.iops"].value == pytest.approx(1599.466844)  # two clones of 800
+    assert whole["rand-rw-4k", "write.latency.p99.9"].value == pytest.approx(4.079616e-3)
+    assert whole["seq-write-1m", "write.bytes"].value == 32 * 2**20
+    assert ("seq-write-1m", "read.iops") not in whole
+    assert whole["fsync-4k", "sync.latency.mean"].unit == "s"
+    course = [each for each in parsed.samples if each.time is not None and each.metric == "read.iops"]
+    # The log's third line (726 of each clone) covers 0.09 s after the end, so it is no rate.
+    assert [each.value for each in course] == [1601, 1600]
+    phases = {phase.name: phase for phase in parsed.phases}
+    assert list(phases) == ["seq-write-1m", "rand-rw-4k", "fsync-4k"]
+    assert phases["rand-rw-4k"].end - phases["rand-rw-4k"].start == pytest.approx(3.001)
+    assert phases["seq-write-1m"].end <= phases["rand-rw-4k"].start
+    for each in course:
+        assert each.time is not None
+        assert phases["rand-rw-4k"].start <= each.time <= phases["rand-rw-4k"].end
+
+
+def test_text_around_the_json() -> None:
+    raw = read("fio")
+    noisy = raw | {"stdout": b"fio: {warning}\n" + raw["stdout"] + b"\nfio: bye\n"}
+    assert load().parse(noisy, "db1") == load().parse(raw, "db1")
+
+
+def test_without_logs_or_start() -> None:
+    """An older fio has no job_start, and a lost log leaves the figures of the phases."""
+    output = json.loads(read("fio")["stdout"])
+    for job in output["jobs"]:
+        del job["job_start"]
+    parsed = load().parse({"stdout": json.dumps(output).encode()}, "db1")
+    assert parsed.phases == ()
+    assert parsed.samples
+    assert all(each.time is None for each in parsed.samples)
+
+
+def broken(change: str) -> bytes:
+    output = json.loads(read("fio")["stdout"])
+    job = output["jobs"][0]
+    if change == "missing job":
+        del output["jobs"][0]
+    elif change == "no percentiles":
+        del job["write"]["lat_ns"]["percentile"]
+    elif change == "no iops":
+        del job["write"]["iops"]
+    elif change == "no I/O":
+        job["write"]["total_ios"] = 0
+    return json.dumps(output).encode()
+
+
+@pytest.mark.parametrize(
+    ("out", "why"),
+    [
+        (b"", "no JSON"),
+        (b"fio: failed parsing rw=nonsense\n", "no JSON"),
+        (read("fio")["stdout"][:5000], "cannot be read"),
+        (read("fio")["stdout"].replace(b'"iops" : 2285.7', b'"iops" : 2285,7'), "cannot be read"),
+        (b"{}", "cannot be read"),
+        (broken("missing job"), "ran the jobs"),
+        (broken("no percentiles"), "no percentile 50"),
+        (broken("no iops"), "cannot be read"),
+        (broken("no I/O"), "did no I/O"),
+    ],
+)
+def test_bad_output(out: bytes, why: str) -> None:
+    with pytest.raises(ParseError, match=why):
+        load().parse({"stdout": out, "stderr": b"fio: said this\n"}, "db1")
+
+
+def test_errored_job() -> None:
+    """Real: a file that could not be opened. fio goes on with the other jobs; the phase must not pass as done."""
+    raw = {"stdout": read("fio")["errored.json"], "stderr": read("fio")["errored.stderr"]}
+    with pytest.raises(ParseError, match=r"job bad ended with error 1\n.*Operation not permitted"):
+        own("[ok]\nrw=write\n[bad]\nrw=read\n[later]\nrw=write\n").parse(raw, "db1")
+
+
+@pytest.mark.parametrize(
+    "log", [b"garbage\n", b"1,2\n", b"1000, 5, 9, 0, 0\n", b"1000, -5, 1, 0, 0\n", b"1, 2,5, 1\n"]
+)
+def test_bad_log(log: bytes) -> None:
+    raw = read("fio") | {"1_bw.log": log}
+    with pytest.raises(ParseError, match="log"):
+        load().parse(raw, "db1")
+
+
+def test_a_second_without_all_clones_is_left_out_of_a_sum() -> None:
+    log = b"1000, 10, 1, 0, 0\n2000, 20, 1, 0, 0\n1001, 30, 1, 0, 0\n"
+    assert fio_output.series(log, mean=False) == [("write", 1.0, 40)]
+    assert fio_output.series(log, mean=True) == [("write", 1.0, 20), ("write", 2.0, 20)]
+    assert fio_output.series(b"", mean=False) == []
+
+
+@given(st.binary())
+def test_garbage_is_a_parse_error(out: bytes) -> None:
+    with pytest.raises(ParseError):
+        load().parse({"stdout": out}, "db1")

@@ -1,0 +1,316 @@
+"""The recipe's keys, the shell texts, and what is made of the messages of mmdebstrap and apt (all real ones)."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from blocklab.errors import ImageError
+from blocklab.sites.uml import image, recipe, rootfs, tools
+
+# mmdebstrap 1.3.5 with apt 2.6; the mirror's name is changed.
+EXPIRED = """\
+I: running apt-get update...
+Get:4 http://mirror.example/debian unstable InRelease [193 kB]
+Reading package lists...
+E: Release file for http://mirror.example/debian/dists/unstable/InRelease is expired (invalid since 14d 19h 40min 16s). Updates for this repository will not be applied.
+E: apt-get update --error-on=any -oAPT::Status-Fd=<$fd> -oDpkg::Use-Pty=false failed
+I: main() received signal PIPE: waiting for setup...
+E: mmdebstrap failed to run
+"""  # noqa: E501
+
+REFUSED = """\
+Ign:1 http://127.0.0.1:9/debian trixie InRelease
+Err:1 http://127.0.0.1:9/debian trixie InRelease
+  Could not connect to 127.0.0.1:9 (127.0.0.1). - connect (111: Connection refused)
+Reading package lists...
+E: Failed to fetch http://127.0.0.1:9/debian/dists/trixie/InRelease  Could not connect to 127.0.0.1:9 (127.0.0.1). - connect (111: Connection refused)
+E: Some index files failed to download. They have been ignored, or old ones used instead.
+E: mmdebstrap failed to run
+"""  # noqa: E501
+
+FAILURES = [
+    (REFUSED, "mirror cannot be reached", "E: Failed to fetch http://127.0.0.1:9/"),
+    (
+        "Err:1 http://nosuchhost.invalid/debian trixie InRelease\n  Could not resolve 'nosuchhost.invalid'\n",
+        "mirror cannot be reached",
+        "Could not resolve 'nosuchhost.invalid'",
+    ),
+    (
+        "E: You don't have enough free space in /tmp/t3/var/cache/apt/archives/.\nE: mmdebstrap failed to run\n",
+        "no room left",
+        "/tmp/t3/var/cache",
+    ),
+    (
+        " cannot copy extracted data for './usr/bin/python3.13' to '/usr/bin/python3.13.dpkg-new': "
+        "failed to write (No space left on device)\n",
+        "no room left",
+        "python3.13",
+    ),
+    (
+        "W: no entry in /etc/subuid for nosub\nE: failed to parse /etc/subuid and /etc/subgid\n",
+        "user namespaces",
+        "failed to parse /etc/subuid",
+    ),
+    ("E: cannot find newuidmap\n", "user namespaces", "newuidmap"),
+    ("E: unshare syscall failed: Operation not permitted\n", "user namespaces", "not permitted"),
+]
+
+
+@pytest.mark.parametrize(("output", "meaning", "shown"), FAILURES)
+def test_a_known_failure_is_named_with_its_line_and_a_cure(output: str, meaning: str, shown: str) -> None:
+    error = rootfs.ProgramFailed(["mmdebstrap", "trixie"], 25, output, "/x/build.log")
+    assert meaning in error.message and shown in error.message
+    assert error.hint and "/x/build.log" not in error.hint
+
+
+def test_an_unknown_failure_shows_the_output_and_the_log() -> None:
+    error = rootfs.ProgramFailed(["/usr/bin/mmdebstrap"], 3, "E: something new\n", "/x/build.log")
+    assert "mmdebstrap ended with exit code 3" in error.message and "something new" in error.message
+    assert "/x/build.log" in error.hint
+
+
+def test_an_expired_source_is_named_with_its_date() -> None:
+    now = datetime.datetime(2026, 11, 21, 3, 50, tzinfo=datetime.UTC)
+    assert rootfs.stale_suites(EXPIRED, now) == {
+        "unstable": "http://mirror.example/debian/dists/unstable/InRelease was valid until 2026-11-06 only"
+    }
+    assert rootfs.stale_suites(REFUSED, now) == {}
+
+
+def bootstrap_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, outputs: list[str | None]
+) -> tuple[list[list[str]], list[str]]:
+    """Bootstrap with a mmdebstrap that prints these in turn (None: success); its argvs, and what was said."""
+    argvs: list[list[str]] = []
+    said: list[str] = []
+
+    def run(argv: list[str], *_: object, **__: object) -> str:
+        argvs.append(argv)
+        output = outputs[len(argvs) - 1]
+        if output is not None:
+            raise rootfs.ProgramFailed(argv, 25, output, "log")
+        return ""
+
+    monkeypatch.setattr(rootfs, "run", run)
+    rootfs._bootstrap(tmp_path / "tree", io.StringIO(), said.append)
+    return argvs, said
+
+
+def test_a_stale_source_is_tried_again_with_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    argvs, said = bootstrap_with(monkeypatch, tmp_path, [EXPIRED, None])
+    calls = [[line for arg in argv for line in arg.splitlines() if line.startswith("stale ")] for argv in argvs]
+    assert calls == [[], ["stale unstable"]]
+    assert len(said) == 1 and said[0].startswith("warning: http://mirror.example/debian/dists/unstable/")
+
+
+def test_a_source_that_stays_stale_ends_the_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match="is expired"):
+        bootstrap_with(monkeypatch, tmp_path, [EXPIRED, EXPIRED])
+
+
+@pytest.mark.parametrize("option", ["", '[signed-by="/usr/share/keyrings/debian-archive-keyring.gpg"] '])
+def test_the_hook_derives_the_kernels_source(tmp_path: Path, option: str) -> None:
+    sources = tmp_path / "etc/apt/sources.list"
+    sources.parent.mkdir(parents=True)
+    own = f"deb {option}http://mirror.example/debian trixie main\n"
+    more = f"deb {option}http://security.example/debian-security trixie-security main\n"
+    sources.write_text(own + more)
+    subprocess.run(["sh", "-c", recipe.setup_hook(["unstable"]), "exec", str(tmp_path)], check=True)
+    flag = f"{option[:-2]} check-valid-until=no] " if option else "[check-valid-until=no] "
+    assert sources.read_text() == f"{own}{more}deb {flag}http://mirror.example/debian unstable main\n"
+    assert (tmp_path / "etc/apt/preferences.d/blocklab").read_text() == recipe.APT_PIN
+
+
+def test_the_hook_takes_only_names_of_suites() -> None:
+    with pytest.raises(ValueError, match="not the name"):
+        recipe.setup_hook(["unstable; rm -rf /"])
+
+
+def test_the_key_is_stable_and_short() -> None:
+    assert recipe.recipe_key() == recipe.recipe_key()
+    assert len(recipe.recipe_key()) == len(recipe.base_key()) == 16
+    assert recipe.recipe_key() != recipe.base_key()
+
+
+def change_shim(folder: Path) -> dict[str, object]:
+    (folder / "shim.c").write_text("int other;\n")
+    return {"SHIM_SOURCE": folder / "shim.c"}
+
+
+INGREDIENTS: dict[str, Callable[[Path], dict[str, object]]] = {
+    "packages": lambda _: {"PACKAGES": (*recipe.PACKAGES, "hello")},
+    "suite": lambda _: {"SUITE": "forky"},
+    "layout": lambda _: {"LAYOUT": recipe.LAYOUT + 1},
+    "dpkg options": lambda _: {"DPKG_OPTIONS": ()},
+    "hook": lambda _: {"SETUP_HOOK": recipe.SETUP_HOOK + "true\n"},
+    "finish": lambda _: {"FINISH": recipe.FINISH + "true\n"},
+    "shim": change_shim,
+    "node files": lambda _: {"node_files": lambda: {"init": b"#!/bin/sh\n"}},
+}
+
+
+@pytest.mark.parametrize("name", INGREDIENTS)
+def test_each_ingredient_changes_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    before = recipe.recipe_key(), recipe.base_key()
+    for attribute, value in INGREDIENTS[name](tmp_path).items():
+        monkeypatch.setattr(recipe, attribute, value)
+    assert recipe.recipe_key() != before[0]
+    # The base takes a minute: what does not go into it must not have it built again.
+    assert (recipe.base_key() != before[1]) == (name not in ("shim", "node files"))
+
+
+def test_node_files_leaves_out_what_is_not_for_the_node(tmp_path: Path) -> None:
+    for name in ("init", "agent.py", "__init__.py", ".hidden"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "__pycache__").mkdir()
+    assert recipe.node_files(tmp_path) == {"agent.py": b"agent.py", "init": b"init"}
+    assert recipe.node_files(tmp_path / "missing") == {}
+
+
+def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/x")
+    monkeypatch.delenv("BLOCKLAB_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert image.cache_folder() == Path("/home/x/.cache/blocklab")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert image.cache_folder() == Path("/home/x/.cache/blocklab")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    assert image.cache_folder() == Path("/xdg/blocklab")
+    monkeypatch.setenv("BLOCKLAB_CACHE", "/own")
+    assert image.cache_folder() == Path("/own")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder."""
+    monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path / "cache"
+
+
+def fake_base(folder: Path, *_: object) -> None:
+    """The base stage without Debian: a file system with the one folder that the second stage needs."""
+    (folder / "tools").mkdir()
+    for path in recipe.TOOL_BINARIES + recipe.TOOL_PLUGINS:
+        (folder / "tools" / Path(path).name).write_text(path)
+    (folder / "packages.json").write_text('{"user-mode-linux": "7.2um1"}')
+    tree = folder / "tree"
+    (tree / recipe.NODE_FOLDER[1:]).mkdir(parents=True)
+    disk = folder / "root.ext4"
+    argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-d", str(tree), str(disk), "4M"]
+    subprocess.run(argv, check=True, env=rootfs.environment())
+
+
+def fake_shim(target: Path, _: object) -> str:
+    target.touch()
+    return ""
+
+
+@pytest.fixture
+def fake_stages(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder where images are built from ``fake_base``, with tools that are not tried."""
+    monkeypatch.setattr(rootfs, "build", fake_base)
+    monkeypatch.setattr(tools, "install", lambda raw, folder, *_: shutil.copytree(raw, folder))
+    monkeypatch.setattr(tools, "compile_shim", fake_shim)
+    monkeypatch.setattr(tools, "verify", lambda *_: None)
+    return cache
+
+
+def test_no_image(cache: Path) -> None:
+    assert image.find() is None and image.listing() == []
+    with pytest.raises(ImageError, match="not built") as caught:
+        image.require()
+    assert "blocklab image build" in caught.value.hint
+    with pytest.raises(ImageError, match="no image 'abc'"):
+        image.remove("abc")
+    with pytest.raises(ImageError, match="no image"):
+        image.remove("../..")
+    assert not cache.exists()
+
+
+def test_build_find_list_remove(fake_stages: Path) -> None:
+    said: list[str] = []
+    built = image.build(said.append)
+    assert image.find() == built == image.require() and image.listing() == [built]
+    assert built.packages == {"user-mode-linux": "7.2um1"} and built.shim
+    assert built.rootfs.read_bytes()[1080:1082] == b"\x53\xef"  # the magic number of ext4
+    assert set(built.nbdkit_plugins) == {"file", "memory"} and set(built.nbdkit_filters) == {"delay"}
+    assert image.build(lambda _: pytest.fail("built again")) == built
+    image.remove(built.key)
+    assert image.find() is None and image.listing() == []
+    image.build(said.append)
+    assert image.prune(everything=False) == []
+    assert image.prune(everything=True) == [built.key]
+    assert not list((fake_stages / "bases").iterdir()) and not list((fake_stages / "images").iterdir())
+
+
+def test_a_moved_image_is_none(fake_stages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image.build(lambda _: None)
+    fake_stages.rename(fake_stages.with_name("elsewhere"))
+    monkeypatch.setenv("BLOCKLAB_CACHE", str(fake_stages.with_name("elsewhere")))
+    assert image.find() is None
+    assert image.build(lambda _: None).folder.parent.parent.name == "elsewhere"
+
+
+@pytest.mark.parametrize("stage", ["build", "install", "verify"])
+def test_a_failed_build_leaves_nothing_half_built(
+    fake_stages: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(rootfs if stage == "build" else tools, stage, fail)
+    with pytest.raises(ImageError, match="no room left"):
+        image.build(lambda _: None)
+    assert list((fake_stages / "images").iterdir()) == []
+    assert len(list((fake_stages / "bases").iterdir())) == (stage != "build")
+    assert image.find() is None
+
+
+def test_what_a_dead_builder_left_is_removed(fake_stages: Path) -> None:
+    left = fake_stages / "images" / ".tmp-0123"
+    left.mkdir(parents=True)
+    (left / "root.ext4").write_text("half")
+    unfinished = fake_stages / "images" / recipe.recipe_key()
+    unfinished.mkdir()  # renamed, but never tried: no image.json
+    assert image.find() is None
+    image.build(lambda _: None)
+    assert not left.exists() and image.find()
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_dead_builders_work_folder_is_removed_and_a_live_ones_kept() -> None:
+    log = io.StringIO()
+    parent = rootfs.work_parent()
+    dead = parent / f"blocklab-{os.geteuid()}-dead"
+    dead.mkdir()
+    with rootfs.work_folder(log) as first:
+        assert not dead.exists()
+        with rootfs.work_folder(log) as second:
+            assert first.is_dir() and second.is_dir()
+        assert first.is_dir() and not second.exists()
+    assert not first.exists()
+
+
+def test_a_missing_program_is_named(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as log, pytest.raises(ImageError, match="no blocklab-nothing") as caught:
+        rootfs.run(["blocklab-nothing"], log)
+    assert "doctor" in caught.value.hint
+
+
+def test_without_a_compiler_there_is_no_shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools.shutil, "which", lambda *_, **__: None)  # type: ignore[attr-defined]
+    assert "no C compiler" in tools.compile_shim(tmp_path / "shim.so", io.StringIO())
+
+
+def test_a_path_that_the_loader_would_misread_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match="':'"):
+        tools.install(tmp_path, tmp_path / "tools", Path("/a:b/tools"), io.StringIO())

@@ -1,0 +1,341 @@
+"""Probes: every series from real output, taken in a UML node with DRBD 8.4.11 and sysstat 12.7.5 (Debian 13)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+from golden import Golden, read
+from hypothesis import given
+from hypothesis import strategies as st
+
+import blocklab
+from blocklab.errors import ParseError
+from blocklab.model.protocols import Probe
+from blocklab.model.sample import Sample
+from blocklab.probes import PROBES, Cpu, DrbdCounters, Iostat, Net
+from blocklab.probes.drbd import devices
+from blocklab.probes.points import rate
+
+SAMPLER = Path(blocklab.__file__).parent / "sites/uml/node/sampler.py"
+
+
+def lines(*texts: str | None, step: float = 1.0) -> bytes:
+    """What the sampler prints for a file with these texts."""
+    rows = ({"t": 1000 + step * n, "path": "x", "text": text} for n, text in enumerate(texts))
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def values(samples: tuple[Sample, ...], metric: str, layer: str) -> list[float]:
+    return [each.value for each in samples if each.metric == metric and each.layer == layer]
+
+
+# --- all of them
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
+def test_real_output(probe: Probe, golden: Golden) -> None:
+    file = "stopped.json" if probe.name == "iostat" else "raw.jsonl"
+    samples = probe.parse(read(probe.name)[file], "db1")
+    assert samples
+    assert all(each.value >= 0 and each.time is not None and each.host == "db1" for each in samples)
+    golden.check(f"{probe.name}/expected.json", msgspec.to_builtins(samples))
+
+
+def test_names_are_unique() -> None:
+    assert [probe.name for probe in PROBES] == ["iostat", "cpu", "net", "drbd"]
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
+@pytest.mark.parametrize("text", [b"", b"\n", b"sh: 1: not found\n", b"{}\n", b"\xff\xfe\n", b'{"t": 1}\n'])
+def test_garbage(probe: Probe, text: bytes) -> None:
+    with pytest.raises(ParseError):
+        probe.parse(text, "db1")
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
+@given(text=st.binary())
+def test_random_garbage(probe: Probe, text: bytes) -> None:
+    with pytest.raises(ParseError):
+        probe.parse(text, "db1")
+
+
+@pytest.mark.parametrize("probe", PROBES[1:], ids=lambda probe: probe.name)
+def test_cut_and_broken_lines(probe: Probe) -> None:
+    raw = read(probe.name)["raw.jsonl"]
+    whole = probe.parse(raw, "db1")
+    assert probe.parse(raw + raw[:50], "db1") == whole  # the last line is cut: dropped
+    with pytest.raises(ParseError, match="not a sample"):
+        probe.parse(raw[:50] + b"\n" + raw, "db1")  # one in the middle is not
+    with pytest.raises(ParseError, match="no whole line"):
+        probe.parse(raw[:50], "db1")
+
+
+@given(st.integers(0, 2**64), st.integers(0, 2**64), st.floats(-10, 10))
+def test_no_rate_is_negative(before: int, after: int, seconds: float) -> None:
+    found = rate(before, after, seconds)
+    assert found is None or found >= 0
+    assert (found is None) == (after < before or seconds <= 0)
+
+
+# --- iostat
+
+
+def test_iostat_by_hand() -> None:
+    """fio wrote about 300 times 4 KiB a second on drbd0; the peer flushes each on its disk, ubdc."""
+    samples = Iostat().parse(read("iostat")["stopped.json"], "db1")
+    third = sorted({each.time for each in samples if each.time is not None})[2]
+    found = {(each.layer, each.metric): each for each in samples if each.time == third}
+    assert found["drbd0", "write.iops"].value == 303
+    assert found["drbd0", "write.bandwidth"].value == 303 * 4096
+    assert found["drbd0", "write.bandwidth"].unit == "B/s"
+    assert 0.0002 < found["drbd0", "write.await"].value < 0.005
+    assert found["ubdc", "flush.iops"].value == pytest.approx(300, abs=5)
+    # Nothing was read, so there is no wait of a read: iostat prints 0.00.
+    assert found["drbd0", "read.iops"].value == 0
+    assert ("drbd0", "read.await") not in found
+    assert ("drbd0", "flush.await") not in found
+
+
+def test_iostat_time_zone() -> None:
+    """2026-11-21T09:23:07+0530 is 03:53:07 UTC."""
+    samples = Iostat().parse(read("iostat")["kolkata.json"], "db1")
+    assert {each.time for each in samples} == {datetime(2026, 11, 21, 3, 53, 7, tzinfo=UTC).timestamp()}
+
+
+def test_iostat_killed() -> None:
+    """Real: killed by SIGKILL after its third report, the JSON is never closed."""
+    text = read("iostat")["killed.json"]
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(text)
+    assert len(values(Iostat().parse(text, "db1"), "write.iops", "vda")) == 3
+
+
+def test_iostat_stopped_before_its_first_report() -> None:
+    assert Iostat().parse(read("iostat")["none.json"], "db1") == ()
+
+
+def test_iostat_cut_anywhere() -> None:
+    """Each cut gives the reports before it, none of them changed."""
+    text = read("iostat")["stopped.json"]
+    whole = Iostat().parse(text, "db1")
+    start = text.index(b'"statistics": [') + 15
+    for end in range(start, len(text), 37):
+        found = Iostat().parse(text[:end], "db1")
+        assert found == whole[: len(found)]
+    with pytest.raises(ParseError):
+        Iostat().parse(text[:100], "db1")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (b'"w/s": 303.00', b'"w/s": 303,00', "cannot be read"),
+        (b'"w/s": 303.00, ', b"", "missing required field `w/s`"),
+        (b'"w/s": 303.00', b'"w/s": "many"', "cannot be read"),
+        (b"+0000", b"", "no offset"),
+        (b"2026-11-21T", b"21/11/26 ", "not an ISO time"),
+        (b'"disk_device"', b'"device"', "missing required field `disk_device`"),
+    ],
+)
+def test_iostat_broken(old: bytes, new: bytes, why: str) -> None:
+    text = read("iostat")["stopped.json"]
+    assert old in text
+    with pytest.raises(ParseError, match=why):
+        Iostat().parse(text.replace(old, new), "db1")
+
+
+def test_iostat_unknown_fields_and_older_ones() -> None:
+    text = read("iostat")["stopped.json"]
+    whole = Iostat().parse(text, "db1")
+    assert Iostat().parse(text.replace(b'"rrqm": ', b'"new": 1, "rrqm": '), "db1") == whole
+    old = Iostat().parse(text.replace(b'"f/s"', b'"x"').replace(b'"f_await"', b'"y"'), "db1")
+    assert old == tuple(each for each in whole if not each.metric.startswith("flush"))
+
+
+def test_iostat_without_devices() -> None:
+    """Real: in a root without /sys, iostat 12.7.5 lists no device and says nothing about it."""
+    text = b'{"sysstat": {"hosts": [{"statistics": [{"timestamp": "2026-11-21T03:49:41+0000", "disk": []}]}]}}'
+    with pytest.raises(ParseError, match="not one device"):
+        Iostat().parse(text, "db1")
+
+
+# --- /proc/stat
+
+
+def test_cpu_by_hand() -> None:
+    # user nice system idle iowait irq softirq steal guest guest_nice
+    raw = lines("cpu  10 0 10 100 0 0 0 0 0 0\n", "cpu  40 10 20 130 10 5 4 1 7 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
+    found = {each.metric: each.value for each in Cpu().parse(raw, "db1")}
+    assert found == {
+        "cpu.user": 40, "cpu.system": 15, "cpu.idle": 30, "cpu.iowait": 10, "cpu.softirq": 4, "cpu.steal": 1,
+    }  # fmt: skip
+
+
+def test_cpu_going_back_gives_nothing() -> None:
+    rows = ["cpu  10 0 10 100 9 0 0 0 0 0\n", "cpu  20 0 10 190 8 0 0 0 0 0\n", "cpu  20 0 10 190 8 0 0 0 0 0\n"]
+    assert Cpu().parse(lines(*rows), "db1") == ()
+    assert Cpu().parse(lines(rows[0]), "db1") == ()
+
+
+@pytest.mark.parametrize("text", [None, "", "intr 5\n", "cpu  1 2 3\n", "cpu  a b c d e f g h\n"])
+def test_cpu_without_its_line(text: str | None) -> None:
+    with pytest.raises(ParseError, match="no cpu line"):
+        Cpu().parse(lines(text), "db1")
+
+
+@given(st.lists(st.lists(st.integers(0, 2**40), min_size=10, max_size=10), max_size=5))
+def test_cpu_shares_add_up(rows: list[list[int]]) -> None:
+    texts = ["cpu  " + " ".join(map(str, row)) + "\n" for row in rows]
+    if not texts:
+        return
+    samples = Cpu().parse(lines(*texts), "db1")
+    assert all(0 <= each.value <= 100 for each in samples)
+    for at in {each.time for each in samples}:
+        assert sum(each.value for each in samples if each.time == at) == pytest.approx(100)
+
+
+# --- /proc/net/dev
+
+HEADER = (
+    "Inter-|   Receive                                                |  Transmit\n"
+    " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls "
+    "carrier compressed\n"
+)
+
+
+def nic(name: str, *counters: int) -> str:
+    return f"{name:>6}: " + " ".join(map(str, counters)) + "\n"
+
+
+def test_net_by_hand() -> None:
+    before = HEADER + nic("vec0", 1000, 10, 0, 1, 0, 0, 0, 0, 2000, 20, 0, 2, 0, 0, 0, 0)
+    after = HEADER + nic("vec0", 3000, 14, 0, 1, 0, 0, 0, 0, 6000, 28, 0, 6, 0, 0, 0, 0)
+    samples = Net().parse(lines(before, after, step=2.0), "db1")
+    assert {each.metric: (each.value, each.unit) for each in samples} == {
+        "rx.bandwidth": (1000, "B/s"), "rx.packets": (2, "1/s"), "rx.drops": (0, "1/s"),
+        "tx.bandwidth": (2000, "B/s"), "tx.packets": (4, "1/s"), "tx.drops": (2, "1/s"),
+    }  # fmt: skip
+    assert {(each.layer, each.time) for each in samples} == {("vec0", 1002)}
+
+
+def test_net_reset_and_new_interfaces() -> None:
+    rows = [
+        HEADER + nic("a", *[100] * 16),
+        HEADER + nic("a", *[50] * 16) + nic("b", *[1] * 16),
+        HEADER + nic("b", *[3] * 16),
+    ]
+    samples = Net().parse(lines(*rows), "db1")
+    assert values(samples, "rx.bandwidth", "a") == []
+    assert values(samples, "rx.bandwidth", "b") == [2]
+
+
+@pytest.mark.parametrize("text", [None, "", "lo: 1 2 3\n", HEADER + "  lo: 1 2 3\n", HEADER + "nonsense\n"])
+def test_net_broken(text: str | None) -> None:
+    with pytest.raises(ParseError):
+        Net().parse(lines(text), "db1")
+
+
+# --- /proc/drbd
+
+
+def test_drbd_by_hand() -> None:
+    """Real: fio on drbd0 at 300 writes of 4 KiB a second; then the peer is cut off, comes back, and is synced."""
+    samples = DrbdCounters().parse(read("drbd")["raw.jsonl"], "db1")
+    assert values(samples, "net.send", "drbd0")[1] == pytest.approx(300 * 4096, rel=0.05)
+    assert values(samples, "net.receive", "drbd1")[1] == pytest.approx(300 * 4096, rel=0.05)
+    assert values(samples, "connected", "drbd0") == [1, 1, 1, 1, 0, 1, 1, 1, 1]
+    assert values(samples, "peer.uptodate", "drbd0") == [1, 1, 1, 1, 0, 0, 1, 1, 1]
+    assert set(values(samples, "uptodate", "drbd0")) == {1}
+    assert values(samples, "primary", "drbd1") == [0] * 9
+    assert values(samples, "out-of-sync", "drbd0") == [0, 0, 0, 0, 440 * 1024, 420 * 1024, 0, 0, 0]
+    # The connection's counters start again for drbd1 (nr 4360, then 60): no rate across that.
+    received = [each.time for each in samples if (each.layer, each.metric) == ("drbd1", "net.receive")]
+    assert len(received) == 7
+    assert len(values(samples, "disk.write", "drbd1")) == 8
+
+
+def test_drbd_states() -> None:
+    raw = read("drbd")["raw.jsonl"].splitlines()
+    found = devices(json.loads(raw[5])["text"])
+    assert found["drbd0"].cs == "SyncSource"
+    assert found["drbd0"].ds == "UpToDate/Inconsistent"
+    assert found["drbd1"].ro == "Secondary/Primary"
+
+
+EMPTY = "version: 8.4.11 (api:1/proto:86-101)\nsrcversion: DA6B55A41DED5E58CDBAB30 \n"
+
+
+def test_drbd_without_module_or_devices() -> None:
+    """No module, then a module without devices (real text), then a device that is not configured."""
+    assert DrbdCounters().parse(lines(None, EMPTY, EMPTY + " 1: cs:Unconfigured\n"), "db1") == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "version: 9.2.8 (api:2/proto:86-122)\n",
+        EMPTY + " 0: cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C r-----\n",
+        EMPTY + " 0: cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C r-----\n    ns:0 nr:0 oos:0\n",
+    ],
+)
+def test_drbd_broken(text: str) -> None:
+    with pytest.raises(ParseError, match="/proc/drbd"):
+        DrbdCounters().parse(lines(text), "db1")
+
+
+# --- the sampler itself
+
+
+def test_sampler_runs_until_it_is_told(tmp_path: Path) -> None:
+    """Real time: a line each tenth of a second, of a file that is absent at first, until SIGINT; none is cut."""
+    file = tmp_path / "counter"
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", SAMPLER, "0.1", file], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        found = [json.loads(process.stdout.readline())]
+        file.write_text("1\n")
+        found += [json.loads(process.stdout.readline()) for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        rest, said = process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert said == b""
+    assert rest == b"" or rest.endswith(b"\n")
+    assert found[0]["text"] is None
+    assert found[-1]["text"] == "1\n"
+    assert found[-1]["path"] == str(file)
+    assert all(0 <= each["t"] % 0.1 < 0.09 or os.environ.get("CI") for each in found)
+    assert all(before["t"] < after["t"] for before, after in pairwise(found))
+    assert abs(found[-1]["t"] - time.time()) < 10
+
+
+def test_sampler_keeps_the_cpu_lines_only() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", SAMPLER, "0.05", "/proc/stat"], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        raw = [process.stdout.readline(), process.stdout.readline()]
+        process.terminate()
+        process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert all(line.startswith("cpu") for line in json.loads(raw[0])["text"].splitlines())
+    Cpu().parse(b"".join(raw), "db1")
+    head = Path("/proc/net/dev").read_text()
+    assert Net().parse(lines(head, head), "db1")
+
+
+def test_argv() -> None:
+    assert Cpu().argv(1) == ("python3", "/usr/lib/blocklab/sampler.py", "1", "/proc/stat")
+    assert Iostat().argv(1)[:3] == ("env", "S_TIME_FORMAT=ISO", "LC_ALL=C")
+    assert Iostat().argv(1)[-1] == "1"
