@@ -1,4 +1,4 @@
-"""What hosts would say: enough for a whole study on the fake site. The tools' outputs are the goldens' real ones."""
+"""What hosts would say, enough for a whole study on the fake site; the tools' outputs are the goldens' own."""
 
 from __future__ import annotations
 

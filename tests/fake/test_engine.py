@@ -74,7 +74,9 @@ def test_a_failing_undo_masks_nothing_and_stops_nothing() -> None:
     log: list[tuple[str, Argv]] = []
     engine = Engine({"h": FakeHost("h", answer, log)})
     with pytest.raises(CommandError, match="fails"):
-        engine.carry_out([Run("h", ("a",), undo=("undo-a",)), Run("h", ("b",), undo=("undo-b",)), Run("h", ("fails",))], "x")
+        engine.carry_out(
+            [Run("h", ("a",), undo=("undo-a",)), Run("h", ("b",), undo=("undo-b",)), Run("h", ("fails",))], "x"
+        )
     engine.undo()
     assert [argv[0] for _, argv in log] == ["a", "b", "fails", "undo-b", "undo-a"]
     assert len(engine.warnings) == 1 and "undo-b" in engine.warnings[0]

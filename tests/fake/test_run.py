@@ -77,7 +77,12 @@ def test_a_good_study_stores_everything(study: Study, tmp_path: Path) -> None:
         assert any(record.part == "load" for record in run.records)
         assert (run.folder / "raw" / "load" / "stdout").stat().st_size > 0
         assert all(knob.in_force for knob in run.knobs)
-    assert {knob.name for knob in runs[1].knobs} >= {"net.protocol", "net.max-buffers", "disk.disk-flushes", "delay"}
+    assert {knob.name for knob in runs[1].knobs} >= {
+        "net.protocol",
+        "net.max-buffers",
+        "disk.disk-flushes",
+        "delay",
+    }
     assert folder.missing(cells(study)) == ()
     assert all(lab.closed for lab in site.labs) and len(site.labs) == 2
     assert not list(folder.cells.glob(".*"))
@@ -102,7 +107,9 @@ def test_an_unreadable_knob_is_not_in_force(study: Study, tmp_path: Path) -> Non
     assert bad == 2 and "unreadable" in progress.outcomes["local/io"].error
 
 
-def test_a_load_that_fails_names_command_host_and_output_and_the_others_go_on(study: Study, tmp_path: Path) -> None:
+def test_a_load_that_fails_names_command_host_and_output_and_the_others_go_on(
+    study: Study, tmp_path: Path
+) -> None:
     answers = Answers()
 
     def answer(host: str, argv: Argv) -> Result:
@@ -146,7 +153,8 @@ def test_a_stack_that_cannot_be_built_fails_its_cells_only(study: Study, tmp_pat
 def test_a_node_lost_in_one_cell_costs_only_that_cell(small: dict[str, Any], tmp_path: Path) -> None:
     small["workloads"] = {"one": io(small), "two": {**io(small), "size": "32MiB"}}
     study = build(small)
-    answers, lost = Answers(), []
+    answers = Answers()
+    lost: list[str] = []
 
     def answer(host: str, argv: Argv) -> Result:
         if "--output-format=json" in argv and not lost:

@@ -1,9 +1,13 @@
-"""What all unit tests share."""
+"""What all unit tests share.
+
+pytest reads the option only when this folder is named: ``pytest tests/unit --update-golden``.
+"""
 
 from __future__ import annotations
 
 import pytest
-from golden import Golden
+
+from tests.unit.golden import Golden
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -13,4 +17,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     """Compares values with the files in tests/unit/golden."""
-    return Golden(bool(request.config.getoption("--update-golden")))
+    return Golden(bool(request.config.getoption("--update-golden", default=False)))

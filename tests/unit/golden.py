@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parent / "golden"
+ANEW = "pytest tests/unit --update-golden"
 
 
 class Golden:
-    """Compares with the files in ``tests/unit/golden``; ``pytest --update-golden`` writes them anew."""
+    """Compares with the files in ``tests/unit/golden``; ``pytest tests/unit --update-golden`` writes them anew."""
 
     def __init__(self, update: bool) -> None:
         self.update = update
@@ -28,7 +29,7 @@ class Golden:
         path = FOLDER / name
         text = render(value)
         if not path.exists() and os.environ.get("CI") == "true" and not self.update:
-            pytest.fail(f"golden file {path} is missing; run pytest --update-golden, read it and commit it")
+            pytest.fail(f"golden file {path} is missing; run {ANEW}, read it and commit it")
         if self.update or not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
@@ -36,7 +37,10 @@ class Golden:
         known = path.read_text()
         if known != text:
             lines = difflib.unified_diff(known.splitlines(), text.splitlines(), str(path), "now", lineterm="", n=1)
-            pytest.fail("\n".join([*list(lines)[:60], "if this is right: pytest --update-golden"]), pytrace=False)
+            pytest.fail(
+                "\n".join([*list(lines)[:60], f"if this is right: {ANEW}"]),
+                pytrace=False,
+            )
 
 
 def render(value: Any) -> str:

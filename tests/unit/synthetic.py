@@ -145,7 +145,11 @@ def make(
             under.write(
                 cell,
                 outcome,
-                environment={"blocklab": "0.1.0", "host": {"kernel": "6.1.0", "cpus": 2}, "packages": {"fio": "3.39"}},
+                environment={
+                    "blocklab": "0.1.0",
+                    "host": {"kernel": "6.1.0", "cpus": 2},
+                    "packages": {"fio": "3.39"},
+                },
                 records=_records(cell, outcome),
                 knobs=_knobs(cell, outcome),
                 parsed=parsed,

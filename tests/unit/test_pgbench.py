@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from golden import Golden, read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from blocklab.errors import ParseError
 from blocklab.model.plan import Port, Put, Run
 from blocklab.model.units import dec_hook
 from blocklab.workloads import AnyWorkload, Pgbench, pgbench_output
+from tests.unit.golden import Golden, read
 
 DSN = Port("db1", "dsn", "postgresql://postgres@/bench?host=/run/blocklab/x&port=5433")
 AWS = Path(__file__).parents[3] / "shared/data/aws-drbd"

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from golden import Golden, read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from blocklab.model.sample import Sample
 from blocklab.probes import PROBES, Cpu, DrbdCounters, Iostat, Net
 from blocklab.probes.drbd import devices
 from blocklab.probes.points import rate
+from tests.unit.golden import Golden, read
 
 SAMPLER = Path(blocklab.__file__).parent / "sites/uml/node/sampler.py"
 

@@ -103,7 +103,7 @@ class Postgres(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     def _fact(self, host: str, dsn: str) -> Fact:
         # One JSON object: the value in the words that the study used, by the server's own SHOW formatting.
         query = "SELECT json_object_agg(name, current_setting(name)) FROM pg_settings WHERE source <> 'default'"
-        wanted = {name: canonical(_text(value)) for name, value in self.settings.items()}
+        wanted = {name: _shown(name, canonical(_text(value))) for name, value in self.settings.items()}
         argv = (*AS_POSTGRES, f"{BIN}/psql", "-X", "-A", "-t", "-d", dsn, "-c", query)
         return Fact(host, "postgres", argv, parse_settings, wanted)
 
@@ -112,6 +112,11 @@ def _text(value: Value) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
+
+
+def _shown(name: str, value: str) -> str:
+    """The one setting for which the server shows another word than it was given."""
+    return "pglz" if (name, value) == ("wal_compression", "on") else value
 
 
 def quoted(value: Value) -> str:

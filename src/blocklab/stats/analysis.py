@@ -77,9 +77,7 @@ def analyse(folder: StudyFolder) -> Analysis:
     table = rows(study, measured, baseline)
     reasons = {(gap.stack, gap.workload): gap.status for gap in gaps}
     verdicts = tuple(judge(claim, table, reasons) for claim in study.expect)
-    return Analysis(
-        study, manifest.quick, baseline, manifest.cells, runs, measured, tuple(gaps), table, verdicts
-    )
+    return Analysis(study, manifest.quick, baseline, manifest.cells, runs, measured, tuple(gaps), table, verdicts)
 
 
 def _read(folder: StudyFolder, cell: Cell) -> tuple[Run | None, Gap | None]:

@@ -8,6 +8,7 @@ import msgspec
 
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Row
+from blocklab.stats.format import quantity, scale
 from blocklab.stats.summary import Estimate
 
 # From this request size on people think of I/O as MB/s, below it as IOPS.
@@ -77,3 +78,15 @@ def _headlines(mine: list[Row]) -> list[str]:
         ]
         found.append(f"{way}.bandwidth" if large and all(large) else metric)
     return found or [metric for metric in metrics if any(r.metric == metric and r.unit == "1/s" for r in mine)][:1]
+
+
+def rate_label(item: Item, stack: str) -> str:
+    """The headline figure of one stack with its unit; empty when it has none."""
+    row = item.figures.get(stack)
+    return "" if row is None else quantity(row.value, row.unit, row.metric)
+
+
+def unit_label(item: Item) -> str:
+    """``TPS``, ``IOPS`` or ``MB/s``."""
+    row = next(iter(item.figures.values()))
+    return scale(row.unit, row.metric)[1]

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from blocklab.stats.figures import Row, find
-from blocklab.stats.format import listed, percent, plus_minus, quantity
+from blocklab.stats.format import exact, listed, percent, plus_minus, quantity
 from blocklab.stats.ratio import ratio
 from blocklab.stats.summary import Estimate
 from blocklab.study.types import Expectation
@@ -53,9 +53,7 @@ def judge(claim: Expectation, table: Sequence[Row], gaps: Mapping[tuple[str, str
     return Verdict(claim, status, f"{said}.", expected, found.value, found.half, low, high, close)
 
 
-def _number(
-    claim: Expectation, table: Sequence[Row], gaps: Mapping[tuple[str, str], str]
-) -> tuple[Estimate, str]:
+def _number(claim: Expectation, table: Sequence[Row], gaps: Mapping[tuple[str, str], str]) -> tuple[Estimate, str]:
     mine = _figure(claim, claim.stack, claim.workload, table, gaps)
     what = f"{claim.metric} of {claim.stack} in {_place(claim.workload, claim.phase)}"
     if not claim.relative_to:
@@ -63,8 +61,9 @@ def _number(
     base = _figure(claim, claim.relative_to, claim.workload, table, gaps)
     share = _share(mine, base)
     if not claim.against:
-        figures = f"{quantity(mine.value, mine.unit, mine.metric)} of {quantity(base.value, base.unit, base.metric)}"
-        return share, f"{what} is {percent(share.value, share.half)} of {claim.relative_to}'s ({figures})"
+        figures = [quantity(row.value, row.unit, row.metric) for row in (mine, base)]
+        of = f"{claim.relative_to}'s ({' of '.join(figures)})"
+        return share, f"{what} is {percent(share.value, share.half)} of {of}"
     other = _share(
         _figure(claim, claim.stack, claim.against, table, gaps),
         _figure(claim, claim.relative_to, claim.against, table, gaps),
@@ -117,4 +116,6 @@ def _expected(claim: Expectation, table: Sequence[Row]) -> str:
         return f"{percent(low)} to {percent(high)}"
     timed = any(isinstance(bound, str) for bound in claim.between)
     unit = "s" if timed else next((row.unit for row in table if row.metric == claim.metric), "")
+    if unit == "s":
+        return f"{exact(low, unit)} to {exact(high, unit)}"
     return f"{quantity(low, unit, claim.metric)} to {quantity(high, unit, claim.metric)}"

@@ -184,17 +184,14 @@ def _mean(measured: Measured, host: str, layer: str, metric: str, points: Points
     return statistics.fmean(value for _, value in points)
 
 
-def find(
-    table: Iterable[Row], stack: str, workload: str, metric: str, phase: str, host: str = ""
-) -> Row | None:
+def find(table: Iterable[Row], stack: str, workload: str, metric: str, phase: str, host: str = "") -> Row | None:
     """The load's own figure, else that of the stack's top device, else that of ``host``; None without one."""
     matching = [
         row
         for row in table
         if (row.stack, row.workload, row.metric, row.phase) == (stack, workload, metric, phase)
     ]
-    for wanted in (lambda row: row.load, lambda row: row.top, lambda row: row.host == host):
-        for row in matching:
-            if wanted(row):
-                return row
-    return None
+    own = [row for row in matching if row.load]
+    top = [row for row in matching if row.top]
+    named = [row for row in matching if host and row.host == host]
+    return next(iter(own + top + named), None)

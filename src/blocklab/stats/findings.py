@@ -11,7 +11,7 @@ from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Item, items
 from blocklab.stats.expect import Verdict
-from blocklab.stats.format import capital, listed, percent, quantity, scale
+from blocklab.stats.format import capital, exact, listed, percent, quantity
 from blocklab.stats.ratio import same
 from blocklab.study.types import Stack
 
@@ -31,11 +31,12 @@ def findings(analysis: Analysis) -> Findings:
     """The answer to the study's question, as far as the figures go."""
     compared = [item for item in items(analysis) if item.shares]
     main = [item for item in compared if item.transactions] or compared
-    points = [*_contrasts(analysis, main)]
+    told: list[Verdict] = []
+    points = [*_contrasts(analysis, main, told)]
     if main != compared:
         points += _ranges(analysis, [item for item in compared if not item.transactions])
     points += _added_latency(analysis)
-    points += _claims(analysis.verdicts)
+    points += _claims(analysis.verdicts, told)
     return Findings(_lead(analysis, main), tuple(points), tuple(_caveats(analysis)))
 
 
@@ -44,7 +45,7 @@ def describe(stack: Stack, links: Any) -> str:
     for layer in stack.layers:
         peer, link = getattr(layer, "peer", None), getattr(layer, "link", None)
         if peer is not None and link in links:
-            return f"mirror on {peer}, {quantity(links[link].rtt, 's')} away"
+            return f"mirror on {peer}, {exact(links[link].rtt, 's')} away"
     return ""
 
 
@@ -85,25 +86,28 @@ def _range_sentence(baseline: str, others: Sequence[str], chosen: Sequence[Item]
             continue
         (low, worst), (high, best) = shares[0], shares[-1]
         if percent(low) == percent(high):
-            said.append(f"{stack} keeps {percent(low)} throughout" if len(shares) > 1 else f"{stack} {percent(low)}")
+            said.append(
+                f"{stack} keeps {percent(low)} throughout" if len(shares) > 1 else f"{stack} {percent(low)}"
+            )
         else:
             said.append(f"{stack} keeps from {percent(low)} ({worst}) to {percent(high)} ({best})")
-    return capital(f"{'; '.join(said)} of {baseline}'s {unit}.") if said else ""
+    return f"{'; '.join(said)} of {baseline}'s {unit}." if said else ""
 
 
 def _ranges(analysis: Analysis, chosen: Sequence[Item]) -> Iterator[str]:
     if not chosen:
         return
     yield f"Block I/O: {_range_sentence(analysis.baseline, analysis.others, chosen, _noun(chosen))}"
-    alike = [
-        f"{stack} in {item.label}" for item in chosen for stack, share in item.shares.items() if same(share)
-    ]
+    alike = [f"{stack} in {item.label}" for item in chosen for stack, share in item.shares.items() if same(share)]
     if alike:
         yield f"Not to be told apart from {analysis.baseline} within these runs: {listed(alike)}."
 
 
-def _contrasts(analysis: Analysis, main: Sequence[Item]) -> Iterator[str]:
-    """Where the same layout costs much more under one load than under another, and what claims say of that."""
+def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) -> Iterator[str]:
+    """Where the same layout costs much more under one load than under another, and what claims say of that.
+
+    ``told`` gets the verdicts whose claims are in the text.
+    """
     for stack in analysis.others:
         ranked = sorted((item for item in main if stack in item.shares), key=lambda item: item.shares[stack].value)
         if len(ranked) < 2:
@@ -119,10 +123,15 @@ def _contrasts(analysis: Analysis, main: Sequence[Item]) -> Iterator[str]:
         if differs := _difference(analysis, worst.workload, best.workload):
             text += f" The two differ in {differs}."
         for verdict in analysis.verdicts:
-            claim = verdict.claim
-            if claim.against and claim.stack == stack and claim.says:
+            if _explains(verdict, stack):
+                told.append(verdict)
                 text += f" {claim_text(verdict)}"
         yield text
+
+
+def _explains(verdict: Verdict, stack: str) -> bool:
+    """Whether a claim says why a stack's share differs between loads."""
+    return bool(verdict.claim.against and verdict.claim.says) and verdict.claim.stack == stack
 
 
 def _difference(analysis: Analysis, one: str, other: str) -> str:
@@ -161,13 +170,12 @@ def _added_latency(analysis: Analysis) -> Iterator[str]:
         for layer in analysis.study.stacks[stack].layers:
             link = analysis.study.links.get(getattr(layer, "link", ""))
             if link is not None:
-                text += f"; a round trip to {getattr(layer, 'peer', 'its peer')} takes {quantity(link.rtt, 's')}"
+                text += f"; a round trip to {getattr(layer, 'peer', 'its peer')} takes {exact(link.rtt, 's')}"
         said.append(text + ")")
     if said:
         place = fastest.phase or fastest.workload
-        yield (
-            f"A single write in {place} takes {quantity(fastest.value, 's')} on {analysis.baseline}, {listed(said)}."
-        )
+        least = f"{quantity(fastest.value, 's')} on {analysis.baseline}"
+        yield f"A single write in {place} takes {least}, {listed(said)}."
 
 
 def claim_text(verdict: Verdict) -> str:
@@ -181,17 +189,21 @@ def claim_text(verdict: Verdict) -> str:
     return f"Undecided: “{says}”. {verdict.sentence}"
 
 
-def _claims(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _claims(verdicts: Sequence[Verdict], told: Sequence[Verdict]) -> Iterator[str]:
     if not verdicts:
         return
     counted = {status: sum(v.status == status for v in verdicts) for status in ("ok", "failed", "unknown")}
     words = {"ok": "confirmed", "failed": "not confirmed", "unknown": "undecided"}
     said = listed([f"{count} {words[status]}" for status, count in counted.items() if count])
-    plural = "expectations" if len(verdicts) > 1 else "expectation"
-    yield f"Of {len(verdicts)} {plural}: {said}."
+    if len(verdicts) == 1:
+        yield f"The one expectation of the study is {words[verdicts[0].status]}."
+    elif counted["ok"] == len(verdicts):
+        yield f"All {len(verdicts)} expectations of the study are confirmed."
+    else:
+        yield f"Of the study's {len(verdicts)} expectations: {said}."
     for verdict in verdicts:
-        # Claims of contrast that have words stand with their contrast already, and the others in the table.
-        if verdict.status == "failed" and not (verdict.claim.against and verdict.claim.says):
+        # What is confirmed stands in the table of expectations; what is not must be met here too.
+        if verdict.status == "failed" and verdict not in told:
             if verdict.claim.says:
                 yield claim_text(verdict)
             else:
@@ -211,15 +223,3 @@ def _caveats(analysis: Analysis) -> Iterator[str]:
     if analysis.gaps:
         names = [f"{gap.stack}/{gap.workload} ({gap.status})" for gap in analysis.gaps]
         yield f"{len(names)} of {len(analysis.cells)} cells have no figures: {listed(names)}."
-
-
-def rate_label(item: Item, stack: str) -> str:
-    """The headline figure of one stack with its unit; empty when it has none."""
-    row = item.figures.get(stack)
-    return "" if row is None else quantity(row.value, row.unit, row.metric)
-
-
-def unit_label(item: Item) -> str:
-    """``TPS``, ``IOPS`` or ``MB/s``."""
-    row = next(iter(item.figures.values()))
-    return scale(row.unit, row.metric)[1]

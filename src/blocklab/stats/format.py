@@ -45,6 +45,16 @@ def quantity(value: float, unit: str, metric: str = "") -> str:
     return f"{text}{NBSP}{label}" if label else text
 
 
+def exact(value: float, unit: str) -> str:
+    """A value that somebody set rather than measured: ``2.7 ms``, ``4 GiB``, ``60 MB/s``."""
+    if unit == "B":
+        for size, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+            if value >= size and value % (size / 4) == 0:
+                return f"{value / size:g}{NBSP}{name}"
+    factor, label = scale(unit)
+    return f"{value * factor:,.6g}{NBSP}{label}"
+
+
 def plus_minus(value: float, half: float | None, unit: str, metric: str = "") -> str:
     """A value with the half width of its interval, if there is one: ``1,031 ± 12 TPS``."""
     if half is None:
@@ -61,7 +71,7 @@ def plus_minus(value: float, half: float | None, unit: str, metric: str = "") ->
 def percent(ratio: float, half: float | None = None) -> str:
     """A share: ``48 %``, ``4.2 %``, ``48 % ± 2``."""
     value = 100 * ratio
-    digits = 0 if abs(value) >= 9.95 else 1
+    digits = 0 if abs(value) >= 9.95 or value == 0 else 1
     text = f"{value:,.{digits}f}{NBSP}%"
     if half is None:
         return text

@@ -133,7 +133,8 @@ class Pgbench(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
             argv += ["--log", f"--log-prefix={FOLDER}/log"]
         if self.scripts:
             # pgbench would clean up tables that these scripts may not use
-            argv += ["--no-vacuum", *(f"--file={_path(name)}" for name in self.scripts)]
+            # and :scale is known by itself only to its own scripts.
+            argv += ["--no-vacuum", f"--scale={self.scale}", *(f"--file={_path(name)}" for name in self.scripts)]
         else:
             argv.append(f"--builtin={self.script or BUILTINS[0]}")
         argv += [*_arguments(self.options), port.where]

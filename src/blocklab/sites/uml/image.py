@@ -32,8 +32,8 @@ from blocklab.sites.uml.recipe import cache_folder, recipe_key
 __all__ = ["Image", "build", "cache_folder", "find", "listing", "prune", "recipe_key", "remove", "require"]
 
 # 4 KiB writes, queue depth 1, DRBD protocol C, RTT 0, two CPUs; 10 samples of 5 s in 5 boots each, interleaved, on
-# a machine with some other load: mean 0.17-0.20 ms with the shim, 0.20-0.57 (median 0.24) without; p99.9 0.9-1.4 ms
-# against 2.0-8.8.
+# a machine with some other load: mean 0.17-0.20 ms with the shim, 0.20-0.57 (median 0.24) without; p99.9 0.9-1.4
+# ms against 2.0-8.8.
 SHIM_COST = "mirror writes take 1 to 3 times as long on average, differently each run, and the slowest up to 9 ms"
 
 Say = Callable[[str], None]

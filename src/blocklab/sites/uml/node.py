@@ -18,6 +18,8 @@ from blocklab.sites.uml.processes import Process
 
 # What a shell says of a command that it cannot find; CommandError then reads as everybody expects.
 NOT_FOUND = 127
+# Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100
+PANIC = "Kernel panic"
 
 
 def kernel_argv(
@@ -29,13 +31,13 @@ def kernel_argv(
     folder: Path,
     disks: Sequence[Path],
     sockets: Sequence[Path],
-    nics: Sequence[int],
+    nics: Sequence[tuple[int, int]],
     line: int,
 ) -> list[str]:
     """The kernel's command line.
 
     ``disks`` become ubdb, ubdc, ...; ``sockets`` (vhost-user) become vda, vdb, ...; ``nics`` are descriptors
-    of socketpair ends that become vec0, vec1, ...; ``line`` is the descriptor of the control channel.
+    of socketpair ends, each with its MTU (the largest that the interface will take), that become vec0, vec1, ...; ``line`` is the descriptor of the control channel.
     """
     return [
         str(kernel),
@@ -46,7 +48,7 @@ def kernel_argv(
         "root=/dev/ubda", "ro", "rootfstype=ext4", "init=/usr/lib/blocklab/init", f"node={node}",
         *(f"ubd{number}={disk}" for number, disk in enumerate(disks, 1)),
         *(f"virtio_uml.device={path}:2" for path in sockets),
-        *(f"vec{number}:transport=fd,fd={nic},depth=64" for number, nic in enumerate(nics)),
+        *(f"vec{number}:transport=fd,fd={fd},depth=64,mtu={mtu}" for number, (fd, mtu) in enumerate(nics)),
         f"ssl0=fd:{line},fd:{line}",
         "con=null", "con0=null,fd:1", "ssl=null", "quiet", "loglevel=4",
         # A panicked kernel must end its process, not wait for somebody to look.
@@ -140,7 +142,7 @@ class Node:
             self.tell("signal", call, number=signal.SIGKILL)
             raise
         if end.errno:
-            return Result(NOT_FOUND, b"", f"{end.error}\n".encode())
+            return Result(NOT_FOUND, b"", f"{argv[0]}: {end.error}\n".encode())
         return Result(end.exit or 0, b"".join(out), b"".join(err))
 
     def put(self, path: str, data: bytes, mode: int = 0o644) -> None:
@@ -189,11 +191,15 @@ class Node:
                 raise NodeLost(self.name, "it did not boot in time", self.console())
 
     def console(self) -> str:
-        """What its kernel printed."""
+        """What its kernel printed; of a panic the lines around it, since a stack dump follows."""
         try:
-            return self.process.log.read_text(errors="replace")
+            text = self.process.log.read_text(errors="replace")
         except OSError:
             return ""
+        before, panic, after = text.partition(PANIC)
+        if not panic:
+            return text
+        return "\n".join([*before.splitlines()[-6:], panic + after.split("\n", 1)[0]])
 
 
 class Watch:
@@ -223,9 +229,7 @@ class Watch:
         code = node.process.poll()
         if code is not None:
             console = node.console()
-            return (
-                "its kernel panicked" if "Kernel panic" in console else f"its kernel ended with exit code {code}"
-            )
+            return "its kernel panicked" if PANIC in console else f"its kernel ended with exit code {code}"
         age = time.monotonic() - node.channel.last_beat
         self._silent[node.name] = self._silent[node.name] + 1 if age > self.TICK * 3 else 0
         if self._silent[node.name] >= self.PATIENCE - 2:

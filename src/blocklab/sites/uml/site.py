@@ -98,16 +98,16 @@ class UmlLab:
         for name in {volume.node for volume in self._volumes if not volume.profile.plain}:
             must(self._nodes[name], ("modprobe", "virtio_blk"))
 
-    def _links(self, topology: Topology, sockets: contextlib.ExitStack) -> dict[str, list[int]]:
+    def _links(self, topology: Topology, sockets: contextlib.ExitStack) -> dict[str, list[tuple[int, int]]]:
         """A socketpair for each link; our copies close once the nodes have theirs."""
-        nics: dict[str, list[int]] = {name: [] for name in topology.nodes}
+        nics: dict[str, list[tuple[int, int]]] = {name: [] for name in topology.nodes}
         for link in topology.links.values():
             for node, end in zip(link.between, socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM), strict=True):
                 sockets.enter_context(end)
                 end.setblocking(False)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LINK_BUFFER)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LINK_BUFFER)
-                nics[node].append(end.fileno())
+                nics[node].append((end.fileno(), link.mtu))
         return nics
 
     def _daemon(self, name: str, argv: Sequence[str], log: Path) -> Process:
@@ -116,7 +116,7 @@ class UmlLab:
         self._folder.note(process)
         return process
 
-    def _boot(self, number: int, name: str, topology: Topology, nics: list[int]) -> None:
+    def _boot(self, number: int, name: str, topology: Topology, nics: list[tuple[int, int]]) -> None:
         mine = [volume for volume in self._volumes if volume.node == name]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
@@ -129,7 +129,7 @@ class UmlLab:
             preload = {"LD_PRELOAD": str(self._image.shim)} if self._image.shim else {}
             process = Process(
                 f"node {name}", argv, self.folder / f"{name}.console", cpus=[cpu_of(number)],
-                keep=[*nics, theirs.fileno()], environment={**preload, "TMPDIR": str(self.folder)},
+                keep=[*(fd for fd, _ in nics), theirs.fileno()], environment={**preload, "TMPDIR": str(self.folder)},
             )  # fmt: skip
         self._processes.append(process)
         self._folder.note(process)
@@ -181,12 +181,17 @@ def cpu_of(number: int) -> int:
 
 
 class UmlSite:
-    """Nodes on this machine. ``volumes`` is a folder for the volumes; None keeps them in memory."""
+    """Nodes on this machine.
 
-    def __init__(self, volumes: Path | None = None) -> None:
+    ``volumes`` is a folder for the volumes; None keeps them in memory. ``image`` is the node image; None takes
+    this version's own.
+    """
+
+    def __init__(self, volumes: Path | None = None, image: images.Image | None = None) -> None:
         if volumes is not None and not volumes.is_dir():
             raise SetupError(f"--volumes {volumes}: no such folder", hint="make it first, or leave the option out")
         self._volumes = volumes
+        self._image = image
 
     def ground(self, topology: Topology) -> Ground:
         """The names that ``start`` will give. Raises ``StudyError`` when the machine has no room."""
@@ -195,8 +200,8 @@ class UmlSite:
     def start(self, topology: Topology) -> UmlLab:
         """Boot the nodes. Raises ``SetupError``, ``ImageError``, ``NodeLost``, ``StudyError``."""
         check_room(topology, in_memory=self._volumes is None)
-        return UmlLab(images.require(), topology, scratch(), self._volumes)
+        return UmlLab(self._image or images.require(), topology, scratch(), self._volumes)
 
     def environment(self) -> dict[str, Any]:
         """Kernel, CPU, image and the version of every package in it."""
-        return environment(images.require())
+        return environment(self._image or images.require())

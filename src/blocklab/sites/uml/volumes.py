@@ -19,9 +19,10 @@ from blocklab.model.ground import Profile
 from blocklab.sites.uml.image import Image
 from blocklab.sites.uml.processes import Process
 
-# What one request costs on the way through nbd, throttle, vhost-user and virtio besides the delay itself.
-# ``bench/floor.py`` measures it; subtracting it makes a volume of 450 us take 450 us, not 580.
-PATH_SECONDS = 130e-6
+# What one delayed request takes besides the delay itself: half of it on the way through nbd, throttle, vhost-user
+# and virtio, half because nbdkit's sleep wakes up late. ``python -m bench.floor`` measures it (0.23 ms on two
+# machines); subtracting it makes a volume of 450 us take 450 us, not 680. Shorter latencies end at the path's own.
+PATH_SECONDS = 230e-6
 # Starts a process that the lab will end: name, argv, log.
 Start = Callable[[str, Sequence[str], Path], Process]
 # Requests that nbdkit delays at the same time: queue depth beyond it would wait twice.

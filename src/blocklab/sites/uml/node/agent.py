@@ -95,7 +95,7 @@ class Agent:
             try:
                 getattr(self, "do_" + header["op"])(header, payload)
             except OSError as error:
-                self.send({"id": header["id"], "errno": error.errno, "error": str(error)})
+                self.send({"id": header["id"], "errno": error.errno, "error": error.strerror})
 
     def do_spawn(self, header: Header, payload: bytes) -> None:
         number = header["id"]

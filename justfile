@@ -1,0 +1,58 @@
+# Short cuts for people who work on blocklab. CI runs ./run-tests, which is `just test`.
+# `just` itself comes with `just setup`: .venv/bin/just.
+
+export PATH := justfile_directory() / ".venv/bin:" + env("PATH")
+
+# List the recipes.
+default:
+    @just --justfile "{{ justfile() }}" --list
+
+# Host packages, .venv with the test tools, and the node image, as far as they are missing.
+[script("bash")]
+setup:
+    set -euo pipefail
+    . scripts/setup.sh
+    setup_host
+    setup_venv dev
+    setup_image
+
+# Lint, format, types and the import contracts; changes nothing.
+check:
+    ruff check src tests bench
+    ruff format --check src tests bench
+    mypy
+    lint-imports
+
+# All tests, as CI runs them: real nodes and a real browser.
+test *options:
+    ./run-tests {{ options }}
+
+# Tests without nodes and browser, and those of the repository itself.
+unit *options:
+    pytest tests/unit tests/fake tests/repo {{ options }}
+
+# Tests on real nodes; they need the node image (`just setup`).
+lab *options:
+    pytest tests/lab {{ options }}
+
+# Tests of the report in headless Chromium.
+browser *options:
+    pytest tests/browser {{ options }}
+
+# Run benchmarks by name, or all of them: agent, floor, launch, own_cpu, rtt, shim.
+bench *names:
+    for name in {{ if names == "" { "agent floor launch own_cpu rtt shim" } else { names } }}; do \
+        python -m "bench.$name" || exit 1; \
+    done
+
+# Write the golden files anew; read the difference before you commit it.
+golden:
+    pytest tests/unit --update-golden
+
+# Write docs/study.schema.json anew.
+schema:
+    schema=$(blocklab schema) && printf '%s\n' "$schema" > docs/study.schema.json
+
+# Write the report of a study's folder anew (the newest one without an argument).
+report *arguments:
+    blocklab report {{ arguments }}

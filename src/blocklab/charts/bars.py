@@ -1,0 +1,97 @@
+"""What each stack keeps of the baseline, in %."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from blocklab.charts.base import Chart, colours, panel, text
+from blocklab.stats.analysis import Analysis
+from blocklab.stats.compare import items, rate_label
+from blocklab.stats.format import listed, percent
+
+BAR = 20
+
+
+def bars(analysis: Analysis) -> Chart | str:
+    """One bar for each stack and workload or phase; a note instead where nothing can be compared."""
+    rows = _rows(analysis)
+    if not rows:
+        return f"bars: no stack has a figure beside one of {analysis.baseline}"
+    shown = [stack for stack in analysis.others if any(row["stack"] == stack for row in rows)]
+    labels = list(dict.fromkeys(row["item"] for row in rows))
+    longest = max(100.0, *(row["high"] for row in rows))
+    palette = colours(tuple(analysis.study.stacks), analysis.baseline)
+    base = alt.Chart(alt.NamedData(name="shares"))
+    # A second line under each name says what 100 % is.
+    axis = alt.Axis(title=None, ticks=False, domain=False, labelExpr="split(datum.label, '\\n')", labelPadding=8,
+                    labelLimit=150)  # fmt: skip
+    y = alt.Y("item:N", sort=labels, axis=axis, scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1))
+    offset = alt.YOffset("stack:N", sort=shown, scale=alt.Scale(paddingInner=0.15))
+    ticks = [tick for tick in range(0, int(longest) + 26, 25) if tick <= max(100, longest)]
+    x: Any = alt.X(
+        "share:Q",
+        title=f"share of {analysis.baseline}, %",
+        scale=alt.Scale(domain=[0, longest * 1.3], nice=False),
+        axis=alt.Axis(values=ticks, grid=True, domain=False, ticks=False),
+    )
+    colour = alt.Color(
+        "stack:N",
+        scale=alt.Scale(domain=shown, range=[palette[stack] for stack in shown]),
+        legend=alt.Legend(title=None, orient="top", symbolType="square"),
+    )
+    tooltip = [alt.Tooltip(f"{field}:N") for field in ("what", "stack", "figure", "baseline", "keeps")]
+    # Where the page is narrow there is room for the share only.
+    wording = alt.expr("width > 330 ? datum.long : datum.keeps")
+    label = {"align": "left", "dx": 7, "fontSize": 12, "text": wording}
+    layers: list[Any] = [
+        base.mark_bar(cornerRadiusEnd=2).encode(y=y, yOffset=offset, x=x, color=colour, tooltip=tooltip),
+        base.mark_rule(strokeWidth=1.5).encode(y=y, yOffset=offset, x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        alt.Chart(alt.NamedData(name="whole")).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("share:Q")),
+        *text(base, label, y=y, yOffset=offset, x=alt.X("high:Q")),
+    ]  # fmt: skip
+    height = len(labels) * (len(shown) * (BAR + 4) + 10)
+    spec = panel("share of the baseline", alt.layer(*layers), {"shares": rows, "whole": [{"share": 100}]}, height)
+    known = any(row["high"] > row["share"] for row in rows)
+    caption = (
+        f"Each bar is the figure of a stack in % of {analysis.baseline}'s, which stands under the name "
+        f"(dashed line = 100 %). "
+    ) + (
+        "The thin line is the 95 % interval within the runs, where there are one-second values for it."
+        if known
+        else "There are no intervals: the loads left no series of one-second values that is long enough."
+    )
+    return Chart("bars", _title(analysis, shown), caption, (spec,))
+
+
+def _rows(analysis: Analysis) -> list[dict[str, Any]]:
+    rows = []
+    for item in items(analysis):
+        for stack, share in item.shares.items():
+            half = share.half or 0.0
+            keeps, figure = percent(share.value), rate_label(item, stack)
+            rows.append(
+                {
+                    "item": f"{item.label}\n{rate_label(item, analysis.baseline)}",
+                    "what": item.label,
+                    "stack": stack,
+                    "share": round(100 * share.value, 3),
+                    "low": round(100 * max(0.0, share.value - half), 3),
+                    "high": round(100 * (share.value + half), 3),
+                    "keeps": keeps,
+                    "long": f"{keeps}  ({figure})",
+                    "figure": figure,
+                    "baseline": rate_label(item, analysis.baseline),
+                }
+            )
+    return rows
+
+
+def _title(analysis: Analysis, shown: list[str]) -> str:
+    said = []
+    for stack in shown:
+        shares = [item.shares[stack].value for item in items(analysis) if stack in item.shares]
+        low, high = percent(min(shares)), percent(max(shares))
+        said.append(f"{stack} keeps {high if low == high else f'{low} to {high}'}")
+    return f"{listed(said)} of what {analysis.baseline} does"

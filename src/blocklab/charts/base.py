@@ -1,0 +1,113 @@
+"""What all charts share: the colours, both themes, and the shape in which they reach the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import msgspec
+
+# Okabe and Ito's colours, told apart by people with any of the usual colour vision deficiencies; see
+# https://jfly.uni-koeln.de/color/. Their black, yellow and sky blue fade on one of the two backgrounds.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
+# The baseline is what the others are seen against, so it gets no colour of its own; 4.4:1 on both backgrounds.
+BASELINE = "#7d8187"
+# The same hues for dark paper, where the originals are too dim for points and thin lines.
+ON_DARK = {
+    "#0072B2": "#56B4E9", "#D55E00": "#F28A4B", "#009E73": "#35C299", "#CC79A7": "#DE9CC2", "#E69F00": "#F2B632",
+    BASELINE: "#A0A6AE",
+}  # fmt: skip
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+
+
+class Panel(msgspec.Struct, frozen=True):
+    """One Vega-Lite specification as wide as its place on the page; ``label`` says what it shows."""
+
+    label: str
+    spec: dict[str, Any]
+
+
+class Chart(msgspec.Struct, frozen=True):
+    """Panels under one title that says the finding. ``caption`` says how to read them and what was done."""
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+
+
+class Charts(msgspec.Struct, frozen=True):
+    """The charts that have data, and for each that has none a note that says why."""
+
+    shown: tuple[Chart, ...]
+    left_out: tuple[str, ...]
+
+
+def colours(stacks: Sequence[str], baseline: str) -> dict[str, str]:
+    """A colour for each stack; the sixth besides the baseline starts over."""
+    others = [stack for stack in stacks if stack != baseline]
+    found = {stack: PALETTE[at % len(PALETTE)] for at, stack in enumerate(others)}
+    return {stack: BASELINE if stack == baseline else found[stack] for stack in stacks}
+
+
+def panel(label: str, chart: Any, data: Mapping[str, Sequence[Mapping[str, Any]]], height: int) -> Panel:
+    """A finished panel. Rows go in by name and late: Altair would copy and check thousands of them."""
+    spec = chart.properties(
+        width="container", height=height, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
+    ).to_dict(validate=False)
+    # The bundled Vega-Lite is the one; a link would only make the page look as if it needed the network.
+    spec.pop("$schema", None)
+    spec["datasets"] = dict(data)
+    return Panel(label, spec)
+
+
+def text(base: Any, mark: Mapping[str, Any], **channels: Any) -> list[Any]:
+    """Text marks with a halo under them, in the paper's colour."""
+    return [base.mark_text(**mark, **style).encode(**channels) for style in ({"style": "halo"}, {})]
+
+
+def at(value: float | str, channel: Any) -> Any:
+    """A fixed place on an axis: pixels, or ``width`` or ``height`` of the plot."""
+    return channel(value)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """1, 2, 5, 10, ... from ``low`` to ``high`` (both above 0); 1, 10, 100 where that would be too many."""
+    steps = (1, 2, 5) if high / low < 200 else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [tick for power in powers for step in steps if low <= (tick := float(f"{step}e{power}")) <= high]
+
+
+def heading(text: str, colour: str | None = None) -> alt.TitleParams:
+    """A panel's own title, so that a picture saved from the page says what it shows."""
+    plain = alt.TitleParams(text=text, anchor="start", frame="group", fontSize=13, fontWeight=600, offset=8)
+    if colour is not None:
+        plain.color = colour
+    return plain
+
+
+def config(*, dark: bool) -> dict[str, Any]:
+    """Vega-Lite's configuration for one theme; the colours are those of the page's style sheet."""
+    ink, quiet, line, paper = (
+        ("#e6e8eb", "#a3a9b1", "#363c44", "#1b1e23") if dark else ("#1d2126", "#5a6169", "#dfe2e6", "#ffffff")
+    )
+    return {
+        "background": paper,
+        "font": FONT,
+        "view": {"stroke": None},
+        "title": {"color": ink, "font": FONT},
+        "axis": {
+            "labelColor": quiet, "titleColor": quiet, "gridColor": line, "domainColor": line, "tickColor": line,
+            "labelFont": FONT, "titleFont": FONT, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": 400,
+        },
+        "legend": {
+            "labelColor": ink, "titleColor": quiet, "labelFont": FONT, "titleFont": FONT, "labelFontSize": 12,
+        },
+        "text": {"color": ink, "font": FONT},
+        # Drawn under a text so that it stays legible on points and lines.
+        "style": {"halo": {"stroke": paper, "strokeWidth": 4, "strokeJoin": "round", "opacity": 0.85}},
+        "rule": {"color": ink},
+        "rect": {"color": quiet},
+    }  # fmt: skip

@@ -1,0 +1,270 @@
+"""What the block devices and the CPUs did while a load ran, second by second, with its phases named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from blocklab.charts.base import PALETTE, Chart, Panel, at, colours, heading, log_ticks, panel
+from blocklab.stats.analysis import Analysis
+from blocklab.stats.figures import Measured, Points, Row
+from blocklab.stats.format import listed, quantity
+
+# Below this share of the time line a phase's name does not fit, on a phone, above its band and a neighbour's.
+NARROWEST = 0.18
+LONGEST_NAME = 16
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One row of panels: which series, in which display unit, and how the axis is drawn."""
+
+    name: str
+    metric: str
+    factor: float
+    axis: str
+    unit: str
+    log: bool = False
+    most: float | None = None
+
+
+MEASURES = (
+    Measure("bandwidth", "write.bandwidth", 1e-6, "written, MB/s", "B/s"),
+    Measure("await", "write.await", 1e3, "write await, ms (log)", "s", log=True),
+    Measure("iops", "write.iops", 1.0, "writes, IOPS", "1/s"),
+)
+CPU = Measure("cpu", "cpu.busy", 1.0, "CPU busy, %", "%", most=100.0)
+Lines = dict[str, Points]
+
+
+def timelines(analysis: Analysis) -> list[Chart | str]:
+    """The rows of panels for each load that does block I/O itself, else for every load that was watched."""
+    block = [
+        workload
+        for workload in analysis.study.workloads
+        if any(row.workload == workload and row.load and row.metric.endswith(".iops") for row in analysis.rows)
+    ]
+    found: list[Chart | str] = []
+    for workload in block or list(analysis.study.workloads):
+        cells = {
+            stack: measured
+            for stack in analysis.study.stacks
+            if (measured := analysis.measured.get((stack, workload))) is not None
+        }
+        if not cells:
+            found.append(f"time lines of {workload}: no stack has a good run of it")
+            continue
+        for measure in MEASURES:
+            pick = _await_lines if measure.name == "await" else _top_line(measure.metric)
+            found.append(_row(analysis, workload, cells, measure, pick))
+        found.append(_row(analysis, workload, cells, CPU, _cpu_lines))
+    return found
+
+
+def _top_line(metric: str) -> Callable[[Measured], Lines]:
+    def lines(measured: Measured) -> Lines:
+        points = measured.probe(measured.active, measured.device, metric)
+        return {f"{measured.device} on {measured.active}": points} if points else {}
+
+    return lines
+
+
+def _await_lines(measured: Measured) -> Lines:
+    """The stack's top device, and the volumes under it: between the lines lies what the mirror adds."""
+    found = _top_line("write.await")(measured)
+    if not measured.device.startswith("drbd"):
+        return found
+    for host in measured.hosts:
+        device = measured.busiest(host)
+        points = measured.probe(host, device, "write.await") if device else []
+        if points:
+            found[f"{device} on {host}"] = points
+    return found
+
+
+def _cpu_lines(measured: Measured) -> Lines:
+    found: Lines = {}
+    for host in measured.hosts:
+        waits = dict(measured.probe(host, "cpu", "cpu.iowait"))
+        idle = measured.probe(host, "cpu", "cpu.idle")
+        if idle:
+            found[host] = [(time, 100 - value - waits.get(time, 0.0)) for time, value in idle]
+    return found
+
+
+def _row(
+    analysis: Analysis,
+    workload: str,
+    cells: Mapping[str, Measured],
+    measure: Measure,
+    pick: Callable[[Measured], Lines],
+) -> Chart | str:
+    picked = {stack: lines for stack, measured in cells.items() if (lines := _in_load(measured, pick(measured)))}
+    values = [
+        value * measure.factor
+        for lines in picked.values()
+        for points in lines.values()
+        for _, value in points
+        if value > 0 or not measure.log
+    ]
+    if not values or not any(values):
+        return f"{measure.axis.split(',')[0]} in {workload}: no probe left a series of the stacks' devices"
+    domain = [min(values) * 0.85, max(values) * 1.1] if measure.log else [0, measure.most or max(values) * 1.08]
+    palette = colours(tuple(analysis.study.stacks), analysis.baseline)
+    end = max(_end(cells[stack]) for stack in picked)
+    numbered = any(_too_narrow(cells[stack], end) for stack in picked)
+    panels = tuple(
+        _panel(stack, palette[stack], cells[stack], lines, measure, (domain, end, numbered))
+        for stack, lines in picked.items()
+    )
+    caption = _caption(cells, picked, measure, numbered)
+    return Chart(f"{measure.name}-{workload}", _title(analysis, workload, measure), caption, panels)
+
+
+def _in_load(measured: Measured, lines: Lines) -> Lines:
+    """The lines from the load's start to its end; probes run a little longer on both sides."""
+    start = measured.start
+    if start is None:
+        return {}
+    end = max(phase.end for phase in measured.run.phases)
+    cut = {name: [p for p in points if start <= p[0] <= end + 1] for name, points in lines.items()}
+    return {name: points for name, points in cut.items() if points}
+
+
+def _end(measured: Measured) -> float:
+    return max(phase.end for phase in measured.run.phases) - (measured.start or 0.0)
+
+
+def _too_narrow(measured: Measured, end: float) -> bool:
+    phases = measured.run.phases
+    if len(phases) < 2:
+        return False
+    return any((phase.end - phase.start) / end < NARROWEST or len(phase.name) > LONGEST_NAME for phase in phases)
+
+
+def _panel(
+    stack: str,
+    colour: str,
+    measured: Measured,
+    lines: Lines,
+    measure: Measure,
+    frame: tuple[list[float], float, bool],
+) -> Panel:
+    domain, end, numbered = frame
+    start = measured.start or 0.0
+    x = alt.X("t:Q", title="s since the load began", scale=alt.Scale(domain=[0, end], nice=False),
+              axis=alt.Axis(grid=False, tickCount=5))  # fmt: skip
+    kind: Any = {"type": "log", "nice": False} if measure.log else {"nice": False, "zero": True}
+    ticks: Any = {"tickCount": 5}
+    if measure.log:
+        ticks = {"values": log_ticks(domain[0], domain[1]), "format": ",.3~r", "labelOverlap": "greedy"}
+    y: Any = alt.Y("v:Q", title=measure.axis, scale=alt.Scale(domain=domain, **kind),
+              axis=alt.Axis(**ticks))  # fmt: skip
+    shades = [colour, *(each for each in PALETTE[::-1] if each != colour)]
+    names = list(lines)
+    # With one line the colour of the stack says it all; more need a legend, and a dash for those without colour.
+    legend = alt.Legend(title=None, orient="bottom", symbolType="stroke", symbolSize=250) if names[1:] else None
+    shade = alt.Color("line:N", scale=alt.Scale(domain=names, range=shades[: len(names)]), legend=legend)
+    dashes = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2], [1, 2])
+    dash = alt.StrokeDash(
+        "line:N", scale=alt.Scale(domain=names, range=[dashes[i % 5] for i in range(len(names))]), legend=legend
+    )
+    drawn = (
+        alt.Chart(alt.NamedData(name="lines"))
+        .mark_line(strokeWidth=1.75, clip=True)
+        .encode(x=x, y=y, color=shade, strokeDash=dash, detail=[alt.Detail("line:N"), alt.Detail("phase:N")],
+                tooltip=[alt.Tooltip("t:Q", title="s", format=".0f"), alt.Tooltip("line:N", title="of"),
+                         alt.Tooltip("v:Q", title=measure.axis, format=",.3~r")])
+    )  # fmt: skip
+    rows = [
+        {"t": round(time - start, 2), "v": float(f"{value * measure.factor:.4g}"), "line": name,
+         "phase": _phase_at(measured, time)}
+        for name, points in lines.items()
+        for time, value in points
+        if value > 0 or not measure.log
+    ]  # fmt: skip
+    bands, layers = _bands(measured, numbered)
+    chart = alt.layer(*layers, drawn).properties(title=heading(stack, colour))
+    return panel(f"{stack}: {measure.axis}", chart, {"lines": rows, "phases": bands}, 170)
+
+
+def _phase_at(measured: Measured, time: float) -> int:
+    """The number of the phase that a probe's second lies in; a line is not drawn across the pause between two."""
+    for number, phase in enumerate(measured.run.phases):
+        if time <= phase.end + 1:
+            return number
+    return len(measured.run.phases)
+
+
+def _bands(measured: Measured, numbered: bool) -> tuple[list[dict[str, Any]], list[Any]]:
+    """The phases as bands with their names above, in turn on two heights so that neighbours do not collide."""
+    start = measured.start or 0.0
+    bands = [
+        {"from": round(phase.start - start, 2), "to": round(phase.end - start, 2),
+         "name": str(number + 1) if numbered else phase.name, "row": number % 2}
+        for number, phase in enumerate(measured.run.phases)
+    ]  # fmt: skip
+    base = alt.Chart(alt.NamedData(name="phases"))
+    layers: list[Any] = [
+        base.mark_rect(opacity=0.09).encode(
+            x=alt.X("from:Q"), x2=alt.X2("to:Q"), y=at(0, alt.YValue), y2=at("height", alt.Y2Value)
+        )
+    ]
+    if len(bands) > 1:
+        layers += [
+            base.transform_filter(alt.datum.row == row)
+            .mark_text(align="left", baseline="bottom", fontSize=10, dx=1)
+            .encode(x=alt.X("from:Q"), y=at(height, alt.YValue), text=alt.Text("name:N"))
+            for row, height in ((0, -15), (1, -3))
+        ]
+    return bands, layers
+
+
+def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
+    rows = [row for row in analysis.rows if row.workload == workload and row.metric == measure.metric]
+    if measure is CPU:
+        return _cpu_title(workload, rows)
+    tops = [row for row in rows if row.top]
+    base = {row.phase: row.value for row in tops if row.stack == analysis.baseline} or {
+        row.phase: row.value for row in tops
+    }
+    if not base:
+        return f"{measure.axis.split(',')[0].capitalize()} in {workload}"
+    # The fastest write shows most of what a mirror adds; throughput is told where it is highest.
+    phase = min(base, key=lambda name: base[name]) if measure.log else max(base, key=lambda name: base[name])
+    said = listed(
+        [f"{quantity(row.value, row.unit, row.metric)} on {row.stack}" for row in tops if row.phase == phase]
+    )
+    verb = {"bandwidth": "writes reach", "await": "a write waits", "iops": "writes reach"}[measure.name]
+    return f"In {phase or workload}, {verb} {said}"
+
+
+def _cpu_title(workload: str, rows: Sequence[Row]) -> str:
+    if not rows:
+        return f"CPU of the nodes in {workload}"
+    most = max(rows, key=lambda row: row.value)
+    where = f"{most.host}, {most.stack}" + (f", {most.phase}" if most.phase else "")
+    busy = f"at most {quantity(most.value, '%')} busy over a phase ({where})"
+    if most.value < 80:
+        return f"{workload}: no node's CPU is the limit, {busy}"
+    return f"{workload}: the CPU may be the limit, {busy}"
+
+
+def _caption(cells: Mapping[str, Measured], picked: Mapping[str, Lines], measure: Measure, numbered: bool) -> str:
+    if measure is CPU:
+        text = "From /proc/stat each second: the CPU time of each node that was neither idle nor waiting for I/O."
+    elif measure.log:
+        text = (
+            "From iostat each second: how long a write took at the stack's highest block device, and at the "
+            "volumes below a mirror."
+        )
+    else:
+        text = "From iostat each second, at the stack's highest block device on its active node."
+    text += " Shaded bands are the phases of the load; all panels share both axes."
+    if numbered:
+        phases = next(iter(cells[stack].run.phases for stack in picked))
+        text += " Phases: " + ", ".join(f"{number} = {phase.name}" for number, phase in enumerate(phases, 1)) + "."
+    return text

@@ -1,0 +1,105 @@
+"""A study's folder as one self-contained page, and its twins as CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from blocklab import __version__
+from blocklab.charts.all import draw
+from blocklab.charts.base import ON_DARK, colours, config
+from blocklab.charts.layout import layouts
+from blocklab.errors import StoreError
+from blocklab.report import tables
+from blocklab.report.bundle import bundle
+from blocklab.report.files import as_csv, as_json
+from blocklab.stats.analysis import Analysis, analyse
+from blocklab.stats.findings import Findings, findings
+from blocklab.stats.format import seconds
+from blocklab.store.folder import StudyFolder
+
+_WORDS = {"ok": ("✓", "ok"), "failed": ("✗", "failed"), "unknown": ("?", "unknown")}
+
+
+def render(folder: StudyFolder) -> Path:
+    """Write report.html, report.csv and report.json into the study's folder; the path of the page.
+
+    Raises ``StoreError`` when the folder is no study's, or cannot be written.
+    """
+    analysis = analyse(folder)
+    found = findings(analysis)
+    page = folder.path / "report.html"
+    texts = {
+        folder.path / "report.csv": as_csv(analysis).encode(),
+        folder.path / "report.json": as_json(analysis, found),
+        page: html(analysis, found).encode(),
+    }
+    try:
+        for path, text in texts.items():
+            # A reader never meets half a page.
+            temporary = path.with_name(f".{path.name}.{os.getpid()}")
+            temporary.write_bytes(text)
+            temporary.replace(path)
+    except OSError as error:
+        raise StoreError(
+            f"{folder.path} cannot be written: {error}", hint="make room, or check its owner"
+        ) from error
+    return page
+
+
+def html(analysis: Analysis, found: Findings) -> str:
+    """The page."""
+    environment = Environment(
+        loader=PackageLoader("blocklab.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["script_json"] = script_json
+    drawn = draw(analysis)
+    ran = list(analysis.runs.values())
+    return environment.get_template("report.html.j2").render(
+        version=__version__,
+        study=analysis.study,
+        analysis=analysis,
+        found=found,
+        when=tables.measured_when(analysis),
+        took=seconds(sum(run.outcome.seconds for run in ran)),
+        words=_WORDS,
+        bars=[chart for chart in drawn.shown if chart.name == "bars"],
+        clouds=[chart for chart in drawn.shown if chart.name.startswith("latency-")],
+        lines=[c for c in drawn.shown if c.name != "bars" and not c.name.startswith("latency-")],
+        left_out=drawn.left_out,
+        groups=tables.figure_groups(analysis),
+        layouts=layouts(analysis),
+        colours=colours(tuple(analysis.study.stacks), analysis.baseline),
+        knobs=tables.knob_tables(analysis),
+        commands=tables.command_tables(analysis),
+        environments=tables.environments(analysis),
+        warnings=tables.warnings(analysis),
+        on_dark=ON_DARK,
+        themes={"light": config(dark=False), "dark": config(dark=True), "onDark": ON_DARK},
+        style=_asset(environment, "style.css"),
+        script=_asset(environment, "page.js"),
+        vega=Markup(bundle()),
+    )
+
+
+def _asset(environment: Environment, name: str) -> Markup:
+    assert environment.loader is not None
+    # Our own file, not a user's text.
+    return Markup(environment.loader.get_source(environment, name)[0])
+
+
+def script_json(value: Any) -> Markup:
+    """JSON inside a script element: no text in it can end the element or open a comment."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)

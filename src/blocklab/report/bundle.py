@@ -1,0 +1,50 @@
+"""Vega, Vega-Lite and Vega-Embed as one script, from the copies inside vl-convert: no network, ever."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+from importlib.metadata import version
+from pathlib import Path
+
+import vl_convert
+
+_SNIPPET = "window.vegaEmbed = vegaEmbed;"
+
+
+@functools.cache
+def bundle() -> str:
+    """The script, about 0.9 MB. Kept in the cache folder, since to build it takes vl-convert seconds.
+
+    A cache that cannot be written or read is not an error: the script is built again then.
+    """
+    path = cache_path()
+    with contextlib.suppress(OSError):
+        kept = path.read_text(encoding="utf-8")
+        digest, _, text = kept.partition("\n")
+        if digest == _digest(text):
+            return text
+    text = vl_convert.javascript_bundle(_SNIPPET)
+    # The HTML parser ends a script at this tag, wherever it stands.
+    text = text.replace("</script", "<\\/script")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(f"{_digest(text)}\n{text}", encoding="utf-8")
+        temporary.replace(path)
+    return text
+
+
+def cache_path() -> Path:
+    """``$BLOCKLAB_CACHE``, else ``$XDG_CACHE_HOME/blocklab``, else ``~/.cache/blocklab``; one file a version."""
+    shared = os.environ.get("XDG_CACHE_HOME", "")
+    base = (Path(shared) if shared.startswith("/") else Path.home() / ".cache") / "blocklab"
+    if own := os.environ.get("BLOCKLAB_CACHE"):
+        base = Path(own).absolute()
+    return base / f"vega-{version('vl-convert-python')}.js"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,247 @@
+"""The tables of the page, as plain values for the template; every text is escaped there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from blocklab.stats.analysis import Analysis
+from blocklab.stats.figures import Row
+from blocklab.stats.format import NBSP, percent, plus_minus, scale, seconds
+from blocklab.store.run import Run
+
+# Metrics of loads that the page shows, in this order; the CSV has all of them.
+_LOAD = (
+    "tps", "iops", "bandwidth", "latency.mean", "latency.p50", "latency.p95", "latency.p99", "failed",
+)  # fmt: skip
+_WORDS = {
+    "tps": "TPS", "iops": "IOPS", "bandwidth": "MB/s", "failed": "failed transactions",
+    "latency.mean": "latency, mean, ms", "latency.p50": "latency, p50, ms", "latency.p95": "latency, p95, ms",
+    "latency.p99": "latency, p99, ms", "await": "await, top device, ms",
+}  # fmt: skip
+_WAYS = ("read", "write", "trim", "sync")
+
+
+class Value(msgspec.Struct, frozen=True):
+    """One table cell: the figure, its interval, its ratio to the baseline's, or why there is none."""
+
+    text: str
+    half: str = ""
+    relative: str = ""
+    absent: bool = False
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One metric over all stacks. ``label`` has the unit, ``source`` is who measured."""
+
+    label: str
+    source: str
+    values: tuple[Value, ...]
+
+
+class Group(msgspec.Struct, frozen=True):
+    """The figures of one workload, or one phase of it."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+def figure_groups(analysis: Analysis) -> tuple[Group, ...]:
+    """The table of figures: TPS, IOPS, MB/s, latencies, await and CPU for each workload and phase."""
+    groups = []
+    # Transactions first, as everywhere on the page.
+    transactions = {row.workload for row in analysis.rows if row.load and row.metric == "tps"}
+    for workload in sorted(analysis.study.workloads, key=lambda name: name not in transactions):
+        for phase in analysis.phases(workload):
+            mine = [row for row in analysis.rows if (row.workload, row.phase) == (workload, phase)]
+            lines = [*_load_lines(analysis, workload, mine), *_probe_lines(analysis, workload, mine)]
+            if lines:
+                groups.append(Group(f"{workload} / {phase}" if phase else workload, tuple(lines)))
+    return tuple(groups)
+
+
+def _load_lines(analysis: Analysis, workload: str, mine: list[Row]) -> Iterator[Line]:
+    metrics = dict.fromkeys(row.metric for row in mine if row.load)
+    for kind in _LOAD:
+        for prefix in ("", *(f"{way}." for way in _WAYS)):
+            metric = prefix + kind
+            rows = {row.stack: row for row in mine if row.load and row.metric == metric}
+            if metric not in metrics or (kind == "failed" and not any(row.value for row in rows.values())):
+                continue
+            word = f"{prefix.removesuffix('.')} {_WORDS[kind]}".strip()
+            yield _line(analysis, workload, word, rows, next(iter(rows.values())).layer)
+
+
+def _probe_lines(analysis: Analysis, workload: str, mine: list[Row]) -> Iterator[Line]:
+    for way in _WAYS:
+        rows = {row.stack: row for row in mine if row.top and row.metric == f"{way}.await"}
+        if rows:
+            devices = dict.fromkeys(row.layer for row in rows.values())
+            yield _line(analysis, workload, f"{way} {_WORDS['await']}", rows, f"iostat: {', '.join(devices)}")
+    cpu = [row for row in mine if row.metric == "cpu.busy"]
+    for host in dict.fromkeys(row.host for row in cpu):
+        rows = {row.stack: row for row in cpu if row.host == host}
+        yield _line(analysis, workload, f"CPU busy on {host}, %", rows, "/proc/stat")
+
+
+def _line(analysis: Analysis, workload: str, label: str, rows: dict[str, Row], source: str) -> Line:
+    gaps = {gap.stack: gap.status for gap in analysis.gaps if gap.workload == workload}
+    values = [_value(rows.get(stack), gaps.get(stack), analysis.baseline) for stack in analysis.study.stacks]
+    return Line(label, source, tuple(values))
+
+
+def _value(row: Row | None, gap: str | None, baseline: str) -> Value:
+    if row is None:
+        # A node that is not part of the stack has no figure for a good reason.
+        return Value(gap or "–", absent=True)
+    # The label has the unit.
+    label = scale(row.unit, row.metric)[1]
+    text = plus_minus(row.value, row.half, row.unit, row.metric).removesuffix(label).rstrip()
+    text, _, half = text.partition(f"{NBSP}±")
+    return Value(text, f"±{half}" if half else "", "" if row.stack == baseline else relative_text(row))
+
+
+def relative_text(row: Row) -> str:
+    """``48 %`` of the baseline's throughput, ``2.06×`` its latency; empty for shares of a CPU."""
+    if row.relative is None or row.unit not in ("1/s", "B/s", "s"):
+        return ""
+    if row.unit == "s":
+        return f"{row.relative.value:.2f}×"
+    return percent(row.relative.value)
+
+
+class KnobRow(msgspec.Struct, frozen=True):
+    """One knob of one stack; ``found`` lists the values of its cells where they differ."""
+
+    host: str
+    layer: str
+    name: str
+    wanted: str
+    found: str
+    ok: bool
+
+
+class KnobTable(msgspec.Struct, frozen=True):
+    """A stack's knobs: those that the study set, and the rest that was read back."""
+
+    stack: str
+    wanted: tuple[KnobRow, ...]
+    rest: tuple[KnobRow, ...]
+
+
+def knob_tables(analysis: Analysis) -> tuple[KnobTable, ...]:
+    """For each stack that was run, good or not."""
+    found = []
+    for stack in analysis.study.stacks:
+        values: dict[tuple[str, str, str, str | None], dict[str, list[str]]] = {}
+        for (at, workload), run in analysis.runs.items():
+            for knob in run.knobs if at == stack else ():
+                key = (knob.host, knob.layer, knob.name, knob.wanted)
+                values.setdefault(key, {}).setdefault(knob.value, []).append(workload)
+        rows = [
+            KnobRow(host, layer, name, wanted or "", _found(seen), wanted is None or set(seen) == {wanted})
+            for (host, layer, name, wanted), seen in values.items()
+        ]
+        wants = {key[:3] for key in values if key[3] is not None}
+        asked = tuple(row for row in rows if (row.host, row.layer, row.name) in wants)
+        rest = tuple(row for row in rows if (row.host, row.layer, row.name) not in wants)
+        if rows:
+            found.append(KnobTable(stack, asked, rest))
+    return tuple(found)
+
+
+def _found(seen: dict[str, list[str]]) -> str:
+    if len(seen) == 1:
+        return next(iter(seen))
+    return "; ".join(f"{value} ({', '.join(workloads)})" for value, workloads in seen.items())
+
+
+class CommandRow(msgspec.Struct, frozen=True):
+    """One command; ``said`` only where it failed."""
+
+    part: str
+    host: str
+    command: str
+    code: int
+    took: str
+    said: str
+
+
+class CommandTable(msgspec.Struct, frozen=True):
+    """All commands of one cell."""
+
+    label: str
+    status: str
+    took: str
+    rows: tuple[CommandRow, ...]
+
+
+def command_tables(analysis: Analysis) -> tuple[CommandTable, ...]:
+    """For each cell that was run, in the order of the study."""
+    return tuple(
+        CommandTable(run.cell.label, run.outcome.status, seconds(run.outcome.seconds), tuple(_commands(run)))
+        for run in analysis.runs.values()
+    )
+
+
+def _commands(run: Run) -> Iterator[CommandRow]:
+    for record in run.records:
+        said = record.said if record.code else ""
+        yield CommandRow(
+            record.part, record.host, shlex.join(record.argv), record.code, seconds(record.seconds), said
+        )
+
+
+def environments(analysis: Analysis) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    """Versions and machine as (cells, (name, value) pairs); one entry when all cells ran in the same."""
+    seen: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for run in analysis.runs.values():
+        seen.setdefault(tuple(_flat("", run.environment)), []).append(run.cell.label)
+    if len(seen) == 1:
+        return (("all cells", next(iter(seen))),)
+    return tuple((", ".join(cells), pairs) for pairs, cells in seen.items())
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _flat(f"{name}.{key}" if name else str(key), item)
+    elif isinstance(value, list):
+        yield name, ", ".join(str(item) for item in value)
+    else:
+        yield name, str(value)
+
+
+def measured_when(analysis: Analysis) -> str:
+    """From the first cell's start to the last one's, in UTC; empty when nothing ran."""
+    starts = [run.outcome.started for run in analysis.runs.values() if run.outcome.started]
+    if not starts:
+        return ""
+    first, last = (datetime.fromtimestamp(at, UTC) for at in (min(starts), max(starts)))
+    text = f"{first:%Y-%m-%d %H:%M}"
+    if last.date() != first.date():
+        return f"{text} to {last:%Y-%m-%d %H:%M} UTC"
+    return f"{text} to {last:%H:%M} UTC" if f"{last:%H:%M}" != f"{first:%H:%M}" else f"{text} UTC"
+
+
+def warnings(analysis: Analysis) -> list[str]:
+    """What a reader should know before quoting a figure, beside the gaps."""
+    found = []
+    for row in analysis.rows:
+        if row.load and row.metric == "failed" and row.value:
+            found.append(f"{row.stack}/{row.workload}: {row.value:,.0f} transactions failed")
+        if row.metric == "cpu.busy" and row.value >= 90:
+            place = f"{row.stack}/{row.workload}" + (f", {row.phase}" if row.phase else "")
+            busy = plus_minus(row.value, None, row.unit)
+            found.append(f"{place}: {row.host}'s CPU was {busy} busy; it may be the limit, not the storage")
+    for run in analysis.runs.values():
+        # Tearing down may fail without spoiling the figures, but it is not to be hidden.
+        failed = [record for record in run.records if record.code and record.part == "undo"]
+        found += [f"{run.cell.label}: on {r.host}, exit code {r.code} from {shlex.join(r.argv)}" for r in failed]
+    if len(environments(analysis)) > 1:
+        found.append("The cells did not all run in the same environment; see Versions")
+    return found

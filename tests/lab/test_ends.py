@@ -1,0 +1,153 @@
+"""Whatever happens to blocklab, nothing of it is left: processes, sockets, files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from ruamel.yaml import YAML
+
+from blocklab.model.ground import LinkSpec, NodeSpec, Profile, Topology, VolumeSpec
+from blocklab.model.host import must
+from blocklab.model.units import Duration, Size
+from blocklab.sites.uml import image
+from blocklab.sites.uml.processes import PREFIX, sweep
+from blocklab.sites.uml.site import UmlSite
+from tests.lab.conftest import leftovers
+
+BLOCKLAB = [sys.executable, "-m", "blocklab.cli.main"]
+GONE_SECONDS = 10.0
+
+
+@pytest.fixture
+def study(small: dict[str, Any], tmp_path: Path) -> Path:
+    """A study whose mirror has every kind of process: nodes, storage daemons, nbdkit."""
+    small["stacks"].pop("local")
+    small["baseline"] = "mirror"
+    layers = small["stacks"]["mirror"]["layers"]
+    layers[0] |= {"read_latency": "300us", "write_latency": "300us", "iops": 3000}
+    small["workloads"] = {
+        "io": {**small["workloads"]["io"], "options": {"direct": 1, "runtime": 60, "time_based": True}}
+    }
+    file = tmp_path / "study.yaml"
+    YAML().dump(small, file)
+    return file
+
+
+def wait_until(what: Any, seconds: float, why: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, why
+        time.sleep(0.05)
+
+
+def under_load(process: subprocess.Popen[bytes], runs: Path) -> bool:
+    assert process.poll() is None, "blocklab ended by itself"
+    return any(path.stat().st_size >= 0 for path in runs.glob("*/cells/.*/raw/load"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_nothing_outlives_blocklab(study: Path, tmp_path: Path, number: signal.Signals) -> None:
+    runs = tmp_path / "runs"
+    before = leftovers()
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([*BLOCKLAB, "run", str(study), "--runs", str(runs)], stdout=log, stderr=log)
+    try:
+        wait_until(lambda: under_load(process, runs), 60, "no load was started")
+        assert len(leftovers()) >= len(before) + 7  # the folder, the janitor, two nodes, two daemons each
+        process.send_signal(number)
+        process.wait(20)
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: leftovers() == before, GONE_SECONDS, f"left: {leftovers()}")
+    if number == signal.SIGINT:
+        assert b"nothing is left running" in (tmp_path / "log").read_bytes()
+    assert not list(runs.glob("*/cells/[0-9a-f]*")), "half a cell must not look like a run"
+
+
+def test_a_start_that_fails_leaves_nothing() -> None:
+    before = leftovers()
+    broken = Topology({"a1": NodeSpec(memory=Size("1GiB"))}, {}, (VolumeSpec("x", "a1", Profile(Size("16TiB"))),))
+    with pytest.raises(Exception, match="memory"):
+        UmlSite().start(broken)
+    assert leftovers() == before
+
+
+def test_what_a_lost_machine_left_is_swept_at_the_next_start(tmp_path: Path) -> None:
+    orphan = tmp_path / f"{PREFIX}orphan"
+    orphan.mkdir()
+    (orphan / "janitor").write_text("4194304")  # above the highest process id that Linux gives
+    (orphan / "big.img").write_text("x")
+    mine = tmp_path / f"{PREFIX}not-a-lab"
+    mine.mkdir()
+    sweep(tmp_path)
+    assert not orphan.exists() and mine.exists()
+
+
+def pair() -> Topology:
+    return Topology(
+        {"a1": NodeSpec(memory=Size("256MiB")), "a2": NodeSpec(memory=Size("256MiB"))},
+        {"zone": LinkSpec(("a1", "a2"), rtt=Duration("0ms"))}, (),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("with_shim", [True, False])
+def test_nodes_work_with_the_shim_and_without_it(with_shim: bool) -> None:
+    """The fallback is honest: the same node, and the environment says that there was no shim.
+
+    What the shim buys is a matter of time, so ``bench/shim.py`` measures it.
+    """
+    found = image.require()
+    if with_shim and found.shim is None:
+        pytest.skip("the image was built without a C compiler")
+    used = found if with_shim else msgspec.structs.replace(found, shim=None)
+    site = UmlSite(image=used)
+    assert site.environment()["shim"] is with_shim
+    lab = site.start(pair())
+    try:
+        maps = Path(f"/proc/{lab.nodes['a1'].process.pid}/maps").read_text()
+        assert ("umlidle" in maps) is with_shim
+        for number, name in enumerate(("a1", "a2"), 1):
+            must(lab.hosts[name], ["ip", "link", "set", "vec0", "up"])
+            must(lab.hosts[name], ["ip", "addr", "add", f"10.77.1.{number}/24", "dev", "vec0"])
+        ping = must(lab.hosts["a1"], ["ping", "-q", "-c", "20", "-i", "0.01", "10.77.1.2"])
+        assert " 0% packet loss" in ping
+    finally:
+        lab.close()
+
+
+def test_up_sh_down(study: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "BLOCKLAB_CACHE": str(tmp_path / "cache")}
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "images").symlink_to(image.cache_folder() / "images")
+
+    def call(*argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*BLOCKLAB, *argv], env=environment, capture_output=True, text=True, timeout=90)
+
+    before = leftovers()
+    nothing = call("sh", "a1", "true")
+    assert nothing.returncode == 1 and "no lab is standing" in nothing.stderr
+    try:
+        up = call("up", str(study), "--stack", "mirror")
+        assert up.returncode == 0, up.stderr
+        assert "standing: mirror on a1, a2" in up.stdout
+        assert call("sh", "a1", "drbdadm", "dstate", "mirror").stdout == "UpToDate/UpToDate\n"
+        assert call("sh", "a2", "hostname").stdout == "a2\n"
+        assert call("sh", "a1", "sh", "-c", "echo bad >&2; exit 3").returncode == 3
+        wrong = call("sh", "zz", "true")
+        assert wrong.returncode == 1 and "the nodes are a1, a2" in wrong.stderr
+        twice = call("up", str(study), "--stack", "mirror")
+        assert twice.returncode == 1 and "standing already" in twice.stderr
+    finally:
+        down = call("down")
+    assert down.returncode == 0 and "nothing is left running" in down.stdout
+    assert leftovers() == before
+    assert call("down").returncode == 1

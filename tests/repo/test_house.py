@@ -1,0 +1,225 @@
+"""The house rules, each as a test: linters, floors, no shell, a complete catalogue, nothing of one machine."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from blocklab import layers, workloads
+from blocklab import probes as probe_package
+from tests.repo import house
+
+ONLY_SITES = "only sites start processes or open sockets"
+PYTHON = [name for name in ("src", "tests", "bench") if (house.ROOT / name).is_dir()]
+
+
+# -- linters --------------------------------------------------------------------------------------------------
+
+
+def test_ruff_check() -> None:
+    house.well(house.tool("ruff", "check", "--output-format=concise", *PYTHON))
+
+
+def test_ruff_format() -> None:
+    house.well(house.tool("ruff", "format", "--check", *PYTHON))
+
+
+def test_mypy() -> None:
+    house.well(house.tool("mypy"))
+
+
+def test_import_contracts() -> None:
+    house.well(house.tool("lint-imports"))
+
+
+@pytest.mark.parametrize(("shell", "path"), house.shell_scripts(), ids=lambda value: str(value).rpartition("/")[2])
+def test_shell_scripts_parse(shell: str, path: Path) -> None:
+    done = subprocess.run([shell, "-n", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# -- who may start processes ------------------------------------------------------------------------------------
+
+
+def project() -> dict[str, Any]:
+    """What pyproject.toml says."""
+    return tomllib.loads((house.ROOT / "pyproject.toml").read_text())
+
+
+def contracts() -> list[dict[str, Any]]:
+    """The import contracts."""
+    found: list[dict[str, Any]] = project()["tool"]["importlinter"]["contracts"]
+    return found
+
+
+def floors() -> set[str]:
+    """The packages and modules right below blocklab, ``blocklab.`` left out."""
+    return {
+        path.stem
+        for path in house.PACKAGE.iterdir()
+        if path.name != "__init__.py" and (path.suffix == ".py" or any(path.glob("*.py")))
+    }
+
+
+def test_the_contracts_know_every_package() -> None:
+    """A new package must not slip past the contracts because nobody named it there."""
+    layered = next(contract for contract in contracts() if contract["type"] == "layers")
+    named = {name.strip() for row in layered["layers"] for name in row.split("|")}
+    assert floors() == named
+    guarded = next(contract for contract in contracts() if contract["name"] == ONLY_SITES)
+    assert set(guarded["source_modules"]) == {f"blocklab.{name}" for name in floors() - {"sites"}}
+    assert {"subprocess", "socket"} <= set(guarded["forbidden_modules"])
+
+
+def test_the_contract_about_processes_can_fail(tmp_path: Path) -> None:
+    """On a copy in which the statistics open a socket."""
+    shutil.copytree(house.SRC, tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(house.ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "src/blocklab/stats/planted.py").write_text('"""Planted."""\n\nimport socket\n\nsocket.socket()\n')
+    done = house.tool("lint-imports", "--no-cache", cwd=tmp_path, PYTHONPATH=str(tmp_path / "src"))
+    assert done.returncode != 0
+    assert f"{ONLY_SITES} BROKEN" in done.stdout, done.stdout
+    assert "blocklab.stats.planted -> socket" in done.stdout
+
+
+def test_only_sites_start_processes_open_sockets_or_start_threads() -> None:
+    """Wider than the contract: threads too, and the functions of ``os`` that need no import of their own."""
+    starts = re.compile(r"os\.(fork|forkpty|exec\w+|spawn\w+|posix_spawn\w*)$")
+    found: list[house.Finding] = []
+    for path, tree in house.trees(house.PACKAGE):
+        if path.is_relative_to(house.PACKAGE / "sites"):
+            continue
+        calls = [(node.lineno, ast.unparse(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        found += [(path, line, name) for line, name in house.imports(tree) if name in house.STARTERS]
+        found += [(path, line, name) for line, name in calls if starts.match(name)]
+    house.none(found, "only blocklab/sites may start processes and threads or open sockets:")
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    """Not only brought along by another one."""
+    declared = {re.split(r"[<>=\[ ]", each)[0].lower() for each in project()["project"]["dependencies"]}
+    brings = importlib.metadata.packages_distributions()
+    found = []
+    for path, tree in house.trees(house.PACKAGE):
+        for line, name in house.imports(tree):
+            if name not in sys.stdlib_module_names | {"blocklab"} and not declared & {
+                each.lower() for each in brings.get(name, ())
+            }:
+                found.append((path, line, name))
+    house.none(found, "imported, but not among the dependencies in pyproject.toml:")
+
+
+def test_no_shell_string_anywhere() -> None:
+    found = []
+    for path, tree in house.trees(*(house.ROOT / name for name in PYTHON)):
+        found += [(path, line, call) for line, call in house.shell_calls(tree)]
+    house.none(found, "a command is a list of arguments, never a shell's string:")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import subprocess; subprocess.run('ls', shell=True)",
+        "import subprocess; subprocess.Popen('ls', shell=SHELL)",
+        "import os; os.system('ls')",
+        "from os import popen; popen('ls')",
+        "import subprocess as s; s.getoutput('ls')",
+    ],
+)
+def test_the_search_for_shell_strings_can_find(line: str) -> None:
+    assert house.shell_calls(ast.parse(line))
+
+
+# -- the catalogue ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("package", "union"),
+    [(layers, layers.AnyLayer), (workloads, workloads.AnyWorkload)],
+    ids=["layers", "workloads"],
+)
+def test_every_layer_and_load_is_in_its_union(package: ModuleType, union: object) -> None:
+    assert house.tagged(package) == house.members(union)
+    tags = [house.tag_of(kind) for kind in house.members(union)]
+    assert len(set(tags)) == len(tags)
+    assert {kind.__name__ for kind in house.members(union)} <= set(package.__all__)
+
+
+def test_every_probe_is_in_the_tuple() -> None:
+    listed = [type(probe) for probe in probe_package.PROBES]
+    assert house.probes(probe_package) == set(listed) and len(set(listed)) == len(listed)
+    names = [probe.name for probe in probe_package.PROBES]
+    assert len(set(names)) == len(names)
+    assert {kind.__name__ for kind in listed} <= set(probe_package.__all__)
+
+
+def test_the_search_for_layers_and_probes_can_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "planted_catalogue"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "mirror.py").write_text(
+        "import msgspec\n"
+        "class _Base(msgspec.Struct, tag_field='layer'): pass\n"
+        "class Mirror(_Base, tag='mirror'): pass\n"
+        "class Helper(msgspec.Struct): pass\n"
+    )
+    (folder / "watch.py").write_text(
+        "class Watch:\n    name = 'watch'\n    def argv(self): ...\n    def parse(self): ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    package = importlib.import_module("planted_catalogue")
+    assert [kind.__name__ for kind in house.tagged(package)] == ["Mirror"]
+    assert [kind.__name__ for kind in house.probes(package)] == ["Watch"]
+
+
+# -- text -------------------------------------------------------------------------------------------------------
+
+
+def test_everything_public_has_a_docstring() -> None:
+    known = house.protocol_methods()
+    found = []
+    for path, tree in house.trees(house.PACKAGE):
+        found += [(path, line, name) for line, name in house.undocumented(tree, known)]
+    house.none(found, "public, but without a docstring:")
+
+
+# Documentation, licences and names that are reserved for examples (RFC 2606); nothing that packages come from.
+HOSTS = {
+    "127.0.0.1", "MIRROR", "fio.readthedocs.io", "jfly.uni-koeln.de", "json-schema.org", "keepachangelog.com",
+    "linbit.com", "man7.org", "semver.org", "vega.github.io", "www.apache.org", "www.postgresql.org", "www.w3.org",
+}  # fmt: skip
+RESERVED = (".example", ".invalid", ".test", "example.com", "example.org")
+# uv writes these into every lock.
+LOCKED = {"pypi.org", "files.pythonhosted.org"}
+_HOST = re.compile(r"\b(?:https?|ftp)://([^/\s\"'`<>()\[\]{},;\\]+)")
+
+
+def test_urls_lead_to_documentation_only() -> None:
+    """Which mirror a machine takes its packages from is that machine's affair."""
+    found = []
+    for path, text in house.texts():
+        for line, where in house.numbered(text, _HOST):
+            host = where.rpartition("@")[2].partition(":")[0]
+            allowed = HOSTS | LOCKED if path.name == "uv.lock" else HOSTS
+            if host not in allowed and not host.endswith(RESERVED):
+                found.append((path, line, host))
+    house.none(found, "an unknown host; if it is documentation, add it to HOSTS in test_house.py:")
+
+
+def test_nothing_points_into_the_folders_of_one_machine() -> None:
+    # /home/x is nobody's.
+    places = rf"(?:home/(?!x\b)|work/|root/|Users/|tmp/img)|{re.escape(str(house.ROOT).lstrip('/'))}\b"
+    pattern = re.compile(rf"(?<![\w.*}})$~-])(/(?:{places})\S*)")
+    found = [(path, line, what) for path, text in house.texts() for line, what in house.numbered(text, pattern)]
+    house.none(found, "a path of one machine:")

@@ -1,0 +1,194 @@
+"""The report's files: whole, escaped, and honest about what is missing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import vl_convert
+from rich.console import Console
+
+from blocklab.errors import StoreError
+from blocklab.report import build
+from blocklab.report import bundle as bundles
+from blocklab.report import render, terminal_table
+from blocklab.report.build import script_json
+from blocklab.store.folder import StudyFolder
+from tests.unit import synthetic
+
+HOSTILE = "</script><script>alert('x')</script><!-- \"{{ 7*7 }}"
+
+
+@pytest.fixture(autouse=True)
+def without_vega(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests read the page; that Vega draws it is for those in tests/browser."""
+    monkeypatch.setattr(build, "bundle", lambda: "/* vega */")
+
+
+class Reader(HTMLParser):
+    """What a browser would make of the page: elements, their text, and everything that would be loaded."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.scripts: list[str] = []
+        self.links: list[str] = []
+        self.words: list[str] = []
+        self.open = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open = tag
+        if tag == "script":
+            self.scripts.append("")
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "action", "srcset", "data")]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.open == "script":
+            self.scripts[-1] += data
+        elif self.open != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).replace("\u00a0", " ").split())
+
+
+def test_the_page_and_its_twins_are_written(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path)
+    page = render(folder)
+    assert page == folder.path / "report.html"
+    reader = Reader(page.read_text())
+    order = [
+        "Answer",
+        "Expectations",
+        "All figures",
+        "Transaction latency",
+        "Second by second",
+        "Layout",
+        "Method",
+    ]
+    places = [reader.text.rindex(f" {word} ") for word in order]
+    assert places == sorted(places)
+    assert "drbd0 keeps 48 %" in reader.text and "✓ ok" in reader.text
+    assert not list(folder.path.glob(".report*"))
+
+
+def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
+    reader = Reader(render(synthetic.make(tmp_path)).read_text())
+    assert {link for link in reader.links if not link.startswith("#")} == {"data:,", "report.csv", "report.json"}
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    claim = {**synthetic.RAW["expect"][0], "says": HOSTILE, "source": HOSTILE}
+    study = synthetic.study(question=HOSTILE, notes=[HOSTILE], expect=[claim])
+    text = render(synthetic.make(tmp_path, study, failed=["drbd0/fio"])).read_text()
+    calm = Reader(render(synthetic.make(tmp_path / "calm", failed=["drbd0/fio"])).read_text())
+    reader = Reader(text)
+    assert len(reader.scripts) == len(calm.scripts)
+    assert not any("alert(" in script for script in reader.scripts)
+    assert "<script>alert" not in text
+    assert reader.text.count("alert('x')") >= 4 and "{{ 7*7 }}" in reader.text
+
+
+def test_json_in_a_script_cannot_end_it() -> None:
+    text = script_json({"name": "</script><!--\u2028&amp;"})
+    assert not re.search(r"[<>&\u2028]", text)
+    assert json.loads(text) == {"name": "</script><!--\u2028&amp;"}
+
+
+def test_cells_without_figures_are_shown_with_cause_and_cure(tmp_path: Path) -> None:
+    folder = synthetic.make(
+        tmp_path, failed=["drbd0/fio"], invalid=["drbd0/tps-scale1"], missing=["drbd1/tps-scale50"]
+    )
+    text = Reader(render(folder).read_text()).text
+    assert "drbd0/fio ✗ failed a1: exit code 1 from: mkfs.xfs -f /dev/drbd0 hint: look at raw/console.txt" in text
+    assert "drbd0/tps-scale1 ✗ invalid" in text and "net.protocol C A ✗ no" in text
+    assert "drbd1/tps-scale50 – missing" in text
+    assert "? unknown" in text and "cannot open" in text
+
+
+def test_a_folder_without_any_run_still_gives_a_page(tmp_path: Path) -> None:
+    everything = [f"{s}/{w}" for s in synthetic.RAW["stacks"] for w in synthetic.RAW["workloads"]]
+    reader = Reader(render(synthetic.make(tmp_path, missing=everything)).read_text())
+    assert "There is no answer yet" in reader.text and "0 of 9 cells measured" in reader.text
+    assert "Chart left out: bars" in reader.text
+
+
+def test_the_csv_has_a_line_for_each_figure(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path)
+    render(folder)
+    with (folder.path / "report.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[:10] == [
+        "study", "stack", "workload", "phase", "metric", "value", "unit", "layer", "host", "relative",
+    ]  # fmt: skip
+    (tps,) = (r for r in rows if (r["stack"], r["workload"], r["metric"]) == ("drbd1", "tps-scale1", "tps"))
+    assert (tps["value"], tps["unit"], tps["layer"], tps["host"]) == ("237", "1/s", "pgbench", "a1")
+    assert float(tps["relative"]) == pytest.approx(237 / 1031, rel=1e-5)
+    # The baseline had no failed transaction, so nobody's share of it is a number.
+    assert {r["relative"] for r in rows if r["metric"] == "failed"} == {""}
+
+
+def test_the_json_has_the_verdicts_and_the_gaps(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path, missing=["drbd1/tps-scale50"])
+    render(folder)
+    found = json.loads((folder.path / "report.json").read_text())
+    assert [verdict["status"] for verdict in found["verdicts"]] == ["ok", "ok", "unknown"]
+    assert found["verdicts"][2]["found"] is None
+    assert found["gaps"][0]["status"] == "missing"
+    assert found["findings"]["lead"]
+
+
+def test_the_same_folder_gives_the_same_page(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path)
+    first = render(folder).read_bytes()
+    assert render(folder).read_bytes() == first
+
+
+def test_a_million_bytes_of_transactions_do_not_reach_the_page(tmp_path: Path) -> None:
+    page = render(synthetic.make(tmp_path, transactions=60_000))
+    assert page.stat().st_size < 1_500_000
+
+
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        render(StudyFolder(tmp_path / "none"))
+
+
+def test_the_terminals_table_fits_a_hundred_columns(tmp_path: Path) -> None:
+    console = Console(width=100, record=True, file=(tmp_path / "out").open("w"))
+    study = synthetic.study(question="[red]What[/red] does it cost?")
+    console.print(terminal_table(synthetic.make(tmp_path, study, failed=["drbd1/fio"])))
+    console.file.close()
+    text = console.export_text()
+    assert all(len(line) <= 100 for line in text.splitlines())
+    assert "[red]What[/red]" in text and "✓ ok" in text and "drbd1/fio is failed" in text
+    assert "494" in text and "48" in text
+
+
+def test_the_bundle_is_built_once_and_a_damaged_copy_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+
+    def make(snippet: str) -> str:
+        built.append(snippet)
+        return "var a = '</script>';"
+
+    monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(vl_convert, "javascript_bundle", make)
+    fresh = bundles.bundle.__wrapped__
+    assert fresh() == "var a = '<\\/script>';" == fresh()
+    assert len(built) == 1
+    bundles.cache_path().write_text("deadbeef\nalert(1)")
+    assert "alert" not in fresh() and len(built) == 2
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path / "file"))
+    assert fresh() and len(built) == 3

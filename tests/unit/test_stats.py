@@ -1,0 +1,214 @@
+"""Figures, intervals, ratios and findings."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blocklab.errors import StoreError
+from blocklab.model.sample import Phase
+from blocklab.stats.analysis import analyse
+from blocklab.stats.compare import items
+from blocklab.stats.figures import within
+from blocklab.stats.findings import findings
+from blocklab.stats.format import NBSP, exact, listed, number, percent, plus_minus, quantity, seconds
+from blocklab.stats.ratio import ratio, same
+from blocklab.stats.summary import Estimate, batch_means, percentile, weighted_mean
+from blocklab.store.folder import StudyFolder
+from tests.unit import synthetic
+
+
+def plain(text: str) -> str:
+    return text.replace(NBSP, " ")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1031.4, "1,031"), (99.97, "100"), (62.94, "62.9"), (9.999, "10.0"), (3.527, "3.53"), (0.5812, "0.581"),
+     (0, "0"), (-4.25, "-4.25"), (float("nan"), "?")],
+)  # fmt: skip
+def test_a_number_has_three_digits_that_mean_something(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_units_are_those_that_people_use() -> None:
+    assert plain(quantity(0.000581, "s")) == "0.581 ms"
+    assert plain(quantity(62_914_560, "B/s")) == "62.9 MB/s"
+    assert plain(quantity(1031.4, "1/s", "tps")) == "1,031 TPS"
+    assert plain(quantity(3046, "1/s", "write.iops")) == "3,046 IOPS"
+    assert plain(quantity(10_000, "1")) == "10,000"
+    assert plain(plus_minus(1031.4, 12.3, "1/s", "tps")) == "1,031 ± 12 TPS"
+    assert plain(plus_minus(1031.4, 0.04, "1/s", "tps")) == "1,031 ± 0.04 TPS"
+    assert [plain(percent(share)) for share in (0.479, 0.042, 0, 1.36)] == ["48 %", "4.2 %", "0 %", "136 %"]
+    assert plain(exact(0.0027, "s")) == "2.7 ms"
+    assert plain(exact(4 * 2**30, "B")) == "4 GiB"
+    assert plain(seconds(200)) == "3 min 20 s"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+
+
+def test_a_percentile_is_a_value_that_was_measured() -> None:
+    assert percentile([4, 1, 3, 2], 0.5) == 2
+    assert percentile([4, 1, 3, 2], 1.0) == 4
+    with pytest.raises(ValueError, match="no values"):
+        percentile([], 0.5)
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=1), st.floats(0, 1))
+def test_a_percentile_lies_within_the_values(values: list[float], rank: float) -> None:
+    assert percentile(values, rank) in values
+
+
+def test_a_short_series_has_no_interval_and_a_constant_one_has_none_of_width() -> None:
+    assert batch_means([1.0] * 9) is None
+    assert batch_means([5.0] * 60) == 0
+
+
+def test_the_interval_holds_the_mean_about_as_often_as_it_says() -> None:
+    chance = random.Random(4)
+    held = 0
+    for _ in range(400):
+        values = [chance.gauss(100, 10) for _ in range(60)]
+        half = batch_means(values)
+        assert half is not None
+        held += abs(sum(values) / 60 - 100) <= half
+    assert 0.92 <= held / 400 <= 0.98
+
+
+def test_neighbours_that_resemble_each_other_widen_the_interval() -> None:
+    chance = random.Random(1)
+    slow, independent, level = [], [], 0.0
+    for _ in range(200):
+        step = chance.gauss(0, 1)
+        level = 0.95 * level + step
+        slow.append(level)
+        independent.append(step * 3.2)  # of the same spread
+    wide, narrow = batch_means(slow), batch_means(independent)
+    assert wide is not None and narrow is not None and wide > 2 * narrow
+
+
+def test_a_ratio_to_zero_is_none_and_never_infinite() -> None:
+    assert ratio(Estimate(5), Estimate(0)) is None
+    assert ratio(Estimate(0), Estimate(5)) == Estimate(0)
+
+
+def test_half_widths_add_as_squares() -> None:
+    share = ratio(Estimate(50, 1.5), Estimate(100, 4))
+    assert share is not None and share.half is not None
+    assert share.value == 0.5
+    assert share.half == pytest.approx(0.5 * 0.05)
+    assert not same(share)
+    assert same(Estimate(0.98, 0.03))
+    assert not same(Estimate(1.0))
+
+
+def test_no_requests_no_mean_await() -> None:
+    assert weighted_mean([1.0, 3.0], [1, 3]) == 2.5
+    assert weighted_mean([1.0], [0]) is None
+
+
+def test_a_probes_second_counts_only_if_all_of_it_lies_in_the_phase() -> None:
+    points = [(10.0, 1.0), (10.5, 2.0), (11.0, 3.0), (20.0, 4.0), (20.1, 5.0)]
+    assert [value for _, value in within(points, Phase("p", 10, 20))] == [3.0, 4.0]
+
+
+def test_every_figure_has_its_ratio_to_the_baselines(tmp_path: Path) -> None:
+    analysis = analyse(synthetic.make(tmp_path))
+    row = analysis.find("drbd1", "tps-scale1", "tps")
+    assert row is not None and row.relative is not None
+    assert row.relative.value == pytest.approx(237 / 1031)
+    own = analysis.find("local", "tps-scale1", "tps")
+    assert own is not None and own.relative == Estimate(1.0)
+
+
+def test_the_top_device_is_compared_though_its_name_differs(tmp_path: Path) -> None:
+    analysis = analyse(synthetic.make(tmp_path))
+    tops = {
+        row.stack: row
+        for row in analysis.rows
+        if row.top and row.metric == "write.await" and row.phase == "rand-write-4k"
+    }
+    assert {stack: row.layer for stack, row in tops.items()} == {
+        "local": "vda",
+        "drbd0": "drbd1",
+        "drbd1": "drbd1",
+    }
+    share = tops["drbd1"].relative
+    assert share is not None and share.value == pytest.approx(3.6 / 0.648, rel=0.05)
+
+
+def test_a_failed_or_invalid_or_broken_or_missing_cell_is_a_gap_and_has_no_figures(tmp_path: Path) -> None:
+    folder = synthetic.make(
+        tmp_path, failed=["drbd0/fio"], invalid=["drbd0/tps-scale1"], missing=["drbd1/tps-scale50"]
+    )
+    broken = next(cell for cell in folder.manifest().cells if cell.label == "drbd1/fio")
+    (folder.cells / broken.key / "samples.jsonl").write_text("{")
+    analysis = analyse(folder)
+    assert {f"{gap.stack}/{gap.workload}": gap.status for gap in analysis.gaps} == {
+        "drbd0/fio": "failed",
+        "drbd0/tps-scale1": "invalid",
+        "drbd1/fio": "unreadable",
+        "drbd1/tps-scale50": "missing",
+    }
+    assert not {(row.stack, row.workload) for row in analysis.rows} & {
+        (gap.stack, gap.workload) for gap in analysis.gaps
+    }
+    caveats = plain(" ".join(findings(analysis).caveats))
+    assert "4 of 9 cells have no figures" in caveats and "drbd0/fio (failed)" in caveats
+
+
+def test_a_folder_that_is_no_studys_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no study\.json"):
+        analyse(StudyFolder(tmp_path))
+
+
+def test_large_requests_are_told_in_megabytes_and_small_ones_in_operations(tmp_path: Path) -> None:
+    metrics = {item.label: item.metric for item in items(analyse(synthetic.make(tmp_path)))}
+    assert metrics["seq-write-1m"] == "write.bandwidth"
+    assert metrics["rand-write-4k"] == "write.iops"
+    assert next(iter(metrics)) == "tps-scale1"
+
+
+def test_the_answer_has_the_shares_the_contrast_and_the_confirmed_claim(tmp_path: Path) -> None:
+    found = findings(analyse(synthetic.make(tmp_path)))
+    assert "In tps-scale1, drbd0 keeps 48 % and drbd1 23 % of local's" in plain(found.lead)
+    points = plain(" ".join(found.points))
+    assert "2.8 times as large a share in tps-scale50 (64 %) as in tps-scale1 (23 %)" in points
+    assert "differ in scale (1 and 50)" in points
+    assert "Confirmed: at scale 1 all clients wait for the same row" in points
+    assert "All 3 expectations of the study are confirmed." in points
+    assert "how much another run would differ is not known" in " ".join(found.caveats)
+
+
+def test_when_the_figures_say_otherwise_the_answer_does_too(tmp_path: Path) -> None:
+    found = findings(analyse(synthetic.make(tmp_path, factor=0.4)))
+    points = plain(" ".join(found.points))
+    assert "Confirmed: at scale 1 all clients" not in points
+    assert "2 confirmed and 1 not confirmed" in points
+    assert "drbd1 64 %" not in plain(found.lead)
+
+
+def test_a_refuted_claim_without_contrast_is_still_told(tmp_path: Path) -> None:
+    claim = {**synthetic.RAW["expect"][2], "between": [1.5, 6]}
+    study = synthetic.study(expect=[{**claim, "says": "scale 50 hides the round trip"}])
+    points = plain(" ".join(findings(analyse(synthetic.make(tmp_path, study, factor=0.37))).points))
+    assert "Not confirmed: “scale 50 hides the round trip”" in points
+
+
+def test_a_claim_about_a_cell_that_failed_is_undecided(tmp_path: Path) -> None:
+    found = findings(analyse(synthetic.make(tmp_path, failed=["drbd1/tps-scale50"])))
+    assert "2 confirmed and 1 undecided" in " ".join(found.points)
+
+
+def test_without_any_figure_there_is_no_answer(tmp_path: Path) -> None:
+    everything = [f"{s}/{w}" for s in synthetic.RAW["stacks"] for w in synthetic.RAW["workloads"]]
+    assert "There is no answer yet" in findings(analyse(synthetic.make(tmp_path / "a", missing=everything))).lead
+    others = [label for label in everything if not label.startswith("local/")]
+    assert "nothing to compare" in findings(analyse(synthetic.make(tmp_path / "b", missing=others))).lead
+
+
+def test_a_quick_run_says_so(tmp_path: Path) -> None:
+    assert any("quick run" in text for text in findings(analyse(synthetic.make(tmp_path, quick=True))).caveats)
