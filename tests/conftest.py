@@ -7,6 +7,11 @@ from typing import Any
 
 import pytest
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+
+
 SMALL: dict[str, Any] = {
     "blocklab": 1,
     "name": "small",

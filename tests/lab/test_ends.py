@@ -125,9 +125,7 @@ def test_nodes_work_with_the_shim_and_without_it(with_shim: bool) -> None:
 
 
 def test_up_sh_down(study: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "BLOCKLAB_CACHE": str(tmp_path / "cache")}
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "images").symlink_to(image.cache_folder() / "images")
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
 
     def call(*argv: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*BLOCKLAB, *argv], env=environment, capture_output=True, text=True, timeout=90)

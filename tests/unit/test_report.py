@@ -13,9 +13,8 @@ import vl_convert
 from rich.console import Console
 
 from blocklab.errors import StoreError
-from blocklab.report import build
+from blocklab.report import build, render, terminal_table
 from blocklab.report import bundle as bundles
-from blocklab.report import render, terminal_table
 from blocklab.report.build import script_json
 from blocklab.store.folder import StudyFolder
 from tests.unit import synthetic
@@ -27,6 +26,16 @@ HOSTILE = "</script><script>alert('x')</script><!-- \"{{ 7*7 }}"
 def without_vega(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests read the page; that Vega draws it is for those in tests/browser."""
     monkeypatch.setattr(build, "bundle", lambda: "/* vega */")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
+    """A folder with its report; not to be changed."""
+    found = synthetic.make(tmp_path_factory.mktemp("runs"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "bundle", lambda: "/* vega */")
+        render(found)
+    return found
 
 
 class Reader(HTMLParser):
@@ -60,11 +69,9 @@ class Reader(HTMLParser):
         return " ".join(" ".join(self.words).replace("\u00a0", " ").split())
 
 
-def test_the_page_and_its_twins_are_written(tmp_path: Path) -> None:
-    folder = synthetic.make(tmp_path)
-    page = render(folder)
-    assert page == folder.path / "report.html"
-    reader = Reader(page.read_text())
+def test_the_page_and_its_twins_are_written(folder: StudyFolder) -> None:
+    assert {path.name for path in folder.path.glob("report.*")} == {"report.html", "report.csv", "report.json"}
+    reader = Reader((folder.path / "report.html").read_text())
     order = [
         "Answer",
         "Expectations",
@@ -80,16 +87,16 @@ def test_the_page_and_its_twins_are_written(tmp_path: Path) -> None:
     assert not list(folder.path.glob(".report*"))
 
 
-def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
-    reader = Reader(render(synthetic.make(tmp_path)).read_text())
+def test_nothing_is_loaded_from_anywhere(folder: StudyFolder) -> None:
+    reader = Reader((folder.path / "report.html").read_text())
     assert {link for link in reader.links if not link.startswith("#")} == {"data:,", "report.csv", "report.json"}
 
 
-def test_hostile_text_stays_text(tmp_path: Path) -> None:
+def test_hostile_text_stays_text(tmp_path: Path, folder: StudyFolder) -> None:
     claim = {**synthetic.RAW["expect"][0], "says": HOSTILE, "source": HOSTILE}
     study = synthetic.study(question=HOSTILE, notes=[HOSTILE], expect=[claim])
-    text = render(synthetic.make(tmp_path, study, failed=["drbd0/fio"])).read_text()
-    calm = Reader(render(synthetic.make(tmp_path / "calm", failed=["drbd0/fio"])).read_text())
+    text = render(synthetic.make(tmp_path, study)).read_text()
+    calm = Reader((folder.path / "report.html").read_text())
     reader = Reader(text)
     assert len(reader.scripts) == len(calm.scripts)
     assert not any("alert(" in script for script in reader.scripts)
@@ -109,7 +116,9 @@ def test_cells_without_figures_are_shown_with_cause_and_cure(tmp_path: Path) -> 
     )
     text = Reader(render(folder).read_text()).text
     assert "drbd0/fio ✗ failed a1: exit code 1 from: mkfs.xfs -f /dev/drbd0 hint: look at raw/console.txt" in text
-    assert "drbd0/tps-scale1 ✗ invalid" in text and "net.protocol C A ✗ no" in text
+    assert (
+        "drbd0/tps-scale1 ✗ invalid" in text and "net.protocol C C (fio, tps-scale50); A (tps-scale1) ✗ no" in text
+    )
     assert "drbd1/tps-scale50 – missing" in text
     assert "? unknown" in text and "cannot open" in text
 
@@ -121,9 +130,7 @@ def test_a_folder_without_any_run_still_gives_a_page(tmp_path: Path) -> None:
     assert "Chart left out: bars" in reader.text
 
 
-def test_the_csv_has_a_line_for_each_figure(tmp_path: Path) -> None:
-    folder = synthetic.make(tmp_path)
-    render(folder)
+def test_the_csv_has_a_line_for_each_figure(folder: StudyFolder) -> None:
     with (folder.path / "report.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0])[:10] == [
@@ -146,14 +153,13 @@ def test_the_json_has_the_verdicts_and_the_gaps(tmp_path: Path) -> None:
     assert found["findings"]["lead"]
 
 
-def test_the_same_folder_gives_the_same_page(tmp_path: Path) -> None:
-    folder = synthetic.make(tmp_path)
-    first = render(folder).read_bytes()
+def test_the_same_folder_gives_the_same_page(folder: StudyFolder) -> None:
+    first = (folder.path / "report.html").read_bytes()
     assert render(folder).read_bytes() == first
 
 
 def test_a_million_bytes_of_transactions_do_not_reach_the_page(tmp_path: Path) -> None:
-    page = render(synthetic.make(tmp_path, transactions=60_000))
+    page = render(synthetic.make(tmp_path, transactions=30_000))
     assert page.stat().st_size < 1_500_000
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -212,3 +213,13 @@ def test_without_any_figure_there_is_no_answer(tmp_path: Path) -> None:
 
 def test_a_quick_run_says_so(tmp_path: Path) -> None:
     assert any("quick run" in text for text in findings(analyse(synthetic.make(tmp_path, quick=True))).caveats)
+
+
+def test_a_cpu_without_room_is_told_with_the_answer(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path)
+    assert not any("CPU" in text for text in findings(analyse(folder)).caveats)
+    cell = next(cell for cell in folder.manifest().cells if cell.label == "local/tps-scale1")
+    path = folder.cells / cell.key / "samples.jsonl"
+    path.write_bytes(re.sub(rb'"cpu.idle","value":[0-9.]+', b'"cpu.idle","value":3.0', path.read_bytes()))
+    caveats = [plain(text) for text in findings(analyse(folder)).caveats]
+    assert any("CPU was at least 97 % busy in tps-scale1 (a1 on local)" in text for text in caveats)

@@ -61,8 +61,8 @@ MISTAKES = [
      "no workload"),
     ("expect", [{"metric": "tps", "workload": "tx", "stack": "local", "between": [2, 1]}], "expect[0].between",
      "lower bound"),
-    ("expect", [{"metric": "tps", "workload": "tx", "stack": "local", "between": ["1", "2ms"]}], "expect[0].between",
-     "unit"),
+    ("expect", [{"metric": "tps", "workload": "tx", "stack": "local", "between": ["1", "2ms"]}],
+     "expect[0].between", "unit"),
     ("blocklab", 2, "blocklab", "2"),
 ]  # fmt: skip
 

@@ -75,7 +75,7 @@ def at(value: float | str, channel: Any) -> Any:
 
 def log_ticks(low: float, high: float) -> list[float]:
     """1, 2, 5, 10, ... from ``low`` to ``high`` (both above 0); 1, 10, 100 where that would be too many."""
-    steps = (1, 2, 5) if high / low < 200 else (1,)
+    steps = (1, 2, 5) if high / low < 2000 else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [tick for power in powers for step in steps if low <= (tick := float(f"{step}e{power}")) <= high]
 

@@ -10,12 +10,13 @@ import altair as alt
 
 from blocklab.charts.base import PALETTE, Chart, Panel, at, colours, heading, log_ticks, panel
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.figures import Measured, Points, Row
+from blocklab.stats.figures import PROBE_INTERVAL, Measured, Points, Row, slack
 from blocklab.stats.format import listed, quantity
 
 # Below this share of the time line a phase's name does not fit, on a phone, above its band and a neighbour's.
 NARROWEST = 0.18
 LONGEST_NAME = 16
+FEW_POINTS = 60
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,15 @@ def timelines(analysis: Analysis) -> list[Chart | str]:
     return found
 
 
+def _middles(points: Points, layer: str, metric: str) -> Points:
+    """Each point in the middle of the second that it stands for, as far as its probe tells the time."""
+    shift = (slack(layer, metric) - PROBE_INTERVAL) / 2
+    return [(time + shift, value) for time, value in points]
+
+
 def _top_line(metric: str) -> Callable[[Measured], Lines]:
     def lines(measured: Measured) -> Lines:
-        points = measured.probe(measured.active, measured.device, metric)
+        points = _middles(measured.probe(measured.active, measured.device, metric), measured.device, metric)
         return {f"{measured.device} on {measured.active}": points} if points else {}
 
     return lines
@@ -79,7 +86,7 @@ def _await_lines(measured: Measured) -> Lines:
         return found
     for host in measured.hosts:
         device = measured.busiest(host)
-        points = measured.probe(host, device, "write.await") if device else []
+        points = _middles(measured.probe(host, device, "write.await"), device, "write.await")
         if points:
             found[f"{device} on {host}"] = points
     return found
@@ -91,7 +98,8 @@ def _cpu_lines(measured: Measured) -> Lines:
         waits = dict(measured.probe(host, "cpu", "cpu.iowait"))
         idle = measured.probe(host, "cpu", "cpu.idle")
         if idle:
-            found[host] = [(time, 100 - value - waits.get(time, 0.0)) for time, value in idle]
+            busy = [(time, 100 - value - waits.get(time, 0.0)) for time, value in idle]
+            found[host] = _middles(busy, "cpu", "cpu.idle")
     return found
 
 
@@ -130,7 +138,7 @@ def _in_load(measured: Measured, lines: Lines) -> Lines:
     if start is None:
         return {}
     end = max(phase.end for phase in measured.run.phases)
-    cut = {name: [p for p in points if start <= p[0] <= end + 1] for name, points in lines.items()}
+    cut = {name: [p for p in points if start <= p[0] <= end] for name, points in lines.items()}
     return {name: points for name, points in cut.items() if points}
 
 
@@ -172,9 +180,12 @@ def _panel(
     dash = alt.StrokeDash(
         "line:N", scale=alt.Scale(domain=names, range=[dashes[i % 5] for i in range(len(names))]), legend=legend
     )
+    # A short load leaves few points, and a phase with one point no line.
+    few = max(len(points) for points in lines.values()) < FEW_POINTS
+    dots: Any = {"point": alt.OverlayMarkDef(size=22)} if few else {}
     drawn = (
         alt.Chart(alt.NamedData(name="lines"))
-        .mark_line(strokeWidth=1.75, clip=True)
+        .mark_line(strokeWidth=1.75, clip=True, **dots)
         .encode(x=x, y=y, color=shade, strokeDash=dash, detail=[alt.Detail("line:N"), alt.Detail("phase:N")],
                 tooltip=[alt.Tooltip("t:Q", title="s", format=".0f"), alt.Tooltip("line:N", title="of"),
                          alt.Tooltip("v:Q", title=measure.axis, format=",.3~r")])
@@ -192,11 +203,13 @@ def _panel(
 
 
 def _phase_at(measured: Measured, time: float) -> int:
-    """The number of the phase that a probe's second lies in; a line is not drawn across the pause between two."""
+    """A number for the phase or the pause that a point lies in: no line is drawn from one to another."""
     for number, phase in enumerate(measured.run.phases):
-        if time <= phase.end + 1:
-            return number
-    return len(measured.run.phases)
+        if time < phase.start:
+            return 2 * number
+        if time <= phase.end:
+            return 2 * number + 1
+    return 2 * len(measured.run.phases)
 
 
 def _bands(measured: Measured, numbered: bool) -> tuple[list[dict[str, Any]], list[Any]]:
@@ -232,7 +245,7 @@ def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
         row.phase: row.value for row in tops
     }
     if not base:
-        return f"{measure.axis.split(',')[0].capitalize()} in {workload}"
+        return f"{workload}: {measure.axis} at the stacks' devices"
     # The fastest write shows most of what a mirror adds; throughput is told where it is highest.
     phase = min(base, key=lambda name: base[name]) if measure.log else max(base, key=lambda name: base[name])
     said = listed(

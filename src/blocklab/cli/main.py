@@ -24,7 +24,8 @@ app = typer.Typer(
     help="What does a block-storage layout cost a database? Measured on real kernels, on one ordinary machine.",
 )
 _COMMANDS: tuple[Callable[..., None], ...] = (
-    studies.run, studies.resume, studies.check, studies.plan, studies.schema, studies.report, lab.up, lab.down, doctor,
+    studies.run, studies.resume, studies.check, studies.plan, studies.schema, studies.report,
+    lab.up, lab.down, doctor,
 )  # fmt: skip
 for command in _COMMANDS:
     app.command()(command)
@@ -47,9 +48,6 @@ def main() -> None:
     except BlocklabError as error:
         _show(error)
         sys.exit(2 if isinstance(error, StudyError) else 1)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("stopped; nothing is left running", style="yellow")
-        sys.exit(130)
 
 
 def _show(error: BlocklabError) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,14 +17,19 @@ from blocklab.cli.progress import Lines
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.plan import Plan, Put, Run, Step, undo_of
 from blocklab.model.units import schema_hook
+from blocklab.probes import PROBES
 from blocklab.report import render, terminal_table
+from blocklab.runner.measure import PROBE_SECONDS
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite, check_room
 from blocklab.sites.uml.site import ground as uml_ground
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells, plan_ground, plan_stack, port_for, topology
-from blocklab.study.read import read
+from blocklab.study.read import placed, read
 from blocklab.study.types import Cell, Study
+
+# What a shell reports of a program that Ctrl-C ended.
+INTERRUPTED = 130
 
 StudyFile = Annotated[Path, typer.Argument(help="A study file (YAML).", show_default=False)]
 Quick = Annotated[bool, typer.Option("--quick", help="The study's own short form.")]
@@ -64,6 +70,7 @@ def resume(
     """Continue a study: measure the cells that are missing or did not end well."""
     there = StudyFolder(folder or newest(runs))
     manifest = there.manifest()
+    there.sweep()
     _measure(there, manifest.study, list(manifest.cells), volumes, again=False, as_json=as_json)
 
 
@@ -76,12 +83,15 @@ def _measure(
         console.print(f"finished: all {len(wanted)} cells are measured; --again measures them again")
     bad = 0
     if todo:
-        # Every stack's needs are checked before the first one starts.
         site = UmlSite(volumes)
-        for name in dict.fromkeys(cell.stack for cell in todo):
-            check_room(topology(study, [name]), in_memory=volumes is None)
+        # Every stack's needs are checked before the first one starts.
+        room_for(study, dict.fromkeys(cell.stack for cell in todo), folder.path / "study.yaml", volumes)
         started = time.monotonic()
-        bad = run_study(site, study, todo, folder, Lines(console))
+        try:
+            bad = run_study(site, study, todo, folder, Lines(console))
+        except KeyboardInterrupt:
+            console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
+            raise typer.Exit(INTERRUPTED) from None
         console.print(f"{len(todo)} cells in {time.monotonic() - started:.0f} s, {bad} of them not ok")
     page = render(folder)
     if as_json:
@@ -110,11 +120,19 @@ def report(
     typer.echo(f"report: {page}")
 
 
-def check(study: StudyFile, quick: Quick = False, as_json: AsJson = False) -> None:
+def room_for(study: Study, stacks: Iterable[str], file: Path, volumes: Path | None) -> None:
+    """Raises ``StudyError`` with file and line when this machine's memory cannot hold one of the stacks."""
+    try:
+        for name in stacks:
+            check_room(topology(study, [name]), in_memory=volumes is None)
+    except StudyError as error:
+        raise placed(file, error) from error
+
+
+def check(study: StudyFile, quick: Quick = False, volumes: Volumes = None, as_json: AsJson = False) -> None:
     """Check a study file: fields, units, stacks, room on this machine. Starts nothing."""
     what = read(study, quick=quick)
-    for name in what.stacks:
-        check_room(topology(what, [name]))
+    room_for(what, what.stacks, study, volumes)
     grid = cells(what)
     if as_json:
         typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))
@@ -149,8 +167,10 @@ def planned(study: Study, name: str) -> list[dict[str, str]]:
         steps = workload.prepare(port)
         rows += _rows("prepare", steps)
         rows += [_row("knob", fact.host, fact.argv) for fact in both.facts + workload.facts(port)]
+        rows += [_row("probe", host, probe.argv(PROBE_SECONDS)) for host in shape.nodes for probe in PROBES]
         load = workload.load(port)
         rows.append({**_row("load", load.host, load.argv), "workload": workload_name})
+        rows += [_row("knob", fact.host, fact.argv) for fact in both.facts if fact.wanted]
         rows += _undo(steps)
     return rows + _undo(both.steps)
 

@@ -78,7 +78,7 @@ class Drbd(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
         steps: list[Step] = []
         for host in sides:
             steps += [
-                # There are no handlers; asking drbdadm for them at each change of state only takes the node's time.
+                # There are no handlers; asking drbdadm for them at each change only takes the node's time.
                 Run(host, ("modprobe", "drbd", "usermode_helper=disabled")),
                 Put(host, f"/etc/drbd.d/{name}.res", config),
                 Run(host, ("drbdadm", "create-md", "--force", name), once=True),

@@ -14,7 +14,7 @@ from blocklab.model.protocols import Map, Place
 
 # "noatime", "barrier=0", "logbsize=256k", "data=writeback": one mount(8) option.
 _OPTION = re.compile(r"^[a-z0-9_]+(=[A-Za-z0-9_./:+-]+)?$")
-# Options that the kernel takes but does not show in /proc/mounts, because they are its defaults or one-time orders.
+# "noatime", "barrier=0", "logbsize=256k": one mount(8) option without commas or blanks.
 _SILENT = frozenset(
     {"defaults", "rw", "relatime", "atime", "async", "barrier=1", "barrier", "discard", "nodiscard"}
 )

@@ -78,14 +78,18 @@ class Postgres(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
                 once=True,
             ),
             Put(host, f"{run}/server.conf", self.config(run, port), mode=0o644),
-            # The server reads the configuration from outside the data directory: its own file stays as initdb left it.
+            # The configuration is outside the data directory, whose own file stays as initdb left it.
             Run(
                 host,
                 (*control, "-t", "60", "-l", log, "-o", f"-c config_file={run}/server.conf", "start"),
                 # immediate: a clean stop would write all of the buffers through the mirror, for nothing.
                 undo=(*control, "-m", "immediate", "stop"),
             ),
-            Run(host, (*AS_POSTGRES, f"{BIN}/createdb", "-h", run, "-p", str(port), "-U", "postgres", DATABASE), once=True),
+            Run(
+                host,
+                (*AS_POSTGRES, f"{BIN}/createdb", "-h", run, "-p", str(port), "-U", "postgres", DATABASE),
+                once=True,
+            ),
         )  # fmt: skip
         dsn = f"postgresql://postgres@/{DATABASE}?host={run}&port={port}"
         return Plan(steps, (self._fact(host, dsn),), (Port(host, "dsn", dsn),))

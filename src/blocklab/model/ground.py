@@ -17,12 +17,12 @@ class Profile(msgspec.Struct, frozen=True):
     """
 
     size: Size
-    read_latency: Duration = Duration("0s")
-    write_latency: Duration = Duration("0s")
+    read_latency: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
+    write_latency: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
     iops: int = 0
     burst_iops: int = 0
     burst_seconds: int = 0
-    bandwidth: Bandwidth = Bandwidth("0B/s")
+    bandwidth: Bandwidth = msgspec.field(default_factory=lambda: Bandwidth("0B/s"))
 
     @property
     def plain(self) -> bool:
@@ -33,7 +33,7 @@ class Profile(msgspec.Struct, frozen=True):
 class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One node. ``memory`` is what its kernel may use, database cache and writable root included."""
 
-    memory: Size = Size("512MiB")
+    memory: Size = msgspec.field(default_factory=lambda: Size("512MiB"))
 
 
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,8 +44,8 @@ class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     between: tuple[str, str]
-    rtt: Duration = Duration("0ms")
-    jitter: Duration = Duration("0ms")
+    rtt: Duration = msgspec.field(default_factory=lambda: Duration("0ms"))
+    jitter: Duration = msgspec.field(default_factory=lambda: Duration("0ms"))
     rate: BitRate | None = None
     mtu: int = 1500
 

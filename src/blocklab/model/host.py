@@ -21,6 +21,7 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
+        """Standard output as text."""
         return self.out.decode(errors="replace")
 
     @property

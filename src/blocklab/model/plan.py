@@ -93,6 +93,7 @@ class Knob(msgspec.Struct, frozen=True):
 
     @property
     def in_force(self) -> bool:
+        """Whether the system has what the study set; true where it set nothing."""
         return self.wanted is None or self.wanted == self.value
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Row
-from blocklab.stats.format import NBSP, percent, plus_minus, scale, seconds
+from blocklab.stats.format import NBSP, number, percent, plus_minus, scale, seconds
 from blocklab.store.run import Run
 
 # Metrics of loads that the page shows, in this order; the CSV has all of them.
@@ -110,7 +110,7 @@ def relative_text(row: Row) -> str:
     if row.relative is None or row.unit not in ("1/s", "B/s", "s"):
         return ""
     if row.unit == "s":
-        return f"{row.relative.value:.2f}×"
+        return f"{number(row.relative.value)}×"
     return percent(row.relative.value)
 
 
@@ -234,10 +234,6 @@ def warnings(analysis: Analysis) -> list[str]:
     for row in analysis.rows:
         if row.load and row.metric == "failed" and row.value:
             found.append(f"{row.stack}/{row.workload}: {row.value:,.0f} transactions failed")
-        if row.metric == "cpu.busy" and row.value >= 90:
-            place = f"{row.stack}/{row.workload}" + (f", {row.phase}" if row.phase else "")
-            busy = plus_minus(row.value, None, row.unit)
-            found.append(f"{place}: {row.host}'s CPU was {busy} busy; it may be the limit, not the storage")
     for run in analysis.runs.values():
         # Tearing down may fail without spoiling the figures, but it is not to be hidden.
         failed = [record for record in run.records if record.code and record.part == "undo"]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from blocklab.errors import BlocklabError, CommandError, HostError, WaitError
-from blocklab.model.host import Host
+from blocklab.model.host import Host, Result
 from blocklab.model.plan import Argv, Fact, Knob, Put, Run, Step, Wait, undo_of
 from blocklab.store.run import Record
 
@@ -101,7 +101,10 @@ class Engine:
     def _wait(self, step: Wait, part: str) -> None:
         started = time.monotonic()
         while True:
-            result = self.hosts[step.host].run(step.argv, timeout=max(5.0, step.seconds))
+            try:
+                result = self.hosts[step.host].run(step.argv, timeout=max(5.0, step.seconds))
+            except TimeoutError:
+                result = Result(-9, b"", b"did not end in time; killed")
             seconds = time.monotonic() - started
             if result.code == 0 and step.until in result.text:
                 self.records.append(Record(part, step.host, step.argv, 0, seconds, result.said))

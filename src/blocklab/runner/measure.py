@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from blocklab.errors import CommandError, HostError, ParseError
+from blocklab.errors import CommandError, HostError, NodeLost, ParseError
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Fact, Knob, Port
 from blocklab.model.protocols import Load, Probe, Workload
@@ -155,11 +155,16 @@ def not_in_force(knobs: Sequence[Knob]) -> list[Knob]:
     return [knob for knob in knobs if not knob.in_force]
 
 
-def offsets(hosts: Mapping[str, Host]) -> dict[str, float]:
-    """Each host's clock less ours, in seconds, as far as a command's round trip lets it be known."""
-    found = {}
+def offsets(hosts: Mapping[str, Host]) -> tuple[dict[str, float], list[str]]:
+    """Each host's clock less ours, in seconds, as far as a command's round trip tells; and the lost hosts."""
+    found: dict[str, float] = {}
+    lost: list[str] = []
     for name, host in hosts.items():
         before = time.time()
-        there = float(must(host, ("date", "+%s.%N")))
+        try:
+            there = float(must(host, ("date", "+%s.%N")))
+        except NodeLost:
+            lost.append(name)
+            continue
         found[name] = there - (before + time.time()) / 2
-    return found
+    return found, lost

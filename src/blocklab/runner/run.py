@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from blocklab.errors import BlocklabError, KnobError, NodeLost
+from blocklab.errors import BlocklabError, KnobError
 from blocklab.model.host import Lab, Site
 from blocklab.model.plan import Fact, Port
 from blocklab.model.sample import Parsed
@@ -149,9 +149,9 @@ class _Group:
             status, error = _judge(measured, error)
             outcome = _outcome(status, error, started)
             build = [record for record in stand.engine.records[:first] if record.part == "build"]
-            environment = dict(self._environment)
-            if not isinstance(error, NodeLost):
-                environment["clock_offsets"] = offsets(stand.lab.hosts)
+            # Any node may be gone, whatever the cell failed of: what was collected is stored all the same.
+            clocks, lost = offsets(stand.lab.hosts)
+            environment = {**self._environment, "clock_offsets": clocks}
             here.write(
                 cell, outcome, environment=environment, records=[*build, *stand.engine.records[first:]],
                 knobs=measured.knobs, parsed=measured.parsed,
@@ -159,7 +159,7 @@ class _Group:
         for warning in measured.warnings:
             self._progress.warning(f"{cell.label}: {warning}")
         self._progress.done(cell, outcome, measured.parsed)
-        return status, isinstance(error, NodeLost)
+        return status, bool(lost)
 
     def _never_built(self, cell: Cell, error: BlocklabError) -> None:
         """Store a cell whose stack could not be built, so that the report shows why."""

@@ -17,6 +17,9 @@ from blocklab.study.types import Study
 
 Points = list[tuple[float, float]]
 PROBE_INTERVAL = 1.0
+# iostat prints the time of a report without its fraction of a second: it may be up to this much later.
+IOSTAT_SLACK = 1.0
+_IOSTAT = ("await", "iops", "bandwidth", "queue", "util")
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -155,7 +158,7 @@ def _probe_means(measured: Measured, phase: Phase) -> Iterator[tuple[str, str, s
     for (host, layer, metric), unit in units.items():
         if (layer, metric) in loads:
             continue
-        points = within(measured.probe(host, layer, metric), phase)
+        points = within(measured.probe(host, layer, metric), phase, slack(layer, metric))
         value = _mean(measured, host, layer, metric, points)
         if value is None:
             continue
@@ -168,9 +171,18 @@ def _probe_means(measured: Measured, phase: Phase) -> Iterator[tuple[str, str, s
             yield host, "cpu", "cpu.busy", busy, "%"
 
 
-def within(points: Points, phase: Phase) -> Points:
-    """The points whose whole interval lies in the phase: a probe's point stands for the second before it."""
-    return [point for point in points if phase.start + PROBE_INTERVAL <= point[0] <= phase.end]
+def slack(layer: str, metric: str) -> float:
+    """By how many seconds at most a probe's point may be later than its time says."""
+    watched = not metric.startswith(("rx.", "tx.")) and layer != "cpu"
+    return IOSTAT_SLACK if watched and metric.rpartition(".")[2] in _IOSTAT else 0.0
+
+
+def within(points: Points, phase: Phase, late: float = 0.0) -> Points:
+    """The points whose whole interval surely lies in the phase: a point stands for the second before it.
+
+    ``late``: by how many seconds a point may be later than its time says.
+    """
+    return [point for point in points if phase.start + PROBE_INTERVAL <= point[0] <= phase.end - late]
 
 
 def _mean(measured: Measured, host: str, layer: str, metric: str, points: Points) -> float | None:

@@ -17,6 +17,8 @@ from blocklab.study.types import Stack
 
 # Shares of one stack that differ by less than this are told as a range, not as a contrast.
 CONTRAST = 1.25
+# From this share of a node's CPU time on (%), averaged over a phase, the CPU may be the limit.
+BUSY = 90.0
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -210,7 +212,25 @@ def _claims(verdicts: Sequence[Verdict], told: Sequence[Verdict]) -> Iterator[st
                 yield f"Not confirmed: {verdict.sentence.rstrip('.')}; expected {verdict.expected}."
 
 
+def _busy(analysis: Analysis) -> Iterator[str]:
+    """Where a node's CPU had no room left, so that the storage may not be what was measured."""
+    rows = [row for row in analysis.rows if row.metric == "cpu.busy" and row.value >= BUSY]
+    if not rows:
+        return
+    places: dict[str, list[str]] = {}
+    for row in rows:
+        where = places.setdefault(row.workload, [])
+        if (place := f"{row.host} on {row.stack}") not in where:
+            where.append(place)
+    told = listed([f"{workload} ({', '.join(where)})" for workload, where in places.items()])
+    yield (
+        f"The CPU was at least {percent(min(row.value for row in rows) / 100)} busy in {told}: there it, and not the "
+        "storage, may set the pace, and a slower layout looks cheaper than it is."
+    )
+
+
 def _caveats(analysis: Analysis) -> Iterator[str]:
+    yield from _busy(analysis)
     if any(row.half is not None for row in analysis.rows):
         yield (
             "Each cell was run once. The ± is the 95 % interval of the mean within that one run (batch means of "

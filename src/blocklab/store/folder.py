@@ -3,8 +3,8 @@
 ::
 
     runs/<study>[-quick]/
-        study.yaml      the file, as the user wrote it, and the job files beside it
-        study.json      quick or not, and the keys of the grid in order
+        study.yaml      the file, as the user wrote it
+        study.json      the study as it was read (quick patch and job files in it), and its cells in order
         cells/<key>/    see ``run``
         report.html, report.csv, report.json
 """
@@ -22,6 +22,8 @@ from blocklab.model.units import dec_hook, enc_hook
 from blocklab.store.run import Run, load, outcome_of, sweep
 from blocklab.study.types import Cell, Study
 
+FORMAT = 1
+
 
 class Manifest(msgspec.Struct, frozen=True):
     """What ``study.json`` holds: the study with its quick patch applied, and its cells."""
@@ -30,7 +32,7 @@ class Manifest(msgspec.Struct, frozen=True):
     cells: tuple[Cell, ...]
     quick: bool = False
     source: str = ""
-    format: int = 1
+    format: int = FORMAT
 
 
 class StudyFolder:
@@ -59,11 +61,18 @@ class StudyFolder:
         """The study that was run. Raises ``StoreError``."""
         path = self.path / "study.json"
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Manifest, dec_hook=dec_hook)
+            manifest = msgspec.json.decode(path.read_bytes(), type=Manifest, dec_hook=dec_hook)
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} is not a study's folder: it has no study.json") from error
         except (OSError, msgspec.MsgspecError) as error:
             raise StoreError(f"{path} cannot be read: {error}") from error
+        if manifest.format != FORMAT:
+            raise StoreError(f"{path}: format {manifest.format}, but this blocklab reads format {FORMAT}")
+        return manifest
+
+    def sweep(self) -> None:
+        """Clear away what processes that are gone left half-written."""
+        sweep(self.cells)
 
     def has(self, cell: Cell) -> bool:
         """Whether a finished, good run of the cell is there."""

@@ -38,7 +38,10 @@ T = TypeVar("T")
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One command that was run: ``part`` is ``build``, ``prepare``, ``load``, ``probe`` or ``undo``."""
+    """One command that was run: ``part`` is ``build``, ``prepare``, ``knob``, ``load``, ``probe`` or ``undo``.
+
+    ``put`` as the program is a file that was written; its text is in ``said``.
+    """
 
     part: str
     host: str
@@ -143,10 +146,14 @@ def draft(cells: Path, key: str) -> Iterator[Draft]:
 
 
 def sweep(cells: Path) -> None:
-    """Remove the drafts of processes that are gone."""
-    for folder in cells.glob(".*.*.partial"):
-        pid = folder.name.split(".")[2]
-        if not Path(f"/proc/{pid}").exists():
+    """Remove the drafts of processes that are gone; put back a run that one was about to replace."""
+    for folder in [*cells.glob(".*.*.partial"), *cells.glob(".*.*.old")]:
+        _, key, pid, kind = folder.name.split(".")
+        if Path(f"/proc/{pid}").exists():
+            continue
+        if kind == "old" and not (cells / key).exists():
+            folder.rename(cells / key)
+        else:
             shutil.rmtree(folder, ignore_errors=True)
 
 

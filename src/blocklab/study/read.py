@@ -30,9 +30,13 @@ def read(path: Path, *, quick: bool = False) -> Study:
     try:
         return build(raw, folder=path.parent, quick=quick)
     except StudyError as error:
-        raise StudyError(
-            error.path, error.problem, hint=error.hint, file=str(path), line=line_of(raw, error.path)
-        ) from error
+        raise placed(path, error) from error
+
+
+def placed(path: Path, error: StudyError) -> StudyError:
+    """The same error with the file and the line that it speaks of."""
+    line = line_of(load_yaml(path), error.path)
+    return StudyError(error.path, error.problem, hint=error.hint, file=str(path), line=line)
 
 
 def load_yaml(path: Path) -> CommentedMap:
@@ -151,6 +155,8 @@ def _cure(problem: str, path: str) -> str:
         return "add the field"
     if "matching regex" in problem:
         return "names start with a lower-case letter and hold only a-z, 0-9, - and _ (31 at most)"
+    if "enum value" in problem:
+        return "docs/study-file.md and `blocklab schema` list the values that are allowed"
     if path.endswith((".layer", ".load")):
         return "blocklab schema prints the known layers and loads"
     return ""

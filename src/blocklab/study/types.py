@@ -46,7 +46,11 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def bounds(self) -> tuple[float, float]:
         """Both bounds as numbers (seconds where they carry a unit). Raises ``ValueError``."""
-        low, high = (Duration(bound) if isinstance(bound, str) else float(bound) for bound in self.between)
+        try:
+            low, high = (Duration(bound) if isinstance(bound, str) else float(bound) for bound in self.between)
+        except ValueError as error:
+            cure = "a time carries its unit (0.45ms); anything else is a plain number in 1/s, B/s, B or a ratio"
+            raise ValueError(f"{error}; {cure}") from error
         return float(low), float(high)
 
 

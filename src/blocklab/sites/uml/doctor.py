@@ -29,8 +29,11 @@ State = Literal["ok", "warn", "fail"]
 GIB = 1 << 30
 MARKS: dict[State, str] = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
-RELEASES = {"debian 12", "debian 13", "ubuntu 24.04"}
-"""What blocklab has been set up on; others of the family may do."""
+RELEASES = {"debian 12", "debian 13"}
+"""What blocklab has been set up on; others of the family, Ubuntu 24.04 first, should do."""
+
+MEMORY = 8 * (1 << 30)
+"""Two nodes and two full volumes of the example study."""
 
 PROGRAMS = {
     "mmdebstrap": "mmdebstrap",
@@ -216,11 +219,10 @@ def memory(file: Path = Path("/proc/meminfo")) -> Fact:
     # MemAvailable:   24219196 kB
     fields = dict(line.split(":", 1) for line in file.read_text().splitlines() if ":" in line)
     free = int(fields["MemAvailable"].split()[0]) * 1024
-    if free >= 4 * GIB:
+    if free >= MEMORY:
         return Fact("memory", "ok", f"{_gib(free)} free")
-    return Fact(
-        "memory", "warn", f"{_gib(free)} free", "4 GiB are wanted: end other programs, or run smaller studies"
-    )
+    cure = f"the example study takes up to {_gib(MEMORY)}: end other programs, or ./quickstart --volumes DIR"
+    return Fact("memory", "warn", f"{_gib(free)} free", cure)
 
 
 def shared_memory(folder: Path = Path("/dev/shm")) -> Fact:

@@ -12,7 +12,9 @@ import os
 import select
 import signal
 import socket
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,14 +27,19 @@ REQUEST_BYTES = 1 << 16
 POLL_SECONDS = 0.1
 
 
+def _folder() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(runtime) / "blocklab" if runtime else cache_folder()
+
+
 def door_path() -> Path:
-    """Where the socket of this user's standing lab is."""
-    return cache_folder() / "up.sock"
+    """Where the socket of this user's standing lab is: in $XDG_RUNTIME_DIR, or else in the cache folder."""
+    return _folder() / "up.sock"
 
 
 def log_path() -> Path:
     """Where the process that holds the lab writes what goes wrong."""
-    return cache_folder() / "up.log"
+    return _folder() / "up.log"
 
 
 # -- the lab's side ------------------------------------------------------------------------------------------
@@ -74,6 +81,8 @@ class Door:
             answer = self._about if request["op"] == "about" else _shell(request, fds, caller, nodes)
         except BlocklabError as error:
             answer = {"error": error.message, "hint": error.hint}
+        except TimeoutError:
+            answer = {"error": f"the command did not end in {request['timeout']:g} s; killed", "hint": ""}
         except (ValueError, KeyError) as error:
             answer = {"error": f"not a request: {error}", "hint": ""}
         finally:
@@ -180,7 +189,10 @@ def in_background(work: Callable[[Callable[[], None]], None]) -> None:
             code = 0
         except BlocklabError as error:
             print(error, flush=True)
+        except BaseException:  # nobody above this sees it; the log must
+            traceback.print_exc()
         finally:
+            sys.stderr.flush()
             os._exit(code)
     os.close(told)
     with os.fdopen(watched, "rb") as pipe:

@@ -37,7 +37,8 @@ def kernel_argv(
     """The kernel's command line.
 
     ``disks`` become ubdb, ubdc, ...; ``sockets`` (vhost-user) become vda, vdb, ...; ``nics`` are descriptors
-    of socketpair ends, each with its MTU (the largest that the interface will take), that become vec0, vec1, ...; ``line`` is the descriptor of the control channel.
+    of socketpair ends, each with the largest MTU that it will take, that become vec0, vec1, ...; ``line`` is the
+    descriptor of the control channel.
     """
     return [
         str(kernel),

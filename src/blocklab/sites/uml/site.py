@@ -49,10 +49,10 @@ def check_room(topology: Topology, *, in_memory: bool = True) -> None:
     nodes = sum(int(node.memory) for node in topology.nodes.values())
     volumes = sum(int(volume.profile.size) for volume in topology.volumes) if in_memory else 0
     if nodes + volumes > available:
-        stacks = ", ".join(dict.fromkeys(volume.stack for volume in topology.volumes))
+        stack = topology.volumes[0].stack if topology.volumes else ""
         raise StudyError(
-            f"stacks.{stacks}",
-            f"its nodes need {nodes / 2**30:.1f} GiB and its volumes {volumes / 2**30:.1f} GiB of memory, "
+            f"stacks.{stack}.layers[0].size" if stack else "nodes",
+            f"the stack's nodes need {nodes / 2**30:.1f} GiB and its volumes {volumes / 2**30:.1f} GiB of memory, "
             f"but only {available / 2**30:.1f} GiB are available",
             hint="make nodes or volumes smaller, or put the volumes on a disk with --volumes DIR",
         )
@@ -129,7 +129,8 @@ class UmlLab:
             preload = {"LD_PRELOAD": str(self._image.shim)} if self._image.shim else {}
             process = Process(
                 f"node {name}", argv, self.folder / f"{name}.console", cpus=[cpu_of(number)],
-                keep=[*(fd for fd, _ in nics), theirs.fileno()], environment={**preload, "TMPDIR": str(self.folder)},
+                keep=[*(fd for fd, _ in nics), theirs.fileno()],
+                environment={**preload, "TMPDIR": str(self.folder)},
             )  # fmt: skip
         self._processes.append(process)
         self._folder.note(process)

@@ -27,7 +27,6 @@ import pty
 import select
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -43,27 +42,40 @@ FAILED = -1
 PATH = "/usr/lib/postgresql/17/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", "TZ": "UTC", "TERM": "xterm-256color"}
 
-# Importing typing would cost a node a tenth of its boot.
+# Importing typing (or subprocess) would cost a node a tenth of its boot.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     Header: TypeAlias = dict[str, Any]
-    Process: TypeAlias = subprocess.Popen[bytes]
 
 
 class Task:
     """One command: its process, its output pipes, and its exit code once reaped."""
 
-    def __init__(self, number: int, process: Process, pipes: dict[int, int], master: int | None = None) -> None:
+    def __init__(self, number: int, pid: int, pipes: dict[int, int], master: int | None = None) -> None:
         self.number = number
-        self.process = process
+        self.pid = pid
         self.pipes = pipes  # file descriptor -> stream number
         self.master = master
         self.code: int | None = None
 
 
+def start(argv: list[str], stdin: int, stdout: int, stderr: int, *, session: bool) -> int:
+    """Start a command; its process id. Raises ``OSError``.
+
+    posix_spawn takes a quarter less of a node's time than subprocess does.
+    """
+    dup = os.POSIX_SPAWN_DUP2
+    actions = [(dup, stdin, 0), (dup, stdout, 1), (dup, stderr, 2)]
+    # Python ignores SIGPIPE and SIGXFSZ; what it starts must not.
+    default = [signal.SIGPIPE, signal.SIGXFSZ]
+    return os.posix_spawnp(argv[0], argv, ENVIRONMENT, file_actions=actions, setsid=session, setsigdef=default)
+
+
 class Agent:
+    """The loop between the line and the commands."""
+
     def __init__(self, line: int) -> None:
         self.line = line
         self.inbox = bytearray()
@@ -74,6 +86,7 @@ class Agent:
         self.files: dict[int, int] = {}
 
     def send(self, header: Header, payload: bytes = b"") -> None:
+        """Put a frame into the outbox."""
         if payload:
             header["n"] = len(payload)
         self.outbox += json.dumps(header).encode() + b"\n" + payload
@@ -98,59 +111,47 @@ class Agent:
                 self.send({"id": header["id"], "errno": error.errno, "error": error.strerror})
 
     def do_spawn(self, header: Header, payload: bytes) -> None:
-        number = header["id"]
-        environment = dict(ENVIRONMENT)
         if "tty" in header:
-            master, slave = pty.openpty()
-            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *header["tty"], 0, 0))
-            try:
-                process = subprocess.Popen(
-                    # A shell needs the terminal as its controlling one; setsid -c does that after the fork.
-                    ["setsid", "-c", *header["argv"]],
-                    stdin=slave,
-                    stdout=slave,
-                    stderr=slave,
-                    env=environment,
-                    cwd="/root",
-                )
-            finally:
-                os.close(slave)
-            self.adopt(Task(number, process, {master: 1}, master))
+            self.on_terminal(header)
             return
-        feed = subprocess.DEVNULL
         out, theirs_out = os.pipe()
         err, theirs_err = os.pipe()
+        feed = os.memfd_create("stdin") if payload else os.open("/dev/null", os.O_RDONLY)
         if payload:
-            feed = os.memfd_create("stdin")
             os.write(feed, payload)
             os.lseek(feed, 0, os.SEEK_SET)
         try:
-            process = subprocess.Popen(
-                header["argv"],
-                stdin=feed,
-                stdout=theirs_out,
-                stderr=theirs_err,
-                env=environment,
-                cwd="/",
-                start_new_session=True,
-            )
+            pid = start(header["argv"], feed, theirs_out, theirs_err, session=True)
         except OSError:
             os.close(out)
             os.close(err)
             raise
         finally:
-            os.close(theirs_out)
-            os.close(theirs_err)
-            if feed != subprocess.DEVNULL:
-                os.close(feed)
-        self.adopt(Task(number, process, {out: 1, err: 2}))
+            for fd in (feed, theirs_out, theirs_err):
+                os.close(fd)
+        self.adopt(Task(header["id"], pid, {out: 1, err: 2}))
+
+    def on_terminal(self, header: Header) -> None:
+        """Start a command on a terminal of its own."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *header["tty"], 0, 0))
+        try:
+            # A shell needs the terminal as its controlling one; setsid -c does that in its own process.
+            pid = start(["setsid", "-c", *header["argv"]], slave, slave, slave, session=False)
+        except OSError:
+            os.close(master)
+            raise
+        finally:
+            os.close(slave)
+        self.adopt(Task(header["id"], pid, {master: 1}, master))
 
     def adopt(self, task: Task) -> None:
+        """Watch a command's output and remember whose it is."""
         for fd in task.pipes:
             os.set_blocking(fd, False)
             self.by_fd[fd] = task
         self.tasks[task.number] = task
-        self.by_pid[task.process.pid] = task
+        self.by_pid[task.pid] = task
 
     def do_input(self, header: Header, payload: bytes) -> None:
         task = self.tasks.get(header["id"])
@@ -161,7 +162,7 @@ class Agent:
         task = self.tasks.get(header["id"])
         if task is not None and task.code is None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(task.process.pid, header["number"])
+                os.killpg(task.pid, header["number"])
 
     def do_put(self, header: Header, payload: bytes) -> None:
         number, path, more = header["id"], header["path"], header.get("more", False)
@@ -215,6 +216,7 @@ class Agent:
         self.finish(task)
 
     def drop(self, fd: int) -> None:
+        """Stop watching an output."""
         task = self.by_fd.pop(fd)
         task.pipes.pop(fd)
         if fd == task.master:
@@ -233,7 +235,7 @@ class Agent:
             task = self.by_pid.pop(pid, None)
             if task is None:
                 continue
-            task.code = task.process.returncode = os.waitstatus_to_exitcode(status)
+            task.code = os.waitstatus_to_exitcode(status)
             self.finish(task)
 
     def finish(self, task: Task) -> None:
@@ -260,6 +262,7 @@ class Agent:
             del self.outbox[:sent]
 
     def serve(self) -> None:
+        """Take orders and pass on output, for ever."""
         wake, poke = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(poke, False)
@@ -288,6 +291,9 @@ class Agent:
 
 
 def main() -> None:
+    """Entry point: the serial line's path is the one argument."""
+    os.environ["PATH"] = PATH  # posix_spawnp searches ours, not the command's
+    os.chdir("/")
     line = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
     tty.setraw(line)
     with contextlib.suppress(OSError):

@@ -1,0 +1,155 @@
+"""The report opened from file:// in headless Chromium: it draws everything and asks nobody for anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from blocklab.report import render
+from tests.unit import synthetic
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None and not os.environ.get("CI"), reason="no chromium; apt-get install chromium"
+)
+DESKTOP = (1440, 900)
+PHONE = (390, 844)
+HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+class Opened(NamedTuple):
+    page: Page
+    said: list[str]
+    asked: list[str]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM is not None, "CI must have chromium"
+    with sync_playwright() as playwright:
+        # Root, as in a container, has no sandbox; the page is our own.
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return render(synthetic.make(tmp_path_factory.mktemp("runs"), transactions=3000))
+
+
+def visit(browser: Browser, path: Path, size: tuple[int, int] = DESKTOP, scheme: str = "light") -> Opened:
+    page = browser.new_page(
+        viewport={"width": size[0], "height": size[1]}, color_scheme="dark" if scheme == "dark" else "light"
+    )
+    opened = Opened(page, [], [])
+    page.on("console", lambda message: opened.said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: opened.said.append(str(error)))
+    page.on("request", lambda request: opened.asked.append(request.url))
+    page.goto(path.as_uri())
+    page.wait_for_selector("body[data-charts=ready]", state="attached", timeout=60_000)
+    return opened
+
+
+@pytest.fixture(scope="module", params=[DESKTOP, PHONE], ids=["desktop", "phone"])
+def opened(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Iterator[Opened]:
+    found = visit(browser, report, request.param)
+    yield found
+    found.page.close()
+
+
+def test_no_error_and_no_request_leaves_the_page(opened: Opened, report: Path) -> None:
+    assert opened.said == []
+    assert [url for url in opened.asked if not url.startswith("data:")] == [report.as_uri()]
+
+
+def test_every_chart_has_marks(opened: Opened) -> None:
+    counts = opened.page.eval_on_selector_all(
+        "[data-spec]",
+        """all => all.map((each) => [each.dataset.name, each.querySelectorAll(
+            ":is(.mark-rect, .mark-symbol, .mark-line).role-mark path[d]:not([d=''])").length])""",
+    )
+    assert len(counts) == 1 + 2 * 3 + 4 * 3
+    assert all(count >= 2 for _, count in counts), counts
+
+
+def test_every_chart_fits_its_place_and_the_page_its_window(opened: Opened) -> None:
+    wider = """all => all.filter((each) =>
+        each.querySelector("svg").getBoundingClientRect().width > each.getBoundingClientRect().width + 1
+    ).map((each) => each.dataset.name)"""
+    assert opened.page.eval_on_selector_all("[data-spec]", wider) == []
+    size = opened.page.viewport_size
+    assert size is not None
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+def test_the_bars_are_as_long_as_the_figures_say(opened: Opened) -> None:
+    texts = opened.page.eval_on_selector_all("#bars svg text", "all => all.map(each => each.textContent)")
+    assert any("48\u00a0%" in text for text in texts)
+    # Only a wide page has room for the figures.
+    size = opened.page.viewport_size
+    assert size is not None
+    assert any("494\u00a0TPS" in text for text in texts) == (size["width"] == DESKTOP[0])
+    widths = opened.page.eval_on_selector_all(
+        "#bars g.mark-rect.role-mark path", "all => all.map(each => each.getBoundingClientRect().width)"
+    )
+    assert len(widths) == 12
+    # tps-scale1: 48 % on drbd0 and 23 % on drbd1.
+    assert widths[0] / widths[1] == pytest.approx(494 / 237, rel=0.03)
+
+
+def test_no_two_texts_of_a_chart_lie_on_each_other(opened: Opened) -> None:
+    overlapping = """() => {
+        const found = [];
+        for (const svg of document.querySelectorAll("[data-spec] svg")) {
+            const shown = (each) => each.textContent && getComputedStyle(each).opacity !== "0";
+            // A halo has a stroke and lies under its text on purpose.
+            const texts = [...svg.querySelectorAll("text")].filter(
+                (each) => shown(each) && !each.getAttribute("stroke"));
+            const boxes = texts.map((each) => each.getBoundingClientRect());
+            for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
+                const wide = Math.min(boxes[i].right, boxes[j].right) - Math.max(boxes[i].left, boxes[j].left);
+                const high = Math.min(boxes[i].bottom, boxes[j].bottom) - Math.max(boxes[i].top, boxes[j].top);
+                if (wide > 1 && high > 3) found.push(texts[i].textContent + " / " + texts[j].textContent);
+            }
+        }
+        return found;
+    }"""
+    assert opened.page.evaluate(overlapping) == []
+
+
+def test_dark_mode_is_dark_and_follows_the_system(browser: Browser, report: Path) -> None:
+    page, said, _ = visit(browser, report, scheme="dark")
+    brightness = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)"
+    assert max(page.evaluate(brightness)) < 60
+    assert "#56B4E9" in page.inner_html("#bars svg")
+    page.evaluate("document.body.dataset.charts = ''")
+    page.emulate_media(color_scheme="light")
+    page.wait_for_selector("body[data-charts=ready]", state="attached", timeout=60_000)
+    assert min(page.evaluate(brightness)) > 200
+    assert "#0072B2" in page.inner_html("#bars svg")
+    assert said == []
+    page.close()
+
+
+def test_hostile_text_is_shown_and_never_run(browser: Browser, tmp_path: Path) -> None:
+    study = synthetic.study(question=HOSTILE, notes=[HOSTILE])
+    page, said, asked = visit(browser, render(synthetic.make(tmp_path, study, failed=["drbd0/fio"])))
+    assert page.inner_text("h1") == HOSTILE
+    assert page.title() != "owned"
+    assert said == [] and len([url for url in asked if not url.startswith("data:")]) == 1
+    page.close()
+
+
+def test_a_page_without_any_run_opens_too(browser: Browser, tmp_path: Path) -> None:
+    everything = [f"{s}/{w}" for s in synthetic.RAW["stacks"] for w in synthetic.RAW["workloads"]]
+    page, said, _ = visit(browser, render(synthetic.make(tmp_path, missing=everything)))
+    assert said == [] and page.query_selector_all("[data-spec]") == []
+    assert "There is no answer yet" in page.inner_text("#answer")
+    page.close()

@@ -1,0 +1,121 @@
+"""The command line: what it prints, and that each mistake is one message and the right exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from blocklab.cli.main import main
+from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.study.grid import cells
+from blocklab.study.read import build
+
+STUDY = Path(__file__).parents[2] / "studies" / "drbd-az.yaml"
+
+
+class Shell:
+    """Calls ``main`` as a user's shell would: (exit code, standard output, standard error)."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *argv: str) -> tuple[int, str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["blocklab", *argv])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = self._capsys.readouterr()
+        return code, out, err
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(monkeypatch, capsys)
+
+
+@pytest.fixture
+def file(small: dict[str, Any], tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    YAML().dump(small, path)
+    return path
+
+
+def test_check_counts_the_cells(shell: Shell) -> None:
+    code, out, _ = shell("check", str(STUDY), "--volumes", "/")
+    assert code == 0 and "3 stacks x 3 workloads = 9 cells" in out
+
+
+def test_a_wrong_study_is_one_error_with_file_line_and_exit_code_2(shell: Shell, small: Any, tmp_path: Path) -> None:
+    small["stacks"]["mirror"]["layers"][1]["peer"] = "nobody"
+    path = tmp_path / "wrong.yaml"
+    YAML().dump(small, path)
+    for command in ("check", "plan", "run", "up"):
+        code, out, err = shell(command, str(path))
+        assert (code, out) == (2, "")
+        assert err.startswith(f"error: {path}:") and "stacks.mirror.layers[1].peer" in err
+        assert "Traceback" not in err
+
+
+def test_a_volume_larger_than_memory_is_refused_before_any_node_starts(
+    shell: Shell, small: Any, tmp_path: Path
+) -> None:
+    small["stacks"]["local"]["layers"][0]["size"] = "16TiB"
+    path = tmp_path / "big.yaml"
+    YAML().dump(small, path)
+    for command in ("check", "run"):
+        argv = [command, str(path)] + (["--runs", str(tmp_path / "runs")] if command == "run" else [])
+        code, _, err = shell(*argv)
+        assert code == 2 and f"{path.parent}" in err and "stacks.local.layers[0].size" in err
+        assert "--volumes" in err
+
+
+def test_plan_prints_every_command_and_runs_none(shell: Shell, file: Path) -> None:
+    code, out, _ = shell("plan", str(file), "--stack", "mirror")
+    assert code == 0
+    lines = out.splitlines()
+    assert any(line.startswith("build    a2     drbdadm up mirror") for line in lines)
+    assert sum(line.startswith("load ") for line in lines) == 2
+    assert sum("iostat" in line for line in lines) == 4  # two workloads, two nodes
+    assert lines[-2].startswith("undo ")
+    code, out, _ = shell("plan", str(file), "--json")
+    assert code == 0 and set(json.loads(out)) == {"local", "mirror"}
+
+
+def test_an_unknown_stack_names_the_known_ones(shell: Shell, file: Path) -> None:
+    code, _, err = shell("plan", str(file), "--stack", "nil")
+    assert code == 2 and "local, mirror" in err
+
+
+def test_schema_is_a_json_schema_that_knows_the_layers(shell: Shell) -> None:
+    code, out, _ = shell("schema")
+    document = json.loads(out)
+    assert code == 0 and {"Volume", "Drbd", "Xfs", "Postgres", "Fio", "Pgbench"} <= set(document["$defs"])
+
+
+def test_resume_and_report_without_a_study_say_so(shell: Shell, tmp_path: Path) -> None:
+    for command in ("resume", "report"):
+        code, _, err = shell(command, "--runs", str(tmp_path))
+        assert code == 1 and "no study was run" in err and "blocklab run" in err
+
+
+def test_a_folder_of_another_format_is_refused(small: Any, shell: Shell, tmp_path: Path) -> None:
+    study = build(small)
+    folder = StudyFolder.create(tmp_path, Manifest(study, cells(study), format=99))
+    code, _, err = shell("report", str(folder.path))
+    assert code == 1 and "format 99" in err
+
+
+def test_version_and_help(shell: Shell) -> None:
+    assert shell("--version")[1].startswith("blocklab ")
+    code, out, _ = shell("--help")
+    assert code == 0
+    for command in ("run", "resume", "check", "plan", "schema", "report", "up", "sh", "down", "doctor", "image"):
+        assert command in out
