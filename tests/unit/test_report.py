@@ -198,3 +198,18 @@ def test_the_bundle_is_built_once_and_a_damaged_copy_is_not_trusted(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path / "file"))
     assert fresh() and len(built) == 3
+
+
+def test_a_version_that_differs_is_a_warning_and_a_measurement_is_not(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path)
+    first, *others = folder.manifest().cells
+    for number, cell in enumerate(others):
+        path = folder.cells / cell.key / "environment.json"
+        told = json.loads(path.read_text())
+        path.write_text(json.dumps({**told, "clock_offsets": {"a1": 0.001 * number + 0.0001}}))
+    calm = Reader(render(folder).read_text()).text
+    assert "same environment" not in calm and "1 that differ between cells" in calm
+    path = folder.cells / first.key / "environment.json"
+    path.write_text(path.read_text().replace("3.39", "3.40"))
+    warned = Reader(render(folder).read_text()).text
+    assert "did not all run in the same environment: packages.fio was 3.39 and 3.40" in warned

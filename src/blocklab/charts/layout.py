@@ -100,17 +100,10 @@ def _link(analysis: Analysis, stack: str, name: str) -> str:
     if link is None:
         return ""
     text = f"{name}: {exact(link.rtt, 's')} round trip"
-    found = sorted(
-        {
-            float(knob.value.removesuffix("ms"))
-            for (at, _), run in analysis.runs.items()
-            if at == stack
-            for knob in run.knobs
-            if knob.name == "ping mean" and knob.layer == f"link {name}" and knob.value.endswith("ms")
-        }
-    )
+    pings = [analysis.ping(stack, workload, name) for workload in analysis.study.workloads]
+    found = [1e3 * ping for ping in pings if ping is not None]
     if found:
-        low, high = f"{found[0]:.2f}", f"{found[-1]:.2f}"
+        low, high = f"{min(found):.2f}", f"{max(found):.2f}"
         text += f" (ping: {low if low == high else f'{low} to {high}'} ms)"
     if link.rate is not None:
         text += f", {link.rate / 1e6:g} Mbit/s"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from blocklab import __version__
 from blocklab.charts.all import draw
@@ -81,25 +80,24 @@ def html(analysis: Analysis, found: Findings) -> str:
         colours=colours(tuple(analysis.study.stacks), analysis.baseline),
         knobs=tables.knob_tables(analysis),
         commands=tables.command_tables(analysis),
-        environments=tables.environments(analysis),
+        versions=tables.versions(analysis),
         warnings=tables.warnings(analysis),
         on_dark=ON_DARK,
         themes={"light": config(dark=False), "dark": config(dark=True), "onDark": ON_DARK},
         style=_asset(environment, "style.css"),
         script=_asset(environment, "page.js"),
-        vega=Markup(bundle()),
+        vega=bundle(),
     )
 
 
-def _asset(environment: Environment, name: str) -> Markup:
+def _asset(environment: Environment, name: str) -> str:
     assert environment.loader is not None
-    # Our own file, not a user's text.
-    return Markup(environment.loader.get_source(environment, name)[0])
+    return environment.loader.get_source(environment, name)[0]
 
 
-def script_json(value: Any) -> Markup:
-    """JSON inside a script element: no text in it can end the element or open a comment."""
+def script_json(value: Any) -> str:
+    """JSON inside a script element, safe as it is: no text in it can end the element or open a comment."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
+    return text

@@ -11,7 +11,7 @@ import msgspec
 
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Row
-from blocklab.stats.format import NBSP, number, percent, plus_minus, scale, seconds
+from blocklab.stats.format import NBSP, listed, number, percent, plus_minus, scale, seconds
 from blocklab.store.run import Run
 
 # Metrics of loads that the page shows, in this order; the CSV has all of them.
@@ -157,7 +157,7 @@ def knob_tables(analysis: Analysis) -> tuple[KnobTable, ...]:
 def _found(seen: dict[str, list[str]]) -> str:
     if len(seen) == 1:
         return next(iter(seen))
-    return "; ".join(f"{value} ({', '.join(workloads)})" for value, workloads in seen.items())
+    return "; ".join(f"{value} ({', '.join(dict.fromkeys(workloads))})" for value, workloads in seen.items())
 
 
 class CommandRow(msgspec.Struct, frozen=True):
@@ -196,24 +196,37 @@ def _commands(run: Run) -> Iterator[CommandRow]:
         )
 
 
-def environments(analysis: Analysis) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    """Versions and machine as (cells, (name, value) pairs); one entry when all cells ran in the same."""
-    seen: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for run in analysis.runs.values():
-        seen.setdefault(tuple(_flat("", run.environment)), []).append(run.cell.label)
-    if len(seen) == 1:
-        return (("all cells", next(iter(seen))),)
-    return tuple((", ".join(cells), pairs) for pairs, cells in seen.items())
+class Versions(msgspec.Struct, frozen=True):
+    """The machine and its programs: what is the same in all cells, and what differs (name -> cell -> value).
+
+    A value that is a float is a measurement, such as a clock's offset; all else is text, a count or a truth.
+    """
+
+    same: tuple[tuple[str, Any], ...]
+    differs: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 
 
-def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+def versions(analysis: Analysis) -> Versions:
+    """The environments of all cells that were run, put together."""
+    cells = {run.cell.label: dict(_flat("", run.environment)) for run in analysis.runs.values()}
+    same, differs = [], []
+    for name in dict.fromkeys(name for entries in cells.values() for name in entries):
+        values = tuple((cell, entries[name]) for cell, entries in cells.items() if name in entries)
+        if len(values) == len(cells) and len({value for _, value in values}) == 1:
+            same.append((name, values[0][1]))
+        else:
+            differs.append((name, values))
+    return Versions(tuple(same), tuple(differs))
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _flat(f"{name}.{key}" if name else str(key), item)
     elif isinstance(value, list):
         yield name, ", ".join(str(item) for item in value)
     else:
-        yield name, str(value)
+        yield name, value
 
 
 def measured_when(analysis: Analysis) -> str:
@@ -238,6 +251,8 @@ def warnings(analysis: Analysis) -> list[str]:
         # Tearing down may fail without spoiling the figures, but it is not to be hidden.
         failed = [record for record in run.records if record.code and record.part == "undo"]
         found += [f"{run.cell.label}: on {r.host}, exit code {r.code} from {shlex.join(r.argv)}" for r in failed]
-    if len(environments(analysis)) > 1:
-        found.append("The cells did not all run in the same environment; see Versions")
+    for name, values in versions(analysis).differs:
+        texts = {str(value) for _, value in values}
+        if len(texts) > 1 and not all(isinstance(value, float) for _, value in values):
+            found.append(f"The cells did not all run in the same environment: {name} was {listed(sorted(texts))}")
     return found

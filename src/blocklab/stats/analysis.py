@@ -49,6 +49,14 @@ class Analysis:
         mine = (row.phase for row in self.rows if row.workload == workload and row.load)
         return tuple(dict.fromkeys(mine))
 
+    def ping(self, stack: str, workload: str, link: str) -> float | None:
+        """The mean round trip (s) that a ping took over a link before that cell's load; None when not known."""
+        run = self.runs.get((stack, workload))
+        for knob in run.knobs if run is not None else ():
+            if (knob.layer, knob.name) == (f"link {link}", "ping mean") and knob.value.endswith("ms"):
+                return float(knob.value.removesuffix("ms")) / 1e3
+        return None
+
     def find(self, stack: str, workload: str, metric: str, phase: str = "") -> Row | None:
         """The figure of that name, None when there is none."""
         return find(self.rows, stack, workload, metric, phase)

@@ -45,6 +45,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def estimate(self) -> Estimate:
+        """The value with its interval, without the rest."""
         return Estimate(self.value, self.half)
 
     @property

@@ -170,9 +170,12 @@ def _added_latency(analysis: Analysis) -> Iterator[str]:
         if row.value < fastest.value:
             text = f"{quantity(row.value, 's')} on {stack} ({quantity(fastest.value - row.value, 's')} less"
         for layer in analysis.study.stacks[stack].layers:
-            link = analysis.study.links.get(getattr(layer, "link", ""))
-            if link is not None:
-                text += f"; a round trip to {getattr(layer, 'peer', 'its peer')} takes {exact(link.rtt, 's')}"
+            name, peer = getattr(layer, "link", ""), getattr(layer, "peer", "its peer")
+            if name in analysis.study.links:
+                wanted = exact(analysis.study.links[name].rtt, "s")
+                ping = analysis.ping(stack, fastest.workload, name)
+                took = f"took {quantity(ping, 's')}" if ping is not None else f"takes {wanted}"
+                text += f"; a round trip to {peer} {took}"
         said.append(text + ")")
     if said:
         place = fastest.phase or fastest.workload
@@ -223,9 +226,10 @@ def _busy(analysis: Analysis) -> Iterator[str]:
         if (place := f"{row.host} on {row.stack}") not in where:
             where.append(place)
     told = listed([f"{workload} ({', '.join(where)})" for workload, where in places.items()])
+    least = percent(min(row.value for row in rows) / 100)
     yield (
-        f"The CPU was at least {percent(min(row.value for row in rows) / 100)} busy in {told}: there it, and not the "
-        "storage, may set the pace, and a slower layout looks cheaper than it is."
+        f"The CPU was at least {least} busy in {told}: there it, and not the storage, may set the pace, and a "
+        "slower layout looks cheaper than it is."
     )
 
 

@@ -21,6 +21,7 @@
           renderer: "svg",
           config: themes[dark.matches ? "dark" : "light"],
           actions: { export: true, source: false, compiled: false, editor: false },
+          scaleFactor: { png: 2 },
           downloadFileName: place.dataset.name,
           tooltip: { theme: dark.matches ? "dark" : "light" },
         }));
