@@ -40,6 +40,10 @@ class _Report(msgspec.Struct):
     disk: list[_Disk]
 
 
+# Its times are whole seconds: it has to start just after one.
+ALIGNED = ("python3", "/usr/lib/blocklab/aligned.py")
+
+
 class Iostat:
     """Of each block device, which is the layer: ``read.``, ``write.`` and ``flush.`` ``iops`` (1/s), ``read.``
     and ``write.bandwidth`` (B/s), ``.await`` (s; only where there was a request), ``queue`` (1), ``util`` (%)."""
@@ -49,7 +53,7 @@ class Iostat:
     def argv(self, seconds: int) -> Argv:
         # -y: not the report since boot. Without LC_ALL=C some locales put a comma into the JSON's numbers.
         return (
-            "env", "S_TIME_FORMAT=ISO", "LC_ALL=C", "iostat", "-x", "-t", "-y", "-o", "JSON", str(seconds),
+            "env", "S_TIME_FORMAT=ISO", "LC_ALL=C", *ALIGNED, "iostat", "-x", "-t", "-y", "-o", "JSON", str(seconds),
         )  # fmt: skip
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:

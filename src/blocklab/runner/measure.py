@@ -18,8 +18,8 @@ from blocklab.runner.engine import Engine
 from blocklab.store.run import Record
 
 PROBE_SECONDS = 1
-# The probes print their first line within this; the load starts after it, so that it is watched from the start.
-PROBE_LEAD = 1.0
+# iostat waits for the next whole second before it starts to count; the load starts after that.
+PROBE_LEAD = 1.5
 STOP_SECONDS = 5.0
 KILL_SECONDS = 5.0
 

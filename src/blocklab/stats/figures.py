@@ -17,8 +17,9 @@ from blocklab.study.types import Study
 
 Points = list[tuple[float, float]]
 PROBE_INTERVAL = 1.0
-# iostat prints the time of a report without its fraction of a second: it may be up to this much later.
-IOSTAT_SLACK = 1.0
+# iostat prints the time of a report without its fraction of a second. The probe starts it just after a whole
+# second (node/aligned.py), and it drifts by a few ms a second: a point may be this much later than it says.
+IOSTAT_SLACK = 0.2
 _IOSTAT = ("await", "iops", "bandwidth", "queue", "util")
 
 

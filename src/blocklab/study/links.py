@@ -10,7 +10,7 @@ from blocklab.model.plan import Argv, Fact, Plan, Run, Step
 
 # What a link of the lab takes by itself (two context switches and a netem timer); ``bench/floor.py`` measures it.
 # An rtt of 0.5 ms in the study means that a ping takes 0.5 ms, so netem gets the rest.
-BASE_RTT = 0.0001
+BASE_RTT = 0.00015
 # netem's queue in packets. The default of 1000 drops at 20 ms and full speed, which TCP takes for congestion.
 NETEM_LIMIT = 100_000
 

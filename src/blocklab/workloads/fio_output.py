@@ -47,6 +47,8 @@ class _Sync(msgspec.Struct):
 
 
 class Job(msgspec.Struct):
+    """One job as fio's JSON reports it; times are in the units that the field names carry."""
+
     jobname: str
     error: int
     read: _Direction
@@ -60,6 +62,8 @@ class Job(msgspec.Struct):
 
 
 class Output(msgspec.Struct):
+    """fio's whole JSON, as far as blocklab reads it."""
+
     jobs: list[Job]
 
 

@@ -269,6 +269,7 @@ def _image_folder() -> Path:
 
 
 def image_there() -> bool:
+    """Whether this version's node image is built."""
     return (_image_folder() / "image.json").exists()
 
 

@@ -33,6 +33,7 @@ def line(path: str) -> str:
 
 
 def main(argv: list[str]) -> int:
+    """Print until a signal says stop; the exit code."""
     seconds, path = float(argv[1]), argv[2]
     # Blocked and then waited for: a handler could run in the middle of a write.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)

@@ -1,0 +1,147 @@
+"""Small studies through the command line, on real nodes: what is stored, what fails, what is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from blocklab.store.folder import StudyFolder
+
+BLOCKLAB = [sys.executable, "-m", "blocklab.cli.main"]
+PLAIN = {"layer": "volume", "size": "512MiB"}
+
+
+def call(*argv: str, cwd: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(cwd)}
+    return subprocess.run(
+        [*BLOCKLAB, *argv], cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout
+    )
+
+
+def write(document: dict[str, Any], folder: Path) -> Path:
+    path = folder / "study.yaml"
+    YAML().dump(document, path)
+    return path
+
+
+def test_a_study_is_measured_reported_and_then_finished(small: dict[str, Any], tmp_path: Path) -> None:
+    small["stacks"].pop("local")
+    small["baseline"] = "mirror"
+    small["expect"] = [
+        {"metric": "tps", "workload": "tx", "stack": "mirror", "between": [1, 100000], "says": "it runs"}
+    ]
+    study = write(small, tmp_path)
+    first = call("run", str(study), cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "it runs" in first.stdout and "report: " in first.stdout
+    folder = StudyFolder(tmp_path / "runs" / "small")
+    io, tx = folder.runs()
+    assert io.figure("write.iops", "write-4k") is not None and tx.figure("tps") is not None
+    assert len(tx.transactions) == 40
+    assert {knob.name for knob in io.knobs} >= {"net.protocol", "delay", "mount.noatime", "dstate"}
+    assert all(knob.in_force for knob in [*io.knobs, *tx.knobs])
+    assert io.environment["packages"]["drbd-utils"].startswith("9.")
+    for host in ("a1", "a2"):
+        assert abs(io.environment["clock_offsets"][host]) < 0.05
+        # Every probe of every node was there, with figures inside the run.
+        layers = {sample.layer for sample in io.series() if sample.host == host}
+        assert {"drbd0", "ubdb", "vec0", "cpu"} <= layers
+    assert {record.part for record in io.records} >= {"build", "prepare", "knob", "load", "probe"}
+    page = (folder.path / "report.html").read_text()
+    assert "Does it build?" in page and "http://" not in page.split("<script")[0]
+    figures = json.loads((folder.path / "report.json").read_text())
+    assert figures["study"]
+
+    before = [(run.folder / "result.json").stat().st_mtime_ns for run in folder.runs()]
+    again = call("run", str(study), cwd=tmp_path)
+    assert again.returncode == 0 and "finished: all 2 cells are measured" in again.stderr
+    resumed = call("resume", cwd=tmp_path)
+    assert resumed.returncode == 0 and "finished" in resumed.stderr
+    assert before == [(run.folder / "result.json").stat().st_mtime_ns for run in folder.runs()]
+
+
+def test_a_full_volume_fails_its_cell_the_others_go_on_and_the_exit_code_is_1(
+    small: dict[str, Any], tmp_path: Path
+) -> None:
+    job = {"w": {"rw": "write", "bs": "64k"}}
+    small["stacks"] = {"tiny": {"on": "a1", "layers": [{**PLAIN, "size": "64MiB"}, {"layer": "ext4"}]}}
+    small["baseline"] = "tiny"
+    small["workloads"] = {
+        "too-big": {"load": "fio", "size": "128MiB", "jobs": job, "options": {"direct": 1}},
+        "fits": {"load": "fio", "size": "16MiB", "jobs": job, "options": {"direct": 1}},
+    }
+    done = call("run", str(write(small, tmp_path)), cwd=tmp_path)
+    assert done.returncode == 1
+    big, fits = StudyFolder(tmp_path / "runs" / "small").runs()
+    assert fits.outcome.status == "ok"
+    assert big.outcome.status == "failed"
+    assert big.outcome.error.startswith("a1: exit code") and "fio" in big.outcome.error
+    assert "No space left on device" in big.outcome.error and "No space left on device" in done.stderr
+    assert "failed" in (tmp_path / "runs" / "small" / "report.html").read_text()
+
+
+def test_a_knob_that_changes_under_way_makes_the_cell_invalid(small: dict[str, Any], tmp_path: Path) -> None:
+    """The load itself changes a setting of the stack: the figures are not those of the layout asked for."""
+    small["stacks"].pop("mirror")
+    small["stacks"]["local"]["layers"][2]["settings"] = {"work_mem": "8MB"}
+    plant = "ALTER SYSTEM SET work_mem = '1MB';\nSELECT pg_reload_conf();\nSELECT pg_sleep(0.2);\n"
+    small["workloads"] = {
+        "tx": {**small["workloads"]["tx"], "clients": 1, "transactions": 1, "scripts": {"plant": plant}}
+    }
+    done = call("run", str(write(small, tmp_path)), cwd=tmp_path)
+    assert done.returncode == 1
+    (run,) = StudyFolder(tmp_path / "runs" / "small").runs()
+    assert run.outcome.status == "invalid"
+    assert "work_mem should be 8388608 bytes, but the running system says 1048576 bytes" in run.outcome.error
+
+
+def test_a_shell_on_a_terminal(small: dict[str, Any], tmp_path: Path) -> None:
+    """``blocklab sh NODE`` as somebody at a keyboard sees it."""
+    small["stacks"] = {"plain": {"on": "a1", "layers": [PLAIN, {"layer": "ext4"}]}}
+    small["baseline"] = "plain"
+    small["workloads"].pop("tx")
+    study = write(small, tmp_path)
+    try:
+        up = call("up", str(study), cwd=tmp_path)
+        assert up.returncode == 0, up.stderr
+        environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+        pid, master = pty.fork()
+        if pid == 0:
+            os.execve(sys.executable, [*BLOCKLAB, "sh", "a1"], environment)
+        shown = talk(master, [b"stty size; tty; echo mount-$(grep -c /mnt/plain /proc/mounts)\n", b"exit 7\n"])
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 7
+        assert "mount-1" in shown and "/dev/pts/" in shown
+    finally:
+        down = call("down", cwd=tmp_path)
+    assert down.returncode == 0, down.stderr
+
+
+def talk(master: int, lines: list[bytes], seconds: float = 20.0) -> str:
+    """Type each line once a prompt is there; everything that was shown until the other side closed."""
+    shown, deadline = b"", time.monotonic() + seconds
+    prompts = 0
+    while time.monotonic() < deadline:
+        ready, _, _ = select.select([master], [], [], 0.1)
+        if ready:
+            try:
+                data = os.read(master, 4096)
+            except OSError:
+                break
+            shown += data
+        if lines and shown.count(b"# ") > prompts:
+            prompts = shown.count(b"# ")
+            os.write(master, lines.pop(0))
+    else:
+        pytest.fail(f"the shell did not end; it showed {shown!r}")
+    return shown.decode(errors="replace")
