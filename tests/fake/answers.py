@@ -56,7 +56,7 @@ class Answers:
         if argv[:3] == ("ip", "-j", "link"):
             return b'[{"ifname":"vec0","mtu":1500}]'
         if argv[:2] == ("tc", "-j"):
-            return b'[{"kind":"netem","options":{"limit":100000,"delay":{"delay":0.0004,"jitter":0}}}]'
+            return b'[{"kind":"netem","options":{"limit":100000,"delay":{"delay":0.00035,"jitter":0}}}]'
         if argv[0] == "ping":
             return b"rtt min/avg/max/mdev = 0.450/0.501/0.611/0.020 ms\n"
         if "json_object_agg" in line:

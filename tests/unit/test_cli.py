@@ -53,7 +53,9 @@ def test_check_counts_the_cells(shell: Shell) -> None:
     assert code == 0 and "3 stacks x 3 workloads = 9 cells" in out
 
 
-def test_a_wrong_study_is_one_error_with_file_line_and_exit_code_2(shell: Shell, small: Any, tmp_path: Path) -> None:
+def test_a_wrong_study_is_one_error_with_file_line_and_exit_code_2(
+    shell: Shell, small: Any, tmp_path: Path
+) -> None:
     small["stacks"]["mirror"]["layers"][1]["peer"] = "nobody"
     path = tmp_path / "wrong.yaml"
     YAML().dump(small, path)

@@ -71,14 +71,14 @@ def test_netem_is_given_and_expected_in_the_same_words() -> None:
         "limit",
         "100000",
         "delay",
-        "2600us",
+        "2550us",
         "100us",
         "distribution",
         "normal",
         "rate",
         "100000000bit",
     )
-    assert wanted == {"limit": "100000", "delay": "2600us", "jitter": "100us", "rate": "100000000bit/s"}
+    assert wanted == {"limit": "100000", "delay": "2550us", "jitter": "100us", "rate": "100000000bit/s"}
     assert links.netem(link, first=False)[0] == ("limit", "100000", "rate", "100000000bit")
     assert links.netem(LinkSpec(("a", "b")), first=True) == ((), {})
 

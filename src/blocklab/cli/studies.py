@@ -19,7 +19,7 @@ from blocklab.model.plan import Plan, Put, Run, Step, undo_of
 from blocklab.model.units import schema_hook
 from blocklab.probes import PROBES
 from blocklab.report import render, terminal_table
-from blocklab.runner.measure import PROBE_SECONDS
+from blocklab.runner.measure import PROBE_SECONDS, settled
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite, check_room
 from blocklab.sites.uml.site import ground as uml_ground
@@ -165,7 +165,7 @@ def planned(study: Study, name: str) -> list[dict[str, str]]:
     for workload_name, workload in study.workloads.items():
         port = port_for(workload, stack.ports)
         steps = workload.prepare(port)
-        rows += _rows("prepare", steps)
+        rows += _rows("prepare", (*steps, *settled(shape.nodes)))
         rows += [_row("knob", fact.host, fact.argv) for fact in both.facts + workload.facts(port)]
         rows += [_row("probe", host, probe.argv(PROBE_SECONDS)) for host in shape.nodes for probe in PROBES]
         load = workload.load(port)

@@ -53,7 +53,8 @@ class Iostat:
     def argv(self, seconds: int) -> Argv:
         # -y: not the report since boot. Without LC_ALL=C some locales put a comma into the JSON's numbers.
         return (
-            "env", "S_TIME_FORMAT=ISO", "LC_ALL=C", *ALIGNED, "iostat", "-x", "-t", "-y", "-o", "JSON", str(seconds),
+            "env", "S_TIME_FORMAT=ISO", "LC_ALL=C", *ALIGNED,
+            "iostat", "-x", "-t", "-y", "-o", "JSON", str(seconds),
         )  # fmt: skip
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import fnmatch
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from blocklab.errors import CommandError, HostError, NodeLost, ParseError
 from blocklab.model.host import Host, Proc, must
-from blocklab.model.plan import Fact, Knob, Port
+from blocklab.model.plan import Fact, Knob, Port, Run
 from blocklab.model.protocols import Load, Probe, Workload
 from blocklab.model.sample import Parsed, Sample
 from blocklab.probes import PROBES
@@ -44,7 +44,7 @@ def measure(
     hosts = list(engine.hosts)
     mark = engine.mark()
     try:
-        engine.carry_out(workload.prepare(port), "prepare")
+        engine.carry_out([*workload.prepare(port), *settled(hosts)], "prepare")
         measured.knobs = engine.ask([*facts, *workload.facts(port)])
         load = workload.load(port)
         probes = _Watched(engine, hosts, raw)
@@ -59,6 +59,11 @@ def measure(
         measured.parsed = _parse(workload, load, hosts, raw, measured)
     finally:
         engine.undo(mark)
+
+
+def settled(hosts: Iterable[str]) -> tuple[Run, ...]:
+    """Steps that write back what building and preparing left dirty: seconds later it would hit the load."""
+    return tuple(Run(host, ("sync",)) for host in hosts)
 
 
 def _run_load(engine: Engine, load: Load, raw: Path) -> None:
