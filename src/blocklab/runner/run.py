@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from blocklab.errors import BlocklabError, KnobError
+from blocklab.errors import BlocklabError, KnobError, NodeLost
 from blocklab.model.host import Lab, Site
 from blocklab.model.plan import Fact, Port
 from blocklab.model.sample import Parsed
@@ -159,7 +159,7 @@ class _Group:
         for warning in measured.warnings:
             self._progress.warning(f"{cell.label}: {warning}")
         self._progress.done(cell, outcome, measured.parsed)
-        return status, bool(lost)
+        return status, bool(lost) or isinstance(error, NodeLost)
 
     def _never_built(self, cell: Cell, error: BlocklabError) -> None:
         """Store a cell whose stack could not be built, so that the report shows why."""
