@@ -186,3 +186,31 @@ def test_a_draft_of_a_dead_process_is_swept(study: Study, tmp_path: Path) -> Non
     dead.mkdir()
     StudyFolder.create(tmp_path, Manifest(study, cells(study)))
     assert not dead.exists()
+
+
+def test_a_file_that_cannot_be_fetched_is_said_of_the_host_and_keeps_the_rest(
+    study: Study, tmp_path: Path
+) -> None:
+    answers = Answers()
+
+    def answer(host: str, argv: Argv) -> Result:
+        if argv[0] == "get":
+            raise FileNotFoundError(2, "No such file or directory")
+        return answers(host, argv)
+
+    folder, progress, bad, _ = go(study, tmp_path, answer)
+    assert bad == 2
+    assert "a1: cannot read" in progress.outcomes["local/io"].error
+    assert (folder.runs()[0].folder / "raw" / "load" / "stdout").stat().st_size > 0
+
+
+def test_a_clock_that_cannot_be_read_costs_no_figures(study: Study, tmp_path: Path) -> None:
+    answers = Answers()
+
+    def answer(host: str, argv: Argv) -> Result:
+        if argv[0] == "date":
+            raise TimeoutError
+        return answers(host, argv)
+
+    folder, _, bad, _ = go(study, tmp_path, answer)
+    assert bad == 0 and folder.runs()[0].environment["clock_offsets"] == {}

@@ -10,13 +10,12 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from blocklab.model.ground import Profile
-from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run
+from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run
+from blocklab.model.programs import AS_POSTGRES
+from blocklab.model.programs import POSTGRES_BIN as BIN
 from blocklab.model.protocols import Map, Place
 
 Value: TypeAlias = str | int | float | bool
-BIN = "/usr/lib/postgresql/17/bin"
-# The server refuses to run as root; the image's package made this user.
-AS_POSTGRES: Argv = ("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups")
 FIRST_PORT = 5432
 DATABASE = "bench"
 # "shared_buffers", "auto_explain.log_min_duration": a parameter, or an extension's parameter.

@@ -93,7 +93,10 @@ class Site(Protocol):
 
 def must(host: Host, argv: Sequence[str], *, input: bytes = b"", timeout: float = 60.0, hint: str = "") -> str:
     """Run a command that has to succeed; its standard output. Raises ``CommandError``."""
-    result = host.run(argv, input=input, timeout=timeout)
+    try:
+        result = host.run(argv, input=input, timeout=timeout)
+    except TimeoutError as error:
+        raise CommandError(host.name, argv, -9, f"did not end in {timeout:g} s; killed", hint=hint) from error
     if result.code != 0:
         raise CommandError(host.name, argv, result.code, result.said, hint=hint)
     return result.text

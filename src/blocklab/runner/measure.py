@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import signal
 import time
@@ -93,8 +94,10 @@ def _stop(proc: Proc, number: int) -> None:
         proc.signal(number)
         proc.wait(STOP_SECONDS)
     except TimeoutError:
-        proc.signal(signal.SIGKILL)
-        proc.wait(KILL_SECONDS)
+        # What outlives SIGKILL hangs in the node's kernel; the node's end will be its end.
+        with contextlib.suppress(TimeoutError, HostError):
+            proc.signal(signal.SIGKILL)
+            proc.wait(KILL_SECONDS)
     except HostError:
         return
 
@@ -138,7 +141,11 @@ def _fetch(host: Host, load: Load, raw: Path) -> None:
         path = PurePosixPath(pattern)
         names = must(host, ("ls", "-1", "-A", "--", str(path.parent))).splitlines()
         for name in fnmatch.filter(names, path.name):
-            (raw / "load" / name).write_bytes(host.get(str(path.parent / name)))
+            try:
+                data = host.get(str(path.parent / name))
+            except OSError as error:
+                raise HostError(host.name, f"cannot read {path.parent / name}: {error.strerror}") from error
+            (raw / "load" / name).write_bytes(data)
 
 
 def _parse(workload: Workload, load: Load, hosts: Sequence[str], raw: Path, measured: Measured) -> Parsed:
@@ -170,6 +177,8 @@ def offsets(hosts: Mapping[str, Host]) -> tuple[dict[str, float], list[str]]:
             there = float(must(host, ("date", "+%s.%N")))
         except NodeLost:
             lost.append(name)
+            continue
+        except HostError:
             continue
         found[name] = there - (before + time.time()) / 2
     return found, lost

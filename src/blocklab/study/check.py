@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from blocklab.errors import StudyError
 from blocklab.layers import AnyLayer
 from blocklab.model.protocols import Map
+from blocklab.study.grid import layer_tag
 from blocklab.study.types import Stack, Study
 
 Problem = tuple[str, str]
@@ -83,12 +84,12 @@ def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
 
 
 def _fits(at: str, below: AnyLayer | None, layer: AnyLayer) -> Iterator[Problem]:
-    tag = layer.__struct_config__.tag
+    tag = layer_tag(layer)
     if below is None:
         if layer.takes is not None:
             yield at, f"{tag} needs a {layer.takes} below it; start with a volume"
         return
-    lower = below.__struct_config__.tag
+    lower = layer_tag(below)
     if layer.takes is None:
         yield at, f"{tag} can only be the lowest layer"
     elif layer.takes != below.gives:

@@ -9,17 +9,15 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
+from blocklab.model.programs import AS_POSTGRES
+from blocklab.model.programs import POSTGRES_BIN as BIN
 from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Phase
 from blocklab.model.units import Duration
 from blocklab.workloads import pgbench_output
 
-# Not the pgbench in /usr/bin: that is Debian's pg_wrapper, a Perl program.
-BIN = "/usr/lib/postgresql/17/bin"
 FOLDER = "/var/tmp/blocklab-pgbench"
 BUILTINS = ("tpcb-like", "simple-update", "select-only")
-# The server's superuser; pgbench and psql refuse nothing as root, but peer authentication does.
-AS_POSTGRES = ("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups")
 # Its numbers and words are those that the parser knows only without a locale.
 PLAIN = ("env", "LC_ALL=C")
 

@@ -72,7 +72,6 @@ class Channel:
     def __init__(self, node: str, end: socket.socket) -> None:
         self.node = node
         self.last_beat = time.monotonic()
-        self.clock_offset = 0.0
         self.ready = threading.Event()
         self._end = end
         self._calls: dict[int, Call] = {}
@@ -157,7 +156,6 @@ class Channel:
     def _frame(self, header: Header, payload: bytes) -> None:
         if header.beat:
             self.last_beat = time.monotonic()
-            self.clock_offset = header.beat - time.time()
             self.ready.set()
             return
         if header.took:
