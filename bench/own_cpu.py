@@ -40,7 +40,14 @@ def main() -> None:
             measured = Measured()
             with tempfile.TemporaryDirectory() as raw:
                 before, started = cpu(), time.monotonic()
-                measure(engine, load, port_for(load, stand.ports["m"]), stand.facts["m"], Path(raw), measured)
+                measure(
+                    engine,
+                    load,
+                    port_for(load, stand.ports["m"], stand.ground),
+                    stand.facts["m"],
+                    Path(raw),
+                    measured,
+                )
                 shares.append((cpu() - before) / (time.monotonic() - started) * 100)
             assert measured.parsed != Parsed()
     show(f"blocklab's own CPU in a cell of {SECONDS} s", shares, "% of one core", "bound: under 3 %")

@@ -75,7 +75,9 @@ def test_nothing_outlives_blocklab(study: Path, tmp_path: Path, number: signal.S
 
 def test_a_start_that_fails_leaves_nothing() -> None:
     before = leftovers()
-    broken = Topology({"a1": NodeSpec(memory=Size("1GiB"))}, {}, (VolumeSpec("x", "a1", Profile(Size("16TiB"))),))
+    broken = Topology(
+        {"a1": NodeSpec(memory=Size("1GiB"))}, {}, (VolumeSpec("x", ("a1",), Profile(Size("16TiB"))),)
+    )
     with pytest.raises(Exception, match="memory"):
         UmlSite().start(broken)
     assert leftovers() == before

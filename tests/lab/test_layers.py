@@ -10,7 +10,8 @@ import pytest
 
 from blocklab.model.host import Host, must
 from blocklab.runner.measure import not_in_force
-from blocklab.runner.run import Standing, standing
+from blocklab.runner.run import standing
+from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.read import build
 from blocklab.study.types import Study

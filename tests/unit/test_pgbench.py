@@ -17,7 +17,7 @@ from blocklab.model.units import dec_hook
 from blocklab.workloads import AnyWorkload, Pgbench, pgbench_output
 from tests.unit.golden import Golden, read
 
-DSN = Port("db1", "dsn", "postgresql://postgres@/bench?host=/run/blocklab/x&port=5433")
+DSN = Port("db1", "postgresql", "postgresql://postgres@/bench?host=/run/blocklab/x&port=5433")
 AWS = Path(__file__).parents[3] / "shared/data/aws-drbd"
 
 

@@ -163,7 +163,7 @@ def planned(study: Study, name: str) -> list[dict[str, str]]:
     both = Plan(whole.steps + stack.steps, whole.facts + stack.facts)
     rows = _rows("build", both.steps)
     for workload_name, workload in study.workloads.items():
-        port = port_for(workload, stack.ports)
+        port = port_for(workload, stack.ports, ground)
         steps = workload.prepare(port)
         rows += _rows("prepare", (*steps, *settled(shape.nodes)))
         rows += [_row("knob", fact.host, fact.argv) for fact in both.facts + workload.facts(port)]

@@ -7,8 +7,9 @@ from typing import TypeAlias
 from blocklab.layers.drbd import Drbd
 from blocklab.layers.filesystem import Ext4, Xfs
 from blocklab.layers.postgres import Postgres
+from blocklab.layers.shared import Shared
 from blocklab.layers.volume import Volume
 
-AnyLayer: TypeAlias = Volume | Drbd | Xfs | Ext4 | Postgres
+AnyLayer: TypeAlias = Volume | Shared | Drbd | Xfs | Ext4 | Postgres
 
-__all__ = ["AnyLayer", "Drbd", "Ext4", "Postgres", "Volume", "Xfs"]
+__all__ = ["AnyLayer", "Drbd", "Ext4", "Postgres", "Shared", "Volume", "Xfs"]

@@ -6,9 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
-import msgspec
-
-from blocklab.model.ground import Profile
+from blocklab.layers.base import Base
 from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.protocols import Map, Place
 
@@ -24,7 +22,7 @@ _UNITS = {"": 1, "s": 512, "k": 2**10, "m": 2**20, "g": 2**30}
 SYNC_SECONDS = 3600.0
 
 
-class Drbd(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="layer", tag="drbd"):
+class Drbd(Base, frozen=True, tag="drbd"):
     """A mirror on the node ``peer`` over ``link``.
 
     ``protocol``: C acknowledges a write when both disks have it, B when the peer's memory has it, A when it is
@@ -65,10 +63,6 @@ class Drbd(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
     def spans(self, host: str) -> tuple[str, ...]:
         """The host and its peer."""
         return (host, self.peer)
-
-    def profile(self) -> Profile | None:
-        """None: it stands on another layer."""
-        return None
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Both sides up and connected, ``place.host`` primary, both disks up to date."""

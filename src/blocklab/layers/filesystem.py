@@ -6,9 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-import msgspec
-
-from blocklab.model.ground import Profile
+from blocklab.layers.base import Base
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run
 from blocklab.model.protocols import Map, Place
 
@@ -20,7 +18,7 @@ _SILENT = frozenset(
 )
 
 
-class _FileSystem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="layer"):
+class _FileSystem(Base, frozen=True):
     """What both have: ``mkfs`` is argv for the mkfs program, ``mount`` a list of mount(8) options."""
 
     mkfs: tuple[str, ...] = ()
@@ -38,14 +36,6 @@ class _FileSystem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
             for index, option in enumerate(self.mount)
             if not _OPTION.match(option)
         ]
-
-    def spans(self, host: str) -> tuple[str, ...]:
-        """Just the host itself."""
-        return (host,)
-
-    def profile(self) -> Profile | None:
-        """None: it stands on another layer."""
-        return None
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """mkfs, mount; undone by umount."""

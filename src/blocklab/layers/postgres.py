@@ -7,9 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar, TypeAlias
 
-import msgspec
-
-from blocklab.model.ground import Profile
+from blocklab.layers.base import Base
+from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run
 from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.programs import POSTGRES_BIN as BIN
@@ -28,7 +27,7 @@ _OURS = frozenset(
 _SHELL = re.compile(r"(_command|_preload_libraries)$")
 
 
-class Postgres(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="layer", tag="postgres"):
+class Postgres(Base, frozen=True, tag="postgres"):
     """A PostgreSQL 17 server whose data directory is on the layer below.
 
     ``settings``: any server parameter by its own name, as in postgresql.conf. ``initdb``: arguments of initdb.
@@ -38,7 +37,7 @@ class Postgres(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     initdb: tuple[str, ...] = ()
 
     takes: ClassVar[Kind | None] = "dir"
-    gives: ClassVar[Kind] = "dsn"
+    gives: ClassVar[Kind] = "postgresql"
 
     def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
         """Names that are no parameter, parameters that the layer sets itself or that start a shell."""
@@ -51,14 +50,6 @@ class Postgres(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
             elif _SHELL.search(name):
                 found.append((f"settings.{name}", "would make the server run a command; not allowed in a study"))
         return found
-
-    def spans(self, host: str) -> tuple[str, ...]:
-        """Just the host itself."""
-        return (host,)
-
-    def profile(self) -> Profile | None:
-        """None: it stands on another layer."""
-        return None
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """initdb, configuration, start, the database ``bench``; undone by an immediate stop."""
@@ -76,7 +67,8 @@ class Postgres(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
                  "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", *self.initdb),
                 once=True,
             ),
-            Put(host, f"{run}/server.conf", self.config(run, port), mode=0o644),
+            Put(host, f"{run}/server.conf", self.config(run, port, place.listen), mode=0o644),
+            Put(host, f"{run}/hba.conf", hba(place.listen), mode=0o644),
             # The configuration is outside the data directory, whose own file stays as initdb left it.
             Run(
                 host,
@@ -90,16 +82,18 @@ class Postgres(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
                 once=True,
             ),
         )  # fmt: skip
-        dsn = f"postgresql://postgres@/{DATABASE}?host={run}&port={port}"
-        return Plan(steps, (self._fact(host, dsn),), (Port(host, "dsn", dsn),))
+        dsn = str(Dsn("postgresql", "postgres", DATABASE, run, port))
+        return Plan(steps, (self._fact(host, dsn),), (Port(host, "postgresql", dsn),))
 
-    def config(self, run: str, port: int) -> str:
+    def config(self, run: str, port: int, listen: tuple[str, ...]) -> str:
         """The text of postgresql.conf: the study's settings, then the layer's own."""
         settings: dict[str, Value] = {
             **self.settings,
             "port": port,
-            "listen_addresses": "",
+            # Loopback for loads that only speak TCP.
+            "listen_addresses": ",".join(("127.0.0.1", *listen)),
             "unix_socket_directories": run,
+            "hba_file": f"{run}/hba.conf",
         }
         return "".join(f"{name} = {quoted(value)}\n" for name, value in settings.items())
 
@@ -109,6 +103,13 @@ class Postgres(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
         wanted = {name: _shown(name, canonical(_text(value))) for name, value in self.settings.items()}
         argv = (*AS_POSTGRES, f"{BIN}/psql", "-X", "-A", "-t", "-d", dsn, "-c", query)
         return Fact(host, "postgres", argv, parse_settings, wanted)
+
+
+def hba(listen: tuple[str, ...]) -> str:
+    """pg_hba.conf: everybody on the node itself, and on the links (a /24 each) that a load comes over."""
+    lines = ["local all all trust", "host all all 127.0.0.1/32 trust"]
+    lines += [f"host all all {address}/24 trust" for address in listen]
+    return "\n".join([*lines, ""])
 
 
 def _text(value: Value) -> str:

@@ -71,8 +71,21 @@ class Lab(Protocol):
     def hosts(self) -> Mapping[str, Host]:
         """The machines by name."""
 
-    def volume(self, stack: str, node: str) -> Path | None:
+    def volume(self, stack: str, node: str, index: int = 0) -> Path | None:
         """The local file behind a raw volume, where the site has one."""
+
+    def save(self, name: str) -> None:
+        """Keep a copy of all raw volumes for ``restore``, as long as the lab lives. Nothing may use them now.
+
+        Raises ``SetupError`` where there is no room for it.
+        """
+
+    def saved(self, name: str) -> bool:
+        """Whether there is a copy of that name."""
+
+    def restore(self, name: str) -> None:
+        """Put all raw volumes back as they were when the copy was made; empty, for the name ``""``. Nothing may
+        use them now."""
 
     def close(self) -> None:
         """End every node and remove what was made; safe to call twice."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import msgspec
 
-Kind = Literal["block", "dir", "dsn"]
+Kind = Literal["block", "dir", "postgresql", "mysql"]
 Argv: TypeAlias = tuple[str, ...]
 
 
 class Port(msgspec.Struct, frozen=True):
     """What one layer offers the next.
 
-    ``where`` is a device path for ``block``, a folder for ``dir``, a libpq URI for ``dsn``.
+    ``where`` is a device path for ``block``, a folder for ``dir``, and for a database its URI (``model.dsn``).
     """
 
     host: str
@@ -26,13 +26,16 @@ class Port(msgspec.Struct, frozen=True):
 class Run(msgspec.Struct, frozen=True, tag_field="step", tag="run"):
     """Run ``argv`` on ``host``; exit code 0 or the cell fails. ``undo`` runs at the end, in reverse order.
 
-    ``once`` marks what must not run again when the stack is taken over by another host (mkfs, initdb).
+    ``once`` marks what makes the data on the volumes (mkfs, initdb): it is left out when a stack is built again
+    over its data, on this host after a restore or on another one after a takeover. ``again`` is what runs then
+    in its place (``mdadm --assemble`` for ``mdadm --create``); ``undo`` is due in both cases.
     """
 
     host: str
     argv: Argv
     undo: Argv = ()
     once: bool = False
+    again: Argv = ()
     timeout: float = 120.0
 
 
@@ -58,6 +61,22 @@ class Wait(msgspec.Struct, frozen=True, tag_field="step", tag="wait"):
 
 
 Step: TypeAlias = Run | Put | Wait
+
+
+def again(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps that build the same stack over the data that are on its volumes already."""
+    found: list[Step] = []
+    for step in steps:
+        if not isinstance(step, Run) or not step.once:
+            found.append(step)
+        elif step.again:
+            found.append(msgspec.structs.replace(step, argv=step.again, once=False, again=()))
+    return tuple(found)
+
+
+def made_once(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps that decide what is on the volumes."""
+    return tuple(step for step in steps if isinstance(step, Run) and step.once)
 
 
 def undo_of(step: Step) -> Argv:

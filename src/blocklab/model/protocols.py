@@ -14,12 +14,17 @@ from blocklab.model.sample import Parsed, Sample
 
 class Place(msgspec.Struct, frozen=True):
     """Where a layer is planned: its stack, the host it is active on, a number unique to the stack in the lab
-    (DRBD minors, TCP ports), and the ground."""
+    (DRBD minors, TCP ports), and the ground.
+
+    ``listen``: addresses at which loads on other nodes want to reach a database, beside its own socket and
+    loopback.
+    """
 
     stack: str
     host: str
     number: int
     ground: Ground
+    listen: tuple[str, ...] = ()
 
 
 class Map(msgspec.Struct, frozen=True):
@@ -41,20 +46,31 @@ class Layer(Protocol):
     def spans(self, host: str) -> tuple[str, ...]:
         """The hosts on which the layers below must be built so that this one can be active on ``host``."""
 
-    def profile(self) -> Profile | None:
-        """The raw volume that the site must give, one for each host; None for all layers but the lowest."""
+    def profiles(self) -> tuple[Profile, ...]:
+        """The raw volumes that the site must give on each host; empty for all layers but the lowest."""
+
+    def width(self, below: int) -> int:
+        """How many ports it gives on a host where the layer below gives ``below`` of them.
+
+        Raises ``ValueError`` with problem and cure when it cannot stand on so many.
+        """
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
-        """Steps, facts and the port above, given the ports below (``place.host``'s port first)."""
+        """Steps, facts and the ports above, given the ports below (those of ``place.host`` first)."""
 
 
 class Load(msgspec.Struct, frozen=True):
-    """One command that makes load: at most ``seconds`` long, leaving ``fetch`` (files on the host) behind."""
+    """One command that makes load: at most ``seconds`` long, leaving ``fetch`` (files on the host) behind.
+
+    ``around``: commands whose output is kept from just before and just after the load, as the raw files
+    ``<name>.before`` and ``<name>.after``: a server's counters, of which the load's part is the difference.
+    """
 
     host: str
     argv: Argv
     seconds: float
     fetch: tuple[str, ...] = ()
+    around: Mapping[str, Argv] = {}
 
 
 class Workload(Protocol):
@@ -62,11 +78,23 @@ class Workload(Protocol):
 
     takes: ClassVar[tuple[Kind, ...]]
 
+    @property
+    def client(self) -> str:
+        """The node that the load runs on (``from`` in the study); empty for the stack's own."""
+
     def problems(self) -> list[tuple[str, str]]:
         """(field, problem and cure) pairs."""
 
+    def lasts(self) -> float | None:
+        """How long the load takes in seconds, where its fields tell; None where it ends by work done."""
+
+    def data(self, port: Port) -> tuple[Step, ...]:
+        """Steps that load what takes long to load, so that nothing is left to write back. They run once for each
+        layout; before each further load their result is restored from a copy of the volumes. Empty where
+        ``prepare`` does it all."""
+
     def prepare(self, port: Port) -> tuple[Step, ...]:
-        """Steps before the measurement (files, tables); their undo runs after it."""
+        """Steps before each measurement (files, tables); their undo runs after it."""
 
     def load(self, port: Port) -> Load:
         """The command to measure."""

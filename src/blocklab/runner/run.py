@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from blocklab.errors import BlocklabError, KnobError, NodeLost
-from blocklab.model.host import Lab, Site
-from blocklab.model.plan import Fact, Port
+from blocklab.model.host import Site
 from blocklab.model.sample import Parsed
-from blocklab.runner.engine import Engine
 from blocklab.runner.measure import Measured, measure, not_in_force, offsets
+from blocklab.runner.workshop import Standing, Workshop
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Outcome, Status, draft
-from blocklab.study.grid import plan_ground, plan_stack, port_for, topology
+from blocklab.study.factors import variant
+from blocklab.study.grid import Layout, hardware, layouts, port_for, topology
 from blocklab.study.types import Cell, Study
+from blocklab.workloads import AnyWorkload
 
 
 class Progress(Protocol):
@@ -36,71 +36,59 @@ class Progress(Protocol):
         """Something that does not stop the study."""
 
 
-@dataclass
-class Standing:
-    """Stacks that stand: their lab, the engine that built them, and each stack's facts and ports."""
-
-    lab: Lab
-    engine: Engine
-    facts: dict[str, tuple[Fact, ...]] = field(default_factory=dict)
-    ports: dict[str, tuple[Port, ...]] = field(default_factory=dict)
-
-
 @contextlib.contextmanager
 def standing(site: Site, study: Study, stacks: Sequence[str]) -> Iterator[Standing]:
     """Start the hosts, build the stacks, and take all of it down at the end of the block."""
     shape = topology(study, stacks)
     ground = site.ground(shape)
-    lab = site.start(shape)
-    engine = Engine(lab.hosts)
-    stand = Standing(lab, engine)
-    try:
-        links = plan_ground(shape, ground)
-        engine.carry_out(links.steps, "build")
-        for number, name in enumerate(stacks):
-            plan = plan_stack(study, name, number, ground)
-            engine.carry_out(plan.steps, "build")
-            stand.facts[name] = links.facts + plan.facts
-            stand.ports[name] = plan.ports
-        yield stand
-    finally:
+    with contextlib.closing(site.start(shape)) as lab:
+        stand = Standing(lab, study, stacks, ground)
         try:
-            engine.undo()
+            stand.build()
+            yield stand
         finally:
-            lab.close()
+            stand.engine.undo()
 
 
 def run_study(site: Site, study: Study, cells: Sequence[Cell], folder: StudyFolder, progress: Progress) -> int:
     """Measure ``cells``, each stored when it ends. The number of cells that did not end ``ok``."""
-    environment = site.environment()
-    bad = 0
-    number = 0
-    for name in dict.fromkeys(cell.stack for cell in cells):
-        todo = [cell for cell in cells if cell.stack == name]
-        while todo:
-            group = _Group(site, study, name, folder, progress, environment)
-            finished, failures = group.run(todo, number, len(cells))
-            number += finished
-            bad += failures
-            todo = todo[finished:]
+    bad = number = 0
+    with contextlib.closing(Workshop(site)) as workshop:
+        environment = site.environment()
+        for layout in in_order(study, layouts(study, cells)):
+            todo = list(layout.cells)
+            while todo:
+                group = _Group(workshop, study, layout, folder, progress, environment)
+                finished, failures = group.run(todo, number, len(cells))
+                number += finished
+                bad += failures
+                todo = todo[finished:]
     return bad
 
 
+def in_order(study: Study, found: Sequence[Layout]) -> list[Layout]:
+    """Layouts of the same hardware one after the other, so that they share booted nodes and copies of data."""
+    groups: dict[str, list[Layout]] = {}
+    for layout in found:
+        groups.setdefault(hardware(topology(layout.study, [layout.stack])), []).append(layout)
+    return [layout for group in groups.values() for layout in group]
+
+
 class _Group:
-    """The cells of one stack on one build of it."""
+    """The cells of one layout."""
 
     def __init__(
         self,
-        site: Site,
+        workshop: Workshop,
         study: Study,
-        stack: str,
+        layout: Layout,
         folder: StudyFolder,
         progress: Progress,
         environment: dict[str, Any],
     ) -> None:
-        self._site = site
+        self._workshop = workshop
         self._study = study
-        self._stack = stack
+        self._layout = layout
         self._folder = folder
         self._progress = progress
         self._environment = environment
@@ -108,24 +96,26 @@ class _Group:
     def run(self, cells: Sequence[Cell], number: int, count: int) -> tuple[int, int]:
         """(cells stored, of them not ok). Stops early after a lost node: the rest needs a new build."""
         finished = bad = 0
-        self._progress.stack(self._stack, "building")
-        started = time.monotonic()
         try:
-            with standing(self._site, self._study, [self._stack]) as stand:
-                self._progress.stack(self._stack, f"stands after {time.monotonic() - started:.1f} s")
+            with self._workshop.layout(self._layout, self._say) as place:
                 for cell in cells:
                     self._progress.cell(number + finished + 1, count, cell)
-                    status, lost = self._cell(cell, stand)
+                    workload = variant(self._study, cell.levels).workloads[cell.workload]
+                    stand = place.ready(workload)
+                    status, lost = self._cell(cell, workload, stand)
                     finished += 1
                     bad += status != "ok"
                     if lost:
+                        self._workshop.close()
                         break
-            for warning in stand.engine.warnings:
-                self._progress.warning(f"{self._stack}: {warning}")
+            for warning in place.warnings:
+                self._progress.warning(f"{self._layout.stack}: {warning}")
         except BlocklabError as error:
+            # Whatever state the nodes are in, the next layout gets new ones.
+            self._workshop.close()
             if finished == len(cells):
                 # The figures are in; a take-down that failed must not cost them.
-                self._progress.warning(f"{self._stack}: {error}")
+                self._progress.warning(f"{self._layout.stack}: {error}")
                 return finished, bad
             for cell in cells[finished:]:
                 self._progress.cell(number + finished + 1, count, cell)
@@ -134,10 +124,12 @@ class _Group:
                 bad += 1
         return finished, bad
 
-    def _cell(self, cell: Cell, stand: Standing) -> tuple[Status, bool]:
+    def _say(self, text: str) -> None:
+        self._progress.stack(self._layout.stack, text)
+
+    def _cell(self, cell: Cell, workload: AnyWorkload, stand: Standing) -> tuple[Status, bool]:
         """Measure and store one cell: (how it ended, whether a node was lost)."""
-        workload = self._study.workloads[cell.workload]
-        port = port_for(workload, stand.ports[cell.stack])
+        port = port_for(workload, stand.ports[cell.stack], stand.ground)
         started, first = time.time(), len(stand.engine.records)
         measured = Measured()
         error: BlocklabError | None = None
@@ -148,7 +140,7 @@ class _Group:
                 error = caught
             status, error = _judge(measured, error)
             outcome = _outcome(status, error, started)
-            build = [record for record in stand.engine.records[:first] if record.part == "build"]
+            build = [record for record in stand.engine.records[:first] if record.part in ("build", "data")]
             # Any node may be gone, whatever the cell failed of: what was collected is stored all the same.
             clocks, lost = offsets(stand.lab.hosts)
             environment = {**self._environment, "clock_offsets": clocks}

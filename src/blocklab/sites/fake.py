@@ -94,6 +94,7 @@ class FakeLab:
     def __init__(self, topology: Topology, answer: Answer) -> None:
         self.log: list[tuple[str, Argv]] = []
         self.closed = False
+        self.copies: list[str] = []
         self._hosts = {name: FakeHost(name, answer, self.log) for name in topology.nodes}
 
     @property
@@ -101,9 +102,22 @@ class FakeLab:
         """The hosts by name."""
         return self._hosts
 
-    def volume(self, stack: str, node: str) -> Path | None:
+    def volume(self, stack: str, node: str, index: int = 0) -> Path | None:
         """There is no file."""
         return None
+
+    def save(self, name: str) -> None:
+        """Noted in the log and in ``copies``."""
+        self.log.append(("", ("save", name)))
+        self.copies.append(name)
+
+    def saved(self, name: str) -> bool:
+        """Whether it was saved."""
+        return name in self.copies
+
+    def restore(self, name: str) -> None:
+        """Noted in the log."""
+        self.log.append(("", ("restore", name)))
 
     def close(self) -> None:
         """Noted."""

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.layers import AnyLayer
+from blocklab.layers import AnyLayer, Shared, Volume
+from blocklab.model.ground import LinkSpec
 from blocklab.model.protocols import Map
+from blocklab.study.factors import assignments, level_text, level_texts, variant
 from blocklab.study.grid import layer_tag
 from blocklab.study.types import Stack, Study
+from blocklab.workloads import AnyWorkload
 
 Problem = tuple[str, str]
 # Each link is a network 10.77.N.0/24.
 MOST_LINKS = 254
+MOST_LANES = 8
+# "net.ipv4.tcp_rmem", "vm.dirty_ratio"
+_SYSCTL = re.compile(r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")
 
 
 def check(study: Study) -> None:
@@ -28,6 +38,7 @@ def problems(study: Study) -> Iterator[Problem]:
     for name, stack in study.stacks.items():
         yield from _stack(study, name, stack)
     yield from _workloads(study)
+    yield from _factors(study)
     yield from _expectations(study)
 
 
@@ -38,6 +49,12 @@ def _names(study: Study) -> Iterator[Problem]:
     for name, node in study.nodes.items():
         if node.memory < 128 * 2**20:
             yield f"nodes.{name}.memory", "a node does not boot with less than 128MiB"
+        for parameter in node.sysctl:
+            if not _SYSCTL.match(parameter):
+                yield (
+                    f"nodes.{name}.sysctl[{parameter}]",
+                    "is not a kernel parameter; write it like net.ipv4.tcp_rmem",
+                )
     if study.baseline and study.baseline not in study.stacks:
         yield "baseline", f"there is no stack {study.baseline!r}; there are {_list(study.stacks)}"
 
@@ -52,14 +69,21 @@ def _links(study: Study) -> Iterator[Problem]:
                 yield f"{path}.between[{index}]", f"there is no node {node!r}; there are {_list(study.nodes)}"
         if link.between[0] == link.between[1]:
             yield f"{path}.between", "a link joins two different nodes"
-        if link.rtt > 5:
-            yield f"{path}.rtt", "over 5 s; the mirror would take the peer for dead"
-        if link.jitter > link.rtt:
-            yield f"{path}.jitter", "must not be more than the rtt: no packet arrives before it is sent"
-        if not 576 <= link.mtu <= 65521:
-            yield f"{path}.mtu", "must be from 576 to 65521 bytes"
-        if link.rate is not None and link.rate < 1000:
-            yield f"{path}.rate", "must be at least 1kbit/s"
+        yield from _line(path, link)
+
+
+def _line(path: str, link: LinkSpec) -> Iterator[Problem]:
+    """What netem and the interfaces can do."""
+    if link.rtt > 5:
+        yield f"{path}.rtt", "over 5 s; the mirror would take the peer for dead"
+    if link.jitter > link.rtt:
+        yield f"{path}.jitter", "must not be more than the rtt: no packet arrives before it is sent"
+    if not 576 <= link.mtu <= 65521:
+        yield f"{path}.mtu", "must be from 576 to 65521 bytes"
+    if link.rate is not None and link.rate < 1000:
+        yield f"{path}.rate", "must be at least 1kbit/s"
+    if not 1 <= link.lanes <= MOST_LANES:
+        yield f"{path}.lanes", f"must be from 1 to {MOST_LANES}"
 
 
 def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
@@ -72,11 +96,17 @@ def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
         return
     layers = study_map(study)
     below: AnyLayer | None = None
+    ports = 0
     for index, layer in enumerate(stack.layers):
         at = f"{path}.layers[{index}]"
         yield from _fits(at, below, layer)
         for field, problem in layer.problems(stack.on, layers):
             yield f"{at}.{field}" if field else at, problem
+        try:
+            ports = layer.width(ports)
+        except ValueError as error:
+            yield at, f"{layer_tag(layer)} {error}"
+            return
         below = layer
     mirrors = [index for index, layer in enumerate(stack.layers) if len(layer.spans(stack.on)) > 1]
     if len(mirrors) > 1:
@@ -92,6 +122,8 @@ def _fits(at: str, below: AnyLayer | None, layer: AnyLayer) -> Iterator[Problem]
     lower = layer_tag(below)
     if layer.takes is None:
         yield at, f"{tag} can only be the lowest layer"
+    elif isinstance(layer, Shared) and not isinstance(below, Volume):
+        yield at, f"shared is a volume that two nodes have; put it directly on the volume, not on {lower}"
     elif layer.takes != below.gives:
         cure = "; put xfs or ext4 between them" if (layer.takes, below.gives) == ("dir", "block") else ""
         yield at, f"{tag} needs a {layer.takes}, but {lower} below it gives a {below.gives}{cure}"
@@ -107,11 +139,71 @@ def _workloads(study: Study) -> Iterator[Problem]:
         path = f"workloads.{name}"
         for field, problem in workload.problems():
             yield f"{path}.{field}" if field else path, problem
+        yield from _client(study, path, workload)
         for stack_name, stack in study.stacks.items():
             offered = {layer.gives for layer in stack.layers}
             if not offered & set(workload.takes):
                 wants = " or ".join(workload.takes)
                 yield path, f"needs a {wants}, which stack {stack_name} does not offer"
+
+
+def _client(study: Study, path: str, workload: AnyWorkload) -> Iterator[Problem]:
+    client = workload.client
+    if not client:
+        return
+    if client not in study.nodes:
+        yield f"{path}.from", f"there is no node {client!r}; there are {_list(study.nodes)}"
+        return
+    if not set(workload.takes) & {"postgresql", "mysql"}:
+        yield f"{path}.from", "only a load on a database can run on another node; leave it out"
+        return
+    for name, stack in study.stacks.items():
+        joined = any(set(link.between) == {client, stack.on} for link in study.links.values())
+        if client != stack.on and not joined:
+            yield f"{path}.from", f"no link joins {client} to {stack.on}, where stack {name} is active; add one"
+
+
+def _factors(study: Study) -> Iterator[Problem]:
+    """Each level alone has to make a study that can be built; what only a combination breaks shows in the grid."""
+    for name, factor in study.factors.items():
+        if name in ("stack", "workload"):
+            yield f"factors.{name}", "is what the study already calls its stacks or loads; take another name"
+            continue
+        try:
+            levels = list(assignments(factor))
+        except StudyError as error:
+            yield f"factors.{name}.{error.path}", error.problem
+            continue
+        for level in levels:
+            yield from _level(study, name, level)
+    for index, entry in enumerate(study.exclude):
+        yield from _exclusion(study, f"exclude[{index}]", entry)
+
+
+def _level(study: Study, name: str, level: str) -> Iterator[Problem]:
+    try:
+        changed = variant(study, {name: level})
+    except StudyError as error:
+        yield error.path, error.problem
+        return
+    # Without its factors, or each level would check all the others again.
+    for path, problem in problems(msgspec.structs.replace(changed, factors={}, exclude=(), expect=())):
+        yield f"factors.{name}", f"with the level {level}: {path}: {problem}"
+        return
+
+
+def _exclusion(study: Study, path: str, entry: Mapping[str, Any]) -> Iterator[Problem]:
+    known = {name: list(assignments(factor)) for name, factor in study.factors.items()}
+    known |= {"stack": list(study.stacks), "workload": list(study.workloads)}
+    if not entry:
+        yield path, "is empty, so it would exclude everything; name a factor and a level"
+    for name, wanted in entry.items():
+        if name not in known:
+            yield f"{path}.{name}", f"there is no factor {name!r}; there are {_list(known)}"
+            continue
+        for level in level_texts(wanted):
+            if level not in known[name]:
+                yield f"{path}.{name}", f"there is no level {level!r}; there are {_list(known[name])}"
 
 
 def _expectations(study: Study) -> Iterator[Problem]:
@@ -125,8 +217,11 @@ def _expectations(study: Study) -> Iterator[Problem]:
             workload = getattr(claim, field)
             if workload and workload not in study.workloads:
                 yield f"{path}.{field}", f"there is no workload {workload!r}; there are {_list(study.workloads)}"
-        if claim.against and not claim.relative_to:
-            yield f"{path}.against", "compares shares, so it needs relative_to as well"
+        for field in ("at", "relative_at", "against_at"):
+            yield from _at_levels(study, f"{path}.{field}", getattr(claim, field))
+        for field in ("relative_at", "against", "against_at"):
+            if getattr(claim, field) and not claim.relative_to:
+                yield f"{path}.{field}", "compares with another figure, so it needs relative_to as well"
         try:
             low, high = claim.bounds
         except ValueError as error:
@@ -134,6 +229,15 @@ def _expectations(study: Study) -> Iterator[Problem]:
             continue
         if low > high:
             yield f"{path}.between", "the lower bound comes first"
+
+
+def _at_levels(study: Study, path: str, levels: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, level in levels.items():
+        if name not in study.factors:
+            yield f"{path}.{name}", f"there is no factor {name!r}; there are {_list(study.factors) or 'none'}"
+        elif level_text(level) not in assignments(study.factors[name]):
+            known = _list(assignments(study.factors[name]))
+            yield f"{path}.{name}", f"there is no level {level_text(level)!r}; there are {known}"
 
 
 def _list(names: Iterable[str]) -> str:

@@ -3,37 +3,101 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from blocklab.layers import AnyLayer
+from blocklab.layers import AnyLayer, Shared
+from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.plan import Plan, Port
-from blocklab.model.protocols import Place, Workload
-from blocklab.model.units import enc_hook
+from blocklab.model.protocols import Place
+from blocklab.model.units import Duration, enc_hook
+from blocklab.study.factors import combinations, excluded, of_workload, variant
 from blocklab.study.links import plan_links
 from blocklab.study.types import FORMAT, Cell, Stack, Study
+from blocklab.workloads import AnyWorkload
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Cells that share one build: ``study`` is the variant that the stack is planned from."""
+
+    study: Study
+    stack: str
+    cells: tuple[Cell, ...]
 
 
 def cells(study: Study) -> tuple[Cell, ...]:
-    """Every cell, stack by stack in the order of the file."""
-    found = []
-    for stack_name in study.stacks:
-        shape = topology(study, [stack_name])
-        for workload_name, workload in study.workloads.items():
-            spec = msgspec.to_builtins(
-                {
-                    "format": FORMAT,
-                    "stack": {"name": stack_name, **_builtins(study.stacks[stack_name])},
-                    "workload": {"name": workload_name, **_builtins(workload)},
-                    "nodes": _builtins(shape.nodes),
-                    "links": _builtins(shape.links),
-                }
-            )
-            found.append(Cell(key_of(spec), stack_name, workload_name, spec))
-    return tuple(found)
+    """Every cell, stack by stack in the order of the file, each at every combination of the factors.
+
+    Combinations that do not differ for a stack and a load (a link's RTT for a stack without links) are one cell,
+    which has only the levels that matter to it. Raises ``StudyError`` for a combination that cannot be built.
+    """
+    found: dict[str, dict[str, Cell]] = {stack: {} for stack in study.stacks}
+    for levels in combinations(study):
+        at = variant(study, levels)
+        for stack in study.stacks:
+            for workload in study.workloads:
+                if excluded(study, levels, stack, workload):
+                    continue
+                spec = spec_of(at, stack, workload)
+                key = key_of(spec)
+                before = found[stack].get(key)
+                mine = levels if before is None else dict(before.levels.items() & levels.items())
+                found[stack][key] = Cell(key, stack, workload, spec, mine)
+    return tuple(_ordered(study, cell) for each in found.values() for cell in each.values())
+
+
+def _ordered(study: Study, cell: Cell) -> Cell:
+    """With the levels in the order of the study, whatever a set made of it."""
+    levels = {name: cell.levels[name] for name in study.factors if name in cell.levels}
+    return msgspec.structs.replace(cell, levels=levels)
+
+
+def spec_of(study: Study, stack: str, workload: str) -> dict[str, Any]:
+    """All that a cell's figures depend on, as plain data."""
+    shape = topology(study, [stack], [workload])
+    spec: dict[str, Any] = msgspec.to_builtins(
+        {
+            "format": FORMAT,
+            "stack": {"name": stack, **_builtins(study.stacks[stack])},
+            "workload": {"name": workload, **_builtins(study.workloads[workload])},
+            "nodes": _builtins(shape.nodes),
+            "links": _builtins(shape.links),
+        }
+    )
+    return spec
+
+
+def layouts(study: Study, wanted: Sequence[Cell]) -> tuple[Layout, ...]:
+    """The cells by the build that they share: the same stack at the same levels of all but the loads' factors."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in wanted:
+        shared = {name: part for name, part in cell.spec.items() if name != "workload"}
+        # A client's node is in the spec of its own loads only, and all loads of a layout share the build.
+        shared["levels"] = {
+            name: level for name, level in cell.levels.items() if not of_workload(study.factors[name])
+        }
+        del shared["nodes"], shared["links"]
+        groups.setdefault(key_of(shared), []).append(cell)
+    return tuple(
+        Layout(variant(study, group[0].levels), group[0].stack, tuple(group)) for group in groups.values()
+    )
+
+
+def hardware(shape: Topology) -> str:
+    """A key that is the same for topologies between which no node has to boot anew: delays are set by a plan, and
+    undone with it."""
+    links = {
+        name: msgspec.structs.replace(link, rtt=Duration("0s"), jitter=Duration("0s"), rate=None)
+        for name, link in shape.links.items()
+    }
+    # Two stacks of the same hardware may share it too.
+    volumes = tuple(msgspec.structs.replace(volume, stack="") for volume in shape.volumes)
+    return key_of(_builtins(Topology(shape.nodes, links, volumes)))
 
 
 def _builtins(value: Any) -> Any:
@@ -53,20 +117,44 @@ def hosts_of(stack: Stack) -> tuple[str, ...]:
     return tuple(found)
 
 
-def topology(study: Study, stacks: Sequence[str]) -> Topology:
-    """What a site must give for these stacks together: only the nodes and links that they use."""
+def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | None = None) -> Topology:
+    """What a site must give for these stacks together, and for the clients of the workloads (all, if None): only
+    the nodes and links that they use."""
     used = dict.fromkeys(host for name in stacks for host in hosts_of(study.stacks[name]))
-    volumes = []
-    for name in stacks:
-        stack = study.stacks[name]
-        profile = stack.layers[0].profile()
-        assert profile is not None, "check() lets only volumes be the lowest layer"
-        volumes += [VolumeSpec(name, host, profile) for host in hosts_of(stack)]
+    for name in study.workloads if workloads is None else workloads:
+        if client := study.workloads[name].client:
+            used[client] = None
+    volumes = [volume for name in stacks for volume in _volumes(name, study.stacks[name])]
     return Topology(
         nodes={name: node for name, node in study.nodes.items() if name in used},
         links={name: link for name, link in study.links.items() if set(link.between) <= set(used)},
         volumes=tuple(volumes),
     )
+
+
+def _volumes(name: str, stack: Stack) -> Iterator[VolumeSpec]:
+    hosts = hosts_of(stack)
+    shared = any(isinstance(layer, Shared) for layer in stack.layers)
+    for index, profile in enumerate(stack.layers[0].profiles()):
+        if shared:
+            yield VolumeSpec(name, hosts, profile, index)
+        else:
+            yield from (VolumeSpec(name, (host,), profile, index) for host in hosts)
+
+
+def clients(study: Study, stack: str, ground: Ground) -> tuple[str, ...]:
+    """The addresses of the stack's active node at which loads from other nodes reach it."""
+    here = study.stacks[stack].on
+    found = dict.fromkeys(
+        address for each in study.workloads.values() if (address := _address(each.client, here, ground))
+    )
+    return tuple(found)
+
+
+def _address(client: str, host: str, ground: Ground) -> str:
+    """Where ``client`` reaches ``host``: at the other end of the first link between them; empty without one."""
+    ends = (each for each in ground.ends.values() if client in each and host in each)
+    return next((each[host].address for each in ends), "") if client and client != host else ""
 
 
 def plan_ground(shape: Topology, ground: Ground) -> Plan:
@@ -85,9 +173,8 @@ def plan_stack(study: Study, name: str, number: int, ground: Ground) -> Plan:
         above: dict[str, tuple[Port, ...]] = {}
         for host in hosts_at(stack, index):
             reach = layer.spans(host)
-            plan = layer.plan(
-                Place(name, host, number, ground), tuple(port for peer in reach for port in below.get(peer, ()))
-            )
+            place = Place(name, host, number, ground, clients(study, name, ground) if host == stack.on else ())
+            plan = layer.plan(place, tuple(port for peer in reach for port in below.get(peer, ())))
             steps += plan.steps
             facts += plan.facts
             above[host] = plan.ports
@@ -104,13 +191,19 @@ def hosts_at(stack: Stack, index: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def port_for(workload: Workload, ports: Sequence[Port]) -> Port:
-    """The highest port of the first kind that the workload takes."""
+def port_for(workload: AnyWorkload, ports: Sequence[Port], ground: Ground) -> Port:
+    """The highest port of the first kind that the workload takes, as seen from the node that it runs on."""
     for kind in workload.takes:
         for port in reversed(ports):
             if port.kind == kind:
-                return port
+                return _seen(port, workload.client, ground)
     raise ValueError("check() lets no workload through without a port")
+
+
+def _seen(port: Port, client: str, ground: Ground) -> Port:
+    if address := _address(client, port.host, ground):
+        return Port(client, port.kind, str(Dsn.of(port.where).at(address)))
+    return port
 
 
 def layer_tag(layer: AnyLayer) -> str:

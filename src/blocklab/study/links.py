@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 
 from blocklab.model.ground import End, Ground, LinkSpec, Topology
@@ -16,34 +17,81 @@ NETEM_LIMIT = 100_000
 
 
 def plan_links(shape: Topology, ground: Ground) -> Plan:
-    """Bring every link up on both ends; delay on the first end only, rate on both."""
+    """Kernel parameters, then every link up on both ends; delay on the first end only, rate on both."""
     steps: list[Step] = []
     facts: list[Fact] = []
+    for host, node in shape.nodes.items():
+        for name, value in node.sysctl.items():
+            # No undo: a node's parameters are part of what it boots as.
+            steps.append(Run(host, ("sysctl", "-w", f"{name}={value}")))
+            facts.append(Fact(host, "sysctl", ("sysctl", "-n", name), partial(_sysctl, name), {name: str(value)}))
     for name, link in shape.links.items():
         for side, host in enumerate(link.between):
             end = ground.ends[name][host]
+            if link.lanes > 1:
+                steps += _bond(host, end, link)
+                wanted = {"lanes": str(link.lanes), "bond": link.bond}
+                facts.append(Fact(host, f"link {name}", ("cat", f"/proc/net/bonding/{end.nic}"), _bonding, wanted))
             steps += [
-                Run(host, ("ip", "link", "set", end.nic, "mtu", str(link.mtu), "up")),
-                Run(host, ("ip", "addr", "add", f"{end.address}/24", "dev", end.nic)),
-            ]
-            facts.append(
-                Fact(
+                Run(
                     host,
-                    f"link {name}",
-                    ("ip", "-j", "link", "show", "dev", end.nic),
-                    _mtu,
-                    {"mtu": str(link.mtu)},
-                )
-            )
+                    ("ip", "link", "set", end.nic, "mtu", str(link.mtu), "up"),
+                    undo=("ip", "link", "set", end.nic, "down"),
+                ),
+                Run(
+                    host,
+                    ("ip", "addr", "add", f"{end.address}/24", "dev", end.nic),
+                    undo=("ip", "addr", "del", f"{end.address}/24", "dev", end.nic),
+                ),
+            ]
+            show = ("ip", "-j", "link", "show", "dev", end.nic)
+            facts.append(Fact(host, f"link {name}", show, _mtu, {"mtu": str(link.mtu)}))
             delay, wanted = netem(link, first=side == 0)
-            if delay:
-                steps.append(Run(host, ("tc", "qdisc", "add", "dev", end.nic, "root", "netem", *delay)))
+            for lane in end.lanes if delay else ():
+                steps.append(
+                    Run(
+                        host,
+                        ("tc", "qdisc", "add", "dev", lane, "root", "netem", *delay),
+                        undo=("tc", "qdisc", "del", "dev", lane, "root"),
+                    )
+                )
                 facts.append(
-                    Fact(host, f"link {name}", ("tc", "-j", "qdisc", "show", "dev", end.nic), _netem, wanted)
+                    Fact(host, f"link {name}", ("tc", "-j", "qdisc", "show", "dev", lane), _netem, wanted)
                 )
     for name, link in shape.links.items():
         facts.append(_ping(name, link, ground.ends[name]))
     return Plan(tuple(steps), tuple(facts))
+
+
+def _bond(host: str, end: End, link: LinkSpec) -> Iterator[Run]:
+    """The lanes as one interface. A lane has to be down when it joins."""
+    # By itself the module makes a bond0 of its own as soon as it is loaded.
+    yield Run(host, ("modprobe", "bonding", "max_bonds=0"))
+    yield Run(
+        host,
+        ("ip", "link", "add", end.nic, "type", "bond", "mode", link.bond, "miimon", "100"),
+        undo=("ip", "link", "del", end.nic),
+    )
+    for lane in end.lanes:
+        yield Run(host, ("ip", "link", "set", lane, "down"))
+        yield Run(host, ("ip", "link", "set", lane, "master", end.nic))
+
+
+def _bonding(text: str) -> dict[str, str]:
+    # Bonding Mode: load balancing (round-robin)
+    # Slave Interface: vec0
+    modes = {"round-robin": "balance-rr", "active-backup": "active-backup", "xor": "balance-xor"}
+    found = {"lanes": str(text.count("Slave Interface: "))}
+    for line in text.splitlines():
+        if line.startswith("Bonding Mode: "):
+            said = line.partition("(")[2].rstrip(")")
+            found["bond"] = modes.get(said, said)
+    return found
+
+
+def _sysctl(name: str, text: str) -> dict[str, str]:
+    # "4096\t131072\t6291456": the kernel puts tabs between the three of tcp_rmem
+    return {name: " ".join(text.split())}
 
 
 def netem(link: LinkSpec, *, first: bool) -> tuple[Argv, dict[str, str]]:

@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-import msgspec
-
 from blocklab.errors import ParseError
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Size
 from blocklab.workloads import fio_jobs, fio_output
+from blocklab.workloads.base import Base
 from blocklab.workloads.fio_jobs import JobValue
 
 FOLDER = "/var/tmp/blocklab-fio"
@@ -24,7 +23,7 @@ MIB = 2**20
 _SPARE = 60.0
 
 
-class Fio(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="load", tag="fio"):
+class Fio(Base, frozen=True, tag="fio"):
     """I/O by fio, one job after the other (``stonewall``); each job is a phase.
 
     ``jobs``: a name and fio's own options for it; ``options`` hold for all of them. Instead of both,
@@ -114,6 +113,11 @@ class Fio(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="lo
                 "percentile_list=" + ":".join(f"{percent:g}" for percent in fio_output.PERCENTILES), *logs,
             ]  # fmt: skip
         return head + fio_jobs.instrument(self._body(), extra)
+
+    def lasts(self) -> float | None:
+        """The jobs' run times together; unknown where one of them ends by its size."""
+        times = [fio_jobs.runtime(section.options) for section in self._sections()]
+        return None if None in times else sum(time for time in times if time is not None)
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
         """The job file, and the target written once from end to end (``fill``)."""

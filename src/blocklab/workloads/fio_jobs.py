@@ -177,6 +177,12 @@ def size(text: str) -> float:
     return float(match[1]) * 1024.0 ** _POWER[unit]
 
 
+def runtime(options: Mapping[str, str]) -> float | None:
+    """How long a job takes (s) where that is given; None where its size ends it."""
+    time = seconds(options.get("runtime", options.get("timeout", "0")))
+    return time + seconds(options.get("ramp_time", "0")) if time else None
+
+
 def longest(options: Mapping[str, str]) -> float:
     """How long a job can take (s), on a slow stack. Raises ``ValueError`` for a job that need not end."""
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
-import msgspec
-
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
 from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.programs import POSTGRES_BIN as BIN
@@ -15,6 +13,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Phase
 from blocklab.model.units import Duration
 from blocklab.workloads import pgbench_output
+from blocklab.workloads.base import Base
 
 FOLDER = "/var/tmp/blocklab-pgbench"
 BUILTINS = ("tpcb-like", "simple-update", "select-only")
@@ -44,7 +43,7 @@ _SLOWEST = 0.1
 _SPARE = 60.0
 
 
-class Pgbench(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="load", tag="pgbench"):
+class Pgbench(Base, frozen=True, tag="pgbench"):
     """Transactions by pgbench: ``scale`` branches (about 15 MiB each), ``clients`` on ``jobs`` threads.
 
     Exactly one of ``transactions`` (for each client) and ``time`` (whole seconds). ``script`` is one of pgbench's
@@ -64,7 +63,7 @@ class Pgbench(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
     options: dict[str, OptionValue] = {}
     init: dict[str, OptionValue] = {}
 
-    takes: ClassVar[tuple[Kind, ...]] = ("dsn",)
+    takes: ClassVar[tuple[Kind, ...]] = ("postgresql",)
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, no end or two, unknown scripts, those that run programs, options that are blocklab's."""
@@ -94,6 +93,10 @@ class Pgbench(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
                 yield "scripts", f"{name!r} is no name for a script; use letters, digits and . _ -"
             if _SHELL.search(text):
                 yield f"scripts.{name}", "\\shell and \\setshell run programs; blocklab never does"
+
+    def lasts(self) -> float | None:
+        """``time``; unknown for a number of transactions."""
+        return None if self.time is None else float(self.time)
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
         """A folder for the log, the scripts, the tables (which ends with a VACUUM), and a checkpoint, so that each

@@ -29,25 +29,25 @@ def kernel_argv(
     memory: Size,
     rootfs: Path,
     folder: Path,
-    disks: Sequence[Path],
+    disks: Sequence[tuple[Path, bool]],
     sockets: Sequence[Path],
     nics: Sequence[tuple[int, int]],
     line: int,
 ) -> list[str]:
     """The kernel's command line.
 
-    ``disks`` become ubdb, ubdc, ...; ``sockets`` (vhost-user) become vda, vdb, ...; ``nics`` are descriptors
-    of socketpair ends, each with the largest MTU that it will take, that become vec0, vec1, ...; ``line`` is the
-    descriptor of the control channel.
+    ``disks`` (and whether another node has it too) become ubdb, ubdc, ...; ``sockets`` (vhost-user) become vda,
+    vdb, ...; ``nics`` are descriptors of socketpair ends, each with the largest MTU that it will take, that become
+    vec0, vec1, ...; ``line`` is the descriptor of the control channel.
     """
     return [
         str(kernel),
         f"mem={int(memory) // 2**20}M",
         "seccomp=on",
-        # r: read-only; c would be "do not detect a COW header", which a raw image may look like.
+        # r: read-only; c: shared, so that the file is not locked; d: do not look for a COW header.
         f"ubd0r={rootfs}",
         "root=/dev/ubda", "ro", "rootfstype=ext4", "init=/usr/lib/blocklab/init", f"node={node}",
-        *(f"ubd{number}={disk}" for number, disk in enumerate(disks, 1)),
+        *(f"ubd{number}{'c' if shared else ''}={disk}" for number, (disk, shared) in enumerate(disks, 1)),
         *(f"virtio_uml.device={path}:2" for path in sockets),
         *(f"vec{number}:transport=fd,fd={fd},depth=64,mtu={mtu}" for number, (fd, mtu) in enumerate(nics)),
         f"ssl0=fd:{line},fd:{line}",

@@ -17,7 +17,7 @@ from blocklab.sites.uml import image as images
 from blocklab.sites.uml.environment import environment, memory_available
 from blocklab.sites.uml.node import Node, Watch, kernel_argv
 from blocklab.sites.uml.processes import Folder, Process, scratch
-from blocklab.sites.uml.volumes import Volume, make_file
+from blocklab.sites.uml.volumes import Volume, copy_sparse, empty, make_file
 
 BOOT_SECONDS = 30.0
 # One socketpair buffer holds about 100 full frames; the default would drop under load.
@@ -28,18 +28,26 @@ def ground(topology: Topology) -> Ground:
     """Interfaces in the order of the links, devices in the order of the volumes, on each node."""
     ends: dict[str, dict[str, End]] = {}
     nics = dict.fromkeys(topology.nodes, 0)
+    bonds = dict.fromkeys(topology.nodes, 0)
     for number, (name, link) in enumerate(topology.links.items(), 1):
         ends[name] = {}
         for side, node in enumerate(link.between, 1):
-            ends[name][node] = End(f"vec{nics[node]}", f"10.77.{number}.{side}")
-            nics[node] += 1
-    devices: dict[str, dict[str, str]] = {}
+            lanes = tuple(f"vec{nics[node] + lane}" for lane in range(link.lanes))
+            nics[node] += link.lanes
+            nic = lanes[0]
+            if link.lanes > 1:
+                nic = f"bond{bonds[node]}"
+                bonds[node] += 1
+            ends[name][node] = End(nic, f"10.77.{number}.{side}", lanes)
+    devices: dict[str, dict[str, tuple[str, ...]]] = {}
     plain = dict.fromkeys(topology.nodes, ord("b"))
     virtio = dict.fromkeys(topology.nodes, ord("a"))
     for volume in topology.volumes:
         kind, letters = ("ubd", plain) if volume.profile.plain else ("vd", virtio)
-        devices.setdefault(volume.stack, {})[volume.node] = f"/dev/{kind}{chr(letters[volume.node])}"
-        letters[volume.node] += 1
+        for node in volume.nodes:
+            mine = devices.setdefault(volume.stack, {})
+            mine[node] = (*mine.get(node, ()), f"/dev/{kind}{chr(letters[node])}")
+            letters[node] += 1
     return Ground(ends, devices)
 
 
@@ -71,6 +79,7 @@ class UmlLab:
         self._folder = Folder(base)
         self.folder = self._folder.path
         self._disk = Folder(volumes) if volumes else None
+        self._place = self._disk.path if self._disk else self.folder
         try:
             self._start(topology)
         except BaseException:
@@ -80,11 +89,10 @@ class UmlLab:
     # -- start -------------------------------------------------------------------------------------------
 
     def _start(self, topology: Topology) -> None:
-        place = self._disk.path if self._disk else self.folder
+        place = self._place
         for spec in topology.volumes:
-            file = place / f"{spec.node}-{spec.stack}.img"
-            make_file(file, int(spec.profile.size))
-            volume = Volume(spec.stack, spec.node, spec.profile, file, self.folder)
+            volume = Volume(spec, place, self.folder)
+            make_file(volume.file, int(spec.profile.size))
             self._volumes.append(volume)
             volume.serve(self._image, self._daemon)
         with contextlib.ExitStack() as sockets:
@@ -95,14 +103,15 @@ class UmlLab:
         for node in self._nodes.values():
             node.wait_ready(deadline)
         self._watch = Watch(self._nodes)
-        for name in {volume.node for volume in self._volumes if not volume.profile.plain}:
+        for name in {node for volume in self._volumes if not volume.profile.plain for node in volume.spec.nodes}:
             must(self._nodes[name], ("modprobe", "virtio_blk"))
 
     def _links(self, topology: Topology, sockets: contextlib.ExitStack) -> dict[str, list[tuple[int, int]]]:
-        """A socketpair for each link; our copies close once the nodes have theirs."""
+        """A socketpair for each lane of each link; our copies close once the nodes have theirs."""
         nics: dict[str, list[tuple[int, int]]] = {name: [] for name in topology.nodes}
         for link in topology.links.values():
-            for node, end in zip(link.between, socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM), strict=True):
+            pairs = (socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(link.lanes))
+            for node, end in (each for pair in pairs for each in zip(link.between, pair, strict=True)):
                 sockets.enter_context(end)
                 end.setblocking(False)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LINK_BUFFER)
@@ -117,13 +126,14 @@ class UmlLab:
         return process
 
     def _boot(self, number: int, name: str, topology: Topology, nics: list[tuple[int, int]]) -> None:
-        mine = [volume for volume in self._volumes if volume.node == name]
+        mine = [volume for volume in self._volumes if name in volume.spec.nodes]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             argv = kernel_argv(
                 self._image.kernel, node=name, memory=topology.nodes[name].memory, rootfs=self._image.rootfs,
-                folder=self.folder, disks=[volume.file for volume in mine if volume.profile.plain],
-                sockets=[volume.socket for volume in mine if not volume.profile.plain],
+                folder=self.folder,
+                disks=[(volume.file, volume.shared) for volume in mine if volume.profile.plain],
+                sockets=[volume.sockets[name] for volume in mine if not volume.profile.plain],
                 nics=nics, line=theirs.fileno(),
             )  # fmt: skip
             preload = {"LD_PRELOAD": str(self._image.shim)} if self._image.shim else {}
@@ -148,12 +158,32 @@ class UmlLab:
         """The nodes by name, with what only this site offers (terminals, clocks)."""
         return self._nodes
 
-    def volume(self, stack: str, node: str) -> Path | None:
+    def volume(self, stack: str, node: str, index: int = 0) -> Path | None:
         """The file behind a volume."""
         for volume in self._volumes:
-            if (volume.stack, volume.node) == (stack, node):
+            if volume.spec.stack == stack and node in volume.spec.nodes and volume.spec.index == index:
                 return volume.file
         return None
+
+    def save(self, name: str) -> None:
+        """Keep a copy of all volumes under a name, for ``restore``. No stack may stand on them."""
+        folder = self._place / f"saved-{name}"
+        folder.mkdir()
+        for number, volume in enumerate(self._volumes):
+            copy = folder / str(number)
+            make_file(copy, int(volume.profile.size))
+            copy_sparse(volume.file, copy)
+
+    def saved(self, name: str) -> bool:
+        """Whether ``save`` was called with that name."""
+        return (self._place / f"saved-{name}").is_dir()
+
+    def restore(self, name: str) -> None:
+        """Put the volumes back as they were at ``save``; as empty as at the start, without a name."""
+        for number, volume in enumerate(self._volumes):
+            empty(volume.file)
+            if name:
+                copy_sparse(self._place / f"saved-{name}" / str(number), volume.file)
 
     def close(self) -> None:
         """End every process, then remove the files. Safe to call twice."""

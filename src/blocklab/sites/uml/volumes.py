@@ -7,6 +7,7 @@ The throttle sits below everything in the node, so it also holds for a mirror's 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from blocklab.errors import SetupError
-from blocklab.model.ground import Profile
+from blocklab.model.ground import Profile, VolumeSpec
 from blocklab.sites.uml.image import Image
 from blocklab.sites.uml.processes import Process
 
@@ -36,6 +37,32 @@ def make_file(path: Path, size: int) -> None:
             os.truncate(file.fileno(), size)
     except OSError as error:
         raise SetupError(f"cannot make the volume {path} of {size} bytes: {error}") from error
+
+
+def empty(path: Path) -> None:
+    """Make the file all holes again, in place: a node or a daemon has it open."""
+    size = path.stat().st_size
+    os.truncate(path, 0)
+    os.truncate(path, size)
+
+
+def copy_sparse(source: Path, target: Path) -> None:
+    """Copy what is not a hole into a file of the same size that is all holes."""
+    with source.open("rb") as read, target.open("r+b") as write:
+        end = os.fstat(read.fileno()).st_size
+        at = 0
+        while at < end:
+            try:
+                start = os.lseek(read.fileno(), at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    # nothing but a hole up to the end
+                    return
+                raise
+            at = os.lseek(read.fileno(), start, os.SEEK_HOLE)
+            os.lseek(write.fileno(), start, os.SEEK_SET)
+            while start < at:
+                start += os.sendfile(write.fileno(), read.fileno(), start, min(at - start, 1 << 30))
 
 
 def delay_argv(nbdkit: Path, plugin: Path, delay: Path, file: Path, socket: Path, profile: Profile) -> list[str]:
@@ -63,13 +90,20 @@ def limits(profile: Profile) -> dict[str, int]:
     if profile.burst_iops:
         found["iops-total-max"] = profile.burst_iops
         found["iops-total-max-length"] = profile.burst_seconds
+    for way in ("read", "write"):
+        if cap := getattr(profile, f"{way}_iops"):
+            found[f"iops-{way}"] = cap
+        if cap := getattr(profile, f"{way}_bandwidth"):
+            found[f"bps-{way}"] = round(cap)
     if profile.bandwidth:
         found["bps-total"] = round(profile.bandwidth)
     return found
 
 
-def daemon_argv(daemon: Path, file: Path, nbd: Path | None, socket: Path, profile: Profile) -> list[str]:
-    """The storage daemon: source, throttle, vhost-user export."""
+def daemon_argv(
+    daemon: Path, file: Path, nbd: Path | None, sockets: Sequence[Path], profile: Profile
+) -> list[str]:
+    """The storage daemon: source, throttle, and a vhost-user export for each node."""
     source: dict[str, Any] = (
         {"driver": "nbd", "node-name": "source", "server": {"type": "unix", "path": str(nbd)}}
         if nbd
@@ -78,18 +112,22 @@ def daemon_argv(daemon: Path, file: Path, nbd: Path | None, socket: Path, profil
             "file": {"driver": "file", "filename": str(file), "aio": "threads", "locking": "off"},
         }
     )  # fmt: skip
+    # All exports stand on the one throttle: a disk that is shared by two nodes has one cap.
     group = {"qom-type": "throttle-group", "id": "group", "limits": limits(profile)}
     throttle = {"driver": "throttle", "node-name": "disk", "throttle-group": "group", "file": "source"}
-    export = {
-        "type": "vhost-user-blk", "id": "export", "node-name": "disk", "writable": True,
-        "addr": {"type": "unix", "path": str(socket)},
-    }  # fmt: skip
+    exports: list[str] = []
+    for number, socket in enumerate(sockets):
+        export = {
+            "type": "vhost-user-blk", "id": f"export{number}", "node-name": "disk", "writable": True,
+            "addr": {"type": "unix", "path": str(socket)},
+        }  # fmt: skip
+        exports += ["--export", json.dumps(export)]
     return [
         str(daemon),
         "--object", json.dumps(group),
         "--blockdev", json.dumps(source),
         "--blockdev", json.dumps(throttle),
-        "--export", json.dumps(export),
+        *exports,
     ]  # fmt: skip
 
 
@@ -103,23 +141,24 @@ def wait_for_socket(socket: Path, process: Process, seconds: float = 5.0) -> Non
 
 
 class Volume:
-    """One volume of one node: its file and, with a profile, its two daemons."""
+    """One volume: its file and, with a profile, its two daemons. ``sockets`` has one for each node."""
 
-    def __init__(self, stack: str, node: str, profile: Profile, file: Path, folder: Path) -> None:
-        self.stack = stack
-        self.node = node
-        self.profile = profile
-        self.file = file
-        self.socket = folder / f"{node}-{stack}.vhost"
-        self._nbd = folder / f"{node}-{stack}.nbd"
-        self._log = folder / f"{node}-{stack}.volume.log"
+    def __init__(self, spec: VolumeSpec, place: Path, folder: Path) -> None:
+        name = f"{spec.nodes[0]}-{spec.stack}-{spec.index}"
+        self.spec = spec
+        self.profile = spec.profile
+        self.shared = len(spec.nodes) > 1
+        self.file = place / f"{name}.img"
+        self.sockets = {node: folder / f"{node}-{spec.stack}-{spec.index}.vhost" for node in spec.nodes}
+        self._nbd = folder / f"{name}.nbd"
+        self._log = folder / f"{name}.volume.log"
 
     def serve(self, image: Image, start: Start) -> None:
         """Start what the profile needs: nothing for a plain volume. Raises ``SetupError``."""
         if self.profile.plain:
             return
         nbd: Path | None = None
-        name = f"volume {self.stack} of {self.node}"
+        name = f"volume {self.spec.stack} of {' and '.join(self.spec.nodes)}"
         if self.profile.read_latency or self.profile.write_latency:
             nbd = self._nbd
             argv = delay_argv(
@@ -131,5 +170,11 @@ class Volume:
                 self.profile,
             )
             wait_for_socket(nbd, start(f"{name}: nbdkit", argv, self._log))
-        argv = daemon_argv(image.storage_daemon, self.file, nbd, self.socket, self.profile)
-        wait_for_socket(self.socket, start(f"{name}: storage daemon", argv, self._log))
+        sockets = tuple(self.sockets.values())
+        daemon = start(
+            f"{name}: storage daemon",
+            daemon_argv(image.storage_daemon, self.file, nbd, sockets, self.profile),
+            self._log,
+        )
+        for socket in sockets:
+            wait_for_socket(socket, daemon)

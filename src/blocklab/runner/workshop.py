@@ -1,0 +1,184 @@
+"""Where layouts are built one after the other: nodes that stay booted, and copies of volumes with data on them.
+
+A layout whose load needs much data (``Workload.data``) is built from scratch once; the data are loaded, the stack
+is taken down and the volumes are copied. From then on each cell gets its volumes from the copy and the stack is
+built over them (``plan.again``), which takes seconds. A copy serves every layout that would have made the same:
+its name is a hash of the commands that decide what is on the volumes, so mirrors that differ in RTT share one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from blocklab.errors import SetupError
+from blocklab.model.ground import Ground
+from blocklab.model.host import Lab, Site
+from blocklab.model.plan import Fact, Plan, Port, Step, again, made_once
+from blocklab.runner.engine import Engine
+from blocklab.store.run import Record
+from blocklab.study.grid import Layout, hardware, plan_ground, plan_stack, port_for, topology
+from blocklab.study.types import Study
+from blocklab.workloads import AnyWorkload
+
+Say = Callable[[str], None]
+
+
+class Standing:
+    """Stacks on a lab: the engine that builds them, and each stack's facts and ports once they stand."""
+
+    def __init__(self, lab: Lab, study: Study, stacks: Sequence[str], ground: Ground) -> None:
+        self.lab = lab
+        self.ground = ground
+        self.engine = Engine(lab.hosts)
+        self.facts: dict[str, tuple[Fact, ...]] = {}
+        self.ports: dict[str, tuple[Port, ...]] = {}
+        self._links = plan_ground(topology(study, stacks), ground)
+        self._plans = {name: plan_stack(study, name, number, ground) for number, name in enumerate(stacks)}
+
+    @property
+    def plan(self) -> Plan:
+        """All steps, with the last stack's ports."""
+        whole = self._links
+        for plan in self._plans.values():
+            whole += plan
+        return whole
+
+    def build(self, *, over_data: bool = False) -> None:
+        """Links, then the stacks; ``over_data``: on volumes that have been built on before.
+
+        Raises what ``Engine.carry_out`` raises; what was built then still has to be undone.
+        """
+        for name, plan in {"": self._links, **self._plans}.items():
+            self.engine.carry_out(again(plan.steps) if over_data else plan.steps, "build")
+            if name:
+                self.facts[name] = self._links.facts + plan.facts
+                self.ports[name] = plan.ports
+
+
+class Workshop:
+    """Booted nodes, kept for as long as layouts need the same ones."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._lab: Lab | None = None
+        self._hardware = ""
+        self.made: dict[str, list[Record]] = {}
+        """The commands that made what a copy holds, by the copy's name."""
+
+    @contextlib.contextmanager
+    def layout(self, layout: Layout, say: Say) -> Iterator[Place]:
+        """Nodes for a layout, which is built when a load asks for it and taken down at the end of the block."""
+        shape = topology(layout.study, [layout.stack])
+        ground = self._site.ground(shape)
+        fresh = self._lab is None or self._hardware != hardware(shape)
+        if fresh:
+            self.close()
+            say("starting nodes")
+            self._lab = self._site.start(shape)
+            self._hardware = hardware(shape)
+        assert self._lab is not None
+        place = Place(self, self._lab, layout, ground, say, fresh=fresh)
+        try:
+            yield place
+        finally:
+            place.clear()
+
+    def close(self) -> None:
+        """End the nodes; copies of volumes go with them."""
+        lab, self._lab = self._lab, None
+        self.made.clear()
+        if lab is not None:
+            lab.close()
+
+
+class Place:
+    """One layout on the workshop's nodes."""
+
+    def __init__(
+        self, workshop: Workshop, lab: Lab, layout: Layout, ground: Ground, say: Say, *, fresh: bool
+    ) -> None:
+        self._workshop = workshop
+        self._lab = lab
+        self._layout = layout
+        self._ground = ground
+        self._say = say
+        self._empty = fresh
+        self._stand: Standing | None = None
+        # Whether what stands has no load's data on it: such a load undoes what it made, so the next may follow.
+        self._plain = False
+        self.warnings: list[str] = []
+
+    def ready(self, workload: AnyWorkload) -> Standing:
+        """The stack as that load wants to find it: over its data if it has some.
+
+        Raises what building raises, and ``SetupError`` when data cannot be copied.
+        """
+        wanted, steps = self._data(workload)
+        if self._stand is not None and self._plain and not wanted:
+            return self._stand
+        started = time.monotonic()
+        self.clear()
+        if not wanted:
+            stand = self._build("building")
+            self._plain = True
+        else:
+            if not self._lab.saved(wanted):
+                self._make(wanted, steps)
+            self._say("restoring the data")
+            self._lab.restore(wanted)
+            self._empty = False
+            stand = self._build("", over_data=True)
+            stand.engine.records[:0] = self._workshop.made[wanted]
+        self._say(f"stands after {time.monotonic() - started:.1f} s")
+        return stand
+
+    def clear(self) -> None:
+        """Take down what stands. What could not be undone stays in ``warnings``."""
+        if self._stand is not None:
+            self._stand.engine.undo()
+            self.warnings += self._stand.engine.warnings
+            self._stand = None
+            self._plain = False
+
+    def _build(self, said: str, *, over_data: bool = False) -> Standing:
+        if said:
+            self._say(said)
+        if not over_data and not self._empty:
+            self._lab.restore("")
+        self._empty = False
+        stand = Standing(self._lab, self._layout.study, [self._layout.stack], self._ground)
+        self._stand = stand
+        stand.build(over_data=over_data)
+        return stand
+
+    def _data(self, workload: AnyWorkload) -> tuple[str, tuple[Step, ...]]:
+        """The name of the copy that a load works on, and the steps that load it; empty for a load without."""
+        stack = self._layout.stack
+        stand = Standing(self._lab, self._layout.study, [stack], self._ground)
+        steps = workload.data(port_for(workload, stand.plan.ports, self._ground))
+        if not steps:
+            return "", ()
+        sizes = [volume.profile.size for volume in topology(self._layout.study, [stack]).volumes]
+        what = msgspec.json.encode([made_once(stand.plan.steps), steps, [int(size) for size in sizes]])
+        return hashlib.sha256(what).hexdigest()[:12], steps
+
+    def _make(self, name: str, steps: Sequence[Step]) -> None:
+        """Build from scratch, load, take down, copy."""
+        stand = self._build("building")
+        self._say("loading the data")
+        started = time.monotonic()
+        stand.engine.carry_out(steps, "data")
+        self._say(f"loaded in {time.monotonic() - started:.1f} s")
+        before = len(self.warnings)
+        records = list(stand.engine.records)
+        self.clear()
+        if len(self.warnings) > before:
+            # A volume that something still writes to would be copied half-way.
+            raise SetupError(f"the data cannot be copied, since the stack is still in use: {self.warnings[-1]}")
+        self._lab.save(name)
+        self._workshop.made[name] = records

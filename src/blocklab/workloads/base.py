@@ -1,0 +1,21 @@
+"""What all loads have in common."""
+
+from __future__ import annotations
+
+import msgspec
+
+from blocklab.model.plan import Port, Step
+
+
+class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="load", kw_only=True):
+    """A load.
+
+    ``from`` is the node that it runs on, in place of the stack's own: a client of the database, which needs a
+    link to it.
+    """
+
+    client: str = msgspec.field(default="", name="from")
+
+    def data(self, port: Port) -> tuple[Step, ...]:
+        """Nothing that ``prepare`` does not make anew."""
+        return ()
