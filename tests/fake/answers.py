@@ -32,6 +32,7 @@ class Answers:
     def __init__(self) -> None:
         self.override: dict[str, Result] = {}
         self.mounted: dict[str, str] = {}
+        self.delay = 350.0
 
     def __call__(self, host: str, argv: Argv) -> Result:
         line = " ".join(argv)
@@ -40,6 +41,8 @@ class Answers:
                 return result
         if argv[0] == "mount":
             self.mounted[host] = f"{argv[-2]} {argv[-1]} {argv[2]} rw,noatime,relatime 0 0"
+        if argv[:3] == ("tc", "qdisc", "add") and "delay" in argv:
+            self.delay = float(argv[argv.index("delay") + 1].removesuffix("us"))
         return Result(0, self._said(host, argv, line), b"")
 
     def _said(self, host: str, argv: Argv, line: str) -> bytes:  # noqa: C901  # one line for each command
@@ -47,6 +50,8 @@ class Answers:
             return f"{SIZE}\n".encode()
         if line == "cat /proc/mounts":
             return self.mounted.get(host, "").encode()
+        if argv[:2] == ("drbdadm", "role"):
+            return b"Secondary/Secondary\n"
         if argv[:2] == ("drbdadm", "cstate"):
             return b"Connected\n"
         if argv[:2] == ("drbdadm", "dstate"):
@@ -56,7 +61,8 @@ class Answers:
         if argv[:3] == ("ip", "-j", "link"):
             return b'[{"ifname":"vec0","mtu":1500}]'
         if argv[:2] == ("tc", "-j"):
-            return b'[{"kind":"netem","options":{"limit":100000,"delay":{"delay":0.00035,"jitter":0}}}]'
+            delay = {"delay": self.delay / 1e6, "jitter": 0}
+            return json.dumps([{"kind": "netem", "options": {"limit": 100000, "delay": delay}}]).encode()
         if argv[0] == "ping":
             return b"rtt min/avg/max/mdev = 0.450/0.501/0.611/0.020 ms\n"
         if "json_object_agg" in line:

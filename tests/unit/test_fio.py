@@ -130,7 +130,7 @@ def test_refused_names(name: str) -> None:
         ("[a\nrw=read\n", "line 1"),
         ("rw=read\n[a]\n", "line 1: an option before"),
         ("[a]\nrw=read\x00\n", "line 2: rw"),
-        ("", "give exactly one"),
+        ("", "give jobs or a matrix"),
         ("[global]\nrw=read\n", "no section besides"),
     ],
 )
@@ -140,13 +140,39 @@ def test_refused_job_files(text: str, why: str) -> None:
 
 
 def test_exactly_one_of_jobs_and_jobfile() -> None:
-    assert load(jobfile="x.fio").problems() == [("jobs", "give exactly one of jobs and jobfile")]
-    assert load(jobs={}).problems() == [("jobs", "give exactly one of jobs and jobfile")]
+    assert load(jobfile="x.fio").problems() == [("jobs", "give jobs or a matrix, or else a jobfile")]
+    assert load(jobs={}).problems() == [("jobs", "give jobs or a matrix, or else a jobfile")]
     assert "was not read" in load(jobs={}, options={}, jobfile="x.fio").problems()[0][1]
     assert (
         (found := load(jobs={}, jobfile="x", jobtext=USER).problems()[0])[0],
         found[1][:6],
     ) == ("options", "belong")
+
+
+def test_a_matrix_is_every_combination_as_a_job() -> None:
+    made = load(
+        jobs={"seq": {"rw": "read"}}, options={"runtime": 1},
+        matrix={"bs": ["4k", "16k"], "rwmixread": [100, 50], "iodepth": [1, 256]},
+    )  # fmt: skip
+    assert made.problems() == []
+    assert list(made.all_jobs) == [
+        "seq", "4k-r100-qd1", "4k-r100-qd256", "4k-r50-qd1", "4k-r50-qd256",
+        "16k-r100-qd1", "16k-r100-qd256", "16k-r50-qd1", "16k-r50-qd256",
+    ]  # fmt: skip
+    assert made.all_jobs["16k-r50-qd256"] == {"bs": "16k", "rwmixread": 50, "iodepth": 256}
+    assert made.lasts() == 9
+    text = made.text("/dev/vda")
+    assert text.count("stonewall") == 9 and "[16k-r50-qd1]\nstonewall\nbs=16k\nrwmixread=50\niodepth=1" in text
+
+
+@pytest.mark.parametrize(
+    ("matrix", "field"),
+    [({"bs": []}, "matrix.bs"), ({"bs": ["4k", "4k"]}, "matrix.bs"), ({"bs": ["4KiB"]}, "matrix"),
+     ({"filename": ["/etc/passwd"]}, "matrix"), ({"exec_prerun": ["reboot"]}, "matrix")],
+)  # fmt: skip
+def test_a_matrix_that_is_refused(matrix: dict[str, Any], field: str) -> None:
+    made = load(jobs={}, options={"runtime": 1}, matrix=matrix)
+    assert field in [where for where, _ in made.problems()]
 
 
 def test_size_is_needed_and_whole() -> None:

@@ -24,13 +24,20 @@ def say(line: str) -> None:
 
 
 @app.command()
-def build() -> None:
-    """Build the node image of this version, unless it is there (about 90 seconds, 2 GiB on the disk).
+def build(
+    addons: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="ADDON", help=f"Also put this into it: {', '.join(images.ADDONS)}."),
+    ] = None,
+) -> None:
+    """Build the node image of this version, unless it is there (about @TIME@, 2 GiB on the disk).
 
-    Debian packages come from the mirror in BLOCKLAB_MIRROR, else from Debian's own. Root is not needed.
+    Debian packages come from the mirror in BLOCKLAB_MIRROR, else from Debian's own; the Go modules of go-tpc from
+    the proxy in GOPROXY. Root is not needed. --with mysql (MySQL 9 from Debian unstable) may also be given later,
+    then only that is added. An image with an add-on also serves where the add-on is not needed.
     """
     started = time.monotonic()
-    image = images.build(say)
+    image = images.build(say, addons or ())
     typer.echo(f"{image.key}  {_mib(image.bytes)}  {image.folder}  ({time.monotonic() - started:.1f} s)")
 
 
@@ -40,14 +47,14 @@ def list_(
         bool, typer.Option("--packages", help="Also the packages of this version's image.")
     ] = False,
 ) -> None:
-    """List the images in the cache folder; this version's own is marked with a star."""
-    wanted = images.recipe_key()
-    table = Table("", "key", "size", "built", "kernel", "idle shim", box=None, pad_edge=False)
+    """List the images in the cache folder; this version's own are marked with a star."""
+    wanted = images.recipe_keys()
+    table = Table("", "key", "size", "built (UTC)", "kernel", "idle shim", "add-ons", box=None, pad_edge=False)
     found = images.listing()
     for image in found:
-        star, kernel = "*" if image.key == wanted else "", image.packages.get("user-mode-linux", "?")
+        star, kernel = "*" if image.key in wanted else "", image.packages.get("user-mode-linux", "?")
         shim = "yes" if image.shim else "no"
-        table.add_row(star, image.key, _mib(image.bytes), image.built, kernel, shim)
+        table.add_row(star, image.key, _mib(image.bytes), image.built[:16], kernel, shim, ", ".join(image.addons))
     if found:
         Console(highlight=False).print(table)
     else:

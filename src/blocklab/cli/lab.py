@@ -11,11 +11,13 @@ from typing import Annotated
 
 import typer
 
-from blocklab.cli.studies import Quick, StudyFile, Volumes, selected
+from blocklab.cli.catalogue import study_file
+from blocklab.cli.studies import At, Quick, StudyFile, Volumes, levels_of, selected
 from blocklab.errors import SetupError
 from blocklab.runner.run import standing
 from blocklab.sites.uml import door
 from blocklab.sites.uml.site import UmlLab, UmlSite
+from blocklab.study.factors import variant
 from blocklab.study.read import read
 
 # A command given to ``sh`` may take as long as it likes; a day is longer than any lab stands.
@@ -26,10 +28,12 @@ def up(
     study: StudyFile,
     stack: Annotated[list[str] | None, typer.Option("--stack", help="This stack; several share one lab.")] = None,
     quick: Quick = False,
+    at: At = None,
     volumes: Volumes = None,
 ) -> None:
     """Build stacks of a study and leave them standing, for `blocklab sh` to play in."""
-    what = read(study, quick=quick)
+    what = read(study_file(study), quick=quick)
+    what = variant(what, levels_of(what, at))
     names = selected(what, stack)
     there = door.standing_lab()
     if there is not None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from blocklab import __version__
-from blocklab.cli import image, lab, studies
+from blocklab.cli import catalogue, image, lab, studies
 from blocklab.cli.doctor import doctor
 from blocklab.errors import BlocklabError, StudyError
 
@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 _COMMANDS: tuple[Callable[..., None], ...] = (
     studies.run, studies.resume, studies.check, studies.plan, studies.schema, studies.report,
-    lab.up, lab.down, doctor,
+    catalogue.studies, catalogue.new, lab.up, lab.down, doctor,
 )  # fmt: skip
 for command in _COMMANDS:
     app.command()(command)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
+from rich.table import Table
 
+from blocklab.cli.catalogue import study_file
 from blocklab.cli.progress import Lines
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.plan import Plan, Put, Run, Step, undo_of
@@ -24,17 +27,27 @@ from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite, check_room
 from blocklab.sites.uml.site import ground as uml_ground
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.study.grid import cells, plan_ground, plan_stack, port_for, topology
+from blocklab.study.estimate import estimate, spoken
+from blocklab.study.factors import assignments, size, variant
+from blocklab.study.grid import cells, layouts, plan_ground, plan_stack, port_for, topology
 from blocklab.study.read import placed, read
 from blocklab.study.types import Cell, Study
 
 # What a shell reports of a program that Ctrl-C ended.
 INTERRUPTED = 130
+# From this size on a grid is more likely a slip than a wish.
+MOST_CELLS = 10_000
 
-StudyFile = Annotated[Path, typer.Argument(help="A study file (YAML).", show_default=False)]
+StudyFile = Annotated[
+    Path, typer.Argument(help="A study file (YAML), or the name of a shipped study.", show_default=False)
+]
 Quick = Annotated[bool, typer.Option("--quick", help="The study's own short form.")]
 Stacks = Annotated[list[str] | None, typer.Option("--stack", help="Only this stack; may be given several times.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Where the runs of all studies are kept.")]
+At = Annotated[
+    list[str] | None,
+    typer.Option("--at", help="Only this level of a factor, as FACTOR=LEVEL; may be given several times."),
+]
 Volumes = Annotated[Path | None, typer.Option("--volumes", help="Keep the volumes in this folder, not in memory.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -46,15 +59,19 @@ def run(
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
     again: Annotated[bool, typer.Option("--again", help="Measure finished cells again.")] = False,
+    at: At = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure every cell of a study that is not measured yet, and write the report.
 
     Exit code 1 when a cell failed; what was measured is kept, and `blocklab resume` continues.
     """
+    study = study_file(study)
     what = read(study, quick=quick)
-    grid = cells(what)
-    wanted = [cell for cell in grid if cell.stack in selected(what, stack)]
+    sure(what, yes=yes)
+    grid = expanded(what, study)
+    wanted = chosen(grid, selected(what, stack), levels_of(what, at))
     folder = StudyFolder.create(runs, Manifest(what, grid, quick, str(study.resolve())), study)
     _measure(folder, what, wanted, volumes, again=again, as_json=as_json)
 
@@ -85,7 +102,8 @@ def _measure(
     if todo:
         site = UmlSite(volumes)
         # Every stack's needs are checked before the first one starts.
-        room_for(study, dict.fromkeys(cell.stack for cell in todo), folder.path / "study.yaml", volumes)
+        room_for(study, todo, folder.path / "study.yaml", volumes)
+        console.print(_about(study, todo))
         started = time.monotonic()
         try:
             bad = run_study(site, study, todo, folder, Lines(console))
@@ -120,30 +138,116 @@ def report(
     typer.echo(f"report: {page}")
 
 
-def room_for(study: Study, stacks: Iterable[str], file: Path, volumes: Path | None) -> None:
-    """Raises ``StudyError`` with file and line when this machine's memory cannot hold one of the stacks."""
+def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | None) -> None:
+    """Raises ``StudyError`` with file and line when this machine's memory cannot hold one of the layouts."""
     try:
-        for name in stacks:
-            check_room(topology(study, [name]), in_memory=volumes is None)
+        for layout in layouts(study, wanted):
+            # Each cell of a load with data gets its volumes from a copy.
+            copied = any(layout.study.workloads[cell.workload].has_data for cell in layout.cells)
+            shape = topology(layout.study, [layout.stack])
+            check_room(shape, in_memory=volumes is None, copies=2 if copied else 1)
     except StudyError as error:
         raise placed(file, error) from error
 
 
+def expanded(study: Study, file: Path) -> tuple[Cell, ...]:
+    """The study's cells. Raises ``StudyError`` with file and line where a combination cannot be built."""
+    try:
+        grid = cells(study)
+    except StudyError as error:
+        raise placed(file, error) from error
+    if not grid:
+        raise StudyError("exclude", "leaves no cell to measure", file=str(file), hint="exclude less")
+    return grid
+
+
+def sure(study: Study, *, yes: bool) -> None:
+    """Ask before a grid that nobody waits for. Raises ``StudyError`` when the answer is no, or nobody is there."""
+    count = size(study)
+    if yes or count <= MOST_CELLS:
+        return
+    problem = f"the grid has up to {count:,} cells ({', '.join(_sizes(study))})"
+    if sys.stdin.isatty() and typer.confirm(f"{problem}; go on?", err=True):
+        return
+    raise StudyError("factors", problem, hint="use fewer levels, exclude some, or give --yes")
+
+
+def _sizes(study: Study) -> list[str]:
+    counts = {"stacks": len(study.stacks), "workloads": len(study.workloads)}
+    counts |= {name: len(factor.values) for name, factor in study.factors.items()}
+    return [f"{count} {name}" for name, count in counts.items()]
+
+
+def _about(study: Study, wanted: Sequence[Cell]) -> str:
+    guess = estimate(study, wanted)
+    unknown = f"; {guess.open_ended} cells end by work done, not by the clock" if guess.open_ended else ""
+    return (
+        f"{guess.cells} cells on {guess.builds} layouts: {spoken(guess.load)} under load, about "
+        f"{spoken(guess.total)} in all{unknown}"
+    )
+
+
+def levels_of(study: Study, given: Sequence[str] | None) -> dict[str, str]:
+    """``--at`` as factor -> level. Raises ``StudyError`` for what the study does not have."""
+    found = {}
+    for text in given or ():
+        name, equals, level = text.partition("=")
+        if not equals or name not in study.factors:
+            raise StudyError(
+                "factors", f"--at {text}: not FACTOR=LEVEL of {', '.join(study.factors) or 'no factors'}"
+            )
+        known = assignments(study.factors[name])
+        if level not in known:
+            raise StudyError(f"factors.{name}", f"there is no level {level!r}; there are {', '.join(known)}")
+        found[name] = level
+    return found
+
+
+def chosen(grid: Sequence[Cell], stacks: Sequence[str], levels: dict[str, str]) -> list[Cell]:
+    """The cells of these stacks at these levels; a factor that makes no difference to a cell is at all of them."""
+    return [
+        cell
+        for cell in grid
+        if cell.stack in stacks and all(cell.levels.get(name, level) == level for name, level in levels.items())
+    ]
+
+
 def check(study: StudyFile, quick: Quick = False, volumes: Volumes = None, as_json: AsJson = False) -> None:
-    """Check a study file: fields, units, stacks, room on this machine. Starts nothing."""
+    """Check a study file: fields, units, stacks, every combination, room on this machine. Starts nothing."""
+    study = study_file(study)
     what = read(study, quick=quick)
-    room_for(what, what.stacks, study, volumes)
-    grid = cells(what)
+    sure(what, yes=False)
+    grid = expanded(what, study)
+    room_for(what, grid, study, volumes)
     if as_json:
         typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))
     else:
-        typer.echo(f"{study}: ok: {len(what.stacks)} stacks x {len(what.workloads)} workloads = {len(grid)} cells")
+        typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {len(grid)} cells")
 
 
-def plan(study: StudyFile, quick: Quick = False, stack: Stacks = None, as_json: AsJson = False) -> None:
-    """Print every command that a run would execute, host by host, in order. Runs none of them."""
+def plan(
+    study: StudyFile,
+    quick: Quick = False,
+    stack: Stacks = None,
+    at: At = None,
+    only_cells: Annotated[
+        bool, typer.Option("--cells", help="The grid and its time instead of commands.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print every command that a run would execute, host by host, in order. Runs none of them.
+
+    Of a study with factors the fields are as the file has them, but for what --at gives.
+    """
+    study = study_file(study)
     what = read(study, quick=quick)
-    listing = {name: planned(what, name) for name in selected(what, stack)}
+    names, levels = selected(what, stack), levels_of(what, at)
+    if only_cells:
+        sure(what, yes=False)
+        _grid(what, chosen(expanded(what, study), names, levels), as_json=as_json)
+        return
+    changed = variant(what, levels)
+    listing = {name: planned(changed, name) for name in names}
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(listing), indent=1).decode())
         return
@@ -152,6 +256,19 @@ def plan(study: StudyFile, quick: Quick = False, stack: Stacks = None, as_json: 
         for row in rows:
             typer.echo(f"{row['part']:<8} {row['host']:<6} {row['command']}")
         typer.echo("")
+
+
+def _grid(study: Study, wanted: Sequence[Cell], *, as_json: bool) -> None:
+    guess = estimate(study, wanted)
+    if as_json:
+        rows = [{"key": c.key, "stack": c.stack, "workload": c.workload, "levels": c.levels} for c in wanted]
+        typer.echo(json.dumps({"cells": rows, "estimate": msgspec.to_builtins(guess)}, indent=1))
+        return
+    table = Table("key", "stack", "workload", *study.factors, box=None, pad_edge=False)
+    for cell in wanted:
+        table.add_row(cell.key, cell.stack, cell.workload, *(cell.levels.get(name, "–") for name in study.factors))
+    Console(highlight=False).print(table)
+    typer.echo(_about(study, wanted))
 
 
 def planned(study: Study, name: str) -> list[dict[str, str]]:
@@ -164,6 +281,7 @@ def planned(study: Study, name: str) -> list[dict[str, str]]:
     rows = _rows("build", both.steps)
     for workload_name, workload in study.workloads.items():
         port = port_for(workload, stack.ports, ground)
+        rows += _rows("data", workload.data(port))
         steps = workload.prepare(port)
         rows += _rows("prepare", (*steps, *settled(shape.nodes)))
         rows += [_row("knob", fact.host, fact.argv) for fact in both.facts + workload.facts(port)]

@@ -29,6 +29,9 @@ class Run(msgspec.Struct, frozen=True, tag_field="step", tag="run"):
     ``once`` marks what makes the data on the volumes (mkfs, initdb): it is left out when a stack is built again
     over its data, on this host after a restore or on another one after a takeover. ``again`` is what runs then
     in its place (``mdadm --assemble`` for ``mdadm --create``); ``undo`` is due in both cases.
+
+    ``late`` marks what parts the volumes' data from each other (a mirror's disconnect): it is left out while data
+    are loaded that are going to be copied, so that all volumes are copied with the same data.
     """
 
     host: str
@@ -36,6 +39,7 @@ class Run(msgspec.Struct, frozen=True, tag_field="step", tag="run"):
     undo: Argv = ()
     once: bool = False
     again: Argv = ()
+    late: bool = False
     timeout: float = 120.0
 
 
@@ -72,6 +76,11 @@ def again(steps: Iterable[Step]) -> tuple[Step, ...]:
         elif step.again:
             found.append(msgspec.structs.replace(step, argv=step.again, once=False, again=()))
     return tuple(found)
+
+
+def before_data(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps that build the stack that data are loaded into."""
+    return tuple(step for step in steps if not isinstance(step, Run) or not step.late)
 
 
 def made_once(steps: Iterable[Step]) -> tuple[Step, ...]:

@@ -1,4 +1,4 @@
-"""Where the image keeps PostgreSQL's programs, and as whom they run: the server and its loads must agree."""
+"""Where the image keeps the databases' programs, and as whom they run: the servers and their loads must agree."""
 
 from __future__ import annotations
 
@@ -8,3 +8,8 @@ from blocklab.model.plan import Argv
 POSTGRES_BIN = "/usr/lib/postgresql/17/bin"
 # The server refuses to run as root; the image's package made this user.
 AS_POSTGRES: Argv = ("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups")
+
+# MariaDB's client, for MariaDB and MySQL. It insists on TLS unless told otherwise, and the servers have none.
+MYSQL_CLIENT: Argv = ("mariadb", "--no-defaults", "--skip-ssl")
+# MySQL is an add-on of the image with libraries of its own. Its my.cnf says where its files are.
+MYSQL_HOME = "/opt/mysql"

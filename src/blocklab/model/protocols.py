@@ -74,9 +74,10 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Workload(Protocol):
-    """A load and the parser of what it printed."""
+    """A load and the parser of what it printed. ``has_data``: whether ``data`` gives steps."""
 
     takes: ClassVar[tuple[Kind, ...]]
+    has_data: ClassVar[bool]
 
     @property
     def client(self) -> str:

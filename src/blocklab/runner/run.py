@@ -42,7 +42,7 @@ def standing(site: Site, study: Study, stacks: Sequence[str]) -> Iterator[Standi
     shape = topology(study, stacks)
     ground = site.ground(shape)
     with contextlib.closing(site.start(shape)) as lab:
-        stand = Standing(lab, study, stacks, ground)
+        stand = Standing(lab, study, stacks, ground, fresh=True)
         try:
             stand.build()
             yield stand

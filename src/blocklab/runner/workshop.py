@@ -18,10 +18,11 @@ import msgspec
 from blocklab.errors import SetupError
 from blocklab.model.ground import Ground
 from blocklab.model.host import Lab, Site
-from blocklab.model.plan import Fact, Plan, Port, Step, again, made_once
+from blocklab.model.plan import Fact, Port, Step, again, before_data, made_once
 from blocklab.runner.engine import Engine
 from blocklab.store.run import Record
-from blocklab.study.grid import Layout, hardware, plan_ground, plan_stack, port_for, topology
+from blocklab.study.grid import Layout, hardware, plan_stack, port_for, topology
+from blocklab.study.links import plan_links, plan_wires
 from blocklab.study.types import Study
 from blocklab.workloads import AnyWorkload
 
@@ -29,35 +30,41 @@ Say = Callable[[str], None]
 
 
 class Standing:
-    """Stacks on a lab: the engine that builds them, and each stack's facts and ports once they stand."""
+    """Stacks on a lab: the engine that builds them, and each stack's facts and ports once they stand.
 
-    def __init__(self, lab: Lab, study: Study, stacks: Sequence[str], ground: Ground) -> None:
+    ``fresh``: the nodes have just booted, so that their interfaces have to be brought up as well.
+    """
+
+    def __init__(self, lab: Lab, study: Study, stacks: Sequence[str], ground: Ground, *, fresh: bool) -> None:
         self.lab = lab
         self.ground = ground
         self.engine = Engine(lab.hosts)
         self.facts: dict[str, tuple[Fact, ...]] = {}
         self.ports: dict[str, tuple[Port, ...]] = {}
-        self._links = plan_ground(topology(study, stacks), ground)
-        self._plans = {name: plan_stack(study, name, number, ground) for number, name in enumerate(stacks)}
+        shape = topology(study, stacks)
+        wires = plan_wires(shape, ground)
+        self._wires = wires.steps if fresh else ()
+        self._links = plan_links(shape, ground)
+        self._always = wires.facts + self._links.facts
+        self.plans = {name: plan_stack(study, name, number, ground) for number, name in enumerate(stacks)}
 
     @property
-    def plan(self) -> Plan:
-        """All steps, with the last stack's ports."""
-        whole = self._links
-        for plan in self._plans.values():
-            whole += plan
-        return whole
+    def wires(self) -> int:
+        """How many of the first commands bring up the nodes' interfaces."""
+        return len(self._wires)
 
-    def build(self, *, over_data: bool = False) -> None:
-        """Links, then the stacks; ``over_data``: on volumes that have been built on before.
+    def build(self, *, over_data: bool = False, for_data: bool = False) -> None:
+        """Links, then the stacks; ``over_data``: on volumes that have been built on before; ``for_data``: to load
+        data that are going to be copied.
 
         Raises what ``Engine.carry_out`` raises; what was built then still has to be undone.
         """
-        for name, plan in {"": self._links, **self._plans}.items():
-            self.engine.carry_out(again(plan.steps) if over_data else plan.steps, "build")
-            if name:
-                self.facts[name] = self._links.facts + plan.facts
-                self.ports[name] = plan.ports
+        self.engine.carry_out([*self._wires, *self._links.steps], "build")
+        for name, plan in self.plans.items():
+            steps = before_data(plan.steps) if for_data else plan.steps
+            self.engine.carry_out(again(steps) if over_data else steps, "build")
+            self.facts[name] = self._always + plan.facts
+            self.ports[name] = plan.ports
 
 
 class Workshop:
@@ -69,6 +76,8 @@ class Workshop:
         self._hardware = ""
         self.made: dict[str, list[Record]] = {}
         """The commands that made what a copy holds, by the copy's name."""
+        self.wires: list[Record] = []
+        """The commands that brought up the nodes' interfaces."""
 
     @contextlib.contextmanager
     def layout(self, layout: Layout, say: Say) -> Iterator[Place]:
@@ -107,7 +116,7 @@ class Place:
         self._layout = layout
         self._ground = ground
         self._say = say
-        self._empty = fresh
+        self._fresh = fresh
         self._stand: Standing | None = None
         # Whether what stands has no load's data on it: such a load undoes what it made, so the next may follow.
         self._plain = False
@@ -131,7 +140,6 @@ class Place:
                 self._make(wanted, steps)
             self._say("restoring the data")
             self._lab.restore(wanted)
-            self._empty = False
             stand = self._build("", over_data=True)
             stand.engine.records[:0] = self._workshop.made[wanted]
         self._say(f"stands after {time.monotonic() - started:.1f} s")
@@ -145,31 +153,36 @@ class Place:
             self._stand = None
             self._plain = False
 
-    def _build(self, said: str, *, over_data: bool = False) -> Standing:
+    def _build(self, said: str, *, over_data: bool = False, for_data: bool = False) -> Standing:
         if said:
             self._say(said)
-        if not over_data and not self._empty:
+        if not over_data and not self._fresh:
             self._lab.restore("")
-        self._empty = False
-        stand = Standing(self._lab, self._layout.study, [self._layout.stack], self._ground)
+        stand = Standing(self._lab, self._layout.study, [self._layout.stack], self._ground, fresh=self._fresh)
         self._stand = stand
-        stand.build(over_data=over_data)
+        stand.build(over_data=over_data, for_data=for_data)
+        # Every cell's record says how its nodes came to be, also when another layout's build did it.
+        if self._fresh:
+            self._workshop.wires = stand.engine.records[: stand.wires]
+        else:
+            stand.engine.records[:0] = self._workshop.wires
+        self._fresh = False
         return stand
 
     def _data(self, workload: AnyWorkload) -> tuple[str, tuple[Step, ...]]:
         """The name of the copy that a load works on, and the steps that load it; empty for a load without."""
-        stack = self._layout.stack
-        stand = Standing(self._lab, self._layout.study, [stack], self._ground)
-        steps = workload.data(port_for(workload, stand.plan.ports, self._ground))
+        study, stack = self._layout.study, self._layout.stack
+        plan = plan_stack(study, stack, 0, self._ground)
+        steps = workload.data(port_for(workload, plan.ports, self._ground))
         if not steps:
             return "", ()
-        sizes = [volume.profile.size for volume in topology(self._layout.study, [stack]).volumes]
-        what = msgspec.json.encode([made_once(stand.plan.steps), steps, [int(size) for size in sizes]])
+        sizes = [int(volume.profile.size) for volume in topology(study, [stack]).volumes]
+        what = msgspec.json.encode([made_once(plan.steps), steps, sizes])
         return hashlib.sha256(what).hexdigest()[:12], steps
 
     def _make(self, name: str, steps: Sequence[Step]) -> None:
         """Build from scratch, load, take down, copy."""
-        stand = self._build("building")
+        stand = self._build("building", for_data=True)
         self._say("loading the data")
         started = time.monotonic()
         stand.engine.carry_out(steps, "data")

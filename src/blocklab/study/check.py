@@ -14,7 +14,7 @@ from blocklab.model.ground import LinkSpec
 from blocklab.model.protocols import Map
 from blocklab.study.factors import assignments, level_text, level_texts, variant
 from blocklab.study.grid import layer_tag
-from blocklab.study.types import Stack, Study
+from blocklab.study.types import Expectation, Stack, Study
 from blocklab.workloads import AnyWorkload
 
 Problem = tuple[str, str]
@@ -208,36 +208,39 @@ def _exclusion(study: Study, path: str, entry: Mapping[str, Any]) -> Iterator[Pr
 
 def _expectations(study: Study) -> Iterator[Problem]:
     for index, claim in enumerate(study.expect):
-        path = f"expect[{index}]"
-        for field in ("stack", "relative_to"):
-            stack = getattr(claim, field)
-            if stack and stack not in study.stacks:
-                yield f"{path}.{field}", f"there is no stack {stack!r}; there are {_list(study.stacks)}"
-        for field in ("workload", "against"):
-            workload = getattr(claim, field)
-            if workload and workload not in study.workloads:
-                yield f"{path}.{field}", f"there is no workload {workload!r}; there are {_list(study.workloads)}"
-        for field in ("at", "relative_at", "against_at"):
-            yield from _at_levels(study, f"{path}.{field}", getattr(claim, field))
-        for field in ("relative_at", "against", "against_at"):
-            if getattr(claim, field) and not claim.relative_to:
-                yield f"{path}.{field}", "compares with another figure, so it needs relative_to as well"
-        try:
-            low, high = claim.bounds
-        except ValueError as error:
-            yield f"{path}.between", str(error)
-            continue
-        if low > high:
-            yield f"{path}.between", "the lower bound comes first"
+        yield from ((f"expect[{index}].{field}", problem) for field, problem in _claim(study, claim))
 
 
-def _at_levels(study: Study, path: str, levels: Mapping[str, Any]) -> Iterator[Problem]:
+def _claim(study: Study, claim: Expectation) -> Iterator[Problem]:
+    for fields, kind, known in (
+        (("stack", "relative_to"), "stack", study.stacks),
+        (("workload", "against"), "workload", study.workloads),
+    ):
+        for field in fields:
+            name = getattr(claim, field)
+            if name and name not in known:
+                yield field, f"there is no {kind} {name!r}; there are {_list(known)}"
+    for field in ("at", "relative_at", "against_at"):
+        yield from _levels(study, field, getattr(claim, field))
+    for field in ("relative_at", "against", "against_at"):
+        if getattr(claim, field) and not claim.relative_to:
+            yield field, "compares with another figure, so it needs relative_to as well"
+    try:
+        low, high = claim.bounds
+    except ValueError as error:
+        yield "between", str(error)
+        return
+    if low > high:
+        yield "between", "the lower bound comes first"
+
+
+def _levels(study: Study, field: str, levels: Mapping[str, Any]) -> Iterator[Problem]:
     for name, level in levels.items():
         if name not in study.factors:
-            yield f"{path}.{name}", f"there is no factor {name!r}; there are {_list(study.factors) or 'none'}"
+            yield f"{field}.{name}", f"there is no factor {name!r}; there are {_list(study.factors) or 'none'}"
         elif level_text(level) not in assignments(study.factors[name]):
             known = _list(assignments(study.factors[name]))
-            yield f"{path}.{name}", f"there is no level {level_text(level)!r}; there are {known}"
+            yield f"{field}.{name}", f"there is no level {level_text(level)!r}; there are {known}"
 
 
 def _list(names: Iterable[str]) -> str:

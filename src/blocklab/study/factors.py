@@ -19,6 +19,7 @@ import msgspec
 
 from blocklab.errors import StudyError
 from blocklab.model.units import dec_hook, enc_hook
+from blocklab.study import profiles
 from blocklab.study.types import Factor, Study
 
 Levels = dict[str, str]
@@ -95,7 +96,7 @@ def variant(study: Study, levels: Levels) -> Study:
     """
     if not levels:
         return study
-    plain: dict[str, Any] = msgspec.to_builtins(study, enc_hook=enc_hook)
+    plain: dict[str, Any] = profiles.unfilled(msgspec.to_builtins(study, enc_hook=enc_hook))
     for name, level in levels.items():
         if name not in study.factors:
             raise StudyError(
@@ -111,8 +112,8 @@ def variant(study: Study, levels: Levels) -> Study:
             if not _assign(plain, parts_of(path), value):
                 raise StudyError(f"factors.{name}", f"the study has no field {path!r}")
     try:
-        return msgspec.convert(plain, Study, dec_hook=dec_hook)
-    except msgspec.ValidationError as error:
+        return msgspec.convert(profiles.fill(plain), Study, dec_hook=dec_hook)
+    except (msgspec.ValidationError, StudyError) as error:
         said = ", ".join(f"{name}={level}" for name, level in levels.items())
         raise StudyError(f"factors.{next(reversed(levels))}", f"with {said}: {error}") from error
 
@@ -125,7 +126,7 @@ def parts_of(path: str) -> list[str]:
 def _assign(value: Any, parts: list[str], new: Any) -> int:
     """Set the field in place; how many places took it."""
     head, rest = parts[0], parts[1:]
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         inner = [each for index, each in enumerate(value) if head in ("*", str(index), _kind(each))]
         if not rest:
             # An item has no name of its own to be set by; its fields have.

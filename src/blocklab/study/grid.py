@@ -16,7 +16,7 @@ from blocklab.model.plan import Plan, Port
 from blocklab.model.protocols import Place
 from blocklab.model.units import Duration, enc_hook
 from blocklab.study.factors import combinations, excluded, of_workload, variant
-from blocklab.study.links import plan_links
+from blocklab.study.links import plan_links, plan_wires
 from blocklab.study.types import FORMAT, Cell, Stack, Study
 from blocklab.workloads import AnyWorkload
 
@@ -89,8 +89,8 @@ def layouts(study: Study, wanted: Sequence[Cell]) -> tuple[Layout, ...]:
 
 
 def hardware(shape: Topology) -> str:
-    """A key that is the same for topologies between which no node has to boot anew: delays are set by a plan, and
-    undone with it."""
+    """A key that is the same for topologies between which no node has to boot anew: delays and rates are undone
+    with the stack (``plan_links``)."""
     links = {
         name: msgspec.structs.replace(link, rtt=Duration("0s"), jitter=Duration("0s"), rate=None)
         for name, link in shape.links.items()
@@ -158,8 +158,8 @@ def _address(client: str, host: str, ground: Ground) -> str:
 
 
 def plan_ground(shape: Topology, ground: Ground) -> Plan:
-    """The plan that the links need, before any stack."""
-    return plan_links(shape, ground)
+    """The plan that nodes and links need, before any stack: once after the boot, and what may change later."""
+    return plan_wires(shape, ground) + plan_links(shape, ground)
 
 
 def plan_stack(study: Study, name: str, number: int, ground: Ground) -> Plan:

@@ -16,38 +16,39 @@ BASE_RTT = 0.00015
 NETEM_LIMIT = 100_000
 
 
-def plan_links(shape: Topology, ground: Ground) -> Plan:
-    """Kernel parameters, then every link up on both ends; delay on the first end only, rate on both."""
+def plan_wires(shape: Topology, ground: Ground) -> Plan:
+    """What nodes are told once after they booted, for as long as they run: kernel parameters, interfaces, bonds,
+    addresses. None of it is undone: a vec interface that went down does not come up again."""
     steps: list[Step] = []
     facts: list[Fact] = []
     for host, node in shape.nodes.items():
         for name, value in node.sysctl.items():
-            # No undo: a node's parameters are part of what it boots as.
             steps.append(Run(host, ("sysctl", "-w", f"{name}={value}")))
             facts.append(Fact(host, "sysctl", ("sysctl", "-n", name), partial(_sysctl, name), {name: str(value)}))
     for name, link in shape.links.items():
-        for side, host in enumerate(link.between):
+        for host in link.between:
             end = ground.ends[name][host]
             if link.lanes > 1:
                 steps += _bond(host, end, link)
                 wanted = {"lanes": str(link.lanes), "bond": link.bond}
                 facts.append(Fact(host, f"link {name}", ("cat", f"/proc/net/bonding/{end.nic}"), _bonding, wanted))
             steps += [
-                Run(
-                    host,
-                    ("ip", "link", "set", end.nic, "mtu", str(link.mtu), "up"),
-                    undo=("ip", "link", "set", end.nic, "down"),
-                ),
-                Run(
-                    host,
-                    ("ip", "addr", "add", f"{end.address}/24", "dev", end.nic),
-                    undo=("ip", "addr", "del", f"{end.address}/24", "dev", end.nic),
-                ),
+                Run(host, ("ip", "link", "set", end.nic, "mtu", str(link.mtu), "up")),
+                Run(host, ("ip", "addr", "add", f"{end.address}/24", "dev", end.nic)),
             ]
             show = ("ip", "-j", "link", "show", "dev", end.nic)
             facts.append(Fact(host, f"link {name}", show, _mtu, {"mtu": str(link.mtu)}))
+    return Plan(tuple(steps), tuple(facts))
+
+
+def plan_links(shape: Topology, ground: Ground) -> Plan:
+    """What may change while nodes run: delay on the first end of each lane only, rate on both ends."""
+    steps: list[Step] = []
+    facts: list[Fact] = []
+    for name, link in shape.links.items():
+        for side, host in enumerate(link.between):
             delay, wanted = netem(link, first=side == 0)
-            for lane in end.lanes if delay else ():
+            for lane in ground.ends[name][host].lanes if delay else ():
                 steps.append(
                     Run(
                         host,
@@ -55,25 +56,21 @@ def plan_links(shape: Topology, ground: Ground) -> Plan:
                         undo=("tc", "qdisc", "del", "dev", lane, "root"),
                     )
                 )
-                facts.append(
-                    Fact(host, f"link {name}", ("tc", "-j", "qdisc", "show", "dev", lane), _netem, wanted)
-                )
+                at = f"link {name}" if link.lanes == 1 else f"link {name} {lane}"
+                facts.append(Fact(host, at, ("tc", "-j", "qdisc", "show", "dev", lane), _netem, wanted))
     for name, link in shape.links.items():
         facts.append(_ping(name, link, ground.ends[name]))
     return Plan(tuple(steps), tuple(facts))
 
 
 def _bond(host: str, end: End, link: LinkSpec) -> Iterator[Run]:
-    """The lanes as one interface. A lane has to be down when it joins."""
+    """The lanes as one interface; they are still down, as a lane has to be when it joins."""
     # By itself the module makes a bond0 of its own as soon as it is loaded.
     yield Run(host, ("modprobe", "bonding", "max_bonds=0"))
-    yield Run(
-        host,
-        ("ip", "link", "add", end.nic, "type", "bond", "mode", link.bond, "miimon", "100"),
-        undo=("ip", "link", "del", end.nic),
-    )
+    # The MTU comes first: a lane takes the bond's when it joins, and a vec refuses any but the one it booted with.
+    bond = ("ip", "link", "add", end.nic, "mtu", str(link.mtu), "type", "bond", "mode", link.bond)
+    yield Run(host, (*bond, "miimon", "100"))
     for lane in end.lanes:
-        yield Run(host, ("ip", "link", "set", lane, "down"))
         yield Run(host, ("ip", "link", "set", lane, "master", end.nic))
 
 

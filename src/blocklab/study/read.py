@@ -15,6 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from blocklab.errors import StudyError
 from blocklab.model.units import dec_hook
+from blocklab.study import profiles
 from blocklab.study.check import check
 from blocklab.study.types import Study
 
@@ -69,7 +70,7 @@ def build(raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = False)
     if quick:
         plain = merge_patch(plain, plain.get("quick", {}))
     plain = _with_files(plain, folder)
-    study = _convert(plain)
+    study = _convert(profiles.fill(plain))
     check(study)
     return study
 

@@ -48,7 +48,9 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stack's figure. With ``against`` as well it is that ratio over the same ratio in the workload ``against``:
     how much larger the share is here than there. In a study with factors ``at`` names the level of each factor
     that matters; the figures compared are at the same levels, but for those that ``relative_at`` (of
-    ``relative_to``) and ``against_at`` (of the other ratio) name. ``says`` is the sentence that the report prints.
+    ``relative_to``) and ``against_at`` (of the other ratio) name. ``host`` is the node of a probe's figure
+    (``cpu.busy``); without it the load's own figure or that of the stack's highest block device is meant.
+    ``says`` is the sentence that the report prints.
     """
 
     metric: str
@@ -61,6 +63,7 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: dict[str, Level] = {}
     relative_at: dict[str, Level] = {}
     against_at: dict[str, Level] = {}
+    host: str = ""
     says: str = ""
     source: str = ""
 

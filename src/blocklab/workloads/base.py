@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from blocklab.model.plan import Port, Step
@@ -13,6 +15,8 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
     ``from`` is the node that it runs on, in place of the stack's own: a client of the database, which needs a
     link to it.
     """
+
+    has_data: ClassVar[bool] = False
 
     client: str = msgspec.field(default="", name="from")
 

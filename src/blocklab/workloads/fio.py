@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
@@ -26,8 +27,9 @@ _SPARE = 60.0
 class Fio(Base, frozen=True, tag="fio"):
     """I/O by fio, one job after the other (``stonewall``); each job is a phase.
 
-    ``jobs``: a name and fio's own options for it; ``options`` hold for all of them. Instead of both,
-    ``jobfile`` is your own job file (its sections are the phases, and run as it says); the study's loader puts
+    ``jobs``: a name and fio's own options for it; ``options`` hold for all of them. ``matrix``: lists of values
+    for some options, of which every combination is one more job (``{bs: [4k, 16k], iodepth: [1, 32]}`` gives
+    ``4k-qd1`` to ``16k-qd32``). Instead of all of them, ``jobfile`` is your own job file (its sections are the phases, and run as it says); the study's loader puts
     its text into ``jobtext``. ``size``: of the file or the part of the device; with ``fill`` (the default) it
     is written once before the measurement, so that no read meets a hole and no write allocates.
     """
@@ -35,6 +37,7 @@ class Fio(Base, frozen=True, tag="fio"):
     size: Size | None = None
     jobs: dict[str, dict[str, JobValue]] = {}
     options: dict[str, JobValue] = {}
+    matrix: dict[str, tuple[JobValue, ...]] = {}
     jobfile: str | None = None
     jobtext: str | None = None
     fill: bool = True
@@ -43,24 +46,35 @@ class Fio(Base, frozen=True, tag="fio"):
 
     def problems(self) -> list[tuple[str, str]]:
         """Options that reach a shell or leave the stack, jobs without an end, sizes that fio would cut."""
-        if bool(self.jobs) == bool(self.jobfile or self.jobtext):
-            return [("jobs", "give exactly one of jobs and jobfile")]
+        if bool(self.jobs or self.matrix) == bool(self.jobfile or self.jobtext):
+            return [("jobs", "give jobs or a matrix, or else a jobfile")]
         found: list[tuple[str, str]] = []
         if self.size is not None and (self.size <= 0 or self.size % MIB):
             found.append(("size", "must be a whole number of MiB, above 0; write it like 1GiB"))
-        found += self._option_problems() if self.jobs else self._file_problems()
+        found += self._option_problems() if self.jobs or self.matrix else self._file_problems()
         if not found:
             found += self._bounds()
         return found
 
+    @property
+    def all_jobs(self) -> dict[str, dict[str, JobValue]]:
+        """``jobs``, then those of the matrix: the phases by their names, with the options of their own."""
+        return self.jobs | _combined(self.matrix)
+
     def _option_problems(self) -> Iterator[tuple[str, str]]:
         if self.size is None:
             yield "size", "missing: how large is the file? Write it like 1GiB"
-        groups = {"options": self.options} | {f"jobs.{name}": job for name, job in self.jobs.items()}
-        for name in self.jobs:
+        groups = [("options", self.options), *((f"jobs.{name}", job) for name, job in self.jobs.items())]
+        groups += [("matrix", job) for job in _combined(self.matrix).values()]
+        for name, values in self.matrix.items():
+            if not values or len(set(values)) < len(values):
+                yield f"matrix.{name}", "needs at least one value, and each of them once"
+        for name in self.jobs.keys() & _combined(self.matrix).keys():
+            yield f"jobs.{name}", "the matrix has a job of that name too"
+        for name in self.all_jobs:
             if problem := fio_jobs.name_problem(name):
                 yield "jobs", problem
-        for where, options in groups.items():
+        for where, options in groups:
             for option, value in options.items():
                 problem = fio_jobs.option_problem(option, value) or fio_jobs.unit_problem(option, value)
                 if re.search(r"[;#]", str(value)):
@@ -83,7 +97,7 @@ class Fio(Base, frozen=True, tag="fio"):
         """The job file without what blocklab adds to it."""
         if self.jobtext is not None:
             return self.jobtext
-        jobs = (fio_jobs.render(name, {"stonewall": True} | job) for name, job in self.jobs.items())
+        jobs = (fio_jobs.render(name, {"stonewall": True} | job) for name, job in self.all_jobs.items())
         return fio_jobs.render("global", self.options) + "".join(jobs)
 
     def _head(self) -> str:
@@ -97,7 +111,7 @@ class Fio(Base, frozen=True, tag="fio"):
             try:
                 fio_jobs.longest(section.options)
             except ValueError as error:
-                yield f"jobs.{section.name}" if self.jobs else "jobfile", f"[{section.name}] {error}"
+                yield f"jobs.{section.name}" if self.all_jobs else "jobfile", f"[{section.name}] {error}"
 
     def text(self, where: str) -> str:
         """The whole job file for a target (a file's or a device's path)."""
@@ -171,6 +185,18 @@ class Fio(Base, frozen=True, tag="fio"):
             for kind in fio_output.LOGS:
                 samples += fio_output.course(kind, raw.get(f"{number}_{kind}.log", b""), host, name, phase)
         return Parsed(tuple(samples), tuple(phases))
+
+
+# What people call these options in a job's name; others stand there by their own names.
+_SHORT = {"bs": "", "rw": "", "rwmixread": "r", "iodepth": "qd", "numjobs": "j"}
+
+
+def _combined(matrix: Mapping[str, tuple[JobValue, ...]]) -> dict[str, dict[str, JobValue]]:
+    """Every combination, the last option's value changing fastest; none for an empty matrix."""
+    if not matrix:
+        return {}
+    jobs = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
+    return {"-".join(f"{_SHORT.get(name, name)}{value}" for name, value in job.items()): job for job in jobs}
 
 
 def target(port: Port) -> str:

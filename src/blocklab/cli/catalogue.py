@@ -1,0 +1,80 @@
+"""Commands about studies to start from: ``studies`` lists the shipped ones, ``new`` writes one to fill in."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from blocklab.errors import StoreError, StudyError
+from blocklab.study.estimate import estimate, spoken
+from blocklab.study.grid import cells
+from blocklab.study.read import build, load_yaml, read
+from blocklab.study.types import Name
+
+
+def shipped() -> dict[str, Path]:
+    """Name -> file of the studies that come with blocklab: in the package, or beside its source."""
+    inside = Path(str(resources.files("blocklab"))) / "shipped"
+    # In a checkout they stand where people look for them; a wheel carries them in the package.
+    folder = inside if inside.is_dir() else Path(__file__).parents[3] / "studies"
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def study_file(given: Path) -> Path:
+    """A file as it was given, else the shipped study of that name."""
+    return given if given.exists() or given.suffix else shipped().get(str(given), given)
+
+
+def studies(as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False) -> None:
+    """List the studies that come with blocklab: question, cells, about how long they take.
+
+    Each runs by its name: `blocklab run drbd-az --quick`.
+    """
+    rows = []
+    for name, path in shipped().items():
+        row: dict[str, object] = {"name": name, "file": str(path)}
+        for form in ("full", "quick"):
+            study = read(path, quick=form == "quick")
+            guess = estimate(study, cells(study))
+            row |= {"question": study.question, form: {"cells": guess.cells, "seconds": round(guess.total)}}
+            row[f"{form} text"] = f"{guess.cells} cells, {spoken(guess.total)}"
+        rows.append(row)
+    if as_json:
+        typer.echo(
+            json.dumps([{k: v for k, v in row.items() if not k.endswith("text")} for row in rows], indent=1)
+        )
+        return
+    table = Table("study", "question", "full", "--quick", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(str(row[column]) for column in ("name", "question", "full text", "quick text")))
+    Console(highlight=False).print(table)
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="The study's name: a-z, 0-9, - and _.")],
+    file: Annotated[Path | None, typer.Option("--file", help="Where to write it; NAME.yaml without.")] = None,
+) -> None:
+    """Write a commented study to start from. It runs as it is; an existing file is never overwritten."""
+    path = file or Path(f"{name}.yaml")
+    text = (resources.files("blocklab.cli") / "new.yaml").read_text(encoding="utf-8").replace("NAME", name, 1)
+    try:
+        msgspec.convert(name, Name)
+    except msgspec.ValidationError as error:
+        hint = "names start with a lower-case letter and hold only a-z, 0-9, - and _ (31 at most)"
+        raise StudyError("name", f"{name!r} cannot be a study's name", hint=hint) from error
+    try:
+        with path.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError as error:
+        raise StudyError("", "exists already", file=str(path), hint="take another name, or --file PATH") from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+    build(load_yaml(path))
+    typer.echo(f"{path}: blocklab check {path}; blocklab run {path}")

@@ -1,0 +1,61 @@
+"""How long a grid takes, roughly: for people who decide whether to start it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from blocklab.study.factors import variant
+from blocklab.study.grid import hardware, layouts, topology
+from blocklab.study.types import Cell, Study
+
+# Rounded up from runs on two slow cores: see the per-cell figures of docs/studies/. A machine twice as fast takes
+# as long for the loads, which are most of it.
+BOOT_SECONDS = 4.0
+BUILD_SECONDS = 5.0
+CELL_SECONDS = 5.0
+# A load that ends by work done, not by the clock.
+UNKNOWN_SECONDS = 30.0
+DATA_SECONDS = 90.0
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """``cells`` on ``builds`` layouts; ``load`` is the time under load, ``total`` all of it, in seconds.
+
+    ``open_ended`` counts cells whose load has no given length, each reckoned with half a minute.
+    """
+
+    cells: int
+    builds: int
+    load: float
+    total: float
+    open_ended: int
+
+
+def estimate(study: Study, cells: Sequence[Cell]) -> Estimate:
+    """What these cells take together."""
+    found = layouts(study, cells)
+    load = 0.0
+    open_ended = 0
+    with_data: set[tuple[str, str]] = set()
+    for cell in cells:
+        workload = variant(study, cell.levels).workloads[cell.workload]
+        lasts = workload.lasts()
+        open_ended += lasts is None
+        load += UNKNOWN_SECONDS if lasts is None else lasts
+        if workload.has_data:
+            with_data.add((cell.stack, cell.workload))
+    boots = len({hardware(topology(layout.study, [layout.stack])) for layout in found})
+    around = BOOT_SECONDS * boots + BUILD_SECONDS * len(found) + CELL_SECONDS * len(cells)
+    return Estimate(len(cells), len(found), load, load + around + DATA_SECONDS * len(with_data), open_ended)
+
+
+def spoken(seconds: float) -> str:
+    """``45 s``, ``12 min``, ``1 h 20 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"

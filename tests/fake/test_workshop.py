@@ -1,0 +1,130 @@
+"""Layouts one after the other: when nodes boot, when volumes are copied, what a cell's record says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blocklab.model.host import Result
+from blocklab.model.plan import Argv, Port, Run, Step
+from blocklab.sites.fake import FakeSite
+from blocklab.study.read import build
+from blocklab.workloads.fio import Fio
+from tests.fake.answers import Answers
+from tests.fake.test_run import go, io
+
+LOAD = ("load-the-data",)
+
+
+@pytest.fixture(autouse=True)
+def _no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAD", 0.0)
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """fio as a load with data of its own."""
+
+    def steps(self: Fio, port: Port) -> tuple[Step, ...]:
+        return (Run(port.host, LOAD),)
+
+    monkeypatch.setattr(Fio, "data", steps)
+
+
+@pytest.fixture
+def sweep(small: dict[str, Any]) -> dict[str, Any]:
+    small["workloads"] = {"io": io(small)}
+    small["factors"] = {
+        "rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "2ms"]},
+        "depth": {"field": "workloads.io.options.iodepth", "values": [1, 8]},
+    }
+    return small
+
+
+def story(site: FakeSite) -> Iterator[str]:
+    """The events of all labs that matter here, in order."""
+    for number, lab in enumerate(site.labs):
+        yield f"boot {number}"
+        for host, argv in lab.log:
+            if host == "":
+                yield argv[0] if argv[1] else "empty"
+            elif argv[0] in ("mkfs.ext4", "mkfs.xfs", "umount") or argv == LOAD:
+                yield argv[0]
+            elif "--output-format=json" in argv:
+                yield "measure"
+        yield "end"
+        assert lab.closed
+
+
+def test_layouts_of_the_same_hardware_share_nodes(sweep: dict[str, Any], tmp_path: Path) -> None:
+    folder, _, bad, site = go(build(sweep), tmp_path, Answers())
+    assert bad == 0
+    assert list(story(site)) == [
+        "boot 0", "mkfs.xfs", "measure", "measure", "umount", "end",
+        # The second round trip is a new build on the same nodes, on volumes that are empty again.
+        "boot 1", "mkfs.ext4", "measure", "measure", "umount", "empty", "mkfs.ext4", "measure", "measure", "umount",
+        "end",
+    ]  # fmt: skip
+    for run in folder.runs():
+        wires = [record for record in run.records if record.argv[:4] == ("ip", "link", "set", "vec0")]
+        assert bool(wires) == (run.cell.stack == "mirror"), run.cell.label
+
+
+@pytest.mark.usefixtures("data")
+def test_data_are_loaded_once_and_restored_before_each_load(sweep: dict[str, Any], tmp_path: Path) -> None:
+    folder, _, bad, site = go(build(sweep), tmp_path, Answers())
+    assert bad == 0
+    again = ["restore", "measure", "umount"]
+    assert list(story(site)) == [
+        "boot 0", "mkfs.xfs", "load-the-data", "umount", "save", *again, *again, "end",
+        # A mirror at another distance has the same on its volumes: its data are not loaded again.
+        "boot 1", "mkfs.ext4", "load-the-data", "umount", "save", *again * 4, "end",
+    ]  # fmt: skip
+    for run in folder.runs():
+        programs = [record.argv[0] for record in run.records]
+        assert programs.count("load-the-data") == 1, (
+            f"{run.cell.label}: its record must say where the data come from"
+        )
+
+
+@pytest.mark.usefixtures("data")
+def test_other_data_are_another_copy(sweep: dict[str, Any], tmp_path: Path) -> None:
+    sweep["factors"] = {"mkfs": {"field": "stacks.local.layers.xfs.mkfs", "values": {"a": [], "b": ["-K"]}}}
+    del sweep["stacks"]["mirror"]
+    _, _, bad, site = go(build(sweep), tmp_path, Answers())
+    assert bad == 0
+    made = ["mkfs.xfs", "load-the-data", "umount", "save", "restore", "measure", "umount"]
+    assert list(story(site)) == ["boot 0", *made, "empty", *made, "end"]
+
+
+@pytest.mark.usefixtures("data")
+def test_volumes_that_are_still_in_use_are_not_copied(sweep: dict[str, Any], tmp_path: Path) -> None:
+    answers = Answers()
+
+    def busy(host: str, argv: Argv) -> Result:
+        return Result(32, b"", b"target is busy") if argv[0] == "umount" else answers(host, argv)
+
+    folder, _, bad, site = go(build(sweep), tmp_path, busy)
+    assert bad == len(folder.runs()) == 6
+    assert "save" not in list(story(site))
+    assert {"still in use" in run.outcome.error for run in folder.runs()} == {True}
+
+
+def test_a_lost_node_costs_its_cell_and_the_rest_gets_new_nodes(sweep: dict[str, Any], tmp_path: Path) -> None:
+    from blocklab.errors import NodeLost
+
+    answers, seen = Answers(), []
+
+    def dies(host: str, argv: Argv) -> Result:
+        if "--output-format=json" in argv:
+            seen.append(argv)
+            if len(seen) == 3:
+                raise NodeLost(host, "the kernel panicked")
+        return answers(host, argv)
+
+    folder, _, bad, site = go(build(sweep), tmp_path, dies)
+    assert bad == 1 and len(folder.runs()) == 6
+    assert [event for event in story(site) if event.startswith("boot")] == ["boot 0", "boot 1", "boot 2"]
