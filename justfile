@@ -18,8 +18,8 @@ setup:
 
 # Lint, format, types and the import contracts; changes nothing.
 check:
-    ruff check src tests bench
-    ruff format --check src tests bench
+    ruff check src tests bench tools
+    ruff format --check src tests bench tools
     mypy
     lint-imports
 
@@ -52,6 +52,10 @@ golden:
 # Write docs/study.schema.json anew.
 schema:
     schema=$(blocklab schema) && printf '%s\n' "$schema" > docs/study.schema.json
+
+# Write docs/reference/ anew from the types and their docstrings.
+reference:
+    python -m tools.reference
 
 # Write the report of a study's folder anew (the newest one without an argument).
 report *arguments:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from blocklab.model.host import must
 from blocklab.sites.uml import recipe, rootfs, tools
-from blocklab.sites.uml.image import Image, require
+from blocklab.sites.uml.image import Image, find, require
+from blocklab.sites.uml.node import Node
+from blocklab.sites.uml.site import UmlLab, UmlSite
+from tests.lab.conftest import topology
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +89,71 @@ def test_the_tools_work(image: Image, tmp_path: Path) -> None:
     """The same trial as at the end of a build: serve a file, boot a kernel."""
     with (tmp_path / "log").open("w") as log:
         tools.verify(image.folder / "tools", image.rootfs, log)
+
+
+@pytest.fixture
+def host(node: UmlLab) -> Node:
+    return node.nodes["a1"]
+
+
+def test_load_drivers_run_in_a_node(image: Image, host: Node) -> None:
+    assert f"Release version: v{recipe.GO_TPC_VERSION}" in must(host, ["go-tpc", "version"])
+    assert image.packages["go-tpc"] == recipe.GO_TPC_VERSION
+    assert must(host, ["sysbench", "--version"]).startswith("sysbench 1.")
+    assert host.run(["go", "version"]).code == 127
+
+
+@pytest.mark.parametrize(
+    "module", ["bonding", "dm-mod", "nbd", "raid0", "raid1", "raid10", "sch_netem", "tcp_yeah", "virtio_blk"]
+)
+def test_modules_for_layers_and_links_load(host: Node, module: str) -> None:
+    must(host, ["modprobe", module])
+
+
+def test_a_layer_may_cap_by_the_old_and_by_the_new_cgroups(host: Node) -> None:
+    """blkio moves to a version 1 hierarchy as long as no group of version 2 uses it, and back."""
+    must(host, ["modprobe", "loop"])
+    must(host, ["truncate", "-s", "1M", "/run/disk"])
+    loop = must(host, ["losetup", "--find", "--show", "/run/disk"]).strip()
+    device = host.get(f"/sys/block/{loop.removeprefix('/dev/')}/dev").decode().strip()
+    assert "io" in host.get("/sys/fs/cgroup/cgroup.controllers").decode().split()
+
+    must(host, ["mkdir", "-p", "/run/blkio"])
+    must(host, ["mount", "-t", "cgroup", "-o", "blkio", "blkio", "/run/blkio"])
+    file = "/run/blkio/blkio.throttle.write_iops_device"
+    host.put(file, f"{device} 1000\n".encode())
+    assert host.get(file).decode().split() == [device, "1000"]
+    host.put(file, f"{device} 0\n".encode())
+    must(host, ["umount", "/run/blkio"])
+
+    host.put("/sys/fs/cgroup/cgroup.subtree_control", b"+io\n")
+    must(host, ["mkdir", "/sys/fs/cgroup/capped"])
+    host.put("/sys/fs/cgroup/capped/io.max", f"{device} wiops=1000\n".encode())
+    line = host.get("/sys/fs/cgroup/capped/io.max").decode().strip()
+    assert line == f"{device} rbps=max wbps=max riops=max wiops=1000"
+    must(host, ["rmdir", "/sys/fs/cgroup/capped"])
+    host.put("/sys/fs/cgroup/cgroup.subtree_control", b"-io\n")
+    must(host, ["losetup", "--detach", loop])
+
+
+@pytest.fixture(scope="module")
+def with_mysql() -> Iterator[Node]:
+    """A node of an image with MySQL."""
+    image = find(["mysql"])
+    if image is None:
+        pytest.skip("needs the image add-on mysql: `blocklab image build --with mysql`")
+    lab = UmlSite(image=image).start(topology("a1"))
+    try:
+        yield lab.nodes["a1"]
+    finally:
+        lab.close()
+
+
+def test_mysql_and_mariadb_stand_side_by_side(with_mysql: Node) -> None:
+    mysql = recipe.MYSQL_FOLDER
+    assert " 9." in must(with_mysql, [f"{mysql}/bin/mysqld", f"--defaults-file={mysql}/my.cnf", "--version"])
+    assert " 9." in must(with_mysql, [f"{mysql}/bin/mysql", f"--defaults-file={mysql}/my.cnf", "--version"])
+    assert "MariaDB" in must(with_mysql, ["mariadbd", "--version"])
+    as_mysql = ["setpriv", "--reuid=mysql", "--regid=mysql", "--clear-groups"]
+    check = [f"{mysql}/bin/mysqld", f"--defaults-file={mysql}/my.cnf", "--validate-config"]
+    assert must(with_mysql, [*as_mysql, *check]) == ""

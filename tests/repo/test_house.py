@@ -196,8 +196,9 @@ def test_everything_public_has_a_docstring() -> None:
 
 # Documentation, licences and names that are reserved for examples (RFC 2606); nothing that packages come from.
 HOSTS = {
-    "127.0.0.1", "MIRROR", "fio.readthedocs.io", "jfly.uni-koeln.de", "json-schema.org", "keepachangelog.com",
-    "linbit.com", "man7.org", "semver.org", "vega.github.io", "www.apache.org", "www.postgresql.org", "www.w3.org",
+    "127.0.0.1", "MIRROR", "docs.aws.amazon.com", "fio.readthedocs.io", "jfly.uni-koeln.de", "json-schema.org",
+    "keepachangelog.com", "learn.microsoft.com", "linbit.com", "man7.org", "semver.org", "vega.github.io",
+    "www.apache.org", "www.postgresql.org", "www.w3.org",
 }  # fmt: skip
 RESERVED = (".example", ".invalid", ".test", "example.com", "example.org")
 # uv writes these into every lock.

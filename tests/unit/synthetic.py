@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -258,3 +258,190 @@ def _probes(
                 Sample("cpu.system", busy / 2, "%", "cpu", host, time=time),
             ]
     return rows
+
+
+# A sweep: what a mirror keeps depends on the round trip, on what is flushed and on how many work at once.
+RTTS = {"0.5ms": 0.5e-3, "1ms": 1e-3, "2ms": 2e-3, "4ms": 4e-3, "10ms": 10e-3, "20ms": 20e-3}
+THREADS = (1, 2, 4, 8, 16, 32, 64)
+SWEEP: dict[str, Any] = {
+    "blocklab": 1,
+    "name": "mirror-sweep",
+    "question": "How much of its throughput does a database keep on a mirror, by distance and concurrency?",
+    "baseline": "local",
+    "nodes": {"a1": {}, "b1": {}},
+    "links": {"zone": {"between": ["a1", "b1"], "rtt": "1ms"}},
+    "stacks": {
+        "local": {"on": "a1", "layers": [_VOLUME, {"layer": "xfs"}, {"layer": "postgres"}]},
+        "mirror": {
+            "on": "a1",
+            "layers": [
+                _VOLUME,
+                {"layer": "drbd", "peer": "b1", "link": "zone"},
+                {"layer": "xfs"},
+                {"layer": "postgres"},
+            ],
+        },
+    },
+    "workloads": {"tpcc": {"load": "pgbench", "scale": 10, "clients": 1, "time": "60s"}},
+    "factors": {
+        "rtt": {"field": "links.zone.rtt", "values": list(RTTS)},
+        "sync_binlog": {"field": "stacks.*.layers.postgres.settings.commit_siblings", "values": [0, 1]},
+        "threads": {"field": "workloads.tpcc.clients", "values": list(THREADS)},
+    },
+    "expect": [
+        {
+            "metric": "tpmc",
+            "workload": "tpcc",
+            "stack": "mirror",
+            "at": {"rtt": "10ms", "sync_binlog": 1, "threads": 64},
+            "relative_to": "local",
+            "against_at": {"threads": 1},
+            "between": [2, 20],
+            "says": "the share that the mirror keeps at 64 threads is at least twice that at one thread",
+        },
+    ],
+}
+
+
+def sweep(**changes: Any) -> Study:
+    """The sweep, with top-level fields replaced."""
+    return build({**copy.deepcopy(SWEEP), **changes})
+
+
+def make_sweep(
+    runs: Path, plan: Study | None = None, *, failed: Iterable[str] = (), seconds: int = 60, transactions: int = 0
+) -> StudyFolder:
+    """A folder of the sweep; cells are named as by ``Cell.label``."""
+    plan = plan or sweep()
+    grid = cells(plan)
+    folder = StudyFolder.create(runs, Manifest(plan, grid))
+    for number, cell in enumerate(grid):
+        start = EPOCH + 1000 * number
+        outcome = Outcome("ok", started=start, seconds=seconds + 12.0)
+        if cell.label in failed:
+            outcome = Outcome("failed", "a1: exit code 1 from: mkfs.xfs -f /dev/drbd0", "", start, 3.1)
+        parsed = Parsed() if outcome.status == "failed" else _tpcc(cell, start, seconds, transactions)
+        with draft(folder.cells, cell.key) as under:
+            under.write(
+                cell,
+                outcome,
+                environment={"blocklab": "0.1.0", "host": {"kernel": "6.1.0", "cpus": 2}},
+                records=_records(cell, outcome) * 15,
+                knobs=_knobs(cell, outcome),
+                parsed=parsed,
+            )
+    return folder
+
+
+def tpmc(stack: str, levels: Mapping[str, str]) -> float:
+    """What the made-up database does: commits wait for the mirror, in groups that grow with the threads."""
+    threads = int(levels.get("threads", 1))
+    away = RTTS[levels["rtt"]] if stack == "mirror" and "rtt" in levels else 0.0
+    flushes = 2.0 if levels.get("sync_binlog", "1") == "1" else 1.0
+    work, wait = 1.2e-3, flushes * (0.5e-3 + away)
+    return 60 * 0.45 / (work * 0.9 + (work + wait) / threads**0.8)
+
+
+def _tpcc(cell: Cell, start: float, seconds: int, transactions: int) -> Parsed:
+    chance = random.Random(cell.label)
+    rate = tpmc(cell.stack, cell.levels)
+    latency = 60 * int(cell.levels.get("threads", 1)) / rate
+    rows = [
+        Sample("tpmc", rate, "1/min", "go-tpc", "a1"),
+        Sample("tps", rate / 27, "1/s", "go-tpc", "a1"),
+        Sample("new_order.latency.p95", 2 * latency, "s", "go-tpc", "a1"),
+        Sample("commit.group", 1.8, "1", "go-tpc", "a1"),
+    ]
+    rows += [
+        Sample("tpmc", rate * chance.gauss(1, 0.08), "1/min", "go-tpc", "a1", time=start + second + 1)
+        for second in range(seconds)
+    ]
+    rows += _probes_of(cell, start, seconds, rate, chance)
+    every = seconds / max(1, transactions)
+    done = tuple(
+        Transaction(start + number * every, latency * chance.lognormvariate(-0.03, 0.25))
+        for number in range(transactions)
+    )
+    return Parsed(tuple(rows), (Phase("tpcc", start, start + seconds),), done)
+
+
+def _probes_of(cell: Cell, start: float, seconds: int, rate: float, chance: random.Random) -> list[Sample]:
+    rows = []
+    mirrored = cell.stack == "mirror"
+    devices = [("a1", "vda"), *([("a1", "drbd1"), ("b1", "vda")] if mirrored else [])]
+    for second in range(1, seconds + 1):
+        time = start + second
+        for host, device in devices:
+            rows += [
+                Sample("write.bandwidth", 400 * rate * chance.gauss(1, 0.03), "B/s", device, host, time=time),
+                Sample("write.iops", rate / 20 * chance.gauss(1, 0.03), "1/s", device, host, time=time),
+                Sample("write.await", (2e-3 if device == "drbd1" else 6e-4), "s", device, host, time=time),
+            ]
+        for host in ("a1", "b1") if mirrored else ("a1",):
+            rows += [
+                Sample("cpu.idle", 60.0, "%", "cpu", host, time=time),
+                Sample("cpu.iowait", 1.0, "%", "cpu", host, time=time),
+            ]
+    return rows
+
+
+def patterns() -> dict[str, Any]:
+    """137 fio jobs: block size by share of reads by queue depth, and some that are sequential."""
+    jobs: dict[str, Any] = {}
+    for block in ("4k", "16k", "64k", "256k"):
+        for reads in (0, 10, 30, 50, 70, 90, 100):
+            for depth in (1, 4, 16, 64) if reads % 20 else (1, 4, 16, 32, 64):
+                jobs[f"rw-{block}-r{reads}-qd{depth}"] = {
+                    "rw": "randrw", "bs": block, "rwmixread": reads, "iodepth": depth,
+                }  # fmt: skip
+    return jobs
+
+
+def make_patterns(runs: Path, *, seconds: int = 10) -> StudyFolder:
+    """A folder of two stacks and a fio load of many jobs."""
+    load = {
+        "load": "fio",
+        "size": "1GiB",
+        "options": {"ioengine": "libaio", "runtime": seconds},
+        "jobs": patterns(),
+    }
+    stacks = {name: RAW["stacks"][name] for name in ("local", "drbd1")}
+    plan = study(name="patterns", workloads={"fio": load}, stacks=stacks, expect=[])
+    grid = cells(plan)
+    folder = StudyFolder.create(runs, Manifest(plan, grid))
+    for number, cell in enumerate(grid):
+        start = EPOCH + 10_000 * number
+        outcome = Outcome("ok", started=start, seconds=3000.0)
+        with draft(folder.cells, cell.key) as under:
+            under.write(
+                cell, outcome, environment={"blocklab": "0.1.0"}, records=_records(cell, outcome),
+                knobs=_knobs(cell, outcome), parsed=_patterns(cell, start, seconds),
+            )  # fmt: skip
+    return folder
+
+
+def _patterns(cell: Cell, start: float, seconds: int) -> Parsed:
+    chance = random.Random(cell.label)
+    rows: list[Sample] = []
+    phases = []
+    for number, (name, job) in enumerate(patterns().items()):
+        at = start + number * (seconds + 1)
+        size = {"4k": 4096, "16k": 16384, "64k": 65536, "256k": 262144}[job["bs"]]
+        reads = job["rwmixread"] / 100
+        wait = 0.45e-3 + (1 - reads) * ADDED[cell.stack]
+        iops = min(job["iodepth"] / wait, 3000.0, 60e6 / size)
+        for way, part in (("read", reads), ("write", 1 - reads)):
+            if not part:
+                continue
+            rows += [
+                Sample(f"{way}.iops", iops * part, "1/s", "fio", "a1", name),
+                Sample(f"{way}.bandwidth", iops * part * size, "B/s", "fio", "a1", name),
+                Sample(f"{way}.latency.mean", job["iodepth"] / iops, "s", "fio", "a1", name),
+            ]
+            rows += [
+                Sample(f"{way}.iops", iops * part * chance.gauss(1, 0.03), "1/s", "fio", "a1", name, at + second)
+                for second in range(seconds)
+            ]
+        phases.append(Phase(name, at, at + seconds))
+        rows += _probes(cell.stack, at, seconds, iops * size, iops, wait, chance)
+    return Parsed(tuple(rows), tuple(phases))

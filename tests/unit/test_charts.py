@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from blocklab.charts.all import draw
-from blocklab.charts.base import BASELINE, ON_DARK, PALETTE, Chart, Charts, colours, config, log_ticks
+from blocklab.charts.base import BASELINE, ON_DARK, PALETTE, RAMP, Chart, Charts, colours, config, log_ticks, ramp
 from blocklab.charts.latency import thin
 from blocklab.charts.layout import layouts
 from blocklab.stats.analysis import Analysis, analyse
@@ -118,9 +118,10 @@ def test_phases_too_short_for_their_names_get_numbers(tmp_path: Path) -> None:
 
 
 def test_colours_are_distinct_and_have_a_twin_for_dark_paper() -> None:
-    found = colours(("a", "base", "b"), "base")
+    found = colours(("a", "base", "b"), ("base",))
     assert found == {"a": PALETTE[0], "base": BASELINE, "b": PALETTE[1]}
-    assert {*PALETTE, BASELINE} == set(ON_DARK)
+    assert {*PALETTE, BASELINE, *RAMP} == set(ON_DARK)
+    assert len(set(ramp(9))) == 9 and ramp(2) == [RAMP[0], RAMP[-1]] and ramp(1) == [RAMP[0]]
     assert config(dark=True)["background"] != config(dark=False)["background"]
 
 

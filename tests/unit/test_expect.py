@@ -9,6 +9,7 @@ import pytest
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.figures import Row
 from blocklab.stats.format import NBSP
+from blocklab.stats.grid import Point
 from blocklab.study.types import Expectation
 
 
@@ -29,9 +30,16 @@ TABLE = (
 )
 
 
+CELLS = tuple(
+    Point(stack, workload, stack, workload)
+    for stack in ("local", "mirror", "idle", "gone", "absent")
+    for workload in ("small", "large", "fio")
+)
+
+
 def verdict(*, gaps: dict[tuple[str, str], str] | None = None, **claim: Any) -> Verdict:
     fields = {"metric": "tps", "workload": "small", "stack": "mirror", "between": (0.2, 0.3), **claim}
-    return judge(Expectation(**fields), TABLE, gaps or {})
+    return judge(Expectation(**fields), TABLE, CELLS, gaps or {})
 
 
 def words(found: Verdict) -> str:
@@ -93,13 +101,80 @@ def test_a_share_of_zero_is_a_number_but_not_something_to_compare_with() -> None
     assert verdict(stack="idle", relative_to="local", between=(0, 0.1)).status == "ok"
     table = (*TABLE, row("idle", "large", 5.0))
     claim = Expectation("tps", "large", "idle", (0, 9), relative_to="local", against="small")
-    found = judge(claim, table, {})
+    found = judge(claim, table, CELLS, {})
     assert found.status == "unknown" and "is 0" in found.sentence
 
 
 def test_an_interval_over_a_bound_is_told() -> None:
     table = (row("local", "small", 1000.0, half=20.0), row("mirror", "small", 250.0, half=10.0))
-    near = judge(Expectation("tps", "small", "mirror", (0.24, 0.5), relative_to="local"), table, {})
-    far = judge(Expectation("tps", "small", "mirror", (0.1, 0.5), relative_to="local"), table, {})
+    near = judge(Expectation("tps", "small", "mirror", (0.24, 0.5), relative_to="local"), table, CELLS, {})
+    far = judge(Expectation("tps", "small", "mirror", (0.1, 0.5), relative_to="local"), table, CELLS, {})
     assert (near.status, near.close) == ("ok", True)
     assert (far.status, far.close) == ("ok", False)
+
+
+SWEPT = tuple(
+    Point(
+        f"{stack} rtt={rtt}" if stack == "mirror" else stack, f"tpcc threads={threads}", stack, "tpcc",
+        {"threads": threads} | ({"rtt": rtt} if stack == "mirror" else {}),
+    )
+    for stack, rtts in (("local", ("",)), ("mirror", ("1ms", "10ms")))
+    for rtt in rtts
+    for threads in ("1", "64")
+)  # fmt: skip
+RATES = {
+    ("local", "1"): 100.0, ("local", "64"): 2000.0,
+    ("mirror rtt=1ms", "1"): 50.0, ("mirror rtt=1ms", "64"): 1800.0,
+    ("mirror rtt=10ms", "1"): 10.0, ("mirror rtt=10ms", "64"): 800.0,
+}  # fmt: skip
+SWEEP_TABLE = tuple(
+    row(cell.stack, cell.workload, RATES[cell.stack, cell.levels["threads"]], "tpmc", "1/min") for cell in SWEPT
+) + tuple(
+    row("mirror rtt=1ms", "tpcc threads=1", busy, "cpu.busy", "%", layer="cpu", host=host, load=False)
+    for host, busy in (("a1", 70.0), ("b1", 20.0))
+)
+
+
+def at(*, gaps: dict[tuple[str, str], str] | None = None, **claim: Any) -> Verdict:
+    fields = {"metric": "tpmc", "workload": "tpcc", "stack": "mirror", "between": (0, 9e9), **claim}
+    return judge(Expectation(**fields), SWEEP_TABLE, SWEPT, gaps or {})
+
+
+def test_levels_choose_the_cell_and_the_baseline_has_the_same_where_it_has_any() -> None:
+    found = at(at={"rtt": "10ms", "threads": 64}, relative_to="local")
+    assert found.found == pytest.approx(0.4)
+    assert words(found).startswith("tpmc of mirror rtt=10ms in tpcc threads=64 is 40 % of local's (800 tpmC")
+
+
+def test_a_factor_without_a_level_is_named() -> None:
+    found = at(at={"rtt": "10ms"})
+    assert found.status == "unknown" and "is 2 cells; name the level of threads" in found.sentence
+    assert "name the level of threads and rtt" in at().sentence
+    assert at(at={"threads": 1, "rtt": "1ms"}).found == 50.0
+
+
+def test_a_figure_is_compared_with_the_same_stack_at_other_levels() -> None:
+    found = at(at={"threads": 1, "rtt": "1ms"}, relative_to="mirror", relative_at={"rtt": "10ms"})
+    assert found.found == 5.0 and "500 % of mirror rtt=10ms's (50" in words(found)
+
+
+def test_a_share_against_the_share_at_other_levels_of_the_same_load() -> None:
+    claim: dict[str, Any] = {"at": {"rtt": "10ms", "threads": 64}, "relative_to": "local"}
+    found = at(**claim, against_at={"threads": 1}, between=(2, 5))
+    assert (found.status, found.found) == ("ok", pytest.approx(4.0))
+    assert "40 % of local's tpmc in tpcc threads=64 and 10 % in tpcc threads=1: 4.00 times" in words(found)
+    assert found.expected == "2 to 5 times"
+
+
+def test_a_probes_figure_needs_its_host() -> None:
+    cell = {"threads": 1, "rtt": "1ms"}
+    assert at(metric="cpu.busy", at=cell, host="b1").found == 20.0
+    assert "needs a host: a1 or b1" in at(metric="cpu.busy", at=cell).sentence
+    assert "no figure cpu.busy on c1" in at(metric="cpu.busy", at=cell, host="c1").sentence
+
+
+def test_a_cell_that_failed_or_is_not_there_is_unknown() -> None:
+    gaps = {("mirror rtt=1ms", "tpcc threads=1"): "failed"}
+    found = at(gaps=gaps, at={"threads": 1, "rtt": "1ms"})
+    assert "the cell mirror rtt=1ms/tpcc threads=1 is failed" in found.sentence
+    assert "no cell mirror/tpcc threads=1 rtt=9ms" in at(at={"threads": 1, "rtt": "9ms"}).sentence

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import io
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +61,24 @@ FAILURES = [
         "user namespaces",
         "failed to parse /etc/subuid",
     ),
+    (
+        'go: github.com/x/y@v1.0.0: Get "http://127.0.0.1:9/github.com/x/y/@v/v1.0.0.mod": '
+        "dial tcp 127.0.0.1:9: connect: connection refused\nE: setup failed: E: command failed\n",
+        "Go module proxy cannot be reached",
+        "127.0.0.1:9: connect",
+    ),
+    (
+        'go: github.com/x/y@v1.0.0: Get "https://no.invalid/github.com/x/y/@v/v1.0.0.mod": '
+        "dial tcp: lookup no.invalid on 10.255.255.53:53: no such host\n",
+        "Go module proxy cannot be reached",
+        "no such host",
+    ),
+    (
+        'go: github.com/x/y@v1.0.0: Get "https://proxy.golang.org/github.com/x/y/@v/v1.0.0.mod": '
+        "tls: failed to verify certificate: x509: certificate signed by unknown authority\n",
+        "certificate of the Go module proxy",
+        "x509",
+    ),
     ("E: cannot find newuidmap\n", "user namespaces", "newuidmap"),
     ("E: unshare syscall failed: Operation not permitted\n", "user namespaces", "not permitted"),
 ]
@@ -86,7 +106,10 @@ def test_an_expired_source_is_named_with_its_date() -> None:
 
 
 def bootstrap_with(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, outputs: list[str | None]
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    outputs: list[str | None],
+    part: recipe.Part | None = None,
 ) -> tuple[list[list[str]], list[str]]:
     """Bootstrap with a mmdebstrap that prints these in turn (None: success); its argvs, and what was said."""
     argvs: list[list[str]] = []
@@ -100,12 +123,15 @@ def bootstrap_with(
         return ""
 
     monkeypatch.setattr(rootfs, "run", run)
-    rootfs._bootstrap(tmp_path / "tree", io.StringIO(), said.append)
+    rootfs._bootstrap(tmp_path / "tree", io.StringIO(), said.append, part)
     return argvs, said
 
 
-def test_a_stale_source_is_tried_again_with_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    argvs, said = bootstrap_with(monkeypatch, tmp_path, [EXPIRED, None])
+@pytest.mark.parametrize("part", [None, recipe.MYSQL])
+def test_a_stale_source_is_tried_again_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, part: recipe.Part | None
+) -> None:
+    argvs, said = bootstrap_with(monkeypatch, tmp_path, [EXPIRED, None], part)
     calls = [[line for arg in argv for line in arg.splitlines() if line.startswith("stale ")] for argv in argvs]
     assert calls == [[], ["stale unstable"]]
     assert len(said) == 1 and said[0].startswith("warning: http://mirror.example/debian/dists/unstable/")
@@ -127,6 +153,52 @@ def test_the_hook_derives_the_kernels_source(tmp_path: Path, option: str) -> Non
     flag = f"{option[:-2]} check-valid-until=no] " if option else "[check-valid-until=no] "
     assert sources.read_text() == f"{own}{more}deb {flag}http://mirror.example/debian unstable main\n"
     assert (tmp_path / "etc/apt/preferences.d/blocklab").read_text() == recipe.APT_PIN
+
+
+@pytest.mark.parametrize("option", ["", '[signed-by="/usr/share/keyrings/debian-archive-keyring.gpg"] '])
+def test_the_hook_of_a_part_marks_its_own_source(tmp_path: Path, option: str) -> None:
+    sources = tmp_path / "etc/apt/sources.list"
+    sources.parent.mkdir(parents=True)
+    sources.write_text(f"deb {option}http://mirror.example/debian unstable main\n")
+    subprocess.run(["sh", "-c", recipe.setup_hook(["unstable"], recipe.MYSQL), "exec", str(tmp_path)], check=True)
+    flag = f"{option[:-2]} check-valid-until=no] " if option else "[check-valid-until=no] "
+    assert sources.read_text() == f"deb {flag}http://mirror.example/debian unstable main\n"
+    assert (tmp_path / "lib64").readlink() == Path("usr/lib64") and (tmp_path / "proc").is_dir()
+
+
+@pytest.mark.parametrize("part", recipe.parts(recipe.ADDONS), ids=lambda part: part.name)
+def test_a_part_is_extracted_and_its_script_is_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, part: recipe.Part
+) -> None:
+    argvs, _ = bootstrap_with(monkeypatch, tmp_path, [None], part)
+    assert {"--variant=extract", f"--include={','.join(part.packages)}", part.suite} <= set(argvs[0])
+    assert f"--extract-hook={part.script}" in argvs[0]
+    subprocess.run(["sh", "-n", "-c", part.script], check=True)
+
+
+def test_the_script_of_go_tpc_builds_the_recorded_version(tmp_path: Path) -> None:
+    """With a chroot that notes its arguments, and makes the file that Go would make."""
+    fake = tmp_path / "bin/chroot"
+    fake.parent.mkdir()
+    fake.write_text("""#!/bin/sh
+echo "$GOPROXY $GOTOOLCHAIN $SSL_CERT_FILE $*" >> "$1/../calls"
+touch "$1/build/module/go-tpc"
+""")
+    fake.chmod(0o755)
+    root = tmp_path / "root"
+    root.mkdir()
+    own = tmp_path / "own.crt"
+    own.write_text("certificates")
+    given = {"PATH": f"{fake.parent}:{os.environ['PATH']}", "GOPROXY": "http://own", "SSL_CERT_FILE": str(own)}
+    subprocess.run(["sh", "-c", recipe.GO_TPC_SCRIPT, "exec", str(root)], check=True, env=os.environ | given)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    start = f"http://own local /build/ca.crt {root} /usr/lib/go/bin/go -C /build/module"
+    assert all(call.startswith(start) for call in calls)
+    assert calls[1].endswith("get github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12")
+    assert "-X main.version=v1.0.12" in calls[2]
+    assert (root / "build/ca.crt").read_text() == "certificates"
+    assert (root / ".out/packages").read_text() == "go-tpc 1.0.12\n"
+    assert (root / ".out/tree/usr/bin/go-tpc").stat().st_mode & 0o777 == 0o755
 
 
 def test_the_hook_takes_only_names_of_suites() -> None:
@@ -152,6 +224,7 @@ INGREDIENTS: dict[str, Callable[[Path], dict[str, object]]] = {
     "dpkg options": lambda _: {"DPKG_OPTIONS": ()},
     "hook": lambda _: {"SETUP_HOOK": recipe.SETUP_HOOK + "true\n"},
     "finish": lambda _: {"FINISH": recipe.FINISH + "true\n"},
+    "parts": lambda _: {"PARTS": ()},
     "shim": change_shim,
     "node files": lambda _: {"node_files": lambda: {"init": b"#!/bin/sh\n"}},
 }
@@ -164,7 +237,30 @@ def test_each_ingredient_changes_the_key(monkeypatch: pytest.MonkeyPatch, tmp_pa
         monkeypatch.setattr(recipe, attribute, value)
     assert recipe.recipe_key() != before[0]
     # The base takes a minute: what does not go into it must not have it built again.
-    assert (recipe.base_key() != before[1]) == (name not in ("shim", "node files"))
+    assert (recipe.base_key() != before[1]) == (name not in ("parts", "shim", "node files"))
+
+
+def test_each_set_of_addons_has_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(recipe.ADDONS, "other", recipe.GO_TPC._replace(name="other"))
+    sets: list[tuple[str, ...]] = [(), ("mysql",), ("other",), ("mysql", "other")]
+    keys = [recipe.recipe_key(addons) for addons in sets]
+    assert len(set(keys)) == 4 and recipe.recipe_key(("other", "mysql", "mysql")) == keys[3]
+    assert recipe.recipe_keys() == keys
+    assert recipe.recipe_keys(["other"]) == [keys[2], keys[3]]
+    assert recipe.recipe_keys(["mysql", "other"]) == [keys[3]]
+
+
+@pytest.mark.parametrize(
+    ("change", "changes"),
+    [
+        ({"suite": "forky"}, True),
+        ({"packages": ("hello",)}, True),
+        ({"script": "true"}, True),
+        ({"about": "something else"}, False),
+    ],
+)
+def test_the_key_of_a_part_follows_from_what_goes_into_it(change: dict[str, Any], changes: bool) -> None:
+    assert (recipe.part_key(recipe.MYSQL._replace(**change)) != recipe.part_key(recipe.MYSQL)) is changes
 
 
 def test_node_files_leaves_out_what_is_not_for_the_node(tmp_path: Path) -> None:
@@ -209,6 +305,17 @@ def fake_base(folder: Path, *_: object) -> None:
     subprocess.run(argv, check=True, env=rootfs.environment())
 
 
+def fake_part(part: recipe.Part, folder: Path, *_: object) -> None:
+    """A part without Debian: one program, and one file in a folder that the root does not have."""
+    program = folder / "tree" / "usr/lib" / part.name
+    program.parent.mkdir(parents=True)
+    program.write_bytes(part.name.encode() * 100_000)
+    program.chmod(0o711)
+    (folder / "tree" / "opt" / part.name).mkdir(parents=True)
+    (folder / "tree" / "opt" / part.name / "data").write_bytes(b"")
+    (folder / "packages.json").write_text(json.dumps({part.name: "1.0"}))
+
+
 def fake_shim(target: Path, _: object) -> str:
     target.touch()
     return ""
@@ -218,6 +325,7 @@ def fake_shim(target: Path, _: object) -> str:
 def fake_stages(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder where images are built from ``fake_base``, with tools that are not tried."""
     monkeypatch.setattr(rootfs, "build", fake_base)
+    monkeypatch.setattr(rootfs, "build_part", fake_part)
     monkeypatch.setattr(tools, "install", lambda raw, folder, *_: shutil.copytree(raw, folder))
     monkeypatch.setattr(tools, "compile_shim", fake_shim)
     monkeypatch.setattr(tools, "verify", lambda *_: None)
@@ -240,7 +348,8 @@ def test_build_find_list_remove(fake_stages: Path) -> None:
     said: list[str] = []
     built = image.build(said.append)
     assert image.find() == built == image.require() and image.listing() == [built]
-    assert built.packages == {"user-mode-linux": "7.2um1"} and built.shim
+    assert built.packages == {"user-mode-linux": "7.2um1", "go-tpc": "1.0"} and built.shim
+    assert built.addons == ()
     assert built.rootfs.read_bytes()[1080:1082] == b"\x53\xef"  # the magic number of ext4
     assert set(built.nbdkit_plugins) == {"file", "memory"} and set(built.nbdkit_filters) == {"delay"}
     assert image.build(lambda _: pytest.fail("built again")) == built
@@ -249,7 +358,86 @@ def test_build_find_list_remove(fake_stages: Path) -> None:
     image.build(said.append)
     assert image.prune(everything=False) == []
     assert image.prune(everything=True) == [built.key]
-    assert not list((fake_stages / "bases").iterdir()) and not list((fake_stages / "images").iterdir())
+    assert [list((fake_stages / name).iterdir()) for name in ("bases", "parts", "images")] == [[], [], []]
+
+
+def debugfs(disk: Path, request: str) -> str:
+    """What debugfs answers about a file system."""
+    argv = ["debugfs", "-R", request, str(disk)]
+    return subprocess.run(argv, capture_output=True, text=True, env=rootfs.environment(), check=True).stdout
+
+
+def test_parts_are_written_into_the_root(fake_stages: Path) -> None:
+    """A root file system of 4 MiB grows to take what is larger than it."""
+    disk = image.build(lambda _: None, ["mysql"]).rootfs
+    subprocess.run(["e2fsck", "-fn", str(disk)], check=True, env=rootfs.environment(), capture_output=True)
+    for name in ("go-tpc", "mysql"):
+        assert debugfs(disk, f"cat /usr/lib/{name}") == name * 100_000
+        program, data = debugfs(disk, f"stat /usr/lib/{name}"), debugfs(disk, f"stat /opt/{name}/data")
+        assert "Mode:  0755" in program and "User:     0   Group:     0" in program
+        assert "Mode:  0644" in data and "User:     0   Group:     0" in data
+    assert "Mode:  0755" in debugfs(disk, f"stat {recipe.NODE_FOLDER}/init")
+    assert not list(fake_stages.rglob("blocklab-debugfs-*"))
+
+
+def test_a_file_that_does_not_fit_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "base").mkdir()
+    fake_base(tmp_path / "base")
+    tree = tmp_path / "new"
+    tree.mkdir()
+    (tree / "large").write_bytes(b"x" * 8_000_000)
+    run = rootfs.run
+    monkeypatch.setattr(rootfs, "run", lambda argv, *a, **k: argv[0] == "resize2fs" or run(argv, *a, **k))
+    with pytest.raises(ImageError, match="did not write large"):
+        rootfs.add_tree(tmp_path / "base/root.ext4", tree, io.StringIO())
+    (tree / "two words").touch()
+    with pytest.raises(ImageError, match="misread"):
+        rootfs.add_tree(tmp_path / "base/root.ext4", tree, io.StringIO())
+
+
+def test_an_addon_makes_another_image_of_the_same_base(fake_stages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = image.build(lambda _: None)
+    assert image.find(["mysql"]) is None
+    with pytest.raises(ImageError, match="this study needs the image add-on mysql") as caught:
+        image.require(addons=("mysql",))
+    assert "`blocklab image build --with mysql`" in caught.value.hint
+    monkeypatch.setattr(rootfs, "build", lambda *_: pytest.fail("the base was built again"))
+    more = image.build(lambda _: None, addons=["mysql"])
+    assert more.key != plain.key and more.addons == ("mysql",) and more.packages["mysql"] == "1.0"
+    assert image.find() == plain == image.require() and image.require(["mysql"]) == more
+    assert image.listing() in ([plain, more], [more, plain])  # built within the same second
+    assert image.prune(everything=False) == []
+    # A superset serves too, and then nothing is built.
+    image.remove(plain.key)
+    assert image.find() == more == image.build(lambda _: pytest.fail("built again"))
+    assert sorted(image.prune(everything=True)) == [more.key]
+    assert not list((fake_stages / "parts").iterdir())
+
+
+def test_an_unknown_addon_is_refused(cache: Path) -> None:
+    for call in (image.find, image.require, lambda addons: image.build(lambda _: None, addons)):
+        with pytest.raises(ImageError, match="no image add-on 'oracle'") as caught:
+            call(["mysql", "oracle"])
+        assert "mysql" in caught.value.hint
+    assert not cache.exists()
+
+
+def test_without_any_image_the_hint_names_the_whole_command(cache: Path) -> None:
+    with pytest.raises(ImageError, match="is not built") as caught:
+        image.require(["mysql"])
+    assert "`blocklab image build --with mysql`" in caught.value.hint and not cache.exists()
+
+
+def test_a_part_that_fails_ends_the_build_and_the_base_is_kept(
+    fake_stages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ImageError("no such module")
+
+    monkeypatch.setattr(rootfs, "build_part", fail)
+    with pytest.raises(ImageError, match="no such module"):
+        image.build(lambda _: None)
+    assert [len(list((fake_stages / name).iterdir())) for name in ("bases", "parts", "images")] == [1, 0, 0]
 
 
 def test_a_moved_image_is_none(fake_stages: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from altair.utils.schemapi import debug_mode
 from blocklab.charts.bars import bars
 from blocklab.charts.base import Chart, Charts
 from blocklab.charts.latency import latencies
+from blocklab.charts.matrix import matrices
+from blocklab.charts.sweep import sweeps
 from blocklab.charts.timeline import timelines
 from blocklab.stats.analysis import Analysis
 
@@ -18,6 +20,12 @@ def draw(analysis: Analysis, *, check: bool = False) -> Charts:
     tests do that once for everybody.
     """
     with debug_mode(check):
-        made: list[Chart | str] = [bars(analysis), *latencies(analysis), *timelines(analysis)]
+        curves, drawn = matrices(analysis)
+        swept = sweeps(analysis, drawn)
+        made: list[Chart | str] = [*swept, *curves]
+        # Where all is said by curves there is nothing left to note about bars.
+        shares = bars(analysis, drawn)
+        made += [shares] if isinstance(shares, Chart) or not made else []
+        made += [*latencies(analysis), *timelines(analysis)]
     shown = tuple(each for each in made if isinstance(each, Chart))
     return Charts(shown, tuple(each for each in made if isinstance(each, str)))

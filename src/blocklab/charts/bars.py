@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
 from blocklab.charts.base import Chart, colours, panel, text
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.compare import items, rate_label
+from blocklab.stats.compare import Item, plain_items, rate_label
 from blocklab.stats.format import listed, percent
 
 BAR = 20
+# With more rows than this each is thin, and its figures are in the tooltip.
+MANY = 30
 
 
-def bars(analysis: Analysis) -> Chart | str:
-    """One bar for each stack and workload or phase; a note instead where nothing can be compared."""
-    rows = _rows(analysis)
+def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
+    """One bar for each stack and workload or phase, but for the loads that ``skip`` names; a note instead where
+    nothing can be compared."""
+    compared = [item for item in plain_items(analysis) if analysis.workloads[item.workload].name not in skip]
+    rows = _rows(analysis, compared)
     if not rows:
         return f"bars: no stack has a figure beside one of {analysis.baseline}"
     shown = [stack for stack in analysis.others if any(row["stack"] == stack for row in rows)]
     labels = list(dict.fromkeys(row["item"] for row in rows))
+    many = len(labels) > MANY
+    if many:
+        labels = [label.partition("\n")[0] for label in labels]
+        rows = [{**row, "item": row["what"]} for row in rows]
     longest = max(100.0, *(row["high"] for row in rows))
-    palette = colours(tuple(analysis.study.stacks), analysis.baseline)
+    palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
     base = alt.Chart(alt.NamedData(name="shares"))
     # A second line under each name says what 100 % is.
     axis = alt.Axis(title=None, ticks=False, domain=False, labelExpr="split(datum.label, '\\n')", labelPadding=8,
@@ -49,25 +58,25 @@ def bars(analysis: Analysis) -> Chart | str:
         base.mark_bar(cornerRadiusEnd=2).encode(y=y, yOffset=offset, x=x, color=colour, tooltip=tooltip),
         base.mark_rule(strokeWidth=1.5).encode(y=y, yOffset=offset, x=alt.X("low:Q"), x2=alt.X2("high:Q")),
         alt.Chart(alt.NamedData(name="whole")).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("share:Q")),
-        *text(base, label, y=y, yOffset=offset, x=alt.X("high:Q")),
+        *([] if many else text(base, label, y=y, yOffset=offset, x=alt.X("high:Q"))),
     ]  # fmt: skip
-    height = len(labels) * (len(shown) * (BAR + 4) + 10)
+    height = len(labels) * (len(shown) * 8 + 8 if many else len(shown) * (BAR + 4) + 10)
     spec = panel("share of the baseline", alt.layer(*layers), {"shares": rows, "whole": [{"share": 100}]}, height)
     known = any(row["high"] > row["share"] for row in rows)
     caption = (
-        f"Each bar is the figure of a stack in % of {analysis.baseline}'s, which stands under the name "
-        f"(dashed line = 100 %). "
+        f"Each bar is the figure of a stack in % of {analysis.baseline}'s"
+        f"{'' if many else ', which stands under the name'} (dashed line = 100 %). "
     ) + (
         "The thin line is the 95 % interval within the runs, where there are one-second values for it."
         if known
         else "There are no intervals: the loads left no series of one-second values that is long enough."
     )
-    return Chart("bars", _title(analysis, shown), caption, (spec,))
+    return Chart("bars", _title(analysis, shown, compared), caption, (spec,))
 
 
-def _rows(analysis: Analysis) -> list[dict[str, Any]]:
+def _rows(analysis: Analysis, compared: Sequence[Item]) -> list[dict[str, Any]]:
     rows = []
-    for item in items(analysis):
+    for item in compared:
         for stack, share in item.shares.items():
             half = share.half or 0.0
             keeps, figure = percent(share.value), rate_label(item, stack)
@@ -88,10 +97,10 @@ def _rows(analysis: Analysis) -> list[dict[str, Any]]:
     return rows
 
 
-def _title(analysis: Analysis, shown: list[str]) -> str:
+def _title(analysis: Analysis, shown: list[str], compared: Sequence[Item]) -> str:
     said = []
     for stack in shown:
-        shares = [item.shares[stack].value for item in items(analysis) if stack in item.shares]
+        shares = [item.shares[stack].value for item in compared if stack in item.shares]
         low, high = percent(min(shares)), percent(max(shares))
         said.append(f"{stack} keeps {high if low == high else f'{low} to {high}'}")
     return f"{listed(said)} of what {analysis.baseline} does"

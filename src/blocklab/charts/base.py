@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -19,6 +20,15 @@ ON_DARK = {
     "#0072B2": "#56B4E9", "#D55E00": "#F28A4B", "#009E73": "#35C299", "#CC79A7": "#DE9CC2", "#E69F00": "#F2B632",
     BASELINE: "#A0A6AE",
 }  # fmt: skip
+# For levels with an order: from dark blue to orange in even steps of OKLCH's lightness and hue, each at least 3:1
+# on its paper, so that the order shows without colour vision too.
+RAMP = (
+    "#093DA1", "#473BAA", "#6D3AA8", "#8F3A9E", "#AC3C8B", "#C44273", "#D64F56", "#E06130", "#DE7C00",
+)  # fmt: skip
+_RAMP_ON_DARK = (
+    "#568EF9", "#8B89FF", "#B584F9", "#D982E9", "#F781D1", "#FF92B4", "#FEA5A4", "#FFB49A", "#FDC495",
+)  # fmt: skip
+ON_DARK |= dict(zip(RAMP, _RAMP_ON_DARK, strict=True))
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
@@ -30,12 +40,16 @@ class Panel(msgspec.Struct, frozen=True):
 
 
 class Chart(msgspec.Struct, frozen=True):
-    """Panels under one title that says the finding. ``caption`` says how to read them and what was done."""
+    """Panels under one title that says the finding. ``caption`` says how to read them and what was done.
+
+    ``columns``: how many panels stand side by side where there is room; 0 leaves it to the page.
+    """
 
     name: str
     title: str
     caption: str
     panels: tuple[Panel, ...]
+    columns: int = 0
 
 
 class Charts(msgspec.Struct, frozen=True):
@@ -45,11 +59,22 @@ class Charts(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...]
 
 
-def colours(stacks: Sequence[str], baseline: str) -> dict[str, str]:
-    """A colour for each stack; the sixth besides the baseline starts over."""
-    others = [stack for stack in stacks if stack != baseline]
+def colours(stacks: Sequence[str], baselines: Collection[str]) -> dict[str, str]:
+    """A colour for each stack; the sixth besides the baselines starts over."""
+    others = [stack for stack in stacks if stack not in baselines]
     found = {stack: PALETTE[at % len(PALETTE)] for at, stack in enumerate(others)}
-    return {stack: BASELINE if stack == baseline else found[stack] for stack in stacks}
+    return {stack: found.get(stack, BASELINE) for stack in stacks}
+
+
+def ramp(count: int) -> list[str]:
+    """Colours for so many levels that have an order."""
+    last = len(RAMP) - 1
+    return [RAMP[round(at * last / max(1, count - 1))] for at in range(count)]
+
+
+def slug(label: str) -> str:
+    """A label as a part of a chart's name, which is an element's id on the page."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", label).strip("-")
 
 
 def panel(label: str, chart: Any, data: Mapping[str, Sequence[Mapping[str, Any]]], height: int) -> Panel:

@@ -8,8 +8,9 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import Chart, Panel, at, colours, heading, log_ticks, panel, text
+from blocklab.charts.base import Chart, Panel, at, colours, heading, log_ticks, panel, slug, text
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.compare import TRANSACTIONS
 from blocklab.stats.format import listed, number, quantity
 from blocklab.stats.summary import percentile
 
@@ -17,6 +18,7 @@ from blocklab.stats.summary import percentile
 MOST_POINTS = 2_500
 # How many of them go to the slowest, which a thinned cloud would lose.
 SLOWEST = MOST_POINTS // 5
+FEW_POINTS = 800
 
 Point = tuple[float, float]
 
@@ -38,31 +40,33 @@ def thin(points: Sequence[Point], most: int = MOST_POINTS, slowest: int = SLOWES
 def latencies(analysis: Analysis) -> list[Chart | str]:
     """A chart for each workload whose transactions were logged; a note for each database load without a log."""
     found: list[Chart | str] = []
-    for workload in analysis.study.workloads:
+    for workload in dict.fromkeys(workload for _, workload in analysis.detailed):
         clouds = {}
-        for stack in analysis.study.stacks:
+        for stack in analysis.stacks:
             measured = analysis.measured.get((stack, workload))
-            if measured is not None and measured.run.transactions:
+            wanted = measured is not None and (stack, workload) in analysis.detailed
+            if measured is not None and wanted and measured.run.transactions:
                 done = measured.run.transactions
                 start = measured.start if measured.start is not None else min(t.end - t.latency for t in done)
                 clouds[stack] = [(each.end - start, each.latency * 1e3) for each in done if each.latency > 0]
         clouds = {stack: cloud for stack, cloud in clouds.items() if cloud}
         if clouds:
             found.append(_chart(analysis, workload, clouds))
-        elif any(row.workload == workload and row.metric == "tps" for row in analysis.rows):
+        elif any(row.workload == workload and row.metric in TRANSACTIONS for row in analysis.rows):
             found.append(f"latency of single transactions in {workload}: the load kept no log of them")
     return found
 
 
 def _chart(analysis: Analysis, workload: str, clouds: dict[str, list[Point]]) -> Chart:
-    palette = colours(tuple(analysis.study.stacks), analysis.baseline)
+    palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
     every = [latency for cloud in clouds.values() for _, latency in cloud]
     low, high = percentile(every, 0.001), max(every)
     domain = [min(low, high / 2) * 0.9, high * 1.15]
     end = max(when for cloud in clouds.values() for when, _ in cloud)
     panels, notes = [], []
     for stack, cloud in clouds.items():
-        kept, step, slow = thin(cloud)
+        # With levels there are many panels, and the browser draws each of them.
+        kept, step, slow = thin(cloud) if not analysis.grid.factors else thin(cloud, FEW_POINTS, FEW_POINTS // 5)
         if step > 1:
             notes.append((stack, f"every {_nth(step)} of {len(cloud):,} and the slowest {slow:,}"))
         panels.append(_panel(stack, palette[stack], cloud, kept, domain, end))
@@ -72,7 +76,7 @@ def _chart(analysis: Analysis, workload: str, clouds: dict[str, list[Point]]) ->
         "mark the median (p50) and the 99th percentile of all transactions. "
     ) + (f"Points are thinned so that the page stays light: {_thinned(notes)}." if notes else "All are shown.")
     title = f"{workload}: the median transaction takes {listed(medians)}"
-    return Chart(f"latency-{workload}", title, caption, tuple(panels))
+    return Chart(f"latency-{slug(workload)}", title, caption, tuple(panels))
 
 
 def _thinned(notes: Sequence[tuple[str, str]]) -> str:

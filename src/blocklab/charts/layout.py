@@ -9,10 +9,15 @@ import msgspec
 from blocklab.model.units import Duration, Size, enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import exact
+from blocklab.stats.grid import Side, levels_of
 from blocklab.study.grid import hosts_at, hosts_of, layer_tag
-from blocklab.study.types import Stack
+from blocklab.study.types import Study
 
-_NAMES = {"volume": "Volume", "drbd": "DRBD mirror", "xfs": "xfs", "ext4": "ext4", "postgres": "PostgreSQL"}
+_NAMES = {
+    "volume": "Volume", "shared": "Shared volume", "stripe": "MD RAID-0", "lvm_stripe": "LVM stripe",
+    "raid10": "MD RAID-10", "cap": "IOPS cap", "drbd": "DRBD mirror", "net_mirror": "MD RAID-1 over NBD",
+    "xfs": "xfs", "ext4": "ext4", "postgres": "PostgreSQL", "mariadb": "MariaDB", "mysql": "MySQL",
+}  # fmt: skip
 
 
 class Box(msgspec.Struct, frozen=True):
@@ -27,40 +32,80 @@ class Box(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """One stack: its nodes (the active one first), its boxes, how many rows."""
+    """One stack: its nodes (the active one first, then those of clients), its boxes, how many rows.
+
+    ``stack`` is a label for its colour, ``name`` what the study calls it; ``varied`` says which factors change it.
+    """
 
     stack: str
     nodes: tuple[str, ...]
     boxes: tuple[Box, ...]
     rows: int
+    name: str = ""
+    varied: tuple[str, ...] = ()
 
 
 def layouts(analysis: Analysis) -> tuple[Layout, ...]:
-    """Every stack of the study, whether it was measured or not."""
-    return tuple(_layout(analysis, name, stack) for name, stack in analysis.study.stacks.items())
+    """Every stack of the study, whether it was measured or not: once, at the first levels of its factors."""
+    found: dict[str, Layout] = {}
+    for label, side in analysis.stacks.items():
+        if side.name not in found:
+            found[side.name] = _layout(analysis, label, side)
+    return tuple(found.values())
 
 
-def _layout(analysis: Analysis, name: str, stack: Stack) -> Layout:
+def _layout(analysis: Analysis, label: str, side: Side) -> Layout:
+    study, stack = side.study, side.stack
     nodes = hosts_of(stack)
     boxes = []
     for row, layer in enumerate(stack.layers):
-        title = _NAMES.get(layer_tag(layer), layer_tag(layer))
+        title = _NAMES.get(layer_tag(layer), layer_tag(layer).replace("_", " "))
+        if getattr(layer, "standalone", False):
+            title += ", disconnected"
+        if (count := getattr(layer, "count", 1)) > 1:
+            title = f"{count} {title.lower()}s"
         reach = layer.spans(stack.on)
         if len(reach) > 1:
             columns = [nodes.index(host) for host in reach]
-            link = _link(analysis, name, getattr(layer, "link", ""))
+            link = _link(analysis, label, side, getattr(layer, "link", ""))
             boxes.append(Box(title, _detail(layer), row, min(columns), max(columns) - min(columns) + 1, link))
             continue
         boxes += [Box(title, _detail(layer), row, nodes.index(host), 1) for host in hosts_at(stack, row)]
-    return Layout(name, nodes, tuple(boxes), len(stack.layers))
+    rows = len(stack.layers)
+    clients = _clients(study, nodes)
+    for column, (client, loads) in enumerate(clients.items(), len(nodes)):
+        link = next((name for name, link in study.links.items() if set(link.between) == {client, stack.on}), "")
+        boxes.append(Box("Client", ", ".join(loads), rows - 1, column, 1, _link(analysis, label, side, link)))
+    return Layout(label, (*nodes, *clients), tuple(boxes), rows, side.name, _varied(analysis, side))
+
+
+def _clients(study: Study, nodes: tuple[str, ...]) -> dict[str, list[str]]:
+    """The nodes besides the stack's own from which loads run, and those loads."""
+    found: dict[str, list[str]] = {}
+    for name, workload in study.workloads.items():
+        if workload.client and workload.client not in nodes:
+            found.setdefault(workload.client, []).append(name)
+    return found
+
+
+def _varied(analysis: Analysis, side: Side) -> tuple[str, ...]:
+    """``rtt: 0.5ms, 1ms, 2ms`` for each factor that changes the stack."""
+    mine = [other.levels for other in analysis.stacks.values() if other.name == side.name]
+    known = levels_of(analysis.study)
+    return tuple(
+        f"{name}: {', '.join(level for level in known[name] if any(levels.get(name) == level for levels in mine))}"
+        for name in side.levels
+    )
 
 
 def _detail(layer: Any) -> str:
     """What the study sets of a layer, in a few words."""
     said = []
     for field, value in msgspec.structs.asdict(layer).items():
-        default = layer.__struct_defaults__[_default_at(layer, field)] if _default_at(layer, field) >= 0 else None
-        if field in ("peer", "link") or not value or (value == default and field != "protocol"):
+        default = _default(layer, field)
+        if field in ("peer", "link", "count", "standalone") or _unset(value, default):
+            continue
+        if value == default and field != "protocol":
             continue
         if isinstance(value, dict):
             said += [f"{key} {_word(item)}" for key, item in value.items()]
@@ -73,9 +118,17 @@ def _detail(layer: Any) -> str:
     return ", ".join(said)
 
 
-def _default_at(layer: Any, field: str) -> int:
-    fields = layer.__struct_fields__
-    return int(fields.index(field) - (len(fields) - len(layer.__struct_defaults__)))
+def _unset(value: Any, default: Any) -> bool:
+    """Nothing is said of what is empty, but for a no where yes is the default."""
+    return not value and not (value is False and default is True)
+
+
+def _default(layer: Any, field: str) -> Any:
+    fields, defaults = layer.__struct_fields__, layer.__struct_defaults__
+    at = fields.index(field) - (len(fields) - len(defaults))
+    found: Any = defaults[at] if at >= 0 else None
+    # What is made anew for each layer stands there as the function that makes it.
+    return found.factory() if hasattr(found, "factory") else found
 
 
 def _word(value: Any) -> str:
@@ -94,17 +147,19 @@ def _word(value: Any) -> str:
     return exact(float(value), "B/s") if str(text).endswith("B/s") else str(text)
 
 
-def _link(analysis: Analysis, stack: str, name: str) -> str:
+def _link(analysis: Analysis, label: str, side: Side, name: str) -> str:
     """``0.5 ms round trip over zone``, and what a ping measured."""
-    link = analysis.study.links.get(name)
+    link = side.study.links.get(name)
     if link is None:
         return ""
     text = f"{name}: {exact(link.rtt, 's')} round trip"
-    pings = [analysis.ping(stack, workload, name) for workload in analysis.study.workloads]
+    pings = [analysis.ping(label, workload, name) for workload in analysis.workloads]
     found = [1e3 * ping for ping in pings if ping is not None]
     if found:
         low, high = f"{min(found):.2f}", f"{max(found):.2f}"
         text += f" (ping: {low if low == high else f'{low} to {high}'} ms)"
     if link.rate is not None:
         text += f", {link.rate / 1e6:g} Mbit/s"
+    if link.lanes > 1:
+        text += f", {link.lanes} lanes ({link.bond})"
     return text

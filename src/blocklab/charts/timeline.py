@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import PALETTE, Chart, Panel, at, colours, heading, log_ticks, panel
+from blocklab.charts.base import PALETTE, Chart, Panel, at, colours, heading, log_ticks, panel, slug
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.figures import PROBE_INTERVAL, Measured, Points, Row, slack
+from blocklab.stats.figures import PROBE_INTERVAL, Measured, Points, Row, family, slack
 from blocklab.stats.format import listed, quantity
 
 # Below this share of the time line a phase's name does not fit, on a phone, above its band and a neighbour's.
 NARROWEST = 0.18
 LONGEST_NAME = 16
 FEW_POINTS = 60
+# A longer load is drawn in means over several seconds, and more phases than this without their numbers.
+MOST_SECONDS = 1200
+MOST_NUMBERS = 24
 
 
 @dataclass(frozen=True)
@@ -43,17 +48,19 @@ Lines = dict[str, Points]
 
 def timelines(analysis: Analysis) -> list[Chart | str]:
     """The rows of panels for each load that does block I/O itself, else for every load that was watched."""
+    watched = list(dict.fromkeys(workload for _, workload in analysis.detailed))
     block = [
         workload
-        for workload in analysis.study.workloads
+        for workload in watched
         if any(row.workload == workload and row.load and row.metric.endswith(".iops") for row in analysis.rows)
     ]
     found: list[Chart | str] = []
-    for workload in block or list(analysis.study.workloads):
+    for workload in block or watched:
         cells = {
             stack: measured
-            for stack in analysis.study.stacks
-            if (measured := analysis.measured.get((stack, workload))) is not None
+            for stack in analysis.stacks
+            if (stack, workload) in analysis.detailed
+            and (measured := analysis.measured.get((stack, workload))) is not None
         }
         if not cells:
             found.append(f"time lines of {workload}: no stack has a good run of it")
@@ -80,16 +87,20 @@ def _top_line(metric: str) -> Callable[[Measured], Lines]:
 
 
 def _await_lines(measured: Measured) -> Lines:
-    """The stack's top device, and the volumes under it: between the lines lies what the mirror adds."""
+    """The stack's top device, and those under it: between the lines lies what each layer adds."""
     found = _top_line("write.await")(measured)
-    if not measured.device.startswith("drbd"):
-        return found
     for host in measured.hosts:
-        device = measured.busiest(host)
-        points = _middles(measured.probe(host, device, "write.await"), device, "write.await")
-        if points:
-            found[f"{device} on {host}"] = points
+        for device in _one_of_each(measured, host):
+            points = _middles(measured.probe(host, device, "write.await"), device, "write.await")
+            if points:
+                found[f"{device} on {host}"] = points
     return found
+
+
+def _one_of_each(measured: Measured, host: str) -> list[str]:
+    """The lower devices of a host, but of several alike, such as the volumes of a stripe, the busiest."""
+    lower = measured.lower(host)
+    return [device for device in lower if device == measured.busiest(host, family(device))]
 
 
 def _cpu_lines(measured: Measured) -> Lines:
@@ -111,6 +122,12 @@ def _row(
     pick: Callable[[Measured], Lines],
 ) -> Chart | str:
     picked = {stack: lines for stack, measured in cells.items() if (lines := _in_load(measured, pick(measured)))}
+    step = math.ceil(max((_end(cells[stack]) for stack in picked), default=0.0) / MOST_SECONDS)
+    if step > 1:
+        picked = {
+            stack: {name: _means(points, step) for name, points in lines.items()}
+            for stack, lines in picked.items()
+        }
     values = [
         value * measure.factor
         for lines in picked.values()
@@ -121,7 +138,7 @@ def _row(
     if not values or not any(values):
         return f"{measure.axis.split(',')[0]} in {workload}: no probe left a series of the stacks' devices"
     domain = [min(values) * 0.85, max(values) * 1.1] if measure.log else [0, measure.most or max(values) * 1.08]
-    palette = colours(tuple(analysis.study.stacks), analysis.baseline)
+    palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
     end = max(_end(cells[stack]) for stack in picked)
     numbered = any(_too_narrow(cells[stack], end) for stack in picked)
     panels = tuple(
@@ -129,7 +146,20 @@ def _row(
         for stack, lines in picked.items()
     )
     caption = _caption(cells, picked, measure, numbered)
-    return Chart(f"{measure.name}-{workload}", _title(analysis, workload, measure), caption, panels)
+    if step > 1:
+        caption += f" Each point is the mean of {step} seconds."
+    return Chart(f"{measure.name}-{slug(workload)}", _title(analysis, workload, measure), caption, panels)
+
+
+def _means(points: Points, step: int) -> Points:
+    """The means over each ``step`` seconds, in the middle of them."""
+    bins: dict[int, Points] = {}
+    for time, value in points:
+        bins.setdefault(int(time // step), []).append((time, value))
+    return [
+        (statistics.fmean(time for time, _ in mine), statistics.fmean(value for _, value in mine))
+        for mine in bins.values()
+    ]
 
 
 def _in_load(measured: Measured, lines: Lines) -> Lines:
@@ -226,7 +256,7 @@ def _bands(measured: Measured, numbered: bool) -> tuple[list[dict[str, Any]], li
             x=alt.X("from:Q"), x2=alt.X2("to:Q"), y=at(0, alt.YValue), y2=at("height", alt.Y2Value)
         )
     ]
-    if len(bands) > 1:
+    if 1 < len(bands) <= MOST_NUMBERS:
         layers += [
             base.transform_filter(alt.datum.row == row)
             .mark_text(align="left", baseline="bottom", fontSize=10, dx=1)
@@ -241,7 +271,7 @@ def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
     if measure is CPU:
         return _cpu_title(workload, rows)
     tops = [row for row in rows if row.top]
-    base = {row.phase: row.value for row in tops if row.stack == analysis.baseline} or {
+    base = {row.phase: row.value for row in tops if row.stack in analysis.grid.baselines} or {
         row.phase: row.value for row in tops
     }
     if not base:
@@ -277,7 +307,9 @@ def _caption(cells: Mapping[str, Measured], picked: Mapping[str, Lines], measure
     else:
         text = "From iostat each second, at the stack's highest block device on its active node."
     text += " Shaded bands are the phases of the load; all panels share both axes."
-    if numbered:
-        phases = next(iter(cells[stack].run.phases for stack in picked))
+    phases = next(iter(cells[stack].run.phases for stack in picked))
+    if numbered and len(phases) > MOST_NUMBERS:
+        text += f" There are {len(phases)} of them, in the order of the jobs."
+    elif numbered:
         text += " Phases: " + ", ".join(f"{number} = {phase.name}" for number, phase in enumerate(phases, 1)) + "."
     return text

@@ -4,12 +4,45 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from blocklab.layers.cap import Cap
 from blocklab.layers.drbd import Drbd
 from blocklab.layers.filesystem import Ext4, Xfs
+from blocklab.layers.mysql import MariaDb, MySql
+from blocklab.layers.net_mirror import NetMirror
 from blocklab.layers.postgres import Postgres
 from blocklab.layers.shared import Shared
+from blocklab.layers.stripe import LvmStripe, Raid10, Stripe
 from blocklab.layers.volume import Volume
 
-AnyLayer: TypeAlias = Volume | Shared | Drbd | Xfs | Ext4 | Postgres
+AnyLayer: TypeAlias = (
+    Volume
+    | Shared
+    | Stripe
+    | LvmStripe
+    | Raid10
+    | Cap
+    | Drbd
+    | NetMirror
+    | Xfs
+    | Ext4
+    | Postgres
+    | MariaDb
+    | MySql
+)
 
-__all__ = ["AnyLayer", "Drbd", "Ext4", "Postgres", "Shared", "Volume", "Xfs"]
+__all__ = [
+    "AnyLayer",
+    "Cap",
+    "Drbd",
+    "Ext4",
+    "LvmStripe",
+    "MariaDb",
+    "MySql",
+    "NetMirror",
+    "Postgres",
+    "Raid10",
+    "Shared",
+    "Stripe",
+    "Volume",
+    "Xfs",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from blocklab.model.ground import Profile
@@ -9,7 +11,12 @@ from blocklab.model.protocols import Map
 
 
 class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="layer"):
-    """A layer on one port of one host. Each layer overrides what is different for it."""
+    """A layer on one port of one host. Each layer overrides what is different for it.
+
+    ``needs``: what the image of the nodes that it stands on must have beyond its usual programs.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
         """Nothing beyond what the types say."""

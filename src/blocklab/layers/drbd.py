@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
 from blocklab.layers.base import Base
+from blocklab.layers.peer import link_problems, peer_problems
 from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.protocols import Map, Place
 
@@ -18,6 +19,8 @@ _VALUE = re.compile(r"^[A-Za-z0-9_.:/%-]+$")
 # "250k", "102400k", "100s" (sectors), "2M", "8000", as drbdsetup prints them.
 _SIZE = re.compile(r"^(?P<number>\d+)(?P<unit>[kKmMgGs]?)$")
 _UNITS = {"": 1, "s": 512, "k": 2**10, "m": 2**20, "g": 2**30}
+# What the primary's connection may be when it may run ahead of its peer (on-congestion: pull-ahead).
+LAGGING = frozenset({"Connected", "Ahead", "SyncSource", "PausedSyncS"})
 # A full copy that takes longer than this is taken for stuck.
 SYNC_SECONDS = 3600.0
 
@@ -25,10 +28,25 @@ SYNC_SECONDS = 3600.0
 class Drbd(Base, frozen=True, tag="drbd"):
     """A mirror on the node ``peer`` over ``link``.
 
-    ``protocol``: C acknowledges a write when both disks have it, B when the peer's memory has it, A when it is
-    in the local send buffer. ``net`` and ``disk`` take DRBD's options by their own names (drbd.conf(5)).
-    Without ``initial_sync`` both sides start as equal (``new-current-uuid --clear-bitmap``): the volumes are
-    fresh and zero on both sides. With it the whole device is copied first.
+    ``protocol``: C (default) acknowledges a write when both disks have it, B when the peer's memory has it, A
+    when it is in the local send buffer. ``net`` and ``disk`` take DRBD's options by their own names and units
+    (drbd.conf(5)): ``max-buffers``, ``max-epoch-size``, ``sndbuf-size``, ``rcvbuf-size``, ``unplug-watermark``,
+    ``on-congestion: pull-ahead`` with ``congestion-fill`` and ``congestion-extents`` (protocol A only),
+    ``disk-flushes``, ``al-extents``. Each is read back from the kernel; one that it clamps (``al-extents`` above
+    what the activity log on the disk has room for) makes the cell invalid, with the value that is in force.
+
+    ``initial_sync`` (default false): copy the whole device first. Without it both sides start as equal
+    (``new-current-uuid --clear-bitmap``), for the volumes are fresh and zero on both sides.
+
+    ``standalone`` (default false): connected until both disks are up to date, then disconnected
+    (``drbdadm disconnect``): the primary runs alone, as after the loss of its peer, and notes in its bitmap what
+    the peer misses. Then the net options are in force on the waiting peer only. A load's data are loaded while it
+    is still connected.
+
+    What DRBD 8.4 of the kernel cannot do: a resource has one peer and one connection, which is one TCP stream for
+    the data and one for acknowledgements; there is no multi-path. Two links at once are only had below it, by
+    ``lanes`` of a link: ``balance-rr`` spreads the packets of the one stream over all lanes, whereas
+    ``balance-xor`` and ``active-backup`` send one stream over one lane, so that nothing is gained.
     """
 
     peer: str
@@ -37,27 +55,20 @@ class Drbd(Base, frozen=True, tag="drbd"):
     net: dict[str, Value] = {}
     disk: dict[str, Value] = {}
     initial_sync: bool = False
+    standalone: bool = False
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"
 
     def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
         """A peer that is not another known node, a link that does not join the two, options DRBD cannot read."""
-        found = []
-        if self.peer == host:
-            found.append(("peer", f"{self.peer!r} is the node that the stack is active on; name another node"))
-        elif self.peer not in map.nodes:
-            found.append(("peer", f"there is no node {self.peer!r}; there are {', '.join(map.nodes)}"))
-        if self.link not in map.links:
-            known = ", ".join(map.links) or "none"
-            found.append(("link", f"there is no link {self.link!r}; there are {known}"))
-        elif set(map.links[self.link].between) != {host, self.peer}:
-            ends = " and ".join(map.links[self.link].between)
-            found.append(("link", f"{self.link} joins {ends}, not {host} and {self.peer}"))
+        found = peer_problems(self.peer, host, map) + link_problems(self.link, self.peer, host, map)
         for section, options in (("net", self.net), ("disk", self.disk)):
             found += _bad_options(section, options)
         if "protocol" in self.net:
             found.append(("net.protocol", "give the protocol as the layer's own field"))
+        if self.net.get("on-congestion", "block") != "block" and self.protocol != "A":
+            found.append(("net.on-congestion", "only protocol A can pull ahead; set protocol: A or leave it out"))
         return found
 
     def spans(self, host: str) -> tuple[str, ...]:
@@ -65,7 +76,7 @@ class Drbd(Base, frozen=True, tag="drbd"):
         return (host, self.peer)
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
-        """Both sides up and connected, ``place.host`` primary, both disks up to date."""
+        """Both sides up and connected, ``place.host`` primary, both disks up to date; then alone, if asked."""
         here, name = place.host, place.stack
         sides = {port.host: port.where for port in below}
         config = self.config(place, sides)
@@ -80,22 +91,24 @@ class Drbd(Base, frozen=True, tag="drbd"):
         # The active side's "up" comes last, so that its undo comes first: nodes are taken down in turn.
         for host in reversed(sides):
             steps.append(Run(host, ("drbdadm", "up", name), undo=("drbdadm", "down", name)))
-        steps.append(Wait(here, ("drbdadm", "cstate", name), until="Connected"))
-        seconds = 10.0
+        # Not "cstate Connected": over data that were written alone the connection begins with a resync.
+        steps.append(Wait(here, ("drbdadm", "role", name), until="Secondary/Secondary"))
+        promote: tuple[str, ...] = ("drbdadm", "primary", name)
         if self.initial_sync:
-            promote: tuple[str, ...] = ("drbdadm", "primary", "--force", name)
-            seconds = SYNC_SECONDS
+            promote = ("drbdadm", "primary", "--force", name)
         else:
             steps.append(Run(here, ("drbdadm", "--", "--clear-bitmap", "new-current-uuid", name), once=True))
-            promote = ("drbdadm", "primary", name)
         steps.append(Run(here, promote, undo=("drbdadm", "secondary", name)))
-        steps.append(Wait(here, ("drbdadm", "dstate", name), until="UpToDate/UpToDate", seconds=seconds))
+        steps.append(Wait(here, ("drbdadm", "dstate", name), until="UpToDate/UpToDate", seconds=SYNC_SECONDS))
+        if self.standalone:
+            # No undo: "down" takes a mirror down in either state.
+            steps.append(Run(here, ("drbdadm", "disconnect", name), late=True))
         return Plan(
             steps=tuple(steps),
             facts=(
-                *(self._options(name, host) for host in sides),
-                _state(here, name, "cstate", "Connected"),
-                _state(here, name, "dstate", "UpToDate/UpToDate"),
+                # Alone, the primary has no connection that could have options.
+                *(self._options(name, host, net=host != here or not self.standalone) for host in sides),
+                *self._states(name, here),
             ),
             ports=(Port(here, "block", f"/dev/drbd{place.number}"),),
         )
@@ -119,16 +132,38 @@ class Drbd(Base, frozen=True, tag="drbd"):
             ]
         return "\n".join([*lines, "}", ""])
 
-    def _options(self, name: str, host: str) -> Fact:
-        wanted: dict[str, str] = {"net.protocol": self.protocol}
-        wanted |= {f"net.{option}": canonical(_text(value)) for option, value in self.net.items()}
+    def _states(self, name: str, host: str) -> tuple[Fact, Fact]:
+        """Asked before and after each load: a mirror that broke meanwhile was not measured."""
+        if self.standalone:
+            return _state(host, name, "cstate", "StandAlone"), _state(host, name, "dstate", "UpToDate/DUnknown")
+        if self.net.get("on-congestion", "block") == "block":
+            return _state(host, name, "cstate", "Connected"), _state(host, name, "dstate", "UpToDate/UpToDate")
+        # Asked to pull ahead, it may well be ahead, or be catching up.
+        return (
+            Fact(host, "drbd", ("drbdadm", "cstate", name), parse_lagging, {"connection": "kept"}),
+            Fact(host, "drbd", ("drbdadm", "dstate", name), parse_local, {"local disk": "UpToDate"}),
+        )
+
+    def _options(self, name: str, host: str, *, net: bool) -> Fact:
+        wanted: dict[str, str] = {"net.protocol": self.protocol} if net else {}
+        wanted |= {f"net.{option}": canonical(_text(value)) for option, value in self.net.items() if net}
         wanted |= {f"disk.{option}": canonical(_text(value)) for option, value in self.disk.items()}
         return Fact(host, "drbd", ("drbdsetup", "show", name, "--show-defaults"), parse_show, wanted)
 
 
 def _state(host: str, name: str, what: str, wanted: str) -> Fact:
-    # Asked before and after each load: a mirror that broke meanwhile was not measured.
     return Fact(host, "drbd", ("drbdadm", what, name), lambda text: {what: text.strip()}, {what: wanted})
+
+
+def parse_lagging(text: str) -> dict[str, str]:
+    """The connection of a mirror that may pull ahead of its peer: ``kept`` in each state that belongs to it."""
+    state = text.strip()
+    return {"cstate": state, "connection": "kept" if state in LAGGING else state}
+
+
+def parse_local(text: str) -> dict[str, str]:
+    """The disk states, and the local one alone: ``UpToDate/Consistent`` while the peer is behind."""
+    return {"dstate": text.strip(), "local disk": text.strip().partition("/")[0]}
 
 
 def _text(value: Value) -> str:
@@ -158,8 +193,9 @@ def parse_show(text: str) -> dict[str, str]:
         elif line == "}":
             sections.pop()
         elif line.endswith(";") and sections and sections[-1] in ("net", "disk", "options"):
-            option, _, value = line.removesuffix(";").partition(" ")
-            found[f"{sections[-1]}.{option}"] = canonical(value.strip().strip('"'))
+            # "max-buffers \t8000", but "unplug-watermark\t128": a name of 16 letters leaves no blank
+            option, *value = line.removesuffix(";").split(maxsplit=1)
+            found[f"{sections[-1]}.{option}"] = canonical("".join(value).strip('"'))
     return found
 
 

@@ -12,10 +12,23 @@ from blocklab.model.protocols import Map, Place
 
 # "noatime", "barrier=0", "logbsize=256k", "data=writeback": one mount(8) option.
 _OPTION = re.compile(r"^[a-z0-9_]+(=[A-Za-z0-9_./:+-]+)?$")
-# "noatime", "barrier=0", "logbsize=256k": one mount(8) option without commas or blanks.
-_SILENT = frozenset(
-    {"defaults", "rw", "relatime", "atime", "async", "barrier=1", "barrier", "discard", "nodiscard"}
-)
+# /proc/mounts has an option in other words than it was given: asked -> what it shows then.
+_SHOWN = {"barrier=0": "nobarrier", "dioread_lock": "nodioread_nolock", "noload": "norecovery"}
+# It does not show these, which are the default, but shows the contrary: asked -> what must not be there.
+_CONTRARY = {
+    "barrier": "nobarrier", "barrier=1": "nobarrier", "async": "sync", "atime": "noatime",
+    "strictatime": "relatime", "nolazytime": "lazytime", "nodiscard": "discard", "delalloc": "nodelalloc",
+    "dioread_nolock": "nodioread_nolock", "auto_da_alloc": "noauto_da_alloc", "acl": "noacl",
+    "block_validity": "noblock_validity", "init_itable": "noinit_itable", "nogrpid": "grpid",
+    "journal_checksum": "nojournal_checksum", "suid": "nosuid", "dev": "nodev", "exec": "noexec",
+}  # fmt: skip
+# Nor these numbers, which are ext4's default; any other is shown.
+_NUMBERS = frozenset(
+    {
+        "commit=5", "stripe=0", "min_batch_time=0", "max_batch_time=15000", "inode_readahead_blks=32",
+        "init_itable=10", "errors=continue",
+    }
+)  # fmt: skip
 
 
 class _FileSystem(Base, frozen=True):
@@ -53,25 +66,65 @@ class _FileSystem(Base, frozen=True):
 
     def _fact(self, host: str, device: str, folder: str) -> Fact:
         def parse(text: str) -> Mapping[str, str]:
-            return mounted(text, folder)
+            found = mounted(text, folder)
+            asked = {f"mount.{option}" for option in self.mount}
+            hidden = {name: value for name, value in hidden_defaults(found).items() if name in asked}
+            return {**found, **hidden} if found else {}
 
         wanted = {"device": device, "type": self.name}
-        wanted |= {f"mount.{option}": "yes" for option in self.mount if option not in _SILENT}
+        for option in self.mount:
+            wanted |= in_force(option)
         return Fact(host, self.name, ("cat", "/proc/mounts"), parse, wanted)
 
 
 class Xfs(_FileSystem, frozen=True, tag="xfs"):
-    """The xfs file system. ``mkfs``: arguments of mkfs.xfs(8); ``mount``: options of mount(8), xfs(5)."""
+    """The xfs file system.
+
+    ``mkfs``: arguments of mkfs.xfs(8) (default none). ``mount``: options of mount(8) and xfs(5), one to an item
+    (default none, which is ``rw,relatime``); each is looked for in /proc/mounts. xfs always sends flushes: Linux
+    4.19 took its ``nobarrier`` away.
+    """
 
     name: ClassVar[str] = "xfs"
     force: ClassVar[str] = "-f"
 
+    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+        """Barriers too, which xfs no longer has a say in."""
+        found = [
+            (f"mount[{index}]", f"xfs has no {option!r} since Linux 4.19; leave it out, or take ext4")
+            for index, option in enumerate(self.mount)
+            if option.removeprefix("no").partition("=")[0] == "barrier"
+        ]
+        return super().problems(host, map) + found
+
 
 class Ext4(_FileSystem, frozen=True, tag="ext4"):
-    """The ext4 file system. ``mkfs``: arguments of mke2fs(8); ``mount``: options of mount(8), ext4(5)."""
+    """The ext4 file system.
+
+    ``mkfs``: arguments of mke2fs(8) (default none). ``mount``: options of mount(8) and ext4(5), one to an item
+    (default none, which is ``rw,relatime,data=ordered`` with barriers); each is looked for in /proc/mounts, a
+    default by the absence of its contrary. With ``barrier=0`` ext4 sends no flush to the device, not for an fsync
+    either: what a database was told to be on disk may be lost in a crash of whatever caches below.
+    """
 
     name: ClassVar[str] = "ext4"
     force: ClassVar[str] = "-F"
+
+
+def in_force(option: str) -> dict[str, str]:
+    """What ``mounted`` has to say of a file system that was mounted with this option."""
+    if option == "defaults":
+        # It asks for nothing.
+        return {}
+    if option in _CONTRARY:
+        return {f"mount.{_CONTRARY[option]}": "absent"}
+    return {f"mount.{_SHOWN.get(option, option)}": "yes"}
+
+
+def hidden_defaults(found: Mapping[str, str]) -> dict[str, str]:
+    """The numbers that are in force although ``mounted`` did not find them, since they are the default."""
+    shown = {name.partition("=")[0] for name in found}
+    return {f"mount.{option}": "yes" for option in _NUMBERS if f"mount.{option.partition('=')[0]}" not in shown}
 
 
 def mounted(text: str, folder: str) -> dict[str, str]:

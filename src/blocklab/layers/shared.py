@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import ClassVar
 
 from blocklab.layers.base import Base
+from blocklab.layers.peer import peer_problems
 from blocklab.model.plan import Fact, Kind, Plan, Port, Run
 from blocklab.model.protocols import Map, Place
 
 
 class Shared(Base, frozen=True, tag="shared"):
-    """The volume below is attached to ``peer`` as well, with one and the same cap for both nodes.
+    """The volume below is attached to ``peer`` as well; one cap holds for what both nodes do together.
 
-    A guard keeps it from being used on both: the device is set read-only on the peer, and that it is so and that
-    nobody has it mounted there is asked before and after each load.
+    A guard keeps it from being used on both. On the peer the kernel holds the device for a mapping of its own
+    (``dmsetup``, its first 4 KiB, read-only), so that mounting it there fails as busy, read-only or not; and the
+    device is set read-only there (``blockdev --setro``), so that nothing writes to it past a mount. Building is
+    refused where the peer has it mounted. Before and after each load it is asked whether all of this is so.
     """
 
     peer: str
@@ -23,11 +28,7 @@ class Shared(Base, frozen=True, tag="shared"):
 
     def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
         """A peer that is not another known node."""
-        if self.peer == host:
-            return [("peer", f"{self.peer!r} is the node that the stack is active on; name another node")]
-        if self.peer not in map.nodes:
-            return [("peer", f"there is no node {self.peer!r}; there are {', '.join(map.nodes)}")]
-        return []
+        return peer_problems(self.peer, host, map)
 
     def spans(self, host: str) -> tuple[str, ...]:
         """The host and its peer."""
@@ -38,23 +39,49 @@ class Shared(Base, frozen=True, tag="shared"):
         return below
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
-        """Read-only on the peer; the ports of the active side."""
+        """Read-only and held on the peer; the ports of the active side."""
         here = tuple(port for port in below if port.host == place.host)
         there = tuple(port for port in below if port.host != place.host)
-        steps = [
-            Run(port.host, ("blockdev", "--setro", port.where), undo=("blockdev", "--setrw", port.where))
-            for port in there
-        ]
-        return Plan(tuple(steps), tuple(self._guard(port) for port in there), here)
+        steps: list[Run] = []
+        facts: list[Fact] = []
+        for index, port in enumerate(there):
+            device, hold = port.where, f"{place.stack}-held-{index}"
+            table = ("--readonly", "--table", f"0 8 linear {device} 0")
+            steps += [
+                Run(port.host, ("modprobe", "dm-mod")),
+                Run(port.host, ("blockdev", "--setro", device), undo=("blockdev", "--setrw", device)),
+                # A mount and a mapping both claim a device for themselves alone: the kernel refuses the second.
+                Run(
+                    port.host,
+                    ("dmsetup", "create", hold, "--noudevsync", *table),
+                    undo=("dmsetup", "remove", "--noudevsync", hold),
+                ),
+            ]
+            facts += _guard(port, hold)
+        return Plan(tuple(steps), tuple(facts), here)
 
-    def _guard(self, port: Port) -> Fact:
-        # lsblk prints "1" and, where it is mounted, the folder; "0" for writable
-        ask = ("lsblk", "--noheadings", "--nodeps", "--raw", "--output", "RO,MOUNTPOINTS", port.where)
-        wanted = {f"read-only {port.where}": "yes", f"mounted {port.where}": "no"}
 
-        def parse(text: str) -> dict[str, str]:
-            read_only, _, mounted = text.strip().partition(" ")
-            values = ("yes" if read_only == "1" else "no", mounted.strip() or "no")
-            return dict(zip(wanted, values, strict=True))
+def _guard(port: Port, hold: str) -> tuple[Fact, ...]:
+    device = port.where
+    read_only, mounted, held = f"read-only {device}", f"mounted {device}", f"held {device}"
+    return (
+        Fact(
+            port.host, "shared", ("lsblk", "--json", "--nodeps", "--output", "RO,MOUNTPOINTS", device),
+            partial(_use, read_only, mounted), {read_only: "yes", mounted: "no"},
+        ),
+        Fact(port.host, "shared", ("dmsetup", "info", "-c", "--noheadings", "-o", "name"),
+             partial(_held, held, hold), {held: "yes"}),
+    )  # fmt: skip
 
-        return Fact(port.host, "shared", ask, parse, wanted)
+
+def _use(read_only: str, mounted: str, text: str) -> dict[str, str]:
+    # {"blockdevices": [{"ro": true, "mountpoints": [null]}]}, and ["/media"] where it is mounted; an empty list
+    # where the kernel has it for something else
+    device = json.loads(text)["blockdevices"][0]
+    folders = [folder for folder in device["mountpoints"] if folder]
+    return {read_only: "yes" if device["ro"] else "no", mounted: ", ".join(folders) or "no"}
+
+
+def _held(held: str, hold: str, text: str) -> dict[str, str]:
+    # one name a line; "No devices found" without any
+    return {held: "yes" if hold in text.splitlines() else "no"}

@@ -17,6 +17,7 @@ from blocklab.errors import StoreError
 from blocklab.report import tables
 from blocklab.report.bundle import bundle
 from blocklab.report.files import as_csv, as_json
+from blocklab.report.sheets import sheets
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import Findings, findings
 from blocklab.stats.format import seconds
@@ -71,15 +72,18 @@ def html(analysis: Analysis, found: Findings) -> str:
         when=tables.measured_when(analysis),
         took=seconds(sum(run.outcome.seconds for run in ran)),
         words=_WORDS,
+        curves=[chart for chart in drawn.shown if chart.name.startswith(("sweep-", "share-"))],
         bars=[chart for chart in drawn.shown if chart.name == "bars"],
         clouds=[chart for chart in drawn.shown if chart.name.startswith("latency-")],
-        lines=[c for c in drawn.shown if c.name != "bars" and not c.name.startswith("latency-")],
+        lines=[c for c in drawn.shown if c.name.startswith(("bandwidth-", "await-", "iops-", "cpu-"))],
         left_out=drawn.left_out,
         groups=tables.figure_groups(analysis),
+        sheets=sheets(analysis),
         layouts=layouts(analysis),
-        colours=colours(tuple(analysis.study.stacks), analysis.baseline),
+        colours=colours(tuple(analysis.stacks), analysis.grid.baselines),
         knobs=tables.knob_tables(analysis),
         commands=tables.command_tables(analysis),
+        untold=len(analysis.runs) - len(tables.told_runs(analysis)),
         versions=tables.versions(analysis),
         warnings=tables.warnings(analysis),
         on_dark=ON_DARK,

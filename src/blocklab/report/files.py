@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 import msgspec
 
-from blocklab.stats.analysis import Analysis
+from blocklab.stats.analysis import Analysis, Gap
+from blocklab.stats.figures import Row
 from blocklab.stats.findings import Findings
+from blocklab.stats.grid import levels_of
+from blocklab.study.types import Expectation
 
 FORMAT = 1
 COLUMNS = (
@@ -20,17 +24,20 @@ def as_csv(analysis: Analysis) -> str:
     """One line a figure, in base units (s, B/s, 1/s, %).
 
     ``relative`` is the ratio to the baseline's figure and ``half_width`` that of the 95 % interval within the
-    run, in ``unit``; both are empty where there is none.
+    run, in ``unit``; both are empty where there is none. Each factor of the study has a column with its level,
+    which is empty where the factor makes no difference to the cell.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    factors = analysis.grid.factors
+    writer.writerow([*COLUMNS[:3], *factors, *COLUMNS[3:]])
     for row in analysis.rows:
         relative = "" if row.relative is None else f"{row.relative.value:.6g}"
         half = "" if row.half is None else f"{row.half:.6g}"
         writer.writerow(
-            [analysis.study.name, row.stack, row.workload, row.phase, row.metric, f"{row.value:.9g}", row.unit,
-             row.layer, row.host, relative, half]
+            [analysis.study.name, row.stack_name, row.workload_name,
+             *(row.levels.get(factor, "") for factor in factors), row.phase, row.metric, f"{row.value:.9g}",
+             row.unit, row.layer, row.host, relative, half]
         )  # fmt: skip
     return out.getvalue()
 
@@ -46,6 +53,7 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
         "quick": analysis.quick,
         "stacks": list(study.stacks),
         "workloads": list(study.workloads),
+        **({"factors": levels_of(study)} if analysis.grid.factors else {}),
         "findings": found,
         "verdicts": [
             {
@@ -58,6 +66,7 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
                 "phase": verdict.claim.phase,
                 "relative_to": verdict.claim.relative_to,
                 "against": verdict.claim.against,
+                **_levels(verdict.claim),
                 "source": verdict.claim.source,
                 "found": verdict.found,
                 "half_width": verdict.half,
@@ -66,7 +75,26 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
             }
             for verdict in analysis.verdicts
         ],
-        "gaps": analysis.gaps,
-        "figures": analysis.rows,
+        "gaps": [_gap(analysis, gap) for gap in analysis.gaps],
+        "figures": [_figure(analysis, row) for row in analysis.rows],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def _levels(claim: Expectation) -> dict[str, Any]:
+    """What only some claims have."""
+    fields = {name: getattr(claim, name) for name in ("at", "relative_at", "against_at", "host")}
+    return {name: value for name, value in fields.items() if value}
+
+
+def _figure(analysis: Analysis, row: Row) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(row)
+    fields |= {"stack": fields.pop("stack_name"), "workload": fields.pop("workload_name")}
+    levels = fields.pop("levels")
+    return {**fields, "levels": levels} if analysis.grid.factors else fields
+
+
+def _gap(analysis: Analysis, gap: Gap) -> dict[str, Any]:
+    stack, workload = analysis.stacks[gap.stack], analysis.workloads[gap.workload]
+    fields = {**msgspec.structs.asdict(gap), "stack": stack.name, "workload": workload.name}
+    return {**fields, "levels": {**stack.levels, **workload.levels}} if analysis.grid.factors else fields

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from blocklab.charts.matrix import MANY_PHASES
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.compare import TRANSACTIONS, families
 from blocklab.stats.figures import Row
 from blocklab.stats.format import NBSP, listed, number, percent, plus_minus, scale, seconds
 from blocklab.store.run import Run
 
 # Metrics of loads that the page shows, in this order; the CSV has all of them.
 _LOAD = (
-    "tps", "iops", "bandwidth", "latency.mean", "latency.p50", "latency.p95", "latency.p99", "failed",
+    "tpmc", "tps", "iops", "bandwidth", "latency.mean", "latency.p50", "latency.p95", "latency.p99",
+    "commit.group", "lock.waits", "failed",
 )  # fmt: skip
 _WORDS = {
-    "tps": "TPS", "iops": "IOPS", "bandwidth": "MB/s", "failed": "failed transactions",
+    "tpmc": "tpmC", "tps": "TPS", "commit.group": "commits in a group", "lock.waits": "lock waits",
+    "iops": "IOPS", "bandwidth": "MB/s", "failed": "failed transactions",
     "latency.mean": "latency, mean, ms", "latency.p50": "latency, p50, ms", "latency.p95": "latency, p95, ms",
     "latency.p99": "latency, p99, ms", "await": "await, top device, ms",
 }  # fmt: skip
 _WAYS = ("read", "write", "trim", "sync")
+# The commands of more cells than this would be most of the page; steps.jsonl has them.
+MOST_RUNS = 24
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -54,26 +60,52 @@ def figure_groups(analysis: Analysis) -> tuple[Group, ...]:
     """The table of figures: TPS, IOPS, MB/s, latencies, await and CPU for each workload and phase."""
     groups = []
     # Transactions first, as everywhere on the page.
-    transactions = {row.workload for row in analysis.rows if row.load and row.metric == "tps"}
-    for workload in sorted(analysis.study.workloads, key=lambda name: name not in transactions):
+    transactions = {row.workload for row in analysis.rows if row.load and row.metric in TRANSACTIONS}
+    grouped = [label for label, side in analysis.workloads.items() if side.name not in on_sheets(analysis)]
+    for workload in sorted(grouped, key=lambda name: name not in transactions):
         for phase in analysis.phases(workload):
-            mine = [row for row in analysis.rows if (row.workload, row.phase) == (workload, phase)]
+            mine = list(analysis.places[workload, phase])
             lines = [*_load_lines(analysis, workload, mine), *_probe_lines(analysis, workload, mine)]
             if lines:
                 groups.append(Group(f"{workload} / {phase}" if phase else workload, tuple(lines)))
     return tuple(groups)
 
 
+def on_sheets(analysis: Analysis) -> tuple[str, ...]:
+    """The loads whose figures are too many for a column a stack: those that a factor changes, and long ones."""
+    swept = {family.workload for family in families(analysis)}
+    return tuple(
+        name
+        for name in dict.fromkeys(side.name for side in analysis.workloads.values())
+        if name in swept
+        or any(
+            len(analysis.phases(label)) > MANY_PHASES
+            for label, side in analysis.workloads.items()
+            if side.name == name
+        )
+    )
+
+
+def load_metrics(metrics: Iterable[str], kinds: Iterable[str] = _LOAD) -> Iterator[tuple[str, str]]:
+    """The metrics of a load that the page shows, in its order, and what they are called there.
+
+    Of a type of transaction (``new_order.latency.p95``) the 95th percentile is shown.
+    """
+    known = list(dict.fromkeys(metrics))
+    for kind in kinds:
+        plain = [metric for metric in (kind, *(f"{way}.{kind}" for way in _WAYS)) if metric in known]
+        typed = [metric for metric in known if metric.endswith(f".{kind}") and metric not in plain]
+        for metric in [*plain, *(typed if kind == "latency.p95" else ())]:
+            prefix = metric.removesuffix(kind).removesuffix(".").replace("_", " ")
+            yield metric, f"{prefix} {_WORDS[kind]}".strip()
+
+
 def _load_lines(analysis: Analysis, workload: str, mine: list[Row]) -> Iterator[Line]:
-    metrics = dict.fromkeys(row.metric for row in mine if row.load)
-    for kind in _LOAD:
-        for prefix in ("", *(f"{way}." for way in _WAYS)):
-            metric = prefix + kind
-            rows = {row.stack: row for row in mine if row.load and row.metric == metric}
-            if metric not in metrics or (kind == "failed" and not any(row.value for row in rows.values())):
-                continue
-            word = f"{prefix.removesuffix('.')} {_WORDS[kind]}".strip()
-            yield _line(analysis, workload, word, rows, next(iter(rows.values())).layer)
+    for metric, word in load_metrics(row.metric for row in mine if row.load):
+        rows = {row.stack: row for row in mine if row.load and row.metric == metric}
+        if metric.endswith("failed") and not any(row.value for row in rows.values()):
+            continue
+        yield _line(analysis, workload, word, rows, next(iter(rows.values())).layer)
 
 
 def _probe_lines(analysis: Analysis, workload: str, mine: list[Row]) -> Iterator[Line]:
@@ -82,19 +114,37 @@ def _probe_lines(analysis: Analysis, workload: str, mine: list[Row]) -> Iterator
         if rows:
             devices = dict.fromkeys(row.layer for row in rows.values())
             yield _line(analysis, workload, f"{way} {_WORDS['await']}", rows, f"iostat: {', '.join(devices)}")
+        for host, device in lower_devices(analysis, workload):
+            rows = {
+                row.stack: row
+                for row in mine
+                if (row.metric, row.host, row.layer, row.load) == (f"{way}.await", host, device, False)
+            }
+            if rows:
+                yield _line(analysis, workload, f"{way} await, {device} on {host}, ms", rows, "iostat")
     cpu = [row for row in mine if row.metric == "cpu.busy"]
     for host in dict.fromkeys(row.host for row in cpu):
         rows = {row.stack: row for row in cpu if row.host == host}
         yield _line(analysis, workload, f"CPU busy on {host}, %", rows, "/proc/stat")
 
 
+def lower_devices(analysis: Analysis, workload: str) -> list[tuple[str, str]]:
+    """(host, device) of each block device below the highest one of a stack, of all stacks."""
+    found: dict[tuple[str, str], None] = {}
+    for (_, label), measured in analysis.measured.items():
+        for host in measured.hosts if label == workload else ():
+            found.update(dict.fromkeys((host, device) for device in measured.lower(host)))
+    return list(found)
+
+
 def _line(analysis: Analysis, workload: str, label: str, rows: dict[str, Row], source: str) -> Line:
     gaps = {gap.stack: gap.status for gap in analysis.gaps if gap.workload == workload}
-    values = [_value(rows.get(stack), gaps.get(stack), analysis.baseline) for stack in analysis.study.stacks]
+    values = [value_of(rows.get(stack), gaps.get(stack), analysis.grid.baselines) for stack in analysis.stacks]
     return Line(label, source, tuple(values))
 
 
-def _value(row: Row | None, gap: str | None, baseline: str) -> Value:
+def value_of(row: Row | None, gap: str | None, baselines: Collection[str]) -> Value:
+    """The cell of a table for a figure, or for the lack of it."""
     if row is None:
         # A node that is not part of the stack has no figure for a good reason.
         return Value(gap or "–", absent=True)
@@ -102,7 +152,7 @@ def _value(row: Row | None, gap: str | None, baseline: str) -> Value:
     label = scale(row.unit, row.metric)[1]
     text = plus_minus(row.value, row.half, row.unit, row.metric).removesuffix(label).rstrip()
     text, _, half = text.partition(f"{NBSP}±")
-    return Value(text, f"±{half}" if half else "", "" if row.stack == baseline else relative_text(row))
+    return Value(text, f"±{half}" if half else "", "" if row.stack in baselines else relative_text(row))
 
 
 def relative_text(row: Row) -> str:
@@ -136,7 +186,7 @@ class KnobTable(msgspec.Struct, frozen=True):
 def knob_tables(analysis: Analysis) -> tuple[KnobTable, ...]:
     """For each stack that was run, good or not."""
     found = []
-    for stack in analysis.study.stacks:
+    for stack in analysis.stacks:
         values: dict[tuple[str, str, str, str | None], dict[str, list[str]]] = {}
         for (at, workload), run in analysis.runs.items():
             for knob in run.knobs if at == stack else ():
@@ -181,11 +231,21 @@ class CommandTable(msgspec.Struct, frozen=True):
 
 
 def command_tables(analysis: Analysis) -> tuple[CommandTable, ...]:
-    """For each cell that was run, in the order of the study."""
+    """For each cell that was run, in the order of the study; of many cells some, see ``told_runs``."""
     return tuple(
         CommandTable(run.cell.label, run.outcome.status, seconds(run.outcome.seconds), tuple(_commands(run)))
-        for run in analysis.runs.values()
+        for run in told_runs(analysis)
     )
+
+
+def told_runs(analysis: Analysis) -> list[Run]:
+    """The runs whose commands are on the page: all, or of too many the first of each stack and the failed ones."""
+    if len(analysis.runs) <= MOST_RUNS:
+        return list(analysis.runs.values())
+    first = {run.cell.stack: run for run in reversed(list(analysis.runs.values()))}
+    failed = [run for run in analysis.runs.values() if run.outcome.status != "ok"]
+    told = [*(run for run in first.values() if run not in failed), *failed][:MOST_RUNS]
+    return [run for run in analysis.runs.values() if run in told]
 
 
 def _commands(run: Run) -> Iterator[CommandRow]:

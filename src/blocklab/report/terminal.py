@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
 from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from blocklab.charts.sweep import sweep_plan
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.compare import Item, items
+from blocklab.stats.compare import Family, Item, families, plain_items
 from blocklab.stats.expect import Verdict
+from blocklab.stats.figures import Row
 from blocklab.stats.findings import findings
-from blocklab.stats.format import percent, plus_minus
+from blocklab.stats.format import number, percent, plus_minus, scale
+from blocklab.stats.grid import label_of
 from blocklab.store.folder import StudyFolder
 
+# So many columns of figures fit a terminal of 100 characters.
+MOST_COLUMNS = 7
+# Of more comparisons than this only those with the smallest shares.
+MOST_ROWS = 40
+FEWER_ROWS = 20
 _MARKS = {"ok": ("✓ ok", "green"), "failed": ("✗ failed", "red"), "unknown": ("? unknown", "yellow")}
 
 
@@ -23,7 +33,13 @@ def terminal_table(folder: StudyFolder) -> RenderableType:
     analysis = analyse(folder)
     found = findings(analysis)
     parts: list[RenderableType] = [Text(analysis.study.question, style="bold"), Text(found.lead), Text()]
-    compared = items(analysis)
+    for family in families(analysis):
+        parts += _sweep(analysis, family)
+    compared = plain_items(analysis)
+    if len(compared) > MOST_ROWS:
+        ranked = sorted(compared, key=lambda item: min((each.value for each in item.shares.values()), default=1.0))
+        parts.append(Text(f"The {FEWER_ROWS} of {len(compared)} figures with the smallest shares:"))
+        compared = tuple(ranked[:FEWER_ROWS])
     if compared:
         parts.append(_figures(analysis, compared))
     if analysis.verdicts:
@@ -39,11 +55,13 @@ def terminal_table(folder: StudyFolder) -> RenderableType:
 def _figures(analysis: Analysis, compared: tuple[Item, ...]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
     table.add_column("", overflow="fold")
-    for stack in analysis.study.stacks:
+    stacks = [stack for stack in analysis.stacks if any(stack in item.figures for item in compared)]
+    stacks = stacks if analysis.grid.factors else list(analysis.stacks)
+    for stack in stacks:
         table.add_column(Text(stack), justify="right", overflow="fold")
     for item in compared:
         cells: list[Text] = [Text(item.label)]
-        for stack in analysis.study.stacks:
+        for stack in stacks:
             row, share = item.figures.get(stack), item.shares.get(stack)
             text = Text("–" if row is None else plus_minus(row.value, row.half, row.unit, row.metric))
             if share is not None:
@@ -51,6 +69,48 @@ def _figures(analysis: Analysis, compared: tuple[Item, ...]) -> Table:
             cells.append(text)
         table.add_row(*cells)
     return table
+
+
+def _sweep(analysis: Analysis, family: Family) -> Iterator[RenderableType]:
+    """As the charts: a table for each panel, a row for each level along the axis, a column for each line."""
+    made = sweep_plan(analysis, family)
+    unit = scale(family.rows[0].unit, family.rows[0].metric)[1]
+    tables: dict[str, dict[str, dict[str, Row]]] = {}
+    for levels in dict.fromkeys(label_of("", _of(row, made.panels)) for row in family.rows):
+        columns = tables.setdefault(levels, {})
+        for row in family.rows:
+            if label_of("", _of(row, made.panels)) == levels:
+                name = label_of(row.stack_name, _of(row, made.lines))
+                columns.setdefault(name, {})[row.levels.get(made.x.name, "")] = row
+    for levels, columns in tables.items():
+        yield Text(f"{family.label}{levels}, {unit} (share of {analysis.baseline})", style="bold")
+        names = list(columns)
+        for first in range(0, len(names), MOST_COLUMNS):
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+            table.add_column(Text(made.x.name))
+            some = names[first : first + MOST_COLUMNS]
+            for name in some:
+                # A level stands in a line of its own: the names are long, and the figures short.
+                table.add_column(Text(name.replace(" ", "\n")), justify="right", overflow="fold")
+            for level in made.x.levels:
+                table.add_row(Text(level), *(_short(columns[name], level) for name in some))
+            yield table
+
+
+def _of(row: Row, names: Sequence[str]) -> dict[str, str]:
+    return {name: row.levels[name] for name in names if name in row.levels}
+
+
+def _short(column: Mapping[str, Row], level: str) -> Text:
+    # The factor may make no difference to the column's stack.
+    row = column.get(level, column.get(""))
+    if row is None:
+        return Text("–")
+    factor, _ = scale(row.unit, row.metric)
+    text = Text(number(row.value * factor))
+    if row.relative is not None and row.relative.value != 1:
+        text.append(f" {percent(row.relative.value):>5}", style="bold")
+    return text
 
 
 def _verdicts(verdicts: tuple[Verdict, ...]) -> Table:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
 from blocklab.errors import StoreError
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.figures import Measured, Row, find, rows
+from blocklab.stats.grid import Grid, Point, Side, grid
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Run
 from blocklab.study.types import Cell, Study
+
+# A page that shows more cells than this second by second is slow, and read by nobody.
+MOST_DETAILED = 12
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -27,11 +32,15 @@ class Gap(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Analysis:
-    """All that was learned from a folder; ``measured`` holds only good runs, ``runs`` every readable one."""
+    """All that was learned from a folder; ``measured`` holds only good runs, ``runs`` every readable one.
+
+    Cells are known by the labels of their stack and their load, which in a study with factors have the levels in
+    them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart.
+    """
 
     study: Study
     quick: bool
-    baseline: str
+    grid: Grid
     cells: tuple[Cell, ...]
     runs: Mapping[tuple[str, str], Run]
     measured: Mapping[tuple[str, str], Measured]
@@ -40,14 +49,55 @@ class Analysis:
     verdicts: tuple[Verdict, ...]
 
     @property
+    def baseline(self) -> str:
+        """What the others are compared with, for people."""
+        return self.grid.baseline
+
+    @property
+    def stacks(self) -> Mapping[str, Side]:
+        """The stacks by label, in the order of the study."""
+        return self.grid.stacks
+
+    @property
+    def workloads(self) -> Mapping[str, Side]:
+        """The loads by label, in the order of the study."""
+        return self.grid.workloads
+
+    @property
     def others(self) -> tuple[str, ...]:
-        """The stacks besides the baseline."""
-        return tuple(stack for stack in self.study.stacks if stack != self.baseline)
+        """The stacks besides the baseline, at all their levels."""
+        return tuple(stack for stack in self.stacks if stack not in self.grid.baselines)
+
+    @cached_property
+    def detailed(self) -> tuple[tuple[str, str], ...]:
+        """The cells to show second by second: all in a study without factors, else for each stack and load those
+        at its first and its last levels, a dozen at most."""
+        if not self.grid.factors:
+            return tuple((point.stack, point.workload) for point in self.grid.points)
+        stacks, workloads = _ends(self.stacks), _ends(self.workloads)
+        cells = [(point.stack, point.workload) for point in self.grid.points]
+        ends = [cell for cell in cells if cell[0] in stacks and cell[1] in workloads and cell in self.measured]
+        return tuple(ends[:MOST_DETAILED])
+
+    @cached_property
+    def places(self) -> Mapping[tuple[str, str], tuple[Row, ...]]:
+        """The rows of each workload and phase."""
+        found: dict[tuple[str, str], list[Row]] = {}
+        for row in self.rows:
+            found.setdefault((row.workload, row.phase), []).append(row)
+        return {place: tuple(mine) for place, mine in found.items()}
+
+    @cached_property
+    def _phases(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, dict[str, None]] = {}
+        for row in self.rows:
+            if row.load:
+                found.setdefault(row.workload, {})[row.phase] = None
+        return {workload: tuple(phases) for workload, phases in found.items()}
 
     def phases(self, workload: str) -> tuple[str, ...]:
         """The named phases of a workload's own figures, in the order of the run; ``("",)`` when it has none."""
-        mine = (row.phase for row in self.rows if row.workload == workload and row.load)
-        return tuple(dict.fromkeys(mine))
+        return self._phases.get(workload, ())
 
     def ping(self, stack: str, workload: str, link: str) -> float | None:
         """The mean round trip (s) that a ping took over a link before that cell's load; None when not known."""
@@ -59,7 +109,15 @@ class Analysis:
 
     def find(self, stack: str, workload: str, metric: str, phase: str = "") -> Row | None:
         """The figure of that name, None when there is none."""
-        return find(self.rows, stack, workload, metric, phase)
+        return find(self.places.get((workload, phase), ()), stack, workload, metric, phase)
+
+
+def _ends(sides: Mapping[str, Side]) -> set[str]:
+    """The labels of each name at its first and its last levels."""
+    found: dict[str, list[str]] = {}
+    for label, side in sides.items():
+        found.setdefault(side.name, []).append(label)
+    return {label for labels in found.values() for label in (labels[0], labels[-1])}
 
 
 def analyse(folder: StudyFolder) -> Analysis:
@@ -69,33 +127,34 @@ def analyse(folder: StudyFolder) -> Analysis:
     """
     manifest = folder.manifest()
     study = manifest.study
-    baseline = study.baseline or next(iter(study.stacks))
+    places = grid(study, manifest.cells)
     runs: dict[tuple[str, str], Run] = {}
     measured: dict[tuple[str, str], Measured] = {}
     gaps = []
-    for cell in manifest.cells:
-        at = (cell.stack, cell.workload)
-        run, gap = _read(folder, cell)
+    for cell, point in zip(manifest.cells, places.points, strict=True):
+        at = (point.stack, point.workload)
+        run, gap = _read(folder, cell, point)
         if run is not None:
             runs[at] = run
         if gap is not None:
             gaps.append(gap)
         elif run is not None:
-            measured[at] = Measured(run, study.stacks[cell.stack].on)
-    table = rows(study, measured, baseline)
+            measured[at] = Measured(run, places.stacks[point.stack].stack.on)
+    table = rows(places, measured)
     reasons = {(gap.stack, gap.workload): gap.status for gap in gaps}
-    verdicts = tuple(judge(claim, table, reasons) for claim in study.expect)
-    return Analysis(study, manifest.quick, baseline, manifest.cells, runs, measured, tuple(gaps), table, verdicts)
+    verdicts = tuple(judge(claim, table, places.points, reasons) for claim in study.expect)
+    return Analysis(study, manifest.quick, places, manifest.cells, runs, measured, tuple(gaps), table, verdicts)
 
 
-def _read(folder: StudyFolder, cell: Cell) -> tuple[Run | None, Gap | None]:
+def _read(folder: StudyFolder, cell: Cell, point: Point) -> tuple[Run | None, Gap | None]:
+    at = (point.stack, point.workload)
     try:
         run = folder.run(cell)
     except StoreError as error:
-        return None, Gap(cell.stack, cell.workload, "unreadable", error.message, error.hint)
+        return None, Gap(*at, "unreadable", error.message, error.hint)
     if run is None:
         hint = "blocklab run with the same study measures what is missing"
-        return None, Gap(cell.stack, cell.workload, "missing", "this cell was never measured", hint)
+        return None, Gap(*at, "missing", "this cell was never measured", hint)
     if run.outcome.status != "ok":
-        return run, Gap(cell.stack, cell.workload, run.outcome.status, run.outcome.error, run.outcome.hint)
+        return run, Gap(*at, run.outcome.status, run.outcome.error, run.outcome.hint)
     return run, None

@@ -13,6 +13,8 @@ from blocklab.stats.summary import Estimate
 
 # From this request size on people think of I/O as MB/s, below it as IOPS.
 LARGE_REQUEST = 64 * 1024
+# A database's throughput, by the figure that its users quote.
+TRANSACTIONS = ("tpmc", "tps")
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -29,7 +31,68 @@ class Item(msgspec.Struct, frozen=True):
     @property
     def transactions(self) -> bool:
         """Whether this is a database's throughput rather than block I/O."""
-        return self.metric == "tps"
+        return self.metric in TRANSACTIONS
+
+
+class Family(msgspec.Struct, frozen=True):
+    """One headline of a load, or of a phase of it, at all levels of the study's factors that matter to it.
+
+    ``rows`` are in the order of the study; ``factors`` take several levels among them. ``label`` names the load or
+    phase.
+    """
+
+    workload: str
+    phase: str
+    metric: str
+    label: str
+    rows: tuple[Row, ...]
+    factors: tuple[str, ...]
+
+    @property
+    def transactions(self) -> bool:
+        """Whether this is a database's throughput rather than block I/O."""
+        return self.metric in TRANSACTIONS
+
+
+def families(analysis: Analysis) -> tuple[Family, ...]:
+    """The headlines that a factor changes; none in a study without factors. Transactions come first."""
+    if not analysis.grid.factors:
+        return ()
+    every: dict[tuple[str, str, str], list[Row]] = {}
+    for row in analysis.rows:
+        if row.load:
+            every.setdefault((row.workload_name, row.phase, row.metric), []).append(row)
+    chosen: dict[tuple[str, str, str], dict[str, None]] = {}
+    for item in items(analysis):
+        name = analysis.workloads[item.workload].name
+        way = item.metric.removesuffix(".bandwidth").removesuffix(".iops")
+        chosen.setdefault((name, item.phase, way), {})[item.metric] = None
+    found = []
+    for (name, phase, way), metrics in chosen.items():
+        # A factor that changes the request size must not tear a curve in two.
+        metric = next(iter(metrics)) if len(metrics) == 1 else f"{way}.iops"
+        rows = every.get((name, phase, metric), [])
+        factors = _several(analysis, rows)
+        if factors:
+            label = f"{name} {phase}".strip()
+            if sum((name, phase) == (other, at) for other, at, _ in chosen) > 1:
+                label += f" ({way})"
+            found.append(Family(name, phase, metric, label, tuple(rows), factors))
+    return tuple(sorted(found, key=lambda family: not family.transactions))
+
+
+def plain_items(analysis: Analysis) -> tuple[Item, ...]:
+    """The comparisons that no factor changes: all of them in a study without factors."""
+    swept = {(family.workload, family.phase) for family in families(analysis)}
+    return tuple(
+        item for item in items(analysis) if (analysis.workloads[item.workload].name, item.phase) not in swept
+    )
+
+
+def _several(analysis: Analysis, rows: list[Row]) -> tuple[str, ...]:
+    return tuple(
+        name for name in analysis.grid.factors if len({row.levels[name] for row in rows if name in row.levels}) > 1
+    )
 
 
 def items(analysis: Analysis) -> tuple[Item, ...]:
@@ -48,23 +111,24 @@ def items(analysis: Analysis) -> tuple[Item, ...]:
 
 
 def _found(analysis: Analysis) -> Iterator[Item]:
-    for workload in analysis.study.workloads:
+    for workload in analysis.workloads:
         for phase in analysis.phases(workload):
-            mine = [row for row in analysis.rows if row.load and (row.workload, row.phase) == (workload, phase)]
+            mine = [row for row in analysis.places[workload, phase] if row.load]
             for metric in _headlines(mine):
                 figures = {row.stack: row for row in mine if row.metric == metric}
                 shares = {
                     stack: row.relative
                     for stack, row in figures.items()
-                    if stack != analysis.baseline and row.relative is not None
+                    if stack in analysis.others and row.relative is not None
                 }
                 yield Item(workload, phase, metric, "", figures, shares)
 
 
 def _headlines(mine: list[Row]) -> list[str]:
     metrics = dict.fromkeys(row.metric for row in mine)
-    if "tps" in metrics:
-        return ["tps"]
+    for metric in TRANSACTIONS:
+        if metric in metrics:
+            return [metric]
     found = []
     for metric in metrics:
         way, _, kind = metric.rpartition(".")
@@ -77,6 +141,7 @@ def _headlines(mine: list[Row]) -> list[str]:
             if row.metric == f"{way}.bandwidth" and rates.get(row.stack)
         ]
         found.append(f"{way}.bandwidth" if large and all(large) else metric)
+    found = found or [metric for metric in metrics if metric.endswith(".bandwidth")]
     return found or [metric for metric in metrics if any(r.metric == metric and r.unit == "1/s" for r in mine)][:1]
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
 from blocklab.stats.figures import Row, find
 from blocklab.stats.format import exact, listed, percent, plus_minus, quantity
+from blocklab.stats.grid import Point, label_of
 from blocklab.stats.ratio import ratio
 from blocklab.stats.summary import Estimate
-from blocklab.study.types import Expectation
+from blocklab.study.factors import level_text
+from blocklab.study.types import Expectation, Level
 
 Status = Literal["ok", "failed", "unknown"]
 
@@ -39,12 +42,16 @@ class _Unknown(Exception):
     """Why there is no number."""
 
 
-def judge(claim: Expectation, table: Sequence[Row], gaps: Mapping[tuple[str, str], str]) -> Verdict:
-    """One verdict. ``gaps`` says of (stack, workload) without figures whether it failed, is missing, ..."""
+Cells = Sequence[Point]
+Gaps = Mapping[tuple[str, str], str]
+
+
+def judge(claim: Expectation, table: Sequence[Row], cells: Cells, gaps: Gaps) -> Verdict:
+    """One verdict. ``gaps`` says of (stack, workload), by their labels, whether it failed, is missing, ..."""
     low, high = claim.bounds
     expected = _expected(claim, table)
     try:
-        found, said = _number(claim, table, gaps)
+        found, said = _number(claim, _Figures(claim, table, cells, gaps))
     except _Unknown as reason:
         return Verdict(claim, "unknown", f"Not decided: {reason}.", expected, low=low, high=high)
     status: Status = "ok" if low <= found.value <= high else "failed"
@@ -53,27 +60,33 @@ def judge(claim: Expectation, table: Sequence[Row], gaps: Mapping[tuple[str, str
     return Verdict(claim, status, f"{said}.", expected, found.value, found.half, low, high, close)
 
 
-def _number(claim: Expectation, table: Sequence[Row], gaps: Mapping[tuple[str, str], str]) -> tuple[Estimate, str]:
-    mine = _figure(claim, claim.stack, claim.workload, table, gaps)
-    what = f"{claim.metric} of {claim.stack} in {_place(claim.workload, claim.phase)}"
+def _number(claim: Expectation, figures: _Figures) -> tuple[Estimate, str]:
+    mine = figures.find(claim.stack, claim.workload, claim.at)
+    on = f" on {claim.host}" if claim.host else ""
+    what = f"{claim.metric} of {mine.stack}{on} in {_place(mine.workload, claim.phase)}"
     if not claim.relative_to:
         return mine.estimate, f"{what} is {plus_minus(mine.value, mine.half, mine.unit, mine.metric)}"
-    base = _figure(claim, claim.relative_to, claim.workload, table, gaps)
+    base = figures.find(claim.relative_to, claim.workload, {**claim.at, **claim.relative_at})
     share = _share(mine, base)
-    if not claim.against:
-        figures = [quantity(row.value, row.unit, row.metric) for row in (mine, base)]
-        of = f"{claim.relative_to}'s ({' of '.join(figures)})"
-        return share, f"{what} is {percent(share.value, share.half)} of {of}"
-    other = _share(
-        _figure(claim, claim.stack, claim.against, table, gaps),
-        _figure(claim, claim.relative_to, claim.against, table, gaps),
-    )
-    times = ratio(share, other)
+    if not claim.against and not claim.against_at:
+        numbers = " of ".join(quantity(row.value, row.unit, row.metric) for row in (mine, base))
+        where = "" if base.workload == mine.workload else f" in {base.workload}"
+        return share, f"{what} is {percent(share.value, share.half)} of {base.stack}'s{where} ({numbers})"
+    against = claim.against or claim.workload
+    other = figures.find(claim.stack, against, {**claim.at, **claim.against_at})
+    # What is set for the ratio's lower figure holds there in both ratios.
+    levels = {**claim.at, **claim.against_at, **claim.relative_at}
+    other_base = figures.find(claim.relative_to, against, levels)
+    other_share = _share(other, other_base)
+    times = ratio(share, other_share)
     if times is None:
-        raise _Unknown(f"the share of {claim.stack} in {claim.against} is 0, so there is no ratio to it")
+        raise _Unknown(f"the share of {other.stack} in {other.workload} is 0, so there is no ratio to it")
+    there = other.workload
+    if (other.stack, other_base.stack) != (mine.stack, base.stack):
+        there = f"{other.workload} ({other.stack} of {other_base.stack}'s)"
     said = (
-        f"{claim.stack} has {percent(share.value)} of {claim.relative_to}'s {claim.metric} in "
-        f"{_place(claim.workload, claim.phase)} and {percent(other.value)} in {claim.against}: "
+        f"{mine.stack} has {percent(share.value)} of {base.stack}'s {claim.metric} in "
+        f"{_place(mine.workload, claim.phase)} and {percent(other_share.value)} in {there}: "
         f"{times.value:.2f} times the share"
     )
     return times, said
@@ -86,21 +99,54 @@ def _share(mine: Row, base: Row) -> Estimate:
     return share
 
 
-def _figure(
-    claim: Expectation, stack: str, workload: str, table: Sequence[Row], gaps: Mapping[tuple[str, str], str]
-) -> Row:
-    row = find(table, stack, workload, claim.metric, claim.phase)
-    if row is not None:
-        return row
-    if reason := gaps.get((stack, workload)):
-        state = "was never measured" if reason == "missing" else f"is {reason}"
-        raise _Unknown(f"the cell {stack}/{workload} {state}")
-    mine = [row for row in table if (row.stack, row.workload) == (stack, workload) and row.load]
-    phases = [phase for phase in dict.fromkeys(row.phase for row in mine if row.metric == claim.metric) if phase]
-    if phases and not claim.phase:
-        raise _Unknown(f"{claim.metric} of {stack}/{workload} needs a phase: {listed(phases, 'or')}")
-    where = _place(f"{stack}/{workload}", claim.phase)
-    raise _Unknown(f"{where} has no figure {claim.metric}")
+@dataclass(frozen=True)
+class _Figures:
+    """Where a claim's figures are looked up."""
+
+    claim: Expectation
+    table: Sequence[Row]
+    cells: Cells
+    gaps: Gaps
+
+    def find(self, stack: str, workload: str, at: Mapping[str, Level]) -> Row:
+        """The one figure of the claim's metric in the one cell that is meant. Raises ``_Unknown``."""
+        claim = self.claim
+        cell = self._cell(stack, workload, at)
+        place = (cell.stack, cell.workload)
+        if reason := self.gaps.get(place):
+            state = "was never measured" if reason == "missing" else f"is {reason}"
+            raise _Unknown(f"the cell {cell.label} {state}")
+        mine = [row for row in self.table if (row.stack, row.workload) == place]
+        row = find(mine, *place, claim.metric, claim.phase, claim.host)
+        if row is not None:
+            return row
+        named = [row for row in mine if row.metric == claim.metric]
+        phases = [phase for phase in dict.fromkeys(row.phase for row in named) if phase]
+        if phases and not claim.phase:
+            raise _Unknown(f"{claim.metric} of {cell.label} needs a phase: {listed(phases, 'or')}")
+        hosts = list(dict.fromkeys(row.host for row in named if row.phase == claim.phase))
+        if hosts and not claim.host:
+            raise _Unknown(f"{claim.metric} of {cell.label} needs a host: {listed(hosts, 'or')}")
+        on = f" on {claim.host}" if claim.host else ""
+        raise _Unknown(f"{_place(cell.label, claim.phase)} has no figure {claim.metric}{on}")
+
+    def _cell(self, stack: str, workload: str, at: Mapping[str, Level]) -> Point:
+        # A factor that makes no difference to a cell is not among its levels: any of them is meant then.
+        wanted = {name: level_text(level) for name, level in at.items()}
+        found = [
+            cell
+            for cell in self.cells
+            if (cell.stack_name, cell.workload_name) == (stack, workload)
+            and all(cell.levels.get(name, level) == level for name, level in wanted.items())
+        ]
+        said = label_of(f"{stack}/{workload}", wanted)
+        if not found:
+            raise _Unknown(f"the study has no cell {said}")
+        if len(found) > 1:
+            names = dict.fromkeys(name for cell in found for name in cell.levels)
+            open_ = [name for name in names if len({cell.levels.get(name) for cell in found}) > 1]
+            raise _Unknown(f"{said} is {len(found)} cells; name the level of {listed(open_)}")
+        return found[0]
 
 
 def _place(workload: str, phase: str) -> str:
@@ -110,7 +156,7 @@ def _place(workload: str, phase: str) -> str:
 def _expected(claim: Expectation, table: Sequence[Row]) -> str:
     """The bounds in words: a share in %, a ratio of shares as times, else in the metric's unit."""
     low, high = claim.bounds
-    if claim.against:
+    if claim.against or claim.against_at:
         return f"{low:g} to {high:g} times"
     if claim.relative_to:
         return f"{percent(low)} to {percent(high)}"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import bisect
+import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
 from blocklab.model.sample import Phase
+from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
 from blocklab.stats.summary import Estimate, batch_means, weighted_mean
 from blocklab.store.run import Run
-from blocklab.study.types import Study
 
 Points = list[tuple[float, float]]
 PROBE_INTERVAL = 1.0
@@ -21,10 +24,20 @@ PROBE_INTERVAL = 1.0
 # second (node/aligned.py), and it drifts by a few ms a second: a point may be this much later than it says.
 IOSTAT_SLACK = 0.2
 _IOSTAT = ("await", "iops", "bandwidth", "queue", "util")
+# How the kernel calls the device that a layer makes. Volumes and what caps them have the site's own names.
+_MADE = {
+    "drbd": "drbd", "stripe": "md", "raid10": "md", "net_mirror": "md", "lvm_stripe": "dm-",
+}  # fmt: skip
+# A device with a smaller part of a host's traffic than this is not one that the stack stands on.
+LEAST_PART = 0.02
+MOST_LOWER = 8
 
 
 class Row(msgspec.Struct, frozen=True):
     """One figure. ``value`` is in ``unit``; ``half`` is the half width of its 95 % interval within the run.
+
+    ``stack`` and ``workload`` are labels, which have the levels of a study's factors in them; ``stack_name`` and
+    ``workload_name`` are the names in its file, and ``levels`` those levels by factor.
 
     ``layer`` is who measured. ``relative`` is the ratio to the baseline's figure of the same kind, with its
     own half width; None for the baseline's zero or absent figure. ``top`` marks the highest block device of the
@@ -43,6 +56,9 @@ class Row(msgspec.Struct, frozen=True):
     relative: Estimate | None = None
     top: bool = False
     load: bool = False
+    stack_name: str = ""
+    workload_name: str = ""
+    levels: Mapping[str, str] = {}
 
     @property
     def estimate(self) -> Estimate:
@@ -79,6 +95,16 @@ class Measured:
         """One probe's series; empty when there is none."""
         return self.series.get((host, layer, metric, ""), [])
 
+    @cached_property
+    def probed(self) -> Mapping[tuple[str, str, str], str]:
+        """(host, layer, metric) of each probe's series -> its unit."""
+        loads = {(sample.layer, sample.metric) for sample in self.run.figures()}
+        return {
+            (sample.host, sample.layer, sample.metric): sample.unit
+            for sample in self.run.samples
+            if sample.time is not None and not sample.phase and (sample.layer, sample.metric) not in loads
+        }
+
     @property
     def start(self) -> float | None:
         """When the load began (seconds since the epoch), None when nothing tells."""
@@ -87,22 +113,52 @@ class Measured:
     @cached_property
     def device(self) -> str:
         """The highest block device of the stack on its active node, e.g. ``drbd0``; empty when unknown."""
+        watched = {layer for host, layer, metric, _ in self.series if host == self.active and _is_device(metric)}
         for knob in self.run.knobs:
-            # What the file system says that it is mounted on is the one sure word.
-            if knob.name == "device" and knob.host == self.active and knob.value.startswith("/dev/"):
-                return knob.value.removeprefix("/dev/")
-        mirrored = any(layer.get("layer") == "drbd" for layer in self.run.cell.spec["stack"]["layers"])
-        return self.busiest(self.active, mirror=mirrored)
+            # What the file system says that it is mounted on is the one sure word, unless iostat has another
+            # name for it (/dev/mapper/... is dm-0).
+            device = knob.value.removeprefix("/dev/")
+            told = knob.name == "device" and knob.host == self.active and device != knob.value
+            if told and (device in watched or "/" not in device):
+                return device
+        for made in self._made:
+            if found := self.busiest(self.active, made):
+                return found
+        return self.busiest(self.active)
 
-    def busiest(self, host: str, *, mirror: bool = False) -> str:
-        """The device with the most writes on a host, among the mirrors or among the others; empty without any."""
-        written = {
-            layer: sum(value for _, value in points)
-            for (at, layer, metric, _), points in self.series.items()
-            if at == host and metric == "write.bandwidth" and layer.startswith("drbd") == mirror and layer != "fio"
-        }
-        best = max(written, key=lambda layer: written[layer], default="")
-        return best if written.get(best) else ""
+    @cached_property
+    def _made(self) -> tuple[str, ...]:
+        """How the names of the devices begin that the stack's layers make, from the top down."""
+        kinds = (layer.get("layer", "") for layer in reversed(self.run.cell.spec["stack"]["layers"]))
+        return tuple(dict.fromkeys(_MADE[kind] for kind in kinds if kind in _MADE))
+
+    def busiest(self, host: str, made: str = "") -> str:
+        """The device with the most traffic on a host among those whose names begin with ``made``, or, without it,
+        among those that no layer made; empty without any."""
+        moved = self._moved(host)
+        mine = [layer for layer in moved if family(layer) == made]
+        return max(mine, key=lambda layer: moved[layer], default="")
+
+    def lower(self, host: str) -> tuple[str, ...]:
+        """The devices of the stack on a host below its highest one, the higher ones first."""
+        moved = self._moved(host)
+        least = LEAST_PART * max(moved.values(), default=0.0)
+        order = [*self._made, ""]
+        found = [
+            layer
+            for layer, part in moved.items()
+            if part >= least and family(layer) in order and not (host == self.active and layer == self.device)
+        ]
+        return tuple(sorted(found, key=lambda layer: (order.index(family(layer)), layer)))[:MOST_LOWER]
+
+    def _moved(self, host: str) -> dict[str, float]:
+        """The bytes that went through each block device of a host; those without any are left out."""
+        found: dict[str, float] = {}
+        own = {sample.layer for sample in self.run.figures()}
+        for (at, layer, metric, _), points in self.series.items():
+            if at == host and metric in ("read.bandwidth", "write.bandwidth") and layer not in own:
+                found[layer] = found.get(layer, 0.0) + sum(value for _, value in points)
+        return {layer: part for layer, part in found.items() if part}
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -111,17 +167,27 @@ class Measured:
         return tuple(sorted(found, key=lambda host: (host != self.active, host)))
 
 
-def rows(study: Study, runs: Mapping[tuple[str, str], Measured], baseline: str) -> tuple[Row, ...]:
+def _is_device(metric: str) -> bool:
+    return metric.startswith(("read.", "write."))
+
+
+def family(device: str) -> str:
+    """Which kind of layer made a device: the part of its name that tells; empty for a volume."""
+    return next((made for made in _MADE.values() if device.startswith(made)), "")
+
+
+def rows(places: Grid, runs: Mapping[tuple[str, str], Measured]) -> tuple[Row, ...]:
     """Every figure of the good runs, each with its ratio to the baseline's, in the order of the study."""
+    points = {(point.stack, point.workload): point for point in places.points}
     plain = [
-        row
-        for stack in study.stacks
-        for workload in study.workloads
-        if (stack, workload) in runs
-        for row in _rows_of(stack, workload, runs[stack, workload])
+        (points[at], row)
+        for stack in places.stacks
+        for workload in places.workloads
+        if (at := (stack, workload)) in runs
+        for row in _rows_of(points[at], runs[at])
     ]
-    base = {row.kind: row for row in plain if row.stack == baseline}
-    return tuple(_with_relative(row, base.get(row.kind)) for row in plain)
+    base = {(row.stack, row.kind): row for _, row in plain if row.stack in places.baselines}
+    return tuple(_with_relative(row, base.get((places.base(point), row.kind))) for point, row in plain)
 
 
 def _with_relative(row: Row, base: Row | None) -> Row:
@@ -132,12 +198,16 @@ def _with_relative(row: Row, base: Row | None) -> Row:
     return msgspec.structs.replace(row, relative=ratio(row.estimate, base.estimate))
 
 
-def _rows_of(stack: str, workload: str, measured: Measured) -> Iterator[Row]:
+def _rows_of(point: Point, measured: Measured) -> Iterator[Row]:
+    stack, workload = point.stack, point.workload
+    where: dict[str, Any] = {
+        "stack_name": point.stack_name, "workload_name": point.workload_name, "levels": point.levels,
+    }  # fmt: skip
     for sample in measured.run.figures():
         own = measured.series.get((sample.host, sample.layer, sample.metric, sample.phase), [])
         yield Row(
             stack, workload, sample.phase, sample.metric, sample.value, sample.unit, sample.layer, sample.host,
-            half=batch_means([value for _, value in own]), load=True,
+            half=batch_means([value for _, value in own]), load=True, **where,
         )  # fmt: skip
     phases = measured.run.phases
     named = {sample.phase for sample in measured.run.figures()}
@@ -146,20 +216,12 @@ def _rows_of(stack: str, workload: str, measured: Measured) -> Iterator[Row]:
         name = phase.name if phase.name in named else ""
         for host, layer, metric, value, unit in _probe_means(measured, phase):
             top = layer == measured.device and host == measured.active
-            yield Row(stack, workload, name, metric, value, unit, layer, host, top=top)
+            yield Row(stack, workload, name, metric, value, unit, layer, host, top=top, **where)
 
 
 def _probe_means(measured: Measured, phase: Phase) -> Iterator[tuple[str, str, str, float, str]]:
-    units = {
-        (sample.host, sample.layer, sample.metric): sample.unit
-        for sample in measured.run.samples
-        if sample.time is not None and not sample.phase
-    }
-    loads = {(sample.layer, sample.metric) for sample in measured.run.figures()}
     cpu: dict[str, dict[str, float]] = {}
-    for (host, layer, metric), unit in units.items():
-        if (layer, metric) in loads:
-            continue
+    for (host, layer, metric), unit in measured.probed.items():
         points = within(measured.probe(host, layer, metric), phase, slack(layer, metric))
         value = _mean(measured, host, layer, metric, points)
         if value is None:
@@ -180,11 +242,13 @@ def slack(layer: str, metric: str) -> float:
 
 
 def within(points: Points, phase: Phase, late: float = 0.0) -> Points:
-    """The points whose whole interval surely lies in the phase: a point stands for the second before it.
+    """Of points by time those that surely lie in the phase as a whole: each stands for the second before it.
 
     ``late``: by how many seconds a point may be later than its time says.
     """
-    return [point for point in points if phase.start + PROBE_INTERVAL <= point[0] <= phase.end - late]
+    first = bisect.bisect_left(points, (phase.start + PROBE_INTERVAL, -math.inf))
+    last = bisect.bisect_right(points, (phase.end - late, math.inf))
+    return points[first:last]
 
 
 def _mean(measured: Measured, host: str, layer: str, metric: str, points: Points) -> float | None:
@@ -199,13 +263,17 @@ def _mean(measured: Measured, host: str, layer: str, metric: str, points: Points
 
 
 def find(table: Iterable[Row], stack: str, workload: str, metric: str, phase: str, host: str = "") -> Row | None:
-    """The load's own figure, else that of the stack's top device, else that of ``host``; None without one."""
+    """The load's own figure, else that of the stack's top device, else the one that ``host`` has; or None.
+
+    With ``host`` only what was measured there counts.
+    """
     matching = [
         row
         for row in table
         if (row.stack, row.workload, row.metric, row.phase) == (stack, workload, metric, phase)
+        and host in ("", row.host)
     ]
     own = [row for row in matching if row.load]
     top = [row for row in matching if row.top]
-    named = [row for row in matching if host and row.host == host]
+    named = [row for row in matching if host]
     return next(iter(own + top + named), None)

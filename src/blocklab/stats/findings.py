@@ -9,16 +9,19 @@ import msgspec
 
 from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.compare import Item, items
+from blocklab.stats.compare import Item, families, plain_items
 from blocklab.stats.expect import Verdict
-from blocklab.stats.format import capital, exact, listed, percent, quantity
+from blocklab.stats.format import capital, exact, listed, percent, quantity, shortened
 from blocklab.stats.ratio import same
+from blocklab.stats.sweeps import sweep_lead, sweep_points
 from blocklab.study.types import Stack
 
 # Shares of one stack that differ by less than this are told as a range, not as a contrast.
 CONTRAST = 1.25
 # From this share of a node's CPU time on (%), averaged over a phase, the CPU may be the limit.
 BUSY = 90.0
+# Of more sweeps than this the charts tell.
+MOST_SWEEPS = 3
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -31,22 +34,36 @@ class Findings(msgspec.Struct, frozen=True):
 
 def findings(analysis: Analysis) -> Findings:
     """The answer to the study's question, as far as the figures go."""
-    compared = [item for item in items(analysis) if item.shares]
-    main = [item for item in compared if item.transactions] or compared
+    compared = [item for item in plain_items(analysis) if item.shares]
+    swept = families(analysis)
+    leading = [family for family in swept if family.transactions] or (list(swept) if not compared else [])
+    main = [item for item in compared if item.transactions] or ([] if leading else compared)
     told: list[Verdict] = []
-    points = [*_contrasts(analysis, main, told)]
-    if main != compared:
-        points += _ranges(analysis, [item for item in compared if not item.transactions])
-    points += _added_latency(analysis)
+    points = [*sweep_points(analysis, leading), *_contrasts(analysis, main, told)]
+    if leading and main:
+        points += _ranges(analysis, main, "Without factors")
+    points += _ranges(analysis, [item for item in compared if item not in main])
+    rest = [family for family in swept if family not in leading]
+    points += [text for family in rest[:MOST_SWEEPS] if (text := sweep_lead(analysis, [family]))]
+    # With levels there are too many mirrors, each with a round trip of its own.
+    if not any(side.levels for side in analysis.stacks.values()):
+        points += _added_latency(analysis)
     points += _claims(analysis.verdicts, told)
-    return Findings(_lead(analysis, main), tuple(points), tuple(_caveats(analysis)))
+    lead = sweep_lead(analysis, leading[:MOST_SWEEPS]) or _lead(analysis, main)
+    return Findings(lead, tuple(points), tuple(_caveats(analysis)))
 
 
 def describe(stack: Stack, links: Any) -> str:
-    """What tells a stack from others in a few words: ``mirror on a2, 0.5 ms away``; empty without a mirror."""
+    """What tells a stack from others in a few words: ``mirror on a2, 0.5 ms away``; empty for one node."""
     for layer in stack.layers:
         peer, link = getattr(layer, "peer", None), getattr(layer, "link", None)
-        if peer is not None and link in links:
+        if peer is None:
+            continue
+        if link is None:
+            return f"volume shared with {peer}"
+        if getattr(layer, "standalone", False):
+            return f"mirror on {peer}, disconnected"
+        if link in links:
             return f"mirror on {peer}, {exact(links[link].rtt, 's')} away"
     return ""
 
@@ -57,7 +74,7 @@ def _lead(analysis: Analysis, main: Sequence[Item]) -> str:
             return "There is no answer yet: no cell of this study has a usable figure."
         return f"There is nothing to compare yet: figures of {analysis.baseline} and of another stack are needed."
     names = [
-        f"{stack} ({said})" if (said := describe(analysis.study.stacks[stack], analysis.study.links)) else stack
+        f"{stack} ({said})" if (said := _described(analysis, stack)) else stack
         for stack in analysis.others
         if any(stack in item.shares for item in main)
     ]
@@ -76,7 +93,14 @@ def _lead(analysis: Analysis, main: Sequence[Item]) -> str:
     return f"Compared with {analysis.baseline}: {listed(names)}. {text}"
 
 
+def _described(analysis: Analysis, stack: str) -> str:
+    side = analysis.stacks[stack]
+    return describe(side.stack, side.study.links)
+
+
 def _noun(chosen: Sequence[Item]) -> str:
+    if all(item.metric == "tpmc" for item in chosen):
+        return "tpmC"
     return "transactions per second" if all(item.transactions for item in chosen) else "I/O rate"
 
 
@@ -96,13 +120,13 @@ def _range_sentence(baseline: str, others: Sequence[str], chosen: Sequence[Item]
     return f"{'; '.join(said)} of {baseline}'s {unit}." if said else ""
 
 
-def _ranges(analysis: Analysis, chosen: Sequence[Item]) -> Iterator[str]:
+def _ranges(analysis: Analysis, chosen: Sequence[Item], what: str = "Block I/O") -> Iterator[str]:
     if not chosen:
         return
-    yield f"Block I/O: {_range_sentence(analysis.baseline, analysis.others, chosen, _noun(chosen))}"
+    yield f"{what}: {_range_sentence(analysis.baseline, analysis.others, chosen, _noun(chosen))}"
     alike = [f"{stack} in {item.label}" for item in chosen for stack, share in item.shares.items() if same(share)]
     if alike:
-        yield f"Not to be told apart from {analysis.baseline} within these runs: {listed(alike)}."
+        yield f"Not to be told apart from {analysis.baseline} within these runs: {shortened(alike)}."
 
 
 def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) -> Iterator[str]:
@@ -139,7 +163,7 @@ def _explains(verdict: Verdict, stack: str) -> bool:
 def _difference(analysis: Analysis, one: str, other: str) -> str:
     """The fields in which two workloads of one kind differ: ``scale (1 and 50)``."""
     first, second = (
-        msgspec.to_builtins(analysis.study.workloads[name], enc_hook=enc_hook) for name in (one, other)
+        msgspec.to_builtins(analysis.workloads[name].workload, enc_hook=enc_hook) for name in (one, other)
     )
     if one == other or first.get("load") != second.get("load"):
         return ""
@@ -156,7 +180,7 @@ def _added_latency(analysis: Analysis) -> Iterator[str]:
     base = [
         row
         for row in analysis.rows
-        if row.load and row.stack == analysis.baseline and row.metric == "write.latency.mean"
+        if row.load and row.stack in analysis.grid.baselines and row.metric == "write.latency.mean"
     ]
     if not base:
         return
@@ -169,9 +193,9 @@ def _added_latency(analysis: Analysis) -> Iterator[str]:
         text = f"{quantity(row.value, 's')} on {stack} ({quantity(row.value - fastest.value, 's')} more"
         if row.value < fastest.value:
             text = f"{quantity(row.value, 's')} on {stack} ({quantity(fastest.value - row.value, 's')} less"
-        for layer in analysis.study.stacks[stack].layers:
+        for layer in analysis.stacks[stack].stack.layers:
             name, peer = getattr(layer, "link", ""), getattr(layer, "peer", "its peer")
-            if name in analysis.study.links:
+            if name in analysis.study.links and not getattr(layer, "standalone", False):
                 wanted = exact(analysis.study.links[name].rtt, "s")
                 ping = analysis.ping(stack, fastest.workload, name)
                 took = f"took {quantity(ping, 's')}" if ping is not None else f"takes {wanted}"
@@ -222,11 +246,15 @@ def _busy(analysis: Analysis) -> Iterator[str]:
         return
     places: dict[str, list[str]] = {}
     for row in rows:
-        where = places.setdefault(row.workload, [])
-        if (place := f"{row.host} on {row.stack}") not in where:
+        # The names, for with their levels the cells may be many.
+        where = places.setdefault(row.workload_name, [])
+        if (place := f"{row.host} on {row.stack_name}") not in where:
             where.append(place)
     told = listed([f"{workload} ({', '.join(where)})" for workload, where in places.items()])
     least = percent(min(row.value for row in rows) / 100)
+    if analysis.grid.factors:
+        cells = len({(row.stack, row.workload) for row in rows})
+        told += f", in {cells} of {len(analysis.measured)} cells"
     yield (
         f"The CPU was at least {least} busy in {told}: there it, and not the storage, may set the pace, and a "
         "slower layout looks cheaper than it is."
@@ -246,4 +274,4 @@ def _caveats(analysis: Analysis) -> Iterator[str]:
         yield "This was a quick run, with shorter loads than the study asks for: good for a first look."
     if analysis.gaps:
         names = [f"{gap.stack}/{gap.workload} ({gap.status})" for gap in analysis.gaps]
-        yield f"{len(names)} of {len(analysis.cells)} cells have no figures: {listed(names)}."
+        yield f"{len(names)} of {len(analysis.cells)} cells have no figures: {shortened(names)}."

@@ -13,6 +13,7 @@ _LABELS: dict[str, tuple[float, str]] = {
     "B/s": (1e-6, "MB/s"),
     "B": (1e-6, "MB"),
     "1/s": (1.0, "/s"),
+    "1/min": (1.0, "/min"),
     "%": (1.0, "%"),
     "1": (1.0, ""),
 }
@@ -22,6 +23,8 @@ def scale(unit: str, metric: str = "") -> tuple[float, str]:
     """Factor and label that a value in ``unit`` is shown with: seconds as ms, bytes as MB (10^6)."""
     if unit == "1/s" and metric == "tps":
         return 1.0, "TPS"
+    if metric == "tpmc":
+        return 1.0, "tpmC"
     if unit == "1/s" and metric.endswith("iops"):
         return 1.0, "IOPS"
     return _LABELS.get(unit, (1.0, unit))
@@ -84,6 +87,13 @@ def seconds(value: float) -> str:
     if value >= 100:
         return f"{int(value // 60)}{NBSP}min {int(value % 60)}{NBSP}s"
     return f"{value:.2f}{NBSP}s" if value < 10 else f"{value:.0f}{NBSP}s"
+
+
+def shortened(words: Sequence[str], most: int = 10) -> str:
+    """``listed``, but of more than ``most`` words only the first and how many there are besides."""
+    if len(words) <= most:
+        return listed(words)
+    return f"{', '.join(words[:most])} and {len(words) - most} more"
 
 
 def listed(words: Sequence[str], last: str = "and") -> str:

@@ -71,7 +71,7 @@ def fill(plain: dict[str, Any]) -> dict[str, Any]:
         return plain
     filled = {}
     for name, stack in stacks.items():
-        if isinstance(stack, dict) and isinstance(stack.get("layers"), list):
+        if isinstance(stack, dict) and isinstance(stack.get("layers"), list | tuple):
             path = f"stacks.{name}.layers"
             layers = [_filled(f"{path}[{index}]", each, entries) for index, each in enumerate(stack["layers"])]
             stack = {**stack, "layers": layers}

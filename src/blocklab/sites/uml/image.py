@@ -3,9 +3,10 @@
 The cache folder (``recipe.cache_folder``)::
 
     bases/<base key>/     root.ext4, tools/ (unpatched), packages.json, build.log
+    parts/<part key>/     tree/, packages.json, build.log
     images/<key>/         root.ext4, tools/, packages.json, recipe.json, build.log, image.json
     build.lock            held while building or removing
-    build.log             of the build that runs or ran last
+    build.log             of the build that runs or ran last; build-<part>.log of a part
 
 A folder gets its final name by one rename. ``image.json`` is written last, after every tool has been run: without
 it there is no image. It also holds the folder's path, since the tools do not survive being moved.
@@ -19,7 +20,8 @@ import errno
 import fcntl
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -27,9 +29,21 @@ import msgspec
 
 from blocklab.errors import ImageError
 from blocklab.sites.uml import recipe, rootfs, tools
-from blocklab.sites.uml.recipe import cache_folder, recipe_key
+from blocklab.sites.uml.recipe import ADDONS, cache_folder, recipe_key, recipe_keys
 
-__all__ = ["Image", "build", "cache_folder", "find", "listing", "prune", "recipe_key", "remove", "require"]
+__all__ = [
+    "ADDONS",
+    "Image",
+    "build",
+    "cache_folder",
+    "find",
+    "listing",
+    "prune",
+    "recipe_key",
+    "recipe_keys",
+    "remove",
+    "require",
+]
 
 # 4 KiB writes, queue depth 1, DRBD protocol C, RTT 0, two CPUs; 10 samples of 5 s in 5 boots each, interleaved, on
 # a machine with some other load: mean 0.17-0.20 ms with the shim, 0.20-0.57 (median 0.24) without; p99.9 0.9-1.4
@@ -58,25 +72,46 @@ class Image(msgspec.Struct, frozen=True):
     shim: Path | None
     """For ``LD_PRELOAD`` of the kernel; None when there was no C compiler."""
     packages: dict[str, str]
-    """Debian package -> version, of everything in the root."""
+    """Debian package -> version, of everything in the root; and go-tpc, which is in no package."""
     bytes: int
     """What the folder takes on the disk, in bytes."""
     built: str
     """When, as ISO 8601 in UTC."""
+    addons: tuple[str, ...] = ()
+    """Names in ``ADDONS``, sorted."""
 
 
-def find() -> Image | None:
-    """The image that this source tree wants, or None when it is not built. Takes about a millisecond."""
-    return _load(cache_folder() / "images" / recipe_key())
+def find(addons: Iterable[str] = ()) -> Image | None:
+    """An image of this source tree with at least these add-ons, the one with the fewest; None when none is built.
+
+    Takes about a millisecond. Raises ``ImageError`` for an add-on that there is not.
+    """
+    images = cache_folder() / "images"
+    found = (_load(images / key) for key in recipe_keys(_known(addons)))
+    return next((image for image in found if image), None)
 
 
-def require() -> Image:
+def require(addons: Iterable[str] = ()) -> Image:
     """Like ``find``, but raises ``ImageError`` when there is none."""
-    if image := find():
+    addons = _known(addons)
+    if image := find(addons):
         return image
+    command = " ".join(["blocklab image build", *(f"--with {name}" for name in addons)])
+    if addons and find():
+        raise ImageError(
+            f"this study needs the image add-on {' and '.join(addons)}", hint=f"`{command}` makes such an image"
+        )
     raise ImageError(
-        f"the node image {recipe_key()} is not built", hint="`blocklab image build` makes it in about 90 seconds"
+        f"the node image {recipe_key(addons)} is not built", hint=f"`{command}` makes it in about @TIME@"
     )
+
+
+def _known(addons: Iterable[str]) -> tuple[str, ...]:
+    """The same names, sorted, each once. Raises ``ImageError`` when one is none of ``ADDONS``."""
+    names = tuple(sorted(set(addons)))
+    if unknown := [name for name in names if name not in ADDONS]:
+        raise ImageError(f"there is no image add-on {unknown[0]!r}", hint=f"there are: {', '.join(ADDONS)}")
+    return names
 
 
 def listing() -> list[Image]:
@@ -85,23 +120,32 @@ def listing() -> list[Image]:
     return sorted((image for image in images if image), key=lambda image: image.built)
 
 
-def build(say: Say) -> Image:
+def build(say: Say, addons: Iterable[str] = ()) -> Image:
     """Build the image unless it is there; returns it. Two builds at the same time: the second waits.
 
-    Raises ``ImageError``: no network, no room, a host tool missing, tools that do not run here.
+    Where there is one with more add-ons, that one is taken. Raises ``ImageError``: no network, no room, a host
+    tool missing, tools that do not run here, no such add-on.
     """
+    addons = _known(addons)
     cache = cache_folder()
     try:
         with _locked(cache, say), (cache / "build.log").open("w") as log:
-            image = find()
+            image = find(addons)
             # One without a shim is built again once there is a compiler, but not under running nodes.
             if image and (image.shim or shutil.which("cc") is None or _users(image.folder)):
                 return image
-            for name in ("bases", "images"):
+            for name in ("bases", "parts", "images"):
                 (cache / name).mkdir(exist_ok=True)
                 for left in (cache / name).glob(".tmp-*"):
                     shutil.rmtree(left)
-            return _image(_base(cache / "bases", log, say), cache / "images", log, say)
+            wanted = recipe.parts(addons)
+            # Side by side, since each waits for the network or works on one CPU for most of its time. What one has
+            # made is kept when another fails.
+            with ThreadPoolExecutor(len(wanted)) as pool:
+                parts = [pool.submit(_part, part, cache, say) for part in wanted]
+                base = _base(cache / "bases", log, say)
+            made = [part.result() for part in parts]
+            return _image(base, made, cache / "images" / recipe_key(addons), addons, log, say)
     except OSError as error:
         raise _os_error(error, cache) from error
 
@@ -123,16 +167,20 @@ def remove(key: str) -> None:
 
 
 def prune(*, everything: bool) -> list[str]:
-    """Remove all images and bases, or only those that this source tree does not use; returns the image keys."""
-    keep = set() if everything else {recipe_key()}
+    """Remove all images and what they were made from, or only what this source tree does not use.
+
+    Returns the keys of the images.
+    """
+    keep = set() if everything else set(recipe_keys())
     gone = [path.name for path in (cache_folder() / "images").glob("[!.]*") if path.name not in keep]
     for key in gone:
         remove(key)
-    keep = set() if everything else {recipe.base_key()}
-    for path in (cache_folder() / "bases").glob("[!.]*"):
-        if path.name not in keep:
-            with _locked(cache_folder()):
-                _discard(path)
+    keep = set() if everything else {recipe.base_key(), *map(recipe.part_key, recipe.parts(ADDONS))}
+    for name in ("bases", "parts"):
+        for path in (cache_folder() / name).glob("[!.]*"):
+            if path.name not in keep:
+                with _locked(cache_folder()):
+                    _discard(path)
     return gone
 
 
@@ -159,25 +207,42 @@ def _base(bases: Path, log: IO[str], say: Say) -> Path:
     return final
 
 
-def _image(base: Path, images: Path, log: IO[str], say: Say) -> Image:
-    """The second stage: blocklab's own files, the patched tools, the shim; then every tool is tried."""
-    final = images / recipe_key()
+def _part(part: recipe.Part, cache: Path, say: Say) -> Path:
+    """The folder of a part, built when it is not there."""
+    final = cache / "parts" / recipe.part_key(part)
+    if final.is_dir():
+        return final
+    with _new_folder(final) as folder, (cache / f"build-{part.name}.log").open("w") as log:
+        rootfs.build_part(part, folder, log, lambda line: say(line.replace("  ", f"  {part.name}: ", 1)))
+        log.flush()
+        shutil.copyfile(log.name, folder / "build.log")
+    return final
+
+
+def _image(
+    base: Path, parts: Sequence[Path], final: Path, addons: tuple[str, ...], log: IO[str], say: Say
+) -> Image:
+    """The last stage: the parts, blocklab's own files, the patched tools, the shim; then every tool is tried."""
     if final.exists():  # unfinished, moved, or without a shim
         _discard(final)
     with _new_folder(final) as folder:
         say("image: blocklab's own files")
+        packages = json.loads((base / "packages.json").read_text())
         rootfs.copy_sparse(base / "root.ext4", folder / "root.ext4", log)
+        for part in parts:
+            rootfs.add_tree(folder / "root.ext4", part / "tree", log)
+            packages |= json.loads((part / "packages.json").read_text())
         _add_node_files(folder, log)
         say("image: tools")
         tools.install(base / "tools", folder / "tools", final / "tools", log)
         if why := tools.compile_shim(folder / "tools" / tools.SHIM, log):
             say(f"warning: {why}, so the image has no idle shim: {SHIM_COST}")
-        shutil.copyfile(base / "packages.json", folder / "packages.json")
-        (folder / "recipe.json").write_text(json.dumps(recipe.recipe() | recipe.base_recipe(), indent=1) + "\n")
+        (folder / "packages.json").write_text(json.dumps(packages, indent=1, sort_keys=True) + "\n")
+        (folder / "recipe.json").write_text(json.dumps(_whole_recipe(addons), indent=1) + "\n")
     try:
         say("image: trying the tools")
         tools.verify(final / "tools", final / "root.ext4", log)
-        image = _describe(final)
+        image = _describe(final, addons)
         log.flush()
         shutil.copyfile(log.name, final / "build.log")
         whole = final / ".image.json"
@@ -189,7 +254,12 @@ def _image(base: Path, images: Path, log: IO[str], say: Say) -> Image:
     return image
 
 
-def _describe(folder: Path) -> Image:
+def _whole_recipe(addons: tuple[str, ...]) -> dict[str, object]:
+    parts = {part.name: recipe.part_recipe(part) for part in recipe.parts(addons)}
+    return recipe.recipe(addons) | recipe.base_recipe() | {"parts": parts}
+
+
+def _describe(folder: Path, addons: tuple[str, ...]) -> Image:
     where = folder / "tools"
     plugins = {Path(path).name: where / Path(path).name for path in recipe.TOOL_PLUGINS}
     shim = where / tools.SHIM
@@ -206,33 +276,20 @@ def _describe(folder: Path) -> Image:
         packages=json.loads((folder / "packages.json").read_text()),
         bytes=sum(path.stat().st_blocks * 512 for path in folder.rglob("*")),
         built=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        addons=addons,
     )
 
 
 def _add_node_files(folder: Path, log: IO[str]) -> None:
-    """Write the files of ``node/`` into the image.
-
-    With debugfs, since it needs neither root nor a mount. It always ends with exit code 0, so what was written is
-    read back.
-    """
-    commands = [f"cd {recipe.NODE_FOLDER}"]
-    stage = folder / "node"
-    stage.mkdir()
-    files = recipe.node_files()
-    for name, content in files.items():
+    """Write the files of ``node/`` into the image."""
+    tree = folder / "node"
+    stage = tree / recipe.NODE_FOLDER[1:]
+    stage.mkdir(parents=True)
+    for name, content in recipe.node_files().items():
         (stage / name).write_bytes(content)
-        mode = "0100755" if name == "init" else "0100644"
-        commands += [f"write {name} {name}", f"sif {name} mode {mode}", f"sif {name} uid 0", f"sif {name} gid 0"]
-    (stage / ".commands").write_text("\n".join(commands) + "\n")
-    disk = str(folder / "root.ext4")
-    said = rootfs.run(["debugfs", "-w", "-f", ".commands", disk], log, cwd=stage)
-    for name, content in files.items():
-        back = stage / ".back"
-        rootfs.run(["debugfs", "-R", f"dump {recipe.NODE_FOLDER}/{name} .back", disk], log, cwd=stage)
-        if not back.is_file() or back.read_bytes() != content:
-            raise ImageError(f"debugfs did not write {name} into the image:\n{said}")
-        back.unlink()
-    shutil.rmtree(stage)
+        (stage / name).chmod(0o755 if name == "init" else 0o644)
+    rootfs.add_tree(folder / "root.ext4", tree, log)
+    shutil.rmtree(tree)
 
 
 @contextlib.contextmanager

@@ -3,18 +3,22 @@
 Nothing here touches the network or starts a process: the texts below are handed to ``mmdebstrap`` and ``sh`` by
 ``rootfs``. ``doctor`` reads this module before the virtual environment exists, hence no other imports.
 
-Two stages, two keys. The *base* is Debian itself (a minute to make). The *image* is a base plus the files of
-``node/``, which change often while blocklab is developed, plus the tools for the outer machine (seconds).
+Stages with a key each. The *base* is Debian itself (a minute to make). A *part* is a program that Debian's
+release does not have, made in a tree of its own; an *add-on* is a part that only some studies need. The *image*
+is a base and parts plus the files of ``node/``, which change often while blocklab is developed, plus the tools for
+the outer machine (seconds).
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 LAYOUT = 1
 """Version of the layout of a finished image folder. Raise it when a reader of older folders would go wrong."""
@@ -26,6 +30,7 @@ KERNEL_PACKAGE = "user-mode-linux"
 
 PACKAGES = (
     KERNEL_PACKAGE,
+    "dmsetup",
     "drbd-utils",
     "e2fsprogs",
     "fio",
@@ -42,6 +47,7 @@ PACKAGES = (
     "procps",
     "python3",  # not python3-minimal: that one has neither json nor pty
     "qemu-utils",
+    "sysbench",
     "sysstat",
     "util-linux",
     "xfsprogs",
@@ -69,21 +75,26 @@ Pin: release a={KERNEL_SUITE}
 Pin-Priority: 990
 """
 
-# Runs in the fresh root ($1) after mmdebstrap wrote its own sources and before the first `apt-get update`.
-# The second source is derived from what stands there, so no mirror is named here and a user's own mirror serves
-# both. @STALE@ becomes zero or more calls of `stale SUITE`.
+# The beginning of each setup hook below, which runs in the fresh root ($1) after mmdebstrap wrote its own sources
+# and before the first `apt-get update`. @STALE@ in a hook becomes zero or more calls of `stale SUITE`.
 # Lines as mmdebstrap 1.3.5 writes them (the option in brackets is not always there):
 #   deb [signed-by="/usr/share/keyrings/debian-archive-keyring.gpg"] http://MIRROR/debian trixie main
-SETUP_HOOK = f"""\
+SOURCES = """\
 set -eu
 sources="$1/etc/apt/sources.list"
+stale() {
+    sed -i -E -e "s/^deb \\[([^]]*)\\] ([^ ]+ $1 )/deb [\\1 check-valid-until=no] \\2/" \\
+        -e "s/^deb ([^[ ][^ ]* $1 )/deb [check-valid-until=no] \\1/" "$sources"
+}
+"""
+
+# The kernel's source is derived from what stands there, so no mirror is named here and a user's own mirror serves
+# both.
+SETUP_HOOK = f"""\
+{SOURCES}\
 line=$(sed -n 's/ {SUITE} main$/ {KERNEL_SUITE} main/p' "$sources" | head -n 1)
 [ -n "$line" ] || {{ echo "blocklab: no '{SUITE} main' line in sources.list" >&2; exit 1; }}
 printf '%s\\n' "$line" >> "$sources"
-stale() {{
-    sed -i -E -e "s/^deb \\[([^]]*)\\] ([^ ]+ $1 )/deb [\\1 check-valid-until=no] \\2/" \\
-        -e "s/^deb ([^[ ][^ ]* $1 )/deb [check-valid-until=no] \\1/" "$sources"
-}}
 @STALE@
 mkdir -p "$1/etc/apt/preferences.d" "$1/etc/postgresql-common/createcluster.d"
 printf '%s' '{APT_PIN}' > "$1/etc/apt/preferences.d/blocklab"
@@ -144,6 +155,138 @@ mke2fs -q -F -t ext4 -b 4096 -m 0 -N "$inodes" -O ^has_journal,^resize_inode -L 
 chmod 644 "$out/root.ext4" "$out/packages"
 """
 
+
+class Part(NamedTuple):
+    """A program that is not in ``SUITE``, made in a tree of its own and then copied into the image."""
+
+    name: str
+    about: str
+    """For the progress: what happens, and for how long."""
+    suite: str
+    packages: tuple[str, ...]
+    """Extracted, not installed, with all that they depend on."""
+    script: str
+    """For ``sh`` with the tree as $1, as mmdebstrap's extract hook: /dev, /proc and the network are there. Leaves
+    ``$1/.out/tree`` (plain files and folders, to be owned by root) and ``$1/.out/packages`` (lines of name
+    and version)."""
+
+
+# Extracted trees have no folders to mount on, and not the links of base-files, which interpreters are found by.
+PART_HOOK = f"""\
+{SOURCES}\
+@STALE@
+mkdir -p "$1/dev" "$1/proc" "$1/sys" "$1/etc" "$1/usr/lib64"
+ln -s usr/lib64 "$1/lib64"
+"""
+
+# The beginning of every part's script.
+PART_SCRIPT = """\
+set -eu
+umask 022
+root="$1"
+out="$1/.out"
+mkdir -p "$out/tree"
+"""
+
+GO_TPC_VERSION = "1.0.12"
+GO_TPC_MODULE = "github.com/pingcap/go-tpc"
+
+# The Go proxy has no list of go-tpc's versions, so `go install ...@v1.0.12` fails where `go get` does not. Left to
+# itself the program says that its version is "dev".
+# GOPROXY, GOSUMDB and their kind, and the proxy variables, come from the user's environment; certificates from
+# Debian and from this machine (a company may have its own; in a user namespace not every file can be read).
+# TMPDIR is not the module's folder, since Go ignores a go.mod in the folder for temporary files.
+GO_TPC_SCRIPT = f"""\
+{PART_SCRIPT}\
+mkdir -p "$root/build/module" "$root/build/tmp" "$out/tree/usr/bin"
+for file in "${{SSL_CERT_FILE:-}}" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
+    if [ -r "$file" ]; then cp -L "$file" "$root/build/ca.crt"; break; fi
+done
+go() {{
+    env HOME=/build TMPDIR=/build/tmp \\
+        SSL_CERT_FILE=/build/ca.crt SSL_CERT_DIR=/usr/share/ca-certificates/mozilla \\
+        GOROOT=/usr/lib/go GOPATH=/build/path GOCACHE=/build/cache GOENV=off GOFLAGS= GO111MODULE=on GOWORK=off \\
+        GOTOOLCHAIN=local GOOS=linux GOARCH=amd64 CGO_ENABLED=0 \\
+        chroot "$root" /usr/lib/go/bin/go -C /build/module "$@"
+}}
+go mod init blocklab.invalid/image
+go get {GO_TPC_MODULE}/cmd/go-tpc@v{GO_TPC_VERSION}
+go build -trimpath -ldflags "-s -w -X main.version=v{GO_TPC_VERSION}" -o go-tpc {GO_TPC_MODULE}/cmd/go-tpc
+install -m 755 "$root/build/module/go-tpc" "$out/tree/usr/bin/go-tpc"
+echo "go-tpc {GO_TPC_VERSION}" > "$out/packages"
+"""
+
+GO_TPC = Part(
+    "go-tpc",
+    "go-tpc from its sources (half a minute, beside the rest)",
+    SUITE,
+    ("ca-certificates", "golang-go"),
+    GO_TPC_SCRIPT,
+)
+
+MYSQL_FOLDER = "/opt/mysql"
+"""Where the add-on ``mysql`` stands inside a node: ``bin/``, ``lib/``, ``share/`` and ``my.cnf``."""
+MYSQL_PACKAGES = ("mysql-client-core", "mysql-server-core")
+MYSQL_PROGRAMS = ("/usr/sbin/mysqld", "/usr/bin/mysql", "/usr/bin/mysqladmin")
+
+# MySQL's packages conflict with MariaDB's and want a newer libc than the image's: hence a folder of their own with
+# all libraries, the loader included. Its programs also read /etc/mysql/my.cnf, which is MariaDB's, unless they are
+# told --defaults-file; what that file then has to say is in it.
+# Lines of the loader's --list as in FINISH; of packages: "mysql-server-core 9.7.4-2".
+MYSQL_SCRIPT = f"""\
+{PART_SCRIPT}\
+home="$out/tree{MYSQL_FOLDER}"
+mkdir -p "$home/bin" "$home/lib/mysql/plugin" "$home/share"
+loader=/usr/lib64/ld-linux-x86-64.so.2
+for file in {" ".join(MYSQL_PROGRAMS)}; do
+    cp "$root$file" "$home/bin/"
+    chroot "$root" "$loader" --library-path /usr/lib/x86_64-linux-gnu --list "$file" > "$root/.list"
+    for library in $(sed -n -E 's,^\\t([^ /]+ => |/[^ ]+ => )?(/[^ ]+) \\(0x.*,\\2,p' "$root/.list" | sort -u); do
+        cp -L "$root$library" "$home/lib/"
+    done
+done
+# The one plugin that a server loads unasked.
+cp "$root/usr/lib/mysql/plugin/component_reference_cache.so" "$home/lib/mysql/plugin/"
+cp -r "$root/usr/share/mysql/charsets" "$root/usr/share/mysql/english" "$home/share/"
+chmod 755 "$home"/bin/* "$home"/lib/*.so*
+for file in "$home"/bin/*; do
+    patchelf --set-interpreter "{MYSQL_FOLDER}/lib/${{loader##*/}}" "$file"
+    patchelf --force-rpath --set-rpath {MYSQL_FOLDER}/lib "$file"
+done
+cat > "$home/my.cnf" <<'END'
+[mysqld]
+basedir = {MYSQL_FOLDER}
+lc-messages-dir = {MYSQL_FOLDER}/share
+character-sets-dir = {MYSQL_FOLDER}/share/charsets
+secure-file-priv = NULL
+mysqlx = OFF
+user = mysql
+# Making keys for TLS would take a node seconds at the first start.
+auto-generate-certs = OFF
+# User Mode Linux has no NUMA calls.
+innodb-numa-interleave = OFF
+
+[client]
+character-sets-dir = {MYSQL_FOLDER}/share/charsets
+END
+APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-cache show --no-all-versions {" ".join(MYSQL_PACKAGES)} |
+    sed -n -e 's/^Package: //p' -e 's/^Version: //p' | paste -d ' ' - - > "$out/packages"
+[ -s "$out/packages" ]
+"""
+
+MYSQL = Part(
+    "mysql",
+    f"MySQL from Debian {KERNEL_SUITE} (half a minute)",
+    KERNEL_SUITE,
+    MYSQL_PACKAGES,
+    MYSQL_SCRIPT,
+)
+
+PARTS = (GO_TPC,)
+"""The parts of every image."""
+ADDONS = {part.name: part for part in (MYSQL,)}
+"""The parts that an image has only when asked for: ``blocklab image build --with NAME``."""
+
 NODE_FOLDER = "/usr/lib/blocklab"
 """Where the files of ``node/`` stand inside a node."""
 
@@ -151,12 +294,12 @@ _HERE = Path(__file__).parent
 SHIM_SOURCE = _HERE / "shim.c"
 
 
-def setup_hook(stale: Iterable[str] = ()) -> str:
+def setup_hook(stale: Iterable[str] = (), part: Part | None = None) -> str:
     """The shell text of mmdebstrap's ``--setup-hook``; ``stale`` names suites whose expiry date is not checked."""
     for suite in stale:
         if not re.fullmatch(r"[a-z][a-z-]*", suite):
             raise ValueError(f"not the name of a suite: {suite!r}")
-    return SETUP_HOOK.replace("@STALE@", "\n".join(f"stale {suite}" for suite in stale))
+    return (PART_HOOK if part else SETUP_HOOK).replace("@STALE@", "\n".join(f"stale {suite}" for suite in stale))
 
 
 def node_files(folder: Path = _HERE / "node") -> dict[str, bytes]:
@@ -180,10 +323,28 @@ def base_recipe() -> dict[str, object]:
     }
 
 
-def recipe() -> dict[str, object]:
+def part_recipe(part: Part) -> dict[str, object]:
+    """Every ingredient of a part, as plain data."""
+    return {
+        "layout": LAYOUT,
+        "suite": part.suite,
+        "packages": list(part.packages),
+        "dpkg": list(DPKG_OPTIONS),
+        "hook": PART_HOOK,
+        "script": part.script,
+    }
+
+
+def parts(addons: Iterable[str] = ()) -> list[Part]:
+    """The parts of an image with these add-ons, which have to be names in ``ADDONS``."""
+    return [*PARTS, *(ADDONS[name] for name in sorted(set(addons)))]
+
+
+def recipe(addons: Iterable[str] = ()) -> dict[str, object]:
     """Every ingredient of the image, as plain data; files stand in it by the SHA-256 of their content."""
     return {
         "base": base_key(),
+        "parts": {part.name: part_key(part) for part in parts(addons)},
         "shim": hashlib.sha256(SHIM_SOURCE.read_bytes()).hexdigest(),
         "node": {name: hashlib.sha256(content).hexdigest() for name, content in node_files().items()},
     }
@@ -200,9 +361,22 @@ def base_key() -> str:
     return key_of(base_recipe())
 
 
-def recipe_key() -> str:
-    """The key of the image that this source tree wants."""
-    return key_of(recipe())
+def part_key(part: Part) -> str:
+    """The key of a part."""
+    return key_of(part_recipe(part))
+
+
+def recipe_key(addons: Iterable[str] = ()) -> str:
+    """The key of the image with these add-ons that this source tree wants."""
+    return key_of(recipe(addons))
+
+
+def recipe_keys(addons: Iterable[str] = ()) -> list[str]:
+    """The keys of this source tree's images with at least these add-ons, those with the fewest first."""
+    needed = set(addons)
+    more = [name for name in ADDONS if name not in needed]
+    sets = (extra for count in range(len(more) + 1) for extra in itertools.combinations(more, count))
+    return [recipe_key(needed.union(extra)) for extra in sets]
 
 
 def cache_folder() -> Path:

@@ -1,4 +1,4 @@
-"""The base stage: Debian in one ext4 file, made by ``mmdebstrap`` with or without root.
+"""The base stage and the parts: Debian in one ext4 file, programs in folders; by ``mmdebstrap``, root or not.
 
 An ordinary user's build happens in a user namespace whose root is one of the user's subordinate ids: it may write
 nowhere but in the tree that it was given, and must be let through to it. So the tree grows in a work folder under
@@ -12,12 +12,14 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fcntl
+import filecmp
 import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -53,6 +55,20 @@ CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
         ),
         "the package mirror cannot be reached",
         "check the network and http_proxy, or set BLOCKLAB_MIRROR to a Debian mirror that this machine reaches",
+    ),
+    (
+        # go: ...: Get "https://HOST/...mod": dial tcp 127.0.0.1:9: connect: connection refused
+        # go: ...: Get "https://HOST/...mod": dial tcp: lookup HOST on 192.0.2.53:53: no such host
+        re.compile(r"^go: .*(dial tcp|no such host|i/o timeout)", re.MULTILINE),
+        "the Go module proxy cannot be reached",
+        "check the network and https_proxy, or set GOPROXY to a Go module proxy that this machine reaches",
+    ),
+    (
+        # go: ...: Get "https://...": tls: failed to verify certificate: x509: certificate signed by unknown
+        # authority
+        re.compile(r"^go: .*x509: ", re.MULTILINE),
+        "the certificate of the Go module proxy is not trusted",
+        "set SSL_CERT_FILE to a file with the certificates of your network's proxy",
     ),
     (
         re.compile(r"NO_PUBKEY|couldn't be verified|is not signed"),
@@ -133,6 +149,10 @@ def as_owner() -> tuple[str, ...]:
     return () if os.geteuid() == 0 else ("mmdebstrap", "--unshare-helper")
 
 
+# A folder that another thread has made but not yet locked would look like a dead builder's.
+_making = threading.Lock()
+
+
 def work_parent() -> Path:
     """Where work folders are made: ``$TMPDIR`` or ``/var/tmp``."""
     return Path(os.environ.get("TMPDIR") or "/var/tmp")
@@ -142,17 +162,19 @@ def work_parent() -> Path:
 def work_folder(log: IO[str]) -> Iterator[Path]:
     """A folder for the tree, emptied and removed at the end. First removes those of builders that died."""
     prefix = f"blocklab-{os.geteuid()}-"
-    for left in work_parent().glob(f"{prefix}*"):
-        if left.is_dir() and not left.is_symlink() and left.stat().st_uid == os.geteuid():
-            with (left / "lock").open("a") as lock, contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                with contextlib.suppress(ImageError, OSError):  # the next build tries again
-                    _empty(left, log)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=work_parent()))
-    with (folder / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        with _making:
+            for left in work_parent().glob(f"{prefix}*"):
+                if left.is_dir() and not left.is_symlink() and left.stat().st_uid == os.geteuid():
+                    with (left / "lock").open("a") as lock, contextlib.suppress(BlockingIOError):
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        with contextlib.suppress(ImageError, OSError):  # the next build tries again
+                            _empty(left, log)
+            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=work_parent()))
+            mine = stack.enter_context((folder / "lock").open("a"))
+            fcntl.flock(mine, fcntl.LOCK_EX)
         # A mmdebstrap whose parent was killed goes on to its end; as long as it does, the lock is held.
-        os.set_inheritable(lock.fileno(), True)
+        os.set_inheritable(mine.fileno(), True)
         folder.chmod(0o755)  # the mapped root and apt's own user have to get through
         try:
             yield folder
@@ -184,7 +206,7 @@ def _days_ago(age: str, now: datetime.datetime) -> str:
     return (now - datetime.timedelta(**parts)).date().isoformat()
 
 
-def _bootstrap(tree: Path, log: IO[str], say: Say) -> None:
+def _bootstrap(tree: Path, log: IO[str], say: Say, part: recipe.Part | None = None) -> None:
     """Run mmdebstrap, again when a source is refused for its age, with the check off for that source only."""
     mirror = os.environ.get("BLOCKLAB_MIRROR")
     stale: dict[str, str] = {}
@@ -192,13 +214,14 @@ def _bootstrap(tree: Path, log: IO[str], say: Say) -> None:
         argv = [
             "mmdebstrap",
             f"--mode={'root' if os.geteuid() == 0 else 'unshare'}",
-            "--variant=minbase",
+            f"--variant={'extract' if part else 'minbase'}",
             "--format=directory",
             "--skip=output/dev",
             *(f"--dpkgopt={option}" for option in recipe.DPKG_OPTIONS),
-            f"--include={','.join(recipe.PACKAGES)}",
-            f"--setup-hook={recipe.setup_hook(stale)}",
-            recipe.SUITE,
+            f"--include={','.join(part.packages if part else recipe.PACKAGES)}",
+            f"--setup-hook={recipe.setup_hook(stale, part)}",
+            *([f"--extract-hook={part.script}"] if part else []),
+            part.suite if part else recipe.SUITE,
             str(tree),
             *([mirror] if mirror else []),
         ]
@@ -229,11 +252,65 @@ def build(folder: Path, log: IO[str], say: Say) -> None:
         out = tree / ".out"
         copy_sparse(out / "root.ext4", folder / "root.ext4", log)
         shutil.copytree(out / "tools", folder / "tools")
-        lines = (out / "packages").read_text().split("\n")
-        packages = dict(line.split(" ", 1) for line in lines if line)
-        (folder / "packages.json").write_text(json.dumps(packages, indent=1, sort_keys=True) + "\n")
+        _write_packages(out / "packages", folder)
+
+
+def build_part(part: recipe.Part, folder: Path, log: IO[str], say: Say) -> None:
+    """Fill the empty ``folder`` with ``tree/`` (what the part adds to the root) and ``packages.json``."""
+    with work_folder(log) as work:
+        tree = work / "tree"
+        say(f"{part.name}: {part.about}")
+        _bootstrap(tree, log, say, part)
+        shutil.copytree(tree / ".out" / "tree", folder / "tree")
+        _write_packages(tree / ".out" / "packages", folder)
+
+
+def _write_packages(listed: Path, folder: Path) -> None:
+    """Lines of name and version become ``packages.json`` in ``folder``."""
+    packages = dict(line.split(" ", 1) for line in listed.read_text().split("\n") if line)
+    (folder / "packages.json").write_text(json.dumps(packages, indent=1, sort_keys=True) + "\n")
 
 
 def copy_sparse(source: Path, target: Path, log: IO[str]) -> None:
     """Copy a file; holes stay holes, and file systems that can share blocks share them."""
     run(["cp", "--sparse=always", "--reflink=auto", str(source), str(target)], log)
+
+
+def add_tree(disk: Path, tree: Path, log: IO[str]) -> None:
+    """Make the root file system ``disk`` larger and write the files of ``tree`` into it, owned by root.
+
+    By debugfs, since it needs neither root nor a mount. It always ends with exit code 0, so what was written is
+    read back. Raises ``ImageError``.
+    """
+    inside = sorted(path.relative_to(tree) for path in tree.rglob("*"))
+    if odd := [path for path in inside if not re.fullmatch(r"[\w.+/-]+", str(path), re.ASCII)]:
+        raise ImageError(f"debugfs would misread this name: {str(odd[0])!r}")
+    files = [path for path in inside if (tree / path).is_file()]
+    folders = [path for path in inside if (tree / path).is_dir()]
+    # Whole blocks; a block for each folder; a thirtieth for extents and the inode tables of more block groups.
+    size = sum((tree / path).stat().st_size // 4096 * 4 + 4 for path in files) + 4 * len(folders)
+    run(["resize2fs", str(disk), f"{disk.stat().st_size // 1024 + size + size // 30 + 64}K"], log)
+    with tempfile.TemporaryDirectory(prefix="blocklab-debugfs-", dir=disk.parent) as scratch:
+        script, back = Path(scratch, "commands"), Path(scratch, "back")
+        back.mkdir()
+        commands: list[str] = []
+        for path in folders:
+            # Inode: 6531   Type: directory    Mode:  0755   Flags: 0x80000
+            if "Type: directory" not in run(["debugfs", "-R", f"stat /{path}", str(disk)], log):
+                commands += [f"mkdir /{path}", *_owned_by_root(path, "040755")]
+        for path in files:
+            mode = "0100755" if (tree / path).stat().st_mode & 0o100 else "0100644"
+            commands += [f"write {path} /{path}", *_owned_by_root(path, mode)]
+        script.write_text("\n".join(commands) + "\n")
+        said = run(["debugfs", "-w", "-f", str(script), str(disk)], log, cwd=tree)
+        script.write_text("".join(f"dump /{path} {number}\n" for number, path in enumerate(files)))
+        run(["debugfs", "-f", str(script), str(disk)], log, cwd=back)
+        for number, path in enumerate(files):
+            copy = back / str(number)
+            if not (copy.is_file() and filecmp.cmp(copy, tree / path, shallow=False)):
+                raise ImageError(f"debugfs did not write {path} into the image:\n{tail(said)}")
+
+
+def _owned_by_root(path: Path, mode: str) -> list[str]:
+    """What debugfs has to be told after it made a file or folder."""
+    return [f"sif /{path} mode {mode}", f"sif /{path} uid 0", f"sif /{path} gid 0"]

@@ -51,16 +51,21 @@ def ground(topology: Topology) -> Ground:
     return Ground(ends, devices)
 
 
-def check_room(topology: Topology, *, in_memory: bool = True) -> None:
-    """Refuse what this machine's memory cannot hold, before anything starts. Raises ``StudyError``."""
+def check_room(topology: Topology, *, in_memory: bool = True, copies: int = 1) -> None:
+    """Refuse what this machine's memory cannot hold, before anything starts. ``copies`` of each volume are kept.
+
+    Raises ``StudyError``.
+    """
     available = memory_available()
     nodes = sum(int(node.memory) for node in topology.nodes.values())
-    volumes = sum(int(volume.profile.size) for volume in topology.volumes) if in_memory else 0
+    sizes = sum(int(volume.profile.size) for volume in topology.volumes)
+    volumes = sizes * copies if in_memory else 0
     if nodes + volumes > available:
         stack = topology.volumes[0].stack if topology.volumes else ""
         raise StudyError(
             f"stacks.{stack}.layers[0].size" if stack else "nodes",
-            f"the stack's nodes need {nodes / 2**30:.1f} GiB and its volumes {volumes / 2**30:.1f} GiB of memory, "
+            f"the stack's nodes need {nodes / 2**30:.1f} GiB and its volumes {volumes / 2**30:.1f} GiB of memory"
+            f"{' (a copy of the loaded data included)' if copies > 1 else ''}, "
             f"but only {available / 2**30:.1f} GiB are available",
             hint="make nodes or volumes smaller, or put the volumes on a disk with --volumes DIR",
         )
@@ -75,6 +80,7 @@ class UmlLab:
         self._processes: list[Process] = []
         self._volumes: list[Volume] = []
         self._watch: Watch | None = None
+        self._cables = contextlib.ExitStack()
         self._open = True
         self._folder = Folder(base)
         self.folder = self._folder.path
@@ -95,10 +101,9 @@ class UmlLab:
             make_file(volume.file, int(spec.profile.size))
             self._volumes.append(volume)
             volume.serve(self._image, self._daemon)
-        with contextlib.ExitStack() as sockets:
-            nics = self._links(topology, sockets)
-            for number, name in enumerate(topology.nodes):
-                self._boot(number, name, topology, nics[name])
+        nics = self._links(topology)
+        for number, name in enumerate(topology.nodes):
+            self._boot(number, name, topology, nics[name])
         deadline = time.monotonic() + BOOT_SECONDS
         for node in self._nodes.values():
             node.wait_ready(deadline)
@@ -106,13 +111,17 @@ class UmlLab:
         for name in {node for volume in self._volumes if not volume.profile.plain for node in volume.spec.nodes}:
             must(self._nodes[name], ("modprobe", "virtio_blk"))
 
-    def _links(self, topology: Topology, sockets: contextlib.ExitStack) -> dict[str, list[tuple[int, int]]]:
-        """A socketpair for each lane of each link; our copies close once the nodes have theirs."""
+    def _links(self, topology: Topology) -> dict[str, list[tuple[int, int]]]:
+        """A socketpair for each lane of each link.
+
+        Our copies stay open: a crashed node's end would be closed otherwise, and the driver of a node that sends
+        to a closed one spins for ever. A power cut at the far end leaves a cable that takes packets, too.
+        """
         nics: dict[str, list[tuple[int, int]]] = {name: [] for name in topology.nodes}
         for link in topology.links.values():
             pairs = (socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(link.lanes))
             for node, end in (each for pair in pairs for each in zip(link.between, pair, strict=True)):
-                sockets.enter_context(end)
+                self._cables.enter_context(end)
                 end.setblocking(False)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LINK_BUFFER)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LINK_BUFFER)
@@ -194,6 +203,7 @@ class UmlLab:
             self._watch.close()
         for process in reversed(self._processes):
             process.kill()
+        self._cables.close()
         for node in self._nodes.values():
             node.channel.close()
         try:

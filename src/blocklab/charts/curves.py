@@ -1,0 +1,275 @@
+"""One panel of a sweep: lines with points and whiskers over a scale of levels, each named at its end."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from blocklab.charts.base import BASELINE, PALETTE, Panel, heading, log_ticks, panel, ramp, text
+from blocklab.charts.plan import Dot, Plan, line_label
+from blocklab.stats.format import percent, plus_minus
+
+HEIGHT = 280
+# Above this ratio of the largest to the smallest figure the small ones lie on a linear axis's floor.
+LOG_FROM = 20.0
+# A name at the end of a line may have as many characters; longer ones go into a legend.
+LONGEST_NAME = 14
+# Pixels of a character of such a name, of the narrowest plot that it has to fit in, and between two names.
+_CHARACTER, _NARROWEST, _GAP = 6.4, 300.0, 14.0
+_DASHES = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2], [1, 2])
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
+
+Line = tuple[str, tuple[tuple[str, str], ...]]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The dots of one panel under its heading."""
+
+    title: str
+    dots: tuple[Dot, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the y axis shows: figures times ``factor``, or shares in %."""
+
+    axis: str
+    factor: float
+    unit: str
+    metric: str
+    shares: bool
+
+    def value(self, dot: Dot) -> float:
+        """Where a dot stands."""
+        if self.shares:
+            return 100.0 * dot.share.value if dot.share is not None else math.nan
+        return dot.value * self.factor
+
+    def half(self, dot: Dot) -> float:
+        """The half width of its interval; 0 without one."""
+        if self.shares:
+            return 100.0 * ((dot.share.half if dot.share is not None else 0.0) or 0.0)
+        return (dot.half or 0.0) * self.factor
+
+
+@dataclass(frozen=True)
+class _Axis:
+    low: float
+    high: float
+    log: bool
+
+    def part(self, value: float) -> float:
+        """0 at the bottom, 1 at the top."""
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def value(self, part: float) -> float:
+        """The opposite of ``part``."""
+        if self.log:
+            return float(self.low * (self.high / self.low) ** part)
+        return self.low + part * (self.high - self.low)
+
+
+def curve_panel(
+    curves: Curves,
+    made: Plan,
+    dimensions: Mapping[str, Sequence[str]],
+    everything: Sequence[Dot],
+    frame: Frame,
+    beside: Sequence[Dot],
+) -> Panel:
+    """One panel; ``everything`` are the dots of all panels of the chart, which share colours and the x axis, and
+    ``beside`` those of the panels that share its y axis."""
+    lines = _lines(made, dimensions, everything)
+    short = len({dot.stack for dot in everything if not dot.base}) < 2
+    names = {line: line_label(line, short=short and line[0] not in _bases(everything)) for line in lines}
+    shades = _shades(lines, {made.line(dot) for dot in everything if dot.base})
+    shown = {made.line(dot) for dot in curves.dots}
+    mine = [line for line in lines if line in shown]
+    direct = max(len(name) for name in names.values()) <= LONGEST_NAME
+    if not direct:
+        names = {line: line_label(line, short=False) for line in lines}
+    axis = _axis([frame.value(dot) for dot in beside], [frame.half(dot) for dot in beside], frame)
+    x = _x(made, max(len(name) for name in names.values()) if direct and len(lines) > 1 else 0)
+    y = _y(axis, frame)
+    legend = None if direct else _legend(len(mine))
+    domain = [names[line] for line in mine]
+    colour = alt.Color(
+        "line:N", scale=alt.Scale(domain=domain, range=[shades[line][0] for line in mine]), legend=legend
+    )
+    dash = alt.StrokeDash(
+        "line:N",
+        scale=alt.Scale(domain=domain, range=[_DASHES[shades[line][1] % 5] for line in mine]),
+        legend=legend,
+    )
+    shape = alt.Shape(
+        "line:N",
+        scale=alt.Scale(domain=domain, range=[_SHAPES[shades[line][1] % 5] for line in mine]),
+        legend=legend,
+    )
+    fields = (
+        ["what", "figure", "share"] if any(dot.share is not None for dot in everything) else ["what", "figure"]
+    )
+    tooltip = [alt.Tooltip(f"{field}:N") for field in fields]
+    base = alt.Chart(alt.NamedData(name="dots"))
+    layers: list[Any] = []
+    datasets: dict[str, list[dict[str, Any]]] = {"dots": _rows(curves.dots, made, names, frame, axis.low)}
+    if frame.shares:
+        layers.append(alt.Chart(alt.NamedData(name="whole")).mark_rule(strokeDash=[4, 3]).encode(y=alt.Y("v:Q")))
+        datasets["whole"] = [{"v": 100}]
+    layers += [
+        base.mark_line(strokeWidth=2 if made.x.measured else 1).encode(x=x, y=y, color=colour, strokeDash=dash),
+        base.transform_filter("datum.low < datum.high").mark_rule(strokeWidth=1).encode(
+            x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=colour
+        ),
+        base.transform_filter("datum.point").mark_point(filled=True, size=38, opacity=1).encode(
+            x=x, y=y, color=colour, shape=shape, tooltip=tooltip
+        ),
+    ]  # fmt: skip
+    if direct and len(mine) > 1:
+        ends = alt.Chart(alt.NamedData(name="ends"))
+        mark = {"align": "left", "dx": 9, "fontSize": 11, "fontWeight": 600}
+        layers += text(ends, mark, x=alt.X("x:Q"), y=alt.Y("v:Q"), text=alt.Text("line:N"), color=colour)
+        datasets["ends"] = _ends(datasets["dots"], axis)
+    chart = alt.layer(*layers)
+    if curves.title:
+        chart = chart.properties(title=heading(curves.title))
+    label = f"{curves.title}: {frame.axis}" if curves.title else frame.axis
+    return panel(f"{label} over {made.x.name}", chart, datasets, HEIGHT)
+
+
+def _bases(everything: Sequence[Dot]) -> set[str]:
+    return {dot.stack for dot in everything if dot.base}
+
+
+def _lines(made: Plan, dimensions: Mapping[str, Sequence[str]], dots: Sequence[Dot]) -> list[Line]:
+    """The lines in the order of the study, those of the baseline first."""
+    found = dict.fromkeys(made.line(dot) for dot in dots)
+    bases = {made.line(dot) for dot in dots if dot.base}
+    stacks = list(dict.fromkeys(line[0] for line in found))
+
+    def rank(line: Line) -> tuple[bool, int, list[int]]:
+        levels = [list(dimensions[name]).index(level) for name, level in line[1]]
+        return line not in bases, stacks.index(line[0]), levels
+
+    return sorted(found, key=rank)
+
+
+def _shades(lines: Sequence[Line], bases: set[Line]) -> dict[Line, tuple[str, int]]:
+    """Each line's colour, and the number of its dash and shape.
+
+    Levels with an order get a ramp, and stacks a dash; a few lines get a colour each.
+    """
+    bases = bases if any(line not in bases for line in lines) else set()
+    others = [line for line in lines if line not in bases]
+    found = {line: (BASELINE, at) for at, line in enumerate(line for line in lines if line in bases)}
+    levels = list(dict.fromkeys(line[1] for line in others))
+    stacks = list(dict.fromkeys(line[0] for line in others))
+    if len(levels) > 2:
+        colours = dict(zip(levels, ramp(len(levels)), strict=True))
+        return found | {line: (colours[line[1]], stacks.index(line[0])) for line in others}
+    return found | {line: (PALETTE[at % len(PALETTE)], at) for at, line in enumerate(others)}
+
+
+def _axis(values: Sequence[float], halves: Sequence[float], frame: Frame) -> _Axis:
+    high = max(value + half for value, half in zip(values, halves, strict=True))
+    low = min(values)
+    if frame.shares:
+        return _Axis(0.0, max(100.0, high) * 1.06, False)
+    if low > 0 and max(values) / low > LOG_FROM:
+        return _Axis(low * 0.8, high * 1.2, True)
+    return _Axis(0.0, (high or 1.0) * 1.06, False)
+
+
+def _y(axis: _Axis, frame: Frame) -> Any:
+    kind: Any = {"type": "log", "nice": False} if axis.log else {"nice": False, "zero": True}
+    ticks: Any = {"tickCount": 5}
+    if axis.log:
+        ticks = {"values": log_ticks(axis.low, axis.high), "format": ",.3~r", "labelOverlap": "greedy"}
+    elif frame.shares:
+        step = 25 if axis.high < 250 else 100 * math.ceil(axis.high / 800)
+        ticks = {"values": list(range(0, int(axis.high) + 1, step))}
+    title = frame.axis + (" (log)" if axis.log else "")
+    return alt.Y("v:Q", title=title, scale=alt.Scale(domain=[axis.low, axis.high], **kind), axis=alt.Axis(**ticks))
+
+
+def _x(made: Plan, longest: int) -> Any:
+    """The levels at their places, and room for names at the end of lines."""
+    places = made.x.places
+    span = max(places[-1] - places[0], 1.0)
+    part = min(0.45, (longest * _CHARACTER + 12) / _NARROWEST) if longest else 0.04
+    domain = [places[0] - 0.04 * span, places[-1] + span * part / (1 - part)]
+    texts, stands = json.dumps(made.x.levels), json.dumps(places)
+    axis = alt.Axis(
+        values=list(places),
+        labelExpr=f"{texts}[indexof({stands}, datum.value)]",
+        grid=False,
+        labelOverlap="greedy",
+    )
+    return alt.X("x:Q", title=made.x.name, scale=alt.Scale(domain=domain, nice=False, zero=False), axis=axis)
+
+
+def _legend(count: int) -> Any:
+    wide = min(count, 4)
+    return alt.Legend(
+        title=None, orient="bottom", symbolSize=90, labelLimit=220,
+        columns=alt.ExprRef(f"width > 460 ? {wide} : 2"),
+    )  # fmt: skip
+
+
+def _rows(
+    dots: Sequence[Dot], made: Plan, names: Mapping[Line, str], frame: Frame, least: float
+) -> list[dict[str, Any]]:
+    rows = []
+    for dot in dots:
+        value, half = frame.value(dot), frame.half(dot)
+        row = {
+            "v": _short(value), "low": _short(max(least, value - half)), "high": _short(value + half),
+            "line": names[made.line(dot)],
+            "what": " ".join([dot.stack, *(f"{name}={level}" for name, level in dot.levels.items())]),
+            "figure": plus_minus(dot.value, dot.half, frame.unit, frame.metric),
+            "share": percent(dot.share.value, dot.share.half) if dot.share is not None else "–",
+        }  # fmt: skip
+        own = dot.levels.get(made.x.name)
+        if own is not None:
+            rows.append({"x": made.x.at(own), "point": True, **row})
+            continue
+        # The factor makes no difference to it: a level line, without points where nothing was measured.
+        flat = {**row, "low": row["v"], "high": row["v"], "point": False}
+        rows += [{"x": place, **flat} for place in (made.x.places[0], made.x.places[-1])]
+    return rows
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _ends(rows: Sequence[Mapping[str, Any]], axis: _Axis) -> list[dict[str, Any]]:
+    """The lines' names beside their last points, moved apart where they would lie on each other."""
+    last: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        if row["line"] not in last or row["x"] >= last[row["line"]]["x"]:
+            last[row["line"]] = row
+    # Lines that end at the same place keep the order that they have before it, or else that of the study.
+    means = {name: _short(statistics.fmean(row["v"] for row in rows if row["line"] == name)) for name in last}
+    order = list(last)
+    ends = sorted(last.values(), key=lambda row: (row["v"], means[row["line"]], -order.index(row["line"])))
+    heights = [HEIGHT * axis.part(max(row["v"], axis.low)) for row in ends]
+    for at in range(1, len(heights)):
+        heights[at] = max(heights[at], heights[at - 1] + _GAP)
+    # What was pushed over the top pushes the others down again.
+    for at in range(len(heights) - 1, -1, -1):
+        most = HEIGHT if at == len(heights) - 1 else heights[at + 1] - _GAP
+        heights[at] = min(heights[at], most)
+    return [
+        {"x": row["x"], "v": _short(axis.value(height / HEIGHT)), "line": row["line"]}
+        for row, height in zip(ends, heights, strict=True)
+    ]

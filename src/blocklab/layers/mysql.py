@@ -1,0 +1,195 @@
+"""A MariaDB or MySQL server on a file system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from blocklab.layers.base import Base
+from blocklab.layers.mysql_settings import Value, config, made_with, parse_variables, problem, query, text_of
+from blocklab.model.dsn import Dsn
+from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Wait
+from blocklab.model.programs import MYSQL_CLIENT, MYSQL_HOME
+from blocklab.model.protocols import Map, Place
+
+FIRST_PORT = 3306
+DATABASE = "bench"
+USER = "root"
+# Crash recovery reads the redo log and goes through a slow volume or mirror.
+START_SECONDS = 180.0
+_INIT_SECONDS = 600.0
+_STOP_SECONDS = 30
+# 2026-11-21  7:04:24 0 [Note] /usr/sbin/mariadbd: ready for connections.
+_READY = "ready for connections"
+# 2026-11-21  7:01:48 0 [ERROR] Aborting
+# 261121  7:20:11 [ERROR] /usr/sbin/mariadbd got signal 11 ;
+_ENDED = r"\] Aborting|got signal"
+
+
+# MySQL makes keys for TLS even where it is off. That takes 5 s of a node's time.
+_NO_KEYS: Mapping[str, Value] = {
+    "auto_generate_certs": False,
+    "caching_sha2_password_auto_generate_rsa_keys": False,
+    # Deprecated, so a later server may not know it.
+    "loose_sha256_password_auto_generate_rsa_keys": False,
+}
+
+
+class _Server(Base, frozen=True):
+    """What both servers have: ``settings`` are server variables, by their own names."""
+
+    settings: dict[str, Value] = {}
+
+    takes: ClassVar[Kind | None] = "dir"
+    gives: ClassVar[Kind] = "mysql"
+    name: ClassVar[str]
+    program: ClassVar[str]
+    # Set by the layer, but a study may set them otherwise.
+    usual: ClassVar[Mapping[str, Value]] = {}
+    # Set by the layer.
+    fixed: ClassVar[Mapping[str, Value]] = {}
+
+    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+        """Names that are no variable, those that the layer sets itself or that load libraries, bad values."""
+        found = ((name, problem(name, value)) for name, value in self.settings.items())
+        return [(f"settings.{name}", why) for name, why in found if why]
+
+    def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
+        """System tables, configuration, start, the database ``bench``; undone by SIGKILL."""
+        host, where = place.host, below[0].where
+        data, scratch = f"{where}/{self.name}", f"{where}/{self.name}-tmp"
+        run, port = f"/run/blocklab/{place.stack}", FIRST_PORT + place.number
+        log, pid = f"/var/log/blocklab-{place.stack}.log", f"/run/blocklab/{place.stack}/server.pid"
+        settings = {**self.usual, **self.settings, **self.fixed, **_places(data, scratch, run)}
+        settings |= {"port": port, "bind_address": ",".join(("127.0.0.1", *place.listen))}
+        steps = (
+            Run(host, ("install", "-d", "-o", "mysql", "-m", "700", run), undo=("rm", "-rf", run)),
+            Run(host, ("install", "-d", "-o", "mysql", "-m", "700", data, scratch)),
+            Run(host, ("install", "-o", "mysql", "-m", "600", "/dev/null", log)),
+            # Without a sync for each table, which over a mirror takes longer than all the rest; then one for all.
+            Run(host, (*self._init(data), *made_with(self.settings)), once=True, timeout=_INIT_SECONDS),
+            Run(host, ("sync", "--file-system", data), once=True, timeout=_INIT_SECONDS),
+            # The configuration is outside the data directory, so each build has its own.
+            Put(host, f"{run}/server.conf", config(settings)),
+            Put(host, f"{run}/init.sql", init_file(place.listen)),
+            Run(
+                host,
+                (
+                    "start-stop-daemon", "--start", "--background", "--pidfile", pid, "--make-pidfile",
+                    # It starts as root and becomes mysql by itself, since it raises its limit of open files.
+                    "--output", log, "--startas", self.program, "--", f"--defaults-file={run}/server.conf",
+                ),
+                # A clean stop would write the whole buffer pool through the mirror, for nothing.
+                undo=(
+                    "start-stop-daemon", "--stop", "--oknodo", "--pidfile", pid, "--remove-pidfile",
+                    "--signal", "KILL", "--retry", f"KILL/{_STOP_SECONDS}",
+                ),
+            ),
+            # It is ready or has given up; then its log is shown, and where it is not ready that is the error.
+            Wait(host, ("grep", "-E", f"{_READY}|{_ENDED}", log), seconds=START_SECONDS),
+            Run(host, ("sed", f"/{_READY}/q;$q1", log)),
+        )  # fmt: skip
+        dsn = Dsn("mysql", USER, DATABASE, run, port)
+        return Plan(steps, (self._fact(host, dsn),), (Port(host, "mysql", str(dsn)),))
+
+    def _init(self, data: str) -> Argv:
+        """The command that makes the system tables."""
+        raise NotImplementedError
+
+    def _fact(self, host: str, dsn: Dsn) -> Fact:
+        wanted = {name: text_of(value) for name, value in self.settings.items()}
+        argv = (
+            *MYSQL_CLIENT, f"--user={dsn.user}", f"--socket={dsn.socket}", "--batch", "--skip-column-names",
+            f"--execute={query(self.settings)}",
+        )  # fmt: skip
+        return Fact(host, self.name, argv, lambda text: parse_variables(text, wanted), wanted)
+
+
+class MariaDb(_Server, frozen=True, tag="mariadb"):
+    """A MariaDB 11.8 server whose data directory is on the layer below.
+
+    ``settings``: any server variable by its own name, as SHOW GLOBAL VARIABLES spells it, in the server's own
+    syntax (``innodb_buffer_pool_size: 256M``, ``sync_binlog: 1``); all are read back from the running server.
+    ``log_bin`` is true or false; MariaDB's default is false, and ``sync_binlog`` 0. A server variable that the
+    study leaves out has the server's default.
+
+    The layer sets by itself: TLS off (``ssl``), ``skip_name_resolve``, the folders (all on the layer below), the
+    addresses (a socket, 127.0.0.1, and the links that a load comes over), the user ``root`` without a password and
+    the database ``bench``. It is stopped by SIGKILL and recovers at its next start.
+    """
+
+    name: ClassVar[str] = "mariadb"
+    program: ClassVar[str] = "/usr/sbin/mariadbd"
+    # Without TLS no key is made at each start, and no load pays for encryption, which some do not even ask for.
+    fixed: ClassVar[Mapping[str, Value]] = {"user": "mysql", "skip_name_resolve": True, "ssl": False}
+
+    def _init(self, data: str) -> Argv:
+        return (
+            "mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={data}", "--skip-test-db",
+            "--auth-root-authentication-method=normal", "--skip-name-resolve", "--debug-no-sync",
+        )  # fmt: skip
+
+
+class MySql(_Server, frozen=True, tag="mysql"):
+    """A MySQL 9 server whose data directory is on the layer below. It needs a node image made by
+    ``blocklab image build --with mysql``.
+
+    ``settings``: any server variable by its own name, as SHOW GLOBAL VARIABLES spells it, in the server's own
+    syntax (``innodb_buffer_pool_size: 256M``, ``sync_binlog: 1``); all are read back from the running server.
+    ``log_bin`` is true or false; MySQL's default is true, and ``sync_binlog`` 1. A server variable that the study
+    leaves out has the server's default, but for ``performance_schema`` (off: a start takes three times as long
+    with it, and it needs more memory than a small node has) and ``innodb_numa_interleave`` (off: a node has no
+    NUMA).
+
+    The layer sets by itself: TLS and the X plugin off (``tls_version``, ``mysqlx``), ``skip_name_resolve``, the
+    folders (all on the layer below), the addresses (a socket, 127.0.0.1, and the links that a load comes over),
+    the user ``root`` without a password and the database ``bench``. It is stopped by SIGKILL and recovers at its
+    next start.
+    """
+
+    name: ClassVar[str] = "mysql"
+    program: ClassVar[str] = f"{MYSQL_HOME}/bin/mysqld"
+    needs: ClassVar[tuple[str, ...]] = ("mysql",)
+    usual: ClassVar[Mapping[str, Value]] = {"performance_schema": False, "innodb_numa_interleave": False}
+    fixed: ClassVar[Mapping[str, Value]] = {
+        "user": "mysql",
+        "skip_name_resolve": True,
+        "mysqlx": False,
+        "tls_version": "",
+        **_NO_KEYS,
+        "secure_file_priv": "NULL",
+        "basedir": MYSQL_HOME,
+        "lc_messages_dir": f"{MYSQL_HOME}/share",
+        "character_sets_dir": f"{MYSQL_HOME}/share/charsets",
+    }
+
+    def _init(self, data: str) -> Argv:
+        settings: dict[str, Value] = {**self.usual, **_NO_KEYS, "innodb_flush_method": "nosync"}
+        return (
+            self.program, f"--defaults-file={MYSQL_HOME}/my.cnf", "--initialize-insecure", f"--datadir={data}",
+            *(f"--{name}={text_of(value)}" for name, value in settings.items()),
+        )  # fmt: skip
+
+
+def _places(data: str, scratch: str, run: str) -> dict[str, Value]:
+    return {
+        "datadir": data,
+        # Sorted runs of a CREATE INDEX would fill the node's memory.
+        "tmpdir": scratch,
+        "socket": f"{run}/mysqld.sock",
+        "pid_file": f"{run}/mysqld.pid",
+        "init_file": f"{run}/init.sql",
+    }
+
+
+def init_file(listen: tuple[str, ...]) -> str:
+    """What the server runs at each start, one statement a line: the database, and who may come over which link (a
+    /24 each). None of it goes into the binary log, which belongs to the load."""
+    hosts = ["127.0.0.1", *(f"{address.rpartition('.')[0]}.%" for address in listen)]
+    lines = ["SET SESSION sql_log_bin = 0;", f"CREATE DATABASE IF NOT EXISTS {DATABASE};"]
+    for host in hosts:
+        lines += [
+            f"CREATE USER IF NOT EXISTS '{USER}'@'{host}';",
+            f"GRANT ALL PRIVILEGES ON *.* TO '{USER}'@'{host}' WITH GRANT OPTION;",
+        ]
+    return "\n".join([*lines, ""])

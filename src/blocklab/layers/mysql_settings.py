@@ -1,0 +1,147 @@
+"""Server variables of MariaDB and MySQL: which a study may set, how they are written, what the server makes of
+them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+Value: TypeAlias = str | int | float | bool
+
+# "sync_binlog", "innodb_buffer_pool_size": a system variable as SHOW GLOBAL VARIABLES spells it.
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+# Neither quotes, backslashes and comment signs, which option files treat in ways of their own, nor line breaks.
+_VALUE = re.compile(r"[A-Za-z0-9_.,:;=+/@%*~ -]*")
+# "loose_x" is ignored where x is unknown, "skip_x" is x=OFF: other spellings of a variable's name.
+_PREFIX = re.compile(r"^(loose|skip|enable|disable|maximum|autoset)_")
+# Where the layer itself decides.
+_OURS = frozenset(
+    {
+        "auto_generate_certs", "basedir", "bind_address", "caching_sha2_password_auto_generate_rsa_keys",
+        "character_sets_dir", "chroot", "datadir", "extra_port", "init_file", "lc_messages_dir", "log_basename",
+        "log_error", "mysqlx", "named_pipe", "pid_file", "port", "require_secure_transport", "secure_file_priv",
+        "sha256_password_auto_generate_rsa_keys", "skip_name_resolve", "skip_networking", "socket", "ssl",
+        "tls_version", "user",
+    }
+)  # fmt: skip
+# What the server writes would go past the layers below, so it would not be measured.
+_ELSEWHERE = re.compile(r"(_dir|_directory|_dir_path|^tmpdir|_tmpdir|_log_file|_log_index|^log_bin_index|_log)$")
+_SWITCHES = frozenset({"general_log", "slow_query_log", "relay_log_recovery", "log_slow_query"})
+# Options with these beginnings load a library or start a program. The server takes the beginning of an option's
+# name for the whole, so a name that one of these starts with is refused as well.
+_PROGRAMS = ("plugin_load", "plugin_dir", "early_plugin_load", "wsrep_", "gdb", "log_error_services")
+# They decide what the files look like once tables are made, so they go into the command that makes them.
+MADE_WITH = frozenset(
+    {
+        "character_set_server", "collation_server", "default_storage_engine", "innodb_checksum_algorithm",
+        "innodb_compression_algorithm", "innodb_compression_default", "innodb_data_file_path",
+        "innodb_default_row_format", "innodb_file_per_table", "innodb_page_size", "innodb_undo_tablespaces",
+        "lower_case_table_names",
+    }
+)  # fmt: skip
+# Stored with each run beside what the study set: which server it was, and what decides the cost of a commit.
+ALWAYS = (
+    "version", "innodb_buffer_pool_size", "innodb_doublewrite", "innodb_flush_log_at_trx_commit",
+    "innodb_flush_method", "log_bin", "sync_binlog",
+)  # fmt: skip
+BINLOG = "binlog"
+_REFUSED_BINLOG = (
+    "is true or false; the files are called binlog.000001 and so on, in the data directory, whatever the node"
+)
+
+
+def problem(name: str, value: Value) -> str | None:
+    """Why a study may not set ``name`` to ``value``; None where it may."""
+    if not _NAME.fullmatch(name):
+        return "is not the name of a server variable; write it as SHOW GLOBAL VARIABLES does, e.g. sync_binlog"
+    if name in _OURS or name.startswith("ssl_"):
+        return "is set by the layer itself; leave it out"
+    if any(name.startswith(start) or start.startswith(name) for start in _PROGRAMS):
+        return "would make the server load a library or run a program; not allowed in a study"
+    if _PREFIX.match(name):
+        return "is an option's prefix and a variable; write the variable's own name, with true or false"
+    if _ELSEWHERE.search(name) and name not in _SWITCHES:
+        return "is where the server writes; all of it stays on the layer below, so leave it out"
+    if name == "log_bin" and not isinstance(value, bool):
+        return _REFUSED_BINLOG
+    if not _VALUE.fullmatch(text_of(value)):
+        return f"{text_of(value)!r} is not a value that the server's configuration file can hold"
+    return None
+
+
+def text_of(value: Value) -> str:
+    """A value as the server takes it."""
+    if isinstance(value, bool):
+        return "ON" if value else "OFF"
+    return str(value)
+
+
+def config(settings: Mapping[str, Value]) -> str:
+    """The server's configuration file. The binary log has the same name on each node: by default that follows
+    the host, so that a server that takes over would not find the log of the one that died."""
+    lines = ["[mysqld]"]
+    for name, value in settings.items():
+        if name == "log_bin":
+            lines.append(f"log_bin = {BINLOG}" if value else "skip_log_bin")
+        else:
+            lines.append(f"{name} = {text_of(value)}")
+    return "\n".join([*lines, ""])
+
+
+def made_with(settings: Mapping[str, Value]) -> tuple[str, ...]:
+    """The settings that decide what the files look like, as options for the command that makes them."""
+    return tuple(f"--{name}={text_of(value)}" for name, value in settings.items() if name in MADE_WITH)
+
+
+def query(settings: Mapping[str, Value]) -> str:
+    """Asks the running server for its variables."""
+    names = dict.fromkeys((*settings, *ALWAYS))
+    return f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({', '.join(repr(name) for name in names)})"
+
+
+def parse_variables(text: str, wanted: Mapping[str, str]) -> dict[str, str]:
+    """What SHOW GLOBAL VARIABLES printed, without headings, as name -> value.
+
+    A value that is the same as the wanted one comes in the study's spelling (256M for 268435456); another one,
+    as the server shows it: one that it could not take as it was and clamped, for instance.
+    """
+    found = {}
+    for line in text.splitlines():
+        # innodb_buffer_pool_size	67108864
+        name, tab, value = line.partition("\t")
+        if not tab or not _NAME.fullmatch(name):
+            raise ValueError(f"{line!r} is no server variable")
+        found[name] = wanted[name] if name in wanted and alike(wanted[name], value) else value
+    return found
+
+
+# "256M", "1g", "134217728", "-1"
+_SIZE = re.compile(r"(?P<number>-?\d+)(?P<unit>[kmgtpe]?)")
+_FACTORS = {unit: 2 ** (10 * power) for power, unit in enumerate(["", "k", "m", "g", "t", "p", "e"])}
+# "10.000000" is how the server shows 10 s.
+_REAL = re.compile(r"-?\d*\.\d+")
+_BOOLEAN = {"on": "1", "true": "1", "off": "0", "false": "0"}
+
+
+def canonical(text: str) -> str:
+    """One spelling for each value: 1G is 1073741824, ON is true and 1, and a list has no order."""
+    value = text.strip().lower()
+    if match := _SIZE.fullmatch(value):
+        return str(int(match["number"]) * _FACTORS[match["unit"]])
+    if _REAL.fullmatch(value):
+        return f"{round(float(value), 9) + 0.0:.9f}".rstrip("0").rstrip(".")
+    if "," in value:
+        return ",".join(sorted(part.strip() for part in value.split(",")))
+    return _BOOLEAN.get(value, value)
+
+
+def alike(wanted: str, value: str) -> bool:
+    """Whether the server's ``value`` is what a study meant by ``wanted``.
+
+    Of a set of switches (optimizer_switch) a study names some, and the server shows all.
+    """
+    ours, theirs = canonical(wanted), canonical(value)
+    if "=" in ours:
+        return set(ours.split(",")) <= set(theirs.split(","))
+    return ours == theirs

@@ -1,0 +1,189 @@
+"""A mirror of a block device on a peer by RAID-1 over the network: the kernel's MD and NBD."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import ClassVar
+
+import msgspec
+
+from blocklab.layers.base import Base
+from blocklab.layers.peer import link_problems, peer_problems
+from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
+from blocklab.model.protocols import Map, Place
+from blocklab.model.units import Duration
+
+# NBD's registered port, and the first of ours.
+FIRST_PORT = 10809
+# Other layers count their MD devices from 0.
+FIRST_MD = 300
+MOST_CONNECTIONS = 16
+MOST_BEHIND = 16383
+#        1      43        0        1      active sync writemostly   /dev/nbd0
+_MEMBER = re.compile(r"^\s+\d+\s+\d+\s+\d+\s+(?P<member>\d+)\s+(?P<state>[a-z -]+?)\s+/dev/\S+$", re.MULTILINE)
+
+
+class NetMirror(Base, frozen=True, tag="net_mirror"):
+    """A RAID-1 over the local device and the device of the node ``peer``, which comes by NBD over ``link``.
+
+    It is what volume managers call a network mirror, of parts that every Linux has: ``nbd-server`` on the peer,
+    the kernel's ``nbd`` and ``md`` on the active node. A write is done when the local device has it and the
+    server has acknowledged it. The server has it in the peer's page cache then; a flush (an fsync of the
+    database) is passed on and brings it to the peer's device.
+
+    ``write_mostly`` (default true): reads stay on the local leg (md(4)). Without it they are spread over both.
+    ``bitmap`` (default true): a write-intent bitmap on both legs, so that a leg that was away is not copied whole.
+    ``write_behind`` (default 0): so many writes may be under way to the peer after they were acknowledged, which
+    makes the mirror asynchronous; needs both of the above. ``connections`` (default 1): TCP connections of the
+    NBD device. ``timeout`` (default 10s, whole seconds): a request that the peer leaves unanswered for so long
+    fails, and RAID-1 goes on with the local leg alone.
+
+    Both legs start as equal (``--assume-clean``), for the volumes are fresh and zero on both sides. MD takes the
+    first MiB or more of both for its superblock, so the mirror is somewhat smaller than the volume.
+    """
+
+    peer: str
+    link: str
+    write_mostly: bool = True
+    bitmap: bool = True
+    write_behind: int = 0
+    connections: int = 1
+    timeout: Duration = msgspec.field(default_factory=lambda: Duration("10s"))
+
+    takes: ClassVar[Kind | None] = "block"
+    gives: ClassVar[Kind] = "block"
+
+    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+        """A peer that is not another known node, a link that does not join the two, numbers out of range."""
+        found = peer_problems(self.peer, host, map) + link_problems(self.link, self.peer, host, map)
+        if not 0 <= self.write_behind <= MOST_BEHIND:
+            found.append(("write_behind", f"must be from 0 (off) to {MOST_BEHIND}"))
+        elif self.write_behind and not (self.write_mostly and self.bitmap):
+            found.append(("write_behind", "needs the bitmap and a write-mostly leg; leave both at true"))
+        if not 1 <= self.connections <= MOST_CONNECTIONS:
+            found.append(("connections", f"must be from 1 to {MOST_CONNECTIONS}"))
+        if not 1 <= self.timeout <= 3600 or self.timeout % 1:
+            found.append(("timeout", "must be whole seconds, from 1s to 3600s"))
+        return found
+
+    def spans(self, host: str) -> tuple[str, ...]:
+        """The host and its peer."""
+        return (host, self.peer)
+
+    def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
+        """The peer's device served, connected, and joined with the local one."""
+        here = place.host
+        local, served = (next(port.where for port in below if port.host == host) for host in (here, self.peer))
+        remote, mirror = f"/dev/nbd{place.number}", f"/dev/md{FIRST_MD + place.number}"
+        steps = (
+            *self._server(place, served),
+            # By itself the module makes 16 devices as soon as it is loaded.
+            *(Run(here, ("modprobe", *module)) for module in (("nbd", "nbds_max=0"), ("raid1",))),
+            Run(here, self._connect(place, remote), undo=("nbd-client", "-d", remote)),
+            Run(
+                here,
+                self._create(mirror, local, remote),
+                undo=("mdadm", "--stop", mirror),
+                once=True,
+                again=("mdadm", "--assemble", mirror, local, remote),
+            ),
+        )
+        return Plan(steps, self._facts(place, mirror, remote), (Port(here, "block", mirror),))
+
+    def _address(self, place: Place) -> tuple[str, int]:
+        return place.ground.ends[self.link][self.peer].address, FIRST_PORT + place.number
+
+    def _server(self, place: Place, device: str) -> tuple[Step, ...]:
+        address, port = self._address(place)
+        config, pid = (f"/run/blocklab/{place.stack}-nbd.{kind}" for kind in ("conf", "pid"))
+        text = "\n".join([
+            "[generic]", f"listenaddr = {address}", f"port = {port}",
+            f"[{place.stack}]", f"exportname = {device}",
+            # What the filesystem asks of a device: flushes, forced writes, discards. Without the last the two legs
+            # would differ where it was told that nothing is needed any more.
+            "flush = true", "fua = true", "trim = true", "",
+        ])  # fmt: skip
+        stop = (
+            "start-stop-daemon", "--stop", "--oknodo", "--pidfile", pid, "--name", "nbd-server",
+            "--retry", "TERM/5/KILL/5", "--remove-pidfile",
+        )  # fmt: skip
+        return (
+            Put(self.peer, config, text),
+            Run(self.peer, ("nbd-server", "-C", config, "-p", pid), undo=stop),
+            # It goes on in the background before it has written its number or listens.
+            Wait(self.peer, ("test", "-s", pid), seconds=10.0),
+            Wait(self.peer, ("ss", "-Hltn", f"sport = :{port}"), until=f"{address}:{port}", seconds=10.0),
+        )
+
+    def _connect(self, place: Place, remote: str) -> Argv:
+        address, port = self._address(place)
+        return (
+            "nbd-client", address, str(port), remote, "-name", place.stack,
+            "-timeout", str(round(self.timeout)), "-connections", str(self.connections),
+        )  # fmt: skip
+
+    def _create(self, mirror: str, local: str, remote: str) -> Argv:
+        behind = (f"--write-behind={self.write_behind}",) if self.write_behind else ()
+        return (
+            "mdadm", "--create", mirror, "--run", "--level=1", "--raid-devices=2", "--metadata=1.2",
+            "--assume-clean", f"--bitmap={'internal' if self.bitmap else 'none'}", *behind,
+            local, *(("--write-mostly",) if self.write_mostly else ()), remote,
+        )  # fmt: skip
+
+    def _facts(self, place: Place, mirror: str, remote: str) -> tuple[Fact, ...]:
+        here, name = place.host, remote.rpartition("/")[2]
+        address, port = self._address(place)
+        wanted = {
+            "state": "clean",
+            "local leg": "active sync",
+            "remote leg": "active sync writemostly" if self.write_mostly else "active sync",
+            "bitmap": "Internal" if self.bitmap else "none",
+        }
+        facts = [
+            Fact(here, "net_mirror", ("mdadm", "--detail", mirror), parse_detail, wanted),
+            Fact(
+                here, "net_mirror", ("ss", "-Htn", "state", "established", f"dst {address} and dport = :{port}"),
+                _connections, {"connections": str(self.connections)},
+            ),
+            Fact(
+                here, "net_mirror", ("cat", f"/sys/block/{name}/queue/io_timeout"),
+                _timeout, {"timeout": str(self.timeout)},
+            ),
+        ]  # fmt: skip
+        if self.bitmap:
+            backlog = f"/sys/block/{mirror.rpartition('/')[2]}/md/bitmap/backlog"
+            behind = {"write_behind": str(self.write_behind)}
+            facts.append(Fact(here, "net_mirror", ("cat", backlog), partial(_one, "write_behind"), behind))
+        return tuple(facts)
+
+
+def parse_detail(text: str) -> dict[str, str]:
+    """``mdadm --detail``: the state, both legs, the bitmap."""
+    #              State : clean
+    #      Intent Bitmap : Internal
+    fields = dict(line.strip().split(" : ", 1) for line in text.splitlines() if " : " in line)
+    states = [word.strip() for word in fields.get("State", "absent").split(",")]
+    # "active" only says that the last write is less than a fifth of a second ago.
+    state = ", ".join("clean" if word == "active" else word for word in states)
+    members = {match["member"]: match["state"] for match in _MEMBER.finditer(text)}
+    return {
+        "state": state,
+        "local leg": members.get("0", "absent"),
+        "remote leg": members.get("1", "absent"),
+        "bitmap": fields.get("Intent Bitmap", "none"),
+    }
+
+
+def _connections(text: str) -> dict[str, str]:
+    # 0      0      10.77.1.1:43958 10.77.1.2:10809
+    return {"connections": str(len(text.splitlines()))}
+
+
+def _timeout(text: str) -> dict[str, str]:
+    # "10000", in milliseconds
+    return {"timeout": str(Duration(f"{int(text)}ms"))}
+
+
+def _one(name: str, text: str) -> dict[str, str]:
+    return {name: text.strip()}

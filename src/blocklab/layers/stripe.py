@@ -1,0 +1,182 @@
+"""Several volumes as one device: MD RAID-0 and RAID-10, and LVM's striped volume."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Literal
+
+import msgspec
+
+from blocklab.layers.base import Base
+from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Wait
+from blocklab.model.protocols import Map, Place
+from blocklab.model.units import Size
+
+# LVM's extents of 4 MiB bound its stripe size; the same bounds for both, so that they stay comparable.
+LEAST_CHUNK, MOST_CHUNK = 4096, 4 * 2**20
+# mdadm --detail: "        Chunk Size : 64K", "    Active Devices : 2"
+_DETAIL = re.compile(r"^ *(?P<name>[A-Z][A-Za-z ]*?) : (?P<value>.*?) *$", re.MULTILINE)
+# "       0      98       16        0      active sync   /dev/ubdb"; near copies have "active sync set-A   ..."
+_MEMBER = re.compile(r"^ +\d+ +\d+ +\d+ +(?P<role>\d+) +active sync.* (?P<device>/dev/\S+)$", re.MULTILINE)
+
+
+class _Joined(Base, frozen=True):
+    """What all have: N block devices below, one above, and data in turns of ``chunk`` bytes."""
+
+    chunk: Size = msgspec.field(default_factory=lambda: Size("64KiB"))
+
+    takes: ClassVar[Kind | None] = "block"
+    gives: ClassVar[Kind] = "block"
+
+    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+        """A chunk that is no power of two, or out of bounds."""
+        if not LEAST_CHUNK <= self.chunk <= MOST_CHUNK or self.chunk & (self.chunk - 1):
+            return [("chunk", f"{self.chunk} is not a power of two from 4KiB to 4MiB")]
+        return []
+
+    def width(self, below: int) -> int:
+        """One port above two or more."""
+        if below < 2:
+            raise ValueError(
+                "joins two devices or more, but there is 1 below it; set count of the volume to 2 to 8"
+            )
+        return 1
+
+
+class _Md(_Joined, frozen=True):
+    name: ClassVar[str]
+
+    def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
+        """Make the array, or assemble it over its data; undone by stopping it."""
+        host, device = place.host, f"/dev/md{place.number}"
+        members = tuple(port.where for port in below)
+        steps = (
+            Run(host, ("modprobe", self.name)),
+            Run(
+                host,
+                # --run: a volume that shows signs of an earlier use is no question to wait for an answer to.
+                ("mdadm", "--create", device, "--run", "--metadata=1.2", "--homehost=any",
+                 f"--level={self.name.removeprefix('raid')}", f"--chunk={self.chunk // 1024}",
+                 f"--raid-devices={len(members)}", *self.create(), *members),
+                once=True,
+                again=("mdadm", "--assemble", "--run", device, *members),
+                undo=("mdadm", "--stop", device),
+            ),
+        )  # fmt: skip
+        fact = Fact(host, self.tag(), ("mdadm", "--detail", device), parse_detail, self.wanted(members))
+        return Plan(steps, (fact,), (Port(host, "block", device),))
+
+    def tag(self) -> str:
+        """The layer's name in a study."""
+        return str(self.__struct_config__.tag)
+
+    def create(self) -> Argv:
+        """What else mdadm --create is told."""
+        return ()
+
+    def wanted(self, members: Argv) -> dict[str, str]:
+        """What ``mdadm --detail`` has to say."""
+        return {
+            "Raid Level": self.name,
+            "Chunk Size": f"{self.chunk // 1024}K",
+            "Active Devices": str(len(members)),
+            "Failed Devices": "0",
+            "members": " ".join(members),
+        }
+
+
+class Stripe(_Md, frozen=True, tag="stripe"):
+    """The kernel's MD RAID-0 over the 2 to 8 volumes below (``count`` of the volume).
+
+    ``chunk`` is the piece that goes to one volume before the next one's turn, a power of two from 4KiB to 4MiB
+    (default 64KiB). Requests larger than that use several volumes. Caps of the volumes add up as long as the load
+    has enough requests under way for all of them; at queue depth 1 a stripe is no faster than one volume. Nothing
+    is redundant: a crash of one volume is the end of all.
+    """
+
+    name: ClassVar[str] = "raid0"
+
+
+class Raid10(_Md, frozen=True, tag="raid10"):
+    """The kernel's MD RAID-10 over the 2 to 8 volumes below: every chunk on two of them.
+
+    ``layout``: ``near`` has the copies side by side, ``far`` and ``offset`` elsewhere on the next volume, which
+    makes reads as fast as from a stripe and writes slower (md(4)). ``chunk`` as for ``stripe``. Made with
+    ``--assume-clean``, since fresh volumes are zero and so alike, and without a write-intent bitmap.
+    """
+
+    layout: Literal["near", "far", "offset"] = "near"
+
+    name: ClassVar[str] = "raid10"
+
+    def create(self) -> Argv:
+        """Two copies, no first synchronisation, no bitmap (mdadm would ask)."""
+        return (f"--layout={self.layout[0]}2", "--assume-clean", "--bitmap=none")
+
+    def wanted(self, members: Argv) -> dict[str, str]:
+        """The layout too."""
+        return {**super().wanted(members), "Layout": f"{self.layout}=2"}
+
+
+def parse_detail(text: str) -> dict[str, str]:
+    """``mdadm --detail`` as name -> value, without times and names that differ each time; ``members`` in order."""
+    keep = ("Raid Level", "Layout", "Chunk Size", "Active Devices", "Failed Devices", "State")
+    found = {match["name"]: match["value"] for match in _DETAIL.finditer(text) if match["name"] in keep}
+    members = sorted((int(match["role"]), match["device"]) for match in _MEMBER.finditer(text))
+    return {**found, "members": " ".join(device for _, device in members)}
+
+
+# A node has no udev to make device nodes or to confirm them; there is one user of the volumes, so no list of
+# devices (system.devices) and no back-up of the metadata is kept.
+_LVM_CONFIG = (
+    "activation/udev_sync=0 activation/udev_rules=0 activation/monitoring=0 "
+    "backup/backup=0 backup/archive=0 devices/use_devicesfile=0"
+)
+# Group "dm", volume "0": the device-mapper's name is then "dm-0", which with a minor of our own is the kernel's
+# name too, so that /dev/mapper/dm-0 is dm-0 in iostat and under /sys. Mount shows the former; nothing shows both.
+# Groups of other stacks are not seen (--devices).
+_GROUP = "dm"
+
+
+class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
+    """An LVM logical volume striped over the 2 to 8 volumes below, all of their space: ``lvcreate --stripes``.
+
+    ``chunk`` is LVM's stripe size, as for ``stripe``. In the kernel it is one device-mapper target ``striped``.
+    """
+
+    def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
+        """Physical volumes, a group, a volume; active until undone."""
+        host, number = place.host, str(place.number)
+        device = f"/dev/mapper/{_GROUP}-{number}"
+        members = tuple(port.where for port in below)
+        options = ("--config", _LVM_CONFIG, "--devices", ",".join(members))
+        activate = ("vgchange", *options, "--noudevsync")
+        steps = (
+            Run(host, ("modprobe", "dm-mod")),
+            Run(host, ("pvcreate", *options, "-ff", "--yes", *members), once=True),
+            Run(host, ("vgcreate", *options, _GROUP, *members), once=True),
+            Run(
+                host,
+                ("lvcreate", *options, "--noudevsync", "--yes", "--activate", "n", "--zero", "n",
+                 "--wipesignatures", "n", "--persistent", "y", "--minor", number,
+                 "--stripes", str(len(members)), "--stripesize", f"{self.chunk // 1024}k",
+                 "--extents", "100%FREE", "--name", number, _GROUP),
+                once=True,
+            ),
+            Run(host, (*activate, "--activate", "y", _GROUP), undo=(*activate, "--activate", "n", _GROUP)),
+            # Without udev a name may be missing, and fio would write to a plain file of that name.
+            Wait(host, ("test", "-b", device), seconds=5.0),
+        )  # fmt: skip
+        wanted = {"target": "striped", "volumes": str(len(members)), "chunk": str(self.chunk)}
+        fact = Fact(host, "lvm_stripe", ("dmsetup", "table", f"{_GROUP}-{number}"), parse_table, wanted)
+        return Plan(steps, (fact,), (Port(host, "block", device),))
+
+
+def parse_table(text: str) -> dict[str, str]:
+    """The kernel's table of a striped target: start, length, target, stripes, chunk in sectors of 512 bytes."""
+    # 0 245760 striped 2 128 98:16 2048 98:32 2048
+    _, _, target, *rest = text.split()
+    found = {"target": target}
+    if target == "striped":
+        found |= {"volumes": rest[0], "chunk": f"{int(rest[1]) * 512}B"}
+    return found

@@ -1,0 +1,54 @@
+"""What a field of a study means, in the words that stand below it in the source: for schema and documents."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import itertools
+import textwrap
+from typing import Any
+
+import msgspec
+
+
+@functools.cache
+def field_docs(kind: type) -> dict[str, str]:
+    """Field -> the text of the string that follows it in its class, or in the class that it inherits it from.
+
+    Fields without one are left out. Names are those of the study file.
+    """
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if issubclass(each, msgspec.Struct) and each is not msgspec.Struct:
+            found |= _below(each)
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
+    return {names[name]: text for name, text in found.items() if name in names}
+
+
+def _below(kind: type) -> dict[str, str]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    found = {}
+    for field, text in itertools.pairwise(body):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        if (
+            isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+            and isinstance(text.value.value, str)
+        ):
+            found[field.target.id] = " ".join(inspect.cleandoc(text.value.value).split())
+    return found
+
+
+def described(schema: dict[str, Any], kinds: dict[str, type]) -> dict[str, Any]:
+    """A JSON Schema with each field's text as its ``description``; ``kinds`` maps its definitions to classes."""
+    for name, kind in kinds.items():
+        properties = schema["$defs"][name]["properties"]
+        for field, text in field_docs(kind).items():
+            # A property that only refers to a definition would lose what stands beside the reference.
+            if "$ref" in properties[field]:
+                properties[field] = {"allOf": [properties[field]]}
+            properties[field]["description"] = text.replace("``", "")
+    return schema

@@ -1,0 +1,138 @@
+"""The study's grid as the analysis sees it: each stack and each load at its levels under a label of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from blocklab.study.factors import Levels, assignments, of_workload, variant
+from blocklab.study.types import Cell, Stack, Study
+from blocklab.workloads import AnyWorkload
+
+
+class Point(msgspec.Struct, frozen=True):
+    """Where a cell stands. ``stack`` and ``workload`` are labels, the other names are those of the study's file.
+
+    ``levels`` has the factors that make a difference to the cell and take several levels in the study.
+    """
+
+    stack: str
+    workload: str
+    stack_name: str
+    workload_name: str
+    levels: Mapping[str, str] = {}
+
+    @property
+    def label(self) -> str:
+        """``mirror rtt=10ms/tpcc threads=16``."""
+        return f"{self.stack}/{self.workload}"
+
+
+class Side(msgspec.Struct, frozen=True):
+    """A stack or a load at its levels. ``study`` is the variant that has them."""
+
+    name: str
+    levels: Mapping[str, str]
+    study: Study
+
+    @property
+    def stack(self) -> Stack:
+        """The stack as it was built."""
+        return self.study.stacks[self.name]
+
+    @property
+    def workload(self) -> AnyWorkload:
+        """The load as it was run."""
+        return self.study.workloads[self.name]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The labels of a study, in its order, and which stack each is compared with."""
+
+    study: Study
+    points: tuple[Point, ...]
+    stacks: Mapping[str, Side]
+    workloads: Mapping[str, Side]
+
+    @property
+    def baseline(self) -> str:
+        """The name of the stack that the others are compared with; for a single stack that of its first levels."""
+        name = self.study.baseline or next(iter(self.study.stacks))
+        return name if len(self.study.stacks) > 1 else self._labels(name)[0]
+
+    @cached_property
+    def baselines(self) -> tuple[str, ...]:
+        """The labels that others are compared with."""
+        name = self.study.baseline or next(iter(self.study.stacks))
+        return self._labels(name) if len(self.study.stacks) > 1 else (self.baseline,)
+
+    @cached_property
+    def factors(self) -> tuple[str, ...]:
+        """The factors with several levels, in the order of the study."""
+        return tuple(name for name, levels in levels_of(self.study).items() if len(levels) > 1)
+
+    def base(self, point: Point) -> str:
+        """The label of the stack that a cell is compared with: the baseline at the same levels of all that both
+        have, or a single stack's first ones; empty without one."""
+        mine = self.stacks[point.stack].levels
+        for label in self.baselines:
+            other = self.stacks[label].levels
+            agree = len(self.study.stacks) == 1 or all(mine.get(name, at) == at for name, at in other.items())
+            if agree and (label, point.workload) in self._cells:
+                return label
+        return ""
+
+    @cached_property
+    def _cells(self) -> frozenset[tuple[str, str]]:
+        return frozenset((point.stack, point.workload) for point in self.points)
+
+    def _labels(self, name: str) -> tuple[str, ...]:
+        return tuple(label for label, side in self.stacks.items() if side.name == name)
+
+
+def grid(study: Study, cells: Sequence[Cell]) -> Grid:
+    """The grid of a study. Raises ``StudyError`` when a cell has a level that the study has not."""
+    known = levels_of(study)
+    several = [name for name, levels in known.items() if len(levels) > 1]
+    loads = {name for name in several if of_workload(study.factors[name])}
+    points = tuple(_point(cell, several, loads) for cell in cells)
+
+    def sides(names: Sequence[str], *, load: bool) -> dict[str, Side]:
+        found: dict[str, dict[str, Levels]] = {name: {} for name in names}
+        for point in points:
+            levels = {name: at for name, at in point.levels.items() if (name in loads) == load}
+            name, label = (point.workload_name, point.workload) if load else (point.stack_name, point.stack)
+            found[name][label] = levels
+        ordered: dict[str, Side] = {}
+        for name, labels in found.items():
+            rank = {
+                label: [known[factor].index(at) for factor, at in levels.items()]
+                for label, levels in labels.items()
+            }
+            for label in sorted(labels, key=lambda label: rank[label]) or [name]:
+                levels = labels.get(label, {})
+                ordered[label] = Side(name, levels, variant(study, levels))
+        return ordered
+
+    return Grid(study, points, sides(list(study.stacks), load=False), sides(list(study.workloads), load=True))
+
+
+def levels_of(study: Study) -> dict[str, tuple[str, ...]]:
+    """The levels of each factor, in the order of the study."""
+    return {name: tuple(assignments(factor)) for name, factor in study.factors.items()}
+
+
+def _point(cell: Cell, several: Sequence[str], loads: set[str]) -> Point:
+    levels = {name: cell.levels[name] for name in several if name in cell.levels}
+    below = {name: at for name, at in levels.items() if name not in loads}
+    above = {name: at for name, at in levels.items() if name in loads}
+    return Point(label_of(cell.stack, below), label_of(cell.workload, above), cell.stack, cell.workload, levels)
+
+
+def label_of(name: str, levels: Mapping[str, str]) -> str:
+    """``mirror rtt=10ms sync_binlog=1``."""
+    return " ".join([name, *(f"{factor}={level}" for factor, level in levels.items())])

@@ -1,0 +1,113 @@
+"""A sweep in words: the range of what the stacks keep, where it is best and worst, and what each factor does."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+from blocklab.stats.analysis import Analysis
+from blocklab.stats.compare import Family
+from blocklab.stats.figures import Row
+from blocklab.stats.format import listed, percent, quantity, scale
+from blocklab.stats.grid import levels_of
+
+
+def sweep_lead(analysis: Analysis, swept: Sequence[Family]) -> str:
+    """One sentence for each headline; empty when there is none."""
+    sentences = [text for family in swept if (text := _sentence(analysis, family))]
+    return " ".join(sentences)
+
+
+def _sentence(analysis: Analysis, family: Family) -> str:
+    over = listed([_span(analysis, family, name) for name in family.factors])
+    said = ranges(analysis, family.rows)
+    return f"{family.label} over {over}: {said}." if said else ""
+
+
+def _span(analysis: Analysis, family: Family, factor: str) -> str:
+    seen = {row.levels[factor] for row in family.rows if factor in row.levels}
+    levels = [level for level in levels_of(analysis.study)[factor] if level in seen]
+    return f"{factor} ({levels[0]} {'and' if len(levels) == 2 else 'to'} {levels[-1]})"
+
+
+def ranges(analysis: Analysis, rows: Sequence[Row]) -> str:
+    """``mirror keeps from 3.2 % (rtt=20ms) to 95 % (rtt=0.5ms) of local's tpmC``; without shares the figures."""
+    compared = shared(analysis, rows)
+    said = []
+    for name in dict.fromkeys(row.stack_name for row in compared or rows):
+        mine = [row for row in compared or rows if row.stack_name == name]
+        ranked = sorted(mine, key=share_of if compared else lambda row: row.value)
+        low, high = ranked[0], ranked[-1]
+        if compared:
+            worst, best = percent(share_of(low)), percent(share_of(high))
+            verb = "keeps" if share_of(high) <= 1 else "has"
+        else:
+            worst, best = (quantity(row.value, row.unit, row.metric) for row in (low, high))
+            verb = "has"
+        if worst == best:
+            said.append(f"{name} {verb} {worst} throughout")
+        else:
+            said.append(f"{name} {verb} from {worst} ({where(low, ranked)}) to {best} ({where(high, ranked)})")
+    if not said:
+        return ""
+    unit = scale(rows[0].unit, rows[0].metric)[1]
+    return f"{'; '.join(said)} of {analysis.baseline}'s {unit}" if compared else "; ".join(said)
+
+
+def shared(analysis: Analysis, rows: Sequence[Row]) -> list[Row]:
+    """The rows that have a share of another one's."""
+    return [row for row in rows if row.stack in analysis.others and row.relative is not None]
+
+
+def share_of(row: Row) -> float:
+    """The row's share of the baseline's, of a row that has one."""
+    assert row.relative is not None
+    return row.relative.value
+
+
+def where(row: Row, among: Sequence[Row]) -> str:
+    """The levels of a row that differ among rows."""
+    differ = [name for name in row.levels if len({other.levels.get(name) for other in among}) > 1]
+    return ", ".join(f"{name}={row.levels[name]}" for name in differ)
+
+
+def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
+    """What each factor does to the share, or to the figure where there is none: the median over all the others."""
+    for family in swept[:2]:
+        compared = shared(analysis, family.rows)
+        rows = compared or list(family.rows)
+        medians = {
+            name: found
+            for name in family.factors
+            if len(found := _medians(analysis, rows, name, shares=bool(compared))) > 1
+        }
+        if len(medians) < 2 and not compared:
+            continue
+        kind = f"share of {analysis.baseline}'s" if compared else "figure"
+        for name, levels in medians.items():
+            told = _told(levels, percent if compared else partial(_figure, rows[0]))
+            over = "" if len(medians) == 1 else ", over all other levels"
+            yield f"{family.label} by {name}: the median {kind}{over} is {told}."
+
+
+def _figure(row: Row, value: float) -> str:
+    return quantity(value, row.unit, row.metric)
+
+
+def _medians(analysis: Analysis, rows: Sequence[Row], factor: str, *, shares: bool) -> dict[str, float]:
+    found = {}
+    for level in levels_of(analysis.study)[factor]:
+        values = [share_of(row) if shares else row.value for row in rows if row.levels.get(factor) == level]
+        if values:
+            found[level] = statistics.median(values)
+    return found
+
+
+def _told(levels: Mapping[str, float], text: Callable[[float], str]) -> str:
+    names = list(levels)
+    shown = dict.fromkeys([names[0], names[-1]])
+    # What lies outside of both ends is worth a word.
+    for extreme in (min(names, key=lambda name: levels[name]), max(names, key=lambda name: levels[name])):
+        shown[extreme] = None
+    return listed([f"{text(levels[name])} at {name}" for name in names if name in shown])

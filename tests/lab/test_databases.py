@@ -1,0 +1,156 @@
+"""Databases on real nodes: settings in force, reached from another node, killed, copied, and built again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from blocklab.errors import CommandError, ImageError
+from blocklab.model.dsn import Dsn
+from blocklab.model.host import Host, must
+from blocklab.model.programs import AS_POSTGRES, MYSQL_CLIENT
+from blocklab.runner.measure import not_in_force
+from blocklab.runner.run import standing
+from blocklab.runner.workshop import Standing
+from blocklab.sites.uml import image
+from blocklab.sites.uml.site import UmlSite
+from blocklab.study.grid import topology
+from blocklab.study.read import build
+from blocklab.study.types import Study
+from blocklab.workloads import Pgbench
+from tests.lab.test_layers import state
+
+PLAIN = {"layer": "volume", "size": "512MiB"}
+SETTINGS = {
+    "innodb_buffer_pool_size": "48M",
+    "innodb_flush_log_at_trx_commit": 1,
+    "innodb_page_size": "8k",
+    "log_bin": True,
+    "long_query_time": 0.5,
+    "optimizer_switch": "mrr=on",
+    "sync_binlog": 1,
+    "transaction_isolation": "READ-COMMITTED",
+}
+SERVERS: dict[str, list[dict[str, Any]]] = {
+    "maria": [PLAIN, {"layer": "xfs"}, {"layer": "mariadb", "settings": SETTINGS}],
+    "post": [PLAIN, {"layer": "ext4"}, {"layer": "postgres", "settings": {"shared_buffers": "32MB"}}],
+}
+
+
+def study_of(small: dict[str, Any], stacks: dict[str, list[dict[str, Any]]], client: str = "a2") -> Study:
+    """Stacks on a1, and a load on ``client``."""
+    small["nodes"]["a1"]["memory"] = "768MiB"
+    small["stacks"] = {name: {"on": "a1", "layers": layers} for name, layers in stacks.items()}
+    small["baseline"] = next(iter(stacks))
+    small["workloads"] = {"io": small["workloads"]["io"]}
+    del small["links"]["cross"]
+    # A checked study has no load that only one of its stacks can take.
+    loads = {"far": Pgbench(client=client)} if client else {}
+    study = build(small)
+    return msgspec.structs.replace(study, workloads={**study.workloads, **loads})
+
+
+def ask(host: Host, where: str, text: str) -> str:
+    """What a database answers to one statement."""
+    dsn = Dsn.of(where)
+    if dsn.scheme == "postgresql":
+        return must(host, [*AS_POSTGRES, "psql", "-X", "-A", "-t", "-d", where, "-c", text]).strip()
+    reach = f"--socket={dsn.socket}" if dsn.socket else f"--host={dsn.host}"
+    flags = ["--batch", "--skip-column-names", f"--user={dsn.user}", f"--port={dsn.port}", reach]
+    return must(host, [*MYSQL_CLIENT, *flags, f"--execute={text}", dsn.database]).strip()
+
+
+def seen_from_afar(stand: Standing, stack: str) -> str:
+    """The database's address on the other node."""
+    address = stand.ground.ends["zone"]["a1"].address
+    return str(Dsn.of(stand.ports[stack][-1].where).at(address))
+
+
+def filled(stand: Standing, stack: str) -> None:
+    """A table is made on the node itself and filled from the other one, over TCP."""
+    ask(stand.lab.hosts["a1"], stand.ports[stack][-1].where, "CREATE TABLE t (i INT PRIMARY KEY)")
+    for i in range(3):
+        ask(stand.lab.hosts["a2"], seen_from_afar(stand, stack), f"INSERT INTO t VALUES ({i})")
+
+
+def built_again_over_their_data(stand: Standing, study: Study, stacks: list[str]) -> None:
+    """Taken down without a residue, copied, wiped, put back: what was committed is there."""
+    here = stand.lab.hosts["a1"]
+    stand.engine.undo()
+    assert stand.engine.warnings == []
+    after = state(here)
+    assert not [line for line in after["mounts"].splitlines() if line.split()[1] in map("/mnt/{}".format, stacks)]
+    assert not [name for name in after["processes"].split() if name in ("mariadbd", "mysqld", "postgres")]
+    stand.lab.save("data")
+    stand.lab.restore("")
+    stand.lab.restore("data")
+    second = Standing(stand.lab, study, stacks, stand.ground, fresh=False)
+    second.build(over_data=True)
+    for name in stacks:
+        assert ask(here, second.ports[name][-1].where, "SELECT sum(i) FROM t") == "3"
+        ask(stand.lab.hosts["a2"], seen_from_afar(second, name), "INSERT INTO t VALUES (10)")
+        assert not not_in_force(second.engine.ask(second.facts[name]))
+    second.engine.undo()
+    assert second.engine.warnings == []
+
+
+def test_mariadb_and_postgres_serve_both_nodes_and_recover_from_a_copy(small: dict[str, Any]) -> None:
+    study = study_of(small, SERVERS)
+    with standing(UmlSite(), study, list(SERVERS)) as stand:
+        for name in SERVERS:
+            assert not not_in_force(stand.engine.ask(stand.facts[name]))
+            filled(stand, name)
+        here, where = stand.lab.hosts["a1"], stand.ports["maria"][-1].where
+        known = {knob.name: knob.value for knob in stand.engine.ask(stand.facts["maria"])}
+        assert known["innodb_page_size"] == "8k" and known["version"].startswith("11.8")
+        # Loopback is another account than the socket's and the link's.
+        loopback = str(Dsn.of(where).at("127.0.0.1"))
+        assert ask(here, loopback, "SELECT current_user()") == "root@127.0.0.1"
+        # The grants are not in the log of the load's own changes.
+        assert "GRANT" not in ask(here, where, "SHOW BINLOG EVENTS")
+        # A value that is not in force is shown as the server has it.
+        ask(here, where, "SET GLOBAL sync_binlog = 0")
+        wrong = not_in_force(stand.engine.ask(stand.facts["maria"]))
+        assert [(knob.name, knob.value, knob.wanted) for knob in wrong] == [("sync_binlog", "0", "1")]
+        built_again_over_their_data(stand, study, list(SERVERS))
+
+
+def test_mysql_of_the_image_add_on_serves_both_nodes_and_recovers_from_a_copy(small: dict[str, Any]) -> None:
+    try:
+        site = UmlSite(image=image.require(("mysql",)))
+    except ImageError as error:
+        pytest.skip(str(error))
+    settings = {**SETTINGS, "binlog_format": "ROW"}
+    study = study_of(small, {"my": [PLAIN, {"layer": "xfs"}, {"layer": "mysql", "settings": settings}]})
+    with standing(site, study, ["my"]) as stand:
+        knobs = stand.engine.ask(stand.facts["my"])
+        assert not not_in_force(knobs)
+        known = {knob.name: knob.value for knob in knobs}
+        assert known["log_bin"] == "ON" and known["version"].startswith("9.")
+        filled(stand, "my")
+        built_again_over_their_data(stand, study, ["my"])
+
+
+def test_a_server_that_does_not_start_says_why_and_leaves_nothing(small: dict[str, Any]) -> None:
+    layers: list[dict[str, Any]] = [
+        PLAIN,
+        {"layer": "ext4"},
+        {"layer": "mariadb", "settings": {"sync_binlogs": 1}},
+    ]
+    study = study_of(small, {"maria": layers}, client="")
+    site = UmlSite()
+    shape = topology(study, ["maria"])
+    lab = site.start(shape)
+    try:
+        stand = Standing(lab, study, ["maria"], site.ground(shape), fresh=True)
+        before = state(lab.hosts["a1"])
+        with pytest.raises(CommandError, match=r"unknown variable 'sync_binlogs=1'"):
+            stand.build()
+        stand.engine.undo()
+        assert stand.engine.warnings == []
+        assert state(lab.hosts["a1"])["processes"] == before["processes"]
+        assert lab.hosts["a1"].run(["test", "-e", "/run/blocklab/maria"]).code == 1
+    finally:
+        lab.close()

@@ -1,0 +1,184 @@
+"""MariaDB and MySQL: what a study may set, the plan, and what the servers' answers mean."""
+
+from __future__ import annotations
+
+import configparser
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from blocklab.layers import MariaDb, MySql, mysql_settings
+from blocklab.layers.mysql_settings import Value
+from blocklab.model.ground import Ground
+from blocklab.model.plan import Plan, Port, Put, Run, again, made_once
+from blocklab.model.protocols import Map, Place
+from tests.unit.golden import FOLDER, Golden
+
+SHOWN = (FOLDER / "knobs" / "mariadb-variables").read_text()
+NOWHERE = Map({}, {})
+BELOW = (Port("a1", "dir", "/mnt/db"),)
+SETTINGS: dict[str, Value] = {"innodb_buffer_pool_size": "256M", "innodb_page_size": "8k", "log_bin": True}
+SERVERS: dict[str, type[MariaDb] | type[MySql]] = {"mariadb": MariaDb, "mysql": MySql}
+
+
+def plan(layer: MariaDb | MySql, *listen: str, number: int = 0) -> Plan:
+    return layer.plan(Place("db", "a1", number, Ground({}, {}), listen), BELOW)
+
+
+def config_of(made: Plan) -> str:
+    return next(step.text for step in made.steps if isinstance(step, Put) and step.path.endswith("server.conf"))
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_plan_of_a_server(golden: Golden, name: str) -> None:
+    made = plan(SERVERS[name](settings=SETTINGS), "10.77.1.1")
+    facts = [{"host": fact.host, "argv": fact.argv, "wanted": dict(fact.wanted)} for fact in made.facts]
+    value = msgspec.to_builtins({"steps": made.steps, "facts": facts, "ports": made.ports})
+    golden.check(f"plans/{name}.json", value)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_built_again_it_makes_no_system_tables_but_grants_what_is_asked_for_now(name: str) -> None:
+    steps = again(plan(SERVERS[name](), "10.77.1.1", "10.77.3.2").steps)
+    assert not any("mariadb-install-db" in step.argv or "--initialize-insecure" in step.argv
+                   for step in steps if isinstance(step, Run))  # fmt: skip
+    granted = next(step.text for step in steps if isinstance(step, Put) and step.path.endswith("init.sql"))
+    for host in ("127.0.0.1", "10.77.1.%", "10.77.3.%"):
+        assert f"TO 'root'@'{host}'" in granted
+    assert granted.startswith("SET SESSION sql_log_bin = 0;\n") and all(
+        line.endswith(";") for line in granted.splitlines()
+    )
+
+
+def test_data_made_with_another_page_size_are_other_data() -> None:
+    """A copy of volumes is shared by all layouts whose commands that make data are the same."""
+
+    def made(**settings: Value) -> object:
+        return made_once(plan(MariaDb(settings=settings)).steps)
+
+    assert made(innodb_page_size="8k") != made(innodb_page_size="16k")
+    assert made(sync_binlog=1) == made()
+
+
+def test_two_servers_on_a_node_share_no_port_and_no_socket() -> None:
+    first, second = plan(MariaDb()), plan(MariaDb(), number=1)
+    assert first.ports[0].where != second.ports[0].where
+    assert "port = 3306\n" in config_of(first) and "port = 3307\n" in config_of(second)
+
+
+def test_what_the_layer_decides_comes_after_what_it_only_prefers() -> None:
+    text = config_of(plan(MySql(settings={"performance_schema": True})))
+    assert "performance_schema = ON\n" in text and "performance_schema = OFF" not in text
+    assert "performance_schema = OFF\n" in config_of(plan(MySql()))
+
+
+def test_the_binary_log_has_one_name_on_every_node() -> None:
+    assert "\nlog_bin = binlog\n" in config_of(plan(MariaDb(settings={"log_bin": True})))
+    assert "\nskip_log_bin\n" in config_of(plan(MySql(settings={"log_bin": False})))
+    assert "log_bin" not in config_of(plan(MySql()))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("sync-binlog", 1, "is not the name of a server variable"),
+        ("Sync_Binlog", 1, "is not the name of a server variable"),
+        ("datadir", "/mnt/x", "set by the layer itself"),
+        ("port", 3306, "set by the layer itself"),
+        ("ssl_cert", "x", "set by the layer itself"),
+        ("init_file", "/x", "set by the layer itself"),
+        ("plugin_load_add", "ha_x", "load a library or run a program"),
+        ("plugin_loa", "ha_x", "load a library or run a program"),
+        ("wsrep_provider", "x.so", "load a library or run a program"),
+        ("wsrep", "x", "load a library or run a program"),
+        ("loose_sync_binlog", 1, "is an option's prefix and a variable"),
+        ("skip_log_bin", True, "is an option's prefix and a variable"),
+        ("innodb_log_group_home_dir", "/x", "stays on the layer below"),
+        ("innodb_undo_directory", "/x", "stays on the layer below"),
+        ("tmpdir", "/x", "stays on the layer below"),
+        ("general_log_file", "/x", "stays on the layer below"),
+        ("log_bin", "/x", "is true or false"),
+        ("sql_mode", "a\nplugin_load=x", "is not a value"),
+        ("sql_mode", "'a'", "is not a value"),
+        ("sql_mode", "a\n", "is not a value"),
+        ("sql_mode", "a # b", "is not a value"),
+    ],
+)
+@pytest.mark.parametrize("server", SERVERS)
+def test_settings_that_are_refused(server: str, name: str, value: Value, why: str) -> None:
+    ((field, problem),) = SERVERS[server](settings={name: value}).problems("a1", NOWHERE)
+    assert field == f"settings.{name}" and why in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sync_binlog", 1), ("innodb_flush_log_at_trx_commit", 2), ("innodb_buffer_pool_size", "256M"),
+        ("innodb_doublewrite", False), ("log_bin", True), ("slow_query_log", True), ("general_log", 0),
+        ("sql_mode", ""),
+        ("innodb_data_file_path", "ibdata1:12M:autoextend"), ("optimizer_switch", "mrr=on,mrr_cost_based=off"),
+        ("long_query_time", 0.5), ("time_zone", "+00:00"), ("binlog_group_commit_sync_delay", 100),
+    ],
+)  # fmt: skip
+def test_settings_that_are_taken(name: str, value: Value) -> None:
+    assert MariaDb(settings={name: value}).problems("a1", NOWHERE) == []
+
+
+def test_variables_of_a_real_server() -> None:
+    wanted = {
+        "innodb_buffer_pool_size": "64M", "skip_name_resolve": "1", "long_query_time": "10", "log_bin": "ON",
+        "optimizer_switch": "mrr=off,index_merge=on", "binlog_format": "mixed", "innodb_page_size": "16K",
+        "sql_mode": "NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER,STRICT_TRANS_TABLES",
+        "innodb_io_capacity": "50", "transaction_isolation": "READ-COMMITTED", "sync_binlog": "1",
+    }  # fmt: skip
+    found = mysql_settings.parse_variables(SHOWN, wanted)
+    wrong = {name: found[name] for name in wanted if found[name] != wanted[name]}
+    # The last three differ: shown as the server has them.
+    assert wrong == {"innodb_io_capacity": "200", "transaction_isolation": "REPEATABLE-READ", "sync_binlog": "0"}
+    assert found["version"].startswith("11.8") and found["innodb_flush_method"] == "O_DIRECT"
+
+
+def test_an_answer_that_is_no_list_of_variables_is_an_error() -> None:
+    with pytest.raises(ValueError, match="is no server variable"):
+        mysql_settings.parse_variables("ERROR 2002 (HY000): Can't connect to local server\n", {})
+
+
+@pytest.mark.parametrize(
+    ("one", "same"),
+    [
+        ("1G", "1073741824"), ("256m", "268435456"), ("ON", "1"), ("true", "ON"), ("off", "0"),
+        ("0.5", "0.500000"),
+        ("10", "10.000000"), ("ROW", "row"), ("a,b", "b,a"), ("", ""), ("-1", "-1"),
+    ],
+)  # fmt: skip
+def test_values_have_one_spelling(one: str, same: str) -> None:
+    assert mysql_settings.alike(one, same) and mysql_settings.alike(same, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("1G", "1000000000"), ("ON", "OFF"), ("mrr=on", "mrr=off"), ("a", "a,b")]
+)
+def test_different_values_stay_different(one: str, other: str) -> None:
+    assert not mysql_settings.alike(one, other)
+
+
+@given(st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans())
+def test_a_value_that_is_taken_is_one_line_and_stays_what_it_is(value: Value) -> None:
+    assume(mysql_settings.problem("sql_mode", value) is None)
+    text = mysql_settings.config({"sql_mode": value})
+    read = configparser.RawConfigParser(delimiters="=", comment_prefixes=("#",), inline_comment_prefixes=("#",))
+    read.read_string(text)
+    assert len(text.splitlines()) == 2
+    assert dict(read["mysqld"]) == {"sql_mode": mysql_settings.text_of(value).strip()}
+
+
+@given(st.text())
+def test_the_one_spelling_is_its_own_spelling(text: str) -> None:
+    once = mysql_settings.canonical(text)
+    assert mysql_settings.canonical(once) == once
+
+
+def test_only_one_of_them_needs_more_than_the_usual_image() -> None:
+    assert MySql.needs == ("mysql",) and MariaDb.needs == ()
