@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
+import textwrap
 import types
 import typing
 from collections.abc import Iterator
@@ -20,139 +21,204 @@ from typing import Any, Literal
 import msgspec
 
 from blocklab.layers import AnyLayer
-from blocklab.model.describe import field_docs
+from blocklab.layers.figures import Figures
+from blocklab.model.describe import field_docs, summary
 from blocklab.model.ground import LinkSpec, NodeSpec
 from blocklab.model.units import QUANTITIES, Bandwidth, BitRate, Duration, Size
 from blocklab.probes import PROBES
+from blocklab.study import profiles
 from blocklab.study.types import Expectation, Factor, Stack, Study
 from blocklab.workloads import AnyWorkload
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 MADE = "<!-- made by tools/reference.py from the source; edit the docstrings there -->"
+# The parts of a study file by the fields of the study that hold them.
 PARTS: dict[str, type[msgspec.Struct]] = {
     "study": Study,
     "nodes": NodeSpec,
     "links": LinkSpec,
     "stacks": Stack,
+    "profiles": profiles.Entry,
     "factors": Factor,
     "expectations": Expectation,
 }
-UNITS = {
-    Size: "size, e.g. `64KiB`", Duration: "time, e.g. `0.5ms`", Bandwidth: "bytes per second, e.g. `60MB/s`",
-    BitRate: "bits per second, e.g. `100Mbit/s`",
+# Folder -> its title, and the document that says how its pages belong together.
+FOLDERS = {
+    "study": ("Study files", "study-file.md"),
+    "layers": ("Layers", "layers.md"),
+    "loads": ("Loads", "loads.md"),
+    "probes": ("Probes", "probes.md"),
+}
+UNITS = {Size: "size", Duration: "time", Bandwidth: "bytes per second", BitRate: "bits per second"}
+PLAIN = {str: "text", int: "whole number", float: "number", bool: "truth value"}
+# What a tool's option or a level may be.
+ANY_VALUE = {str, int, float, bool}
+WIDTH = 120
+PORTS = {
+    "block": "a block device", "dir": "a folder", "postgresql": "a PostgreSQL database",
+    "mysql": "a MariaDB or MySQL database",
 }  # fmt: skip
-PORTS = {"block": "a block device", "dir": "a folder", "postgresql": "a PostgreSQL database",
-         "mysql": "a MySQL or MariaDB database"}  # fmt: skip
+
+
+def members(union: Any) -> dict[str, type[Any]]:
+    """Tag -> class, in the order of the union."""
+    return {str(kind.__struct_config__.tag): kind for kind in typing.get_args(union)}
+
+
+LAYERS, LOADS = members(AnyLayer), members(AnyWorkload)
+# What a name in a text leads to: not the probes, since ``net`` and ``drbd`` mean something else as well.
+_PAGES = {name: f"study/{name}.md" for name in PARTS} | {
+    name: f"{folder}/{name}.md" for folder, found in (("loads", LOADS), ("layers", LAYERS)) for name in found
+}
+_STRUCTS = {kind: f"study/{name}.md" for name, kind in PARTS.items()} | {Figures: "study/profiles.md"}
 
 
 def pages() -> dict[str, str]:
     """Path below docs/reference -> text, of every page."""
-    found = {}
-    listed: dict[str, list[tuple[str, str]]] = {}
-    for folder, kinds in (("layers", members(AnyLayer)), ("loads", members(AnyWorkload))):
-        for tag, kind in kinds.items():
-            found[f"{folder}/{tag}.md"] = "\n".join(struct_page(tag, kind, _stands(folder, kind)))
-            listed.setdefault(folder, []).append((tag, _first(kind)))
+    found: dict[str, Iterator[str]] = {}
+    listed: dict[str, list[tuple[str, str]]] = {folder: [] for folder in FOLDERS}
+    for folder, kinds in (("study", PARTS), ("layers", LAYERS), ("loads", LOADS)):
+        for name, kind in kinds.items():
+            found[f"{folder}/{name}.md"] = struct_page(folder, name, kind)
+            listed[folder].append((name, summary(kind)))
     for probe in PROBES:
-        found[f"probes/{probe.name}.md"] = "\n".join([*_head(probe.name), *prose(inspect.getdoc(probe) or ""), ""])
-        listed.setdefault("probes", []).append((probe.name, _first(type(probe))))
-    for name, part in PARTS.items():
-        found[f"study/{name}.md"] = "\n".join(struct_page(name, part, []))
-        listed.setdefault("study", []).append((name, _first(part)))
-    found["README.md"] = "\n".join(index(listed))
-    return found
+        found[f"probes/{probe.name}.md"] = _page("probes", probe.name, type(probe))
+        listed["probes"].append((probe.name, summary(type(probe))))
+    found["README.md"] = index(listed)
+    return {path: "\n".join(lines).rstrip() + "\n" for path, lines in found.items()}
 
 
 def index(listed: dict[str, list[tuple[str, str]]]) -> Iterator[str]:
     """The page that leads to all others."""
-    yield from _head("Reference")
-    yield "Every layer, load and probe, and every field of a study: units, defaults, what the kernel gets."
+    yield from (MADE, "", "# Reference", "")
+    yield "Every field of a study file, every layer, load and probe: units, defaults, what the kernel or the tool"
+    yield "gets. In the tables a *value* is a text, a number, `true` or `false`, a *truth value* one of the two."
     for folder, rows in listed.items():
-        yield from ("", f"## {folder.capitalize()}", "", "| | |", "| --- | --- |")
-        yield from (f"| [`{name}`]({folder}/{name}.md) | {text} |" for name, text in rows)
-    yield ""
+        title, overview = FOLDERS[folder]
+        yield from ("", f"## {title}", "", f"How they belong together: [{title}](../{overview}).", "")
+        yield from ("| page | what it is |", "| --- | --- |")
+        yield from (f"| [{name}]({folder}/{name}.md) | {_ticks(text)} |" for name, text in rows)
 
 
-def _head(title: str) -> list[str]:
-    return [MADE, "", f"# {title}", ""]
+def _page(folder: str, name: str, kind: type) -> Iterator[str]:
+    title, overview = FOLDERS[folder]
+    yield from (MADE, "", f"# {name}", "", f"[Reference](../README.md) · [{title}](../../{overview})", "")
+    yield from prose(inspect.getdoc(kind) or "", name)
 
 
-def _first(kind: type) -> str:
-    return " ".join(_ticks(inspect.getdoc(kind) or "").split("\n\n")[0].split())
+def struct_page(folder: str, name: str, kind: type[msgspec.Struct]) -> Iterator[str]:
+    """One struct: its docstring, what it stands on, a table of its fields."""
+    yield from _page(folder, name, kind)
+    if folder in ("layers", "loads"):
+        yield from (_stands(kind), "")
+    if rows := list(_rows(name, kind)):
+        yield from ("## Fields", "", "| field | value | default | meaning |", "| --- | --- | --- | --- |")
+        yield from (*rows, "")
+    if kind is profiles.Entry:
+        yield from _shipped()
 
 
-def _stands(folder: str, kind: Any) -> list[str]:
-    if folder == "loads":
-        return [
-            "",
-            f"Runs on {' or '.join(PORTS[each] for each in kind.takes)}, the first that the stack offers.",
-            "",
-        ]
-    lower = PORTS[kind.takes] if kind.takes else "nothing: it is the lowest layer"
-    return ["", f"Stands on {lower}. Gives {PORTS[kind.gives]}.", ""]
+def _stands(kind: Any) -> str:
+    if kind in LOADS.values():
+        return (
+            f"Runs on {' or '.join(PORTS[each] for each in kind.takes)}, the first of them that the stack offers."
+        )
+    lower = f"Stands on {PORTS[kind.takes]}" if kind.takes else "Always the lowest layer"
+    return f"{lower}. Gives {PORTS[kind.gives]}."
 
 
-def struct_page(title: str, kind: type[msgspec.Struct], between: list[str]) -> Iterator[str]:
-    """One struct: its docstring, then a table of its fields."""
-    yield from _head(title)
-    yield from prose(inspect.getdoc(kind) or "")
-    yield from between or [""]
-    texts = field_docs(kind)
-    fields = msgspec.structs.fields(kind)
-    if not fields:
-        return
-    yield "| field | value | default | meaning |"
-    yield "| --- | --- | --- | --- |"
-    for field in fields:
+def _rows(page: str, kind: type[msgspec.Struct]) -> Iterator[str]:
+    texts, own = field_docs(kind), inspect.get_annotations(kind)
+    for field in sorted(msgspec.structs.fields(kind), key=lambda field: field.name not in own):
         name = field.encode_name
         if name not in texts:
             raise SystemExit(f"{kind.__name__}.{field.name} has no text: put a string below it in the source")
-        kindly = _ticks(texts[name]).replace("|", "\\|")
-        yield f"| `{name}` | {value_of(field.type)} | {_default(field)} | {kindly} |"
-    yield ""
+        text = _ticks(texts[name], page).replace("|", "\\|")
+        yield f"| `{name}` | {value_of(field.type)} | {_default(field)} | {text} |"
 
 
-def prose(text: str) -> Iterator[str]:
-    """A docstring as Markdown: double backquotes become single ones, indented blocks after ``::`` are YAML."""
+def _shipped() -> Iterator[str]:
+    yield from ("## Profiles that come with blocklab", "", "| profile | figures | where they are from |")
+    yield "| --- | --- | --- |"
+    for name, entry in profiles.shipped().items():
+        fields = msgspec.structs.fields(entry)
+        told = [
+            f"`{field.name}: {pretty(value)}`"
+            for field in fields
+            if field.name != "source" and (value := getattr(entry, field.name)) != field.default
+        ]
+        yield f"| `{name}` | {', '.join(told)} | {entry.source} |"
+
+
+def prose(text: str, page: str) -> Iterator[str]:
+    """A docstring as Markdown: an indented block after ``::`` is YAML; names of pages become links to them."""
     block = False
-    for line in text.splitlines():
-        if block and line and not line.startswith("    "):
+    for paragraph in text.split("\n\n"):
+        if block and not paragraph.startswith("    "):
             block = False
             yield from ("```", "")
-        if line.endswith("::"):
-            yield from (_ticks(line.removesuffix(":")), "", "```yaml")
-            block = True
-        elif not (block and not line):
-            yield line.removeprefix("    ") if block else _ticks(line)
+        if paragraph.startswith("|"):
+            yield from (*_ticks(paragraph, page).split("\n"), "")
+        elif block:
+            yield from textwrap.dedent(paragraph).split("\n")
+        else:
+            said = _ticks(" ".join(paragraph.split()), page)
+            block = said.endswith("::")
+            yield from textwrap.wrap(
+                said.removesuffix(":") if block else said, WIDTH, break_long_words=False, break_on_hyphens=False
+            )
+            yield ""
+            if block:
+                yield "```yaml"
     if block:
-        yield "```"
+        yield from ("```", "")
 
 
-def _ticks(text: str) -> str:
-    return text.replace("``", "`")
+def _ticks(text: str, page: str | None = None) -> str:
+    """Double backquotes as single ones. With ``page`` the names of other pages lead there."""
+
+    def word(match: re.Match[str]) -> str:
+        name = match[1]
+        known = page is not None and name != page and name in _PAGES
+        return f"[`{name}`](../{_PAGES[name]})" if known else f"`{name}`"
+
+    return re.sub("``(.+?)``", word, text)
 
 
-def value_of(kind: Any) -> str:
-    """A field's type in a reader's words."""
-    if kind in UNITS:
-        return UNITS[kind]
+def value_of(kind: Any, s: str = "") -> str:
+    """A field's type in a reader's words; with ``s`` in the plural."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind in UNITS:
+        return f"[{UNITS[kind]}](../../study-file.md#quantities), e.g. `{kind.example}`"
+    if kind in _STRUCTS:
+        return f"[{kind.__name__.lower().removesuffix('spec')}{s}](../{_STRUCTS[kind]})"
+    if kind in PLAIN:
+        return PLAIN[kind] + s
+    if kind is Any:
+        return "anything"
     if origin is Literal:
         return ", ".join(f"`{each}`" for each in arguments)
     if origin is typing.Annotated:
-        return value_of(arguments[0])
+        return value_of(arguments[0], s)
     if origin in (typing.Union, types.UnionType):
-        known = [value_of(each) for each in arguments if each is not type(None)]
-        return " or ".join(dict.fromkeys(known))
-    if origin in (tuple, list):
-        inner = dict.fromkeys(value_of(each) for each in arguments if each is not Ellipsis)
-        return f"list of {' or '.join(inner)}"
+        return _one_of(arguments, s)
     if origin is dict:
-        return f"map of names to {value_of(arguments[1])}"
-    plain = {str: "text", int: "whole number", float: "number", bool: "`true`, `false`", Any: "anything"}
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return kind.__name__.lower()
-    return plain[kind]
+        return f"map{s} of names to {value_of(arguments[1], 's')}"
+    assert origin in (tuple, list), kind
+    count = "" if origin is list or Ellipsis in arguments else f"{len(arguments)} "
+    return f"list{s} of {count}{value_of(arguments[0], 's')}"
+
+
+def _one_of(kinds: tuple[Any, ...], s: str) -> str:
+    for name, found in (("layer", LAYERS), ("load", LOADS)):
+        if set(kinds) == set(found.values()):
+            return f"[{name}{s}](../README.md#{name}s)"
+    left = [kind for kind in kinds if kind is not type(None)]
+    words = []
+    if set(left) >= ANY_VALUE:
+        words.append(f"value{s}")
+        left = [kind for kind in left if kind not in ANY_VALUE]
+    return " or ".join([*words, *(value_of(kind, s) for kind in left)])
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:
@@ -160,27 +226,19 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         return "required"
     factory = field.default_factory
     value = field.default if factory is msgspec.NODEFAULT else factory()
-    if value is None or value == "" or value == () or value == {}:
-        return ""
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    return f"`{pretty(value)}`"
+    return "" if value in (None, "", (), {}) else f"`{pretty(value)}`"
 
 
 def pretty(value: Any) -> str:
-    """A default as a study would write it."""
-    if isinstance(value, Size):
-        for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-            if value and value % factor == 0:
-                return f"{int(value) // factor}{unit}"
-    if isinstance(value, Duration) and value and value < 1:
-        return f"{value * 1000:g}ms"
-    return re.sub(r"\.0(?=[a-zA-Z])", "", str(value)) if isinstance(value, QUANTITIES) else str(value)
-
-
-def members(union: Any) -> dict[str, type[Any]]:
-    """Tag -> class, in the order of the union."""
-    return {str(kind.__struct_config__.tag): kind for kind in typing.get_args(union)}
+    """A value as a study would write it: a quantity by the unit that makes it shortest."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, QUANTITIES):
+        units = reversed(list(value.units.items()))
+        written = [f"{value / factor:.9f}".rstrip("0").rstrip(".") + unit for unit, factor in units]
+        exact = [text for text in written if type(value)(text) == value]
+        return min(exact, key=lambda text: (len(text), not text.isascii()))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def main() -> None:

@@ -23,6 +23,29 @@ PHONE = (390, 844)
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
 
+# Charts that are wider than their places.
+WIDER = """() => [...document.querySelectorAll("[data-spec]")].filter((each) =>
+    each.querySelector("svg").getBoundingClientRect().width > each.getBoundingClientRect().width + 1
+).map((each) => each.dataset.name)"""
+# Pairs of texts of one chart that lie on each other.
+OVERLAPPING = """() => {
+    const found = [];
+    for (const svg of document.querySelectorAll("[data-spec] svg")) {
+        const shown = (each) => each.textContent && getComputedStyle(each).opacity !== "0";
+        // A halo has a stroke and lies under its text on purpose.
+        const texts = [...svg.querySelectorAll("text")].filter(
+            (each) => shown(each) && !each.getAttribute("stroke"));
+        const boxes = texts.map((each) => each.getBoundingClientRect());
+        for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
+            const wide = Math.min(boxes[i].right, boxes[j].right) - Math.max(boxes[i].left, boxes[j].left);
+            const high = Math.min(boxes[i].bottom, boxes[j].bottom) - Math.max(boxes[i].top, boxes[j].top);
+            if (wide > 1 && high > 3) found.push(texts[i].textContent + " / " + texts[j].textContent);
+        }
+    }
+    return found;
+}"""
+
+
 class Opened(NamedTuple):
     page: Page
     said: list[str]
@@ -80,10 +103,7 @@ def test_every_chart_has_marks(opened: Opened) -> None:
 
 
 def test_every_chart_fits_its_place_and_the_page_its_window(opened: Opened) -> None:
-    wider = """all => all.filter((each) =>
-        each.querySelector("svg").getBoundingClientRect().width > each.getBoundingClientRect().width + 1
-    ).map((each) => each.dataset.name)"""
-    assert opened.page.eval_on_selector_all("[data-spec]", wider) == []
+    assert opened.page.evaluate(WIDER) == []
     size = opened.page.viewport_size
     assert size is not None
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
@@ -105,23 +125,33 @@ def test_the_bars_are_as_long_as_the_figures_say(opened: Opened) -> None:
 
 
 def test_no_two_texts_of_a_chart_lie_on_each_other(opened: Opened) -> None:
-    overlapping = """() => {
-        const found = [];
-        for (const svg of document.querySelectorAll("[data-spec] svg")) {
-            const shown = (each) => each.textContent && getComputedStyle(each).opacity !== "0";
-            // A halo has a stroke and lies under its text on purpose.
-            const texts = [...svg.querySelectorAll("text")].filter(
-                (each) => shown(each) && !each.getAttribute("stroke"));
-            const boxes = texts.map((each) => each.getBoundingClientRect());
-            for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
-                const wide = Math.min(boxes[i].right, boxes[j].right) - Math.max(boxes[i].left, boxes[j].left);
-                const high = Math.min(boxes[i].bottom, boxes[j].bottom) - Math.max(boxes[i].top, boxes[j].top);
-                if (wide > 1 && high > 3) found.push(texts[i].textContent + " / " + texts[j].textContent);
-            }
-        }
-        return found;
-    }"""
-    assert opened.page.evaluate(overlapping) == []
+    assert opened.page.evaluate(OVERLAPPING) == []
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_sweep_is_drawn_and_can_be_read(browser: Browser, tmp_path: Path, size: tuple[int, int]) -> None:
+    page, said, asked = visit(browser, render(synthetic.make_sweep(tmp_path, seconds=10)), size)
+    assert said == [] and len([url for url in asked if not url.startswith("data:")]) == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    points = page.eval_on_selector_all(
+        "#sweeps [data-spec]",
+        "all => all.map(each => each.querySelectorAll('.mark-symbol.role-mark path').length)",
+    )
+    assert points == [49, 49, 42, 42]
+    assert page.evaluate(OVERLAPPING) == []
+    assert page.evaluate(WIDER) == []
+    page.close()
+
+
+def test_lines_with_long_names_have_a_legend(browser: Browser, tmp_path: Path) -> None:
+    factors = {name: synthetic.SWEEP["factors"][name] for name in ("rtt", "sync_binlog")}
+    study = synthetic.sweep(factors=factors, expect=[])
+    page, said, _ = visit(browser, render(synthetic.make_sweep(tmp_path, study, seconds=10)), PHONE)
+    assert said == []
+    texts = page.eval_on_selector_all("#sweep-tpcc svg text", "all => all.map(each => each.textContent)")
+    assert "mirror sync_binlog=1" in texts and "20ms" in texts
+    assert page.evaluate(OVERLAPPING) == []
+    page.close()
 
 
 def test_dark_mode_is_dark_and_follows_the_system(browser: Browser, report: Path) -> None:

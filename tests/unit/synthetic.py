@@ -339,7 +339,7 @@ def tpmc(stack: str, levels: Mapping[str, str]) -> float:
     away = RTTS[levels["rtt"]] if stack == "mirror" and "rtt" in levels else 0.0
     flushes = 2.0 if levels.get("sync_binlog", "1") == "1" else 1.0
     work, wait = 1.2e-3, flushes * (0.5e-3 + away)
-    return 60 * 0.45 / (work * 0.9 + (work + wait) / threads**0.8)
+    return float(60 * 0.45 / (work * 0.9 + (work + wait) / threads**0.8))
 
 
 def _tpcc(cell: Cell, start: float, seconds: int, transactions: int) -> Parsed:

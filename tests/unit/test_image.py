@@ -74,7 +74,7 @@ FAILURES = [
         "no such host",
     ),
     (
-        'go: github.com/x/y@v1.0.0: Get "https://proxy.golang.org/github.com/x/y/@v/v1.0.0.mod": '
+        'go: github.com/x/y@v1.0.0: Get "https://proxy.example/github.com/x/y/@v/v1.0.0.mod": '
         "tls: failed to verify certificate: x509: certificate signed by unknown authority\n",
         "certificate of the Go module proxy",
         "x509",
@@ -189,10 +189,14 @@ touch "$1/build/module/go-tpc"
     root.mkdir()
     own = tmp_path / "own.crt"
     own.write_text("certificates")
-    given = {"PATH": f"{fake.parent}:{os.environ['PATH']}", "GOPROXY": "http://own", "SSL_CERT_FILE": str(own)}
+    given = {
+        "PATH": f"{fake.parent}:{os.environ['PATH']}",
+        "GOPROXY": "http://proxy.example",
+        "SSL_CERT_FILE": str(own),
+    }
     subprocess.run(["sh", "-c", recipe.GO_TPC_SCRIPT, "exec", str(root)], check=True, env=os.environ | given)
     calls = (tmp_path / "calls").read_text().splitlines()
-    start = f"http://own local /build/ca.crt {root} /usr/lib/go/bin/go -C /build/module"
+    start = f"http://proxy.example local /build/ca.crt {root} /usr/lib/go/bin/go -C /build/module"
     assert all(call.startswith(start) for call in calls)
     assert calls[1].endswith("get github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12")
     assert "-X main.version=v1.0.12" in calls[2]

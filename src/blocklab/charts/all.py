@@ -27,5 +27,10 @@ def draw(analysis: Analysis, *, check: bool = False) -> Charts:
         shares = bars(analysis, drawn)
         made += [shares] if isinstance(shares, Chart) or not made else []
         made += [*latencies(analysis), *timelines(analysis)]
+    if left := len(analysis.measured) - len(analysis.detailed) if analysis.grid.factors else 0:
+        made.append(
+            f"time lines and single transactions of {left} cells; shown are those at the first and last levels of "
+            "each stack and load"
+        )
     shown = tuple(each for each in made if isinstance(each, Chart))
     return Charts(shown, tuple(each for each in made if isinstance(each, str)))

@@ -107,7 +107,11 @@ def _detail(layer: Any) -> str:
             continue
         if value == default and field != "protocol":
             continue
-        if isinstance(value, dict):
+        if isinstance(value, msgspec.Struct):
+            # What a profile's name stands for.
+            inner = msgspec.structs.asdict(value).items()
+            said += [f"{key.replace('_', ' ')} {_word(item)}" for key, item in inner if item is not None]
+        elif isinstance(value, dict):
             said += [f"{key} {_word(item)}" for key, item in value.items()]
         elif isinstance(value, tuple):
             said.append(" ".join(str(item) for item in value))

@@ -30,7 +30,7 @@ def build(
         typer.Option("--with", metavar="ADDON", help=f"Also put this into it: {', '.join(images.ADDONS)}."),
     ] = None,
 ) -> None:
-    """Build the node image of this version, unless it is there (about @TIME@, 2 GiB on the disk).
+    """Build the node image of this version, unless it is there (about 3 minutes, 2 GiB on the disk).
 
     Debian packages come from the mirror in BLOCKLAB_MIRROR, else from Debian's own; the Go modules of go-tpc from
     the proxy in GOPROXY. Root is not needed. --with mysql (MySQL 9 from Debian unstable) may also be given later,

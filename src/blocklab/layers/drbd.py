@@ -26,22 +26,25 @@ SYNC_SECONDS = 3600.0
 
 
 class Drbd(Base, frozen=True, tag="drbd"):
-    """A mirror on the node ``peer`` over ``link``.
+    """A synchronous or asynchronous mirror of the block device below on another node: the kernel's DRBD 8.4.
 
-    ``protocol``: C (default) acknowledges a write when both disks have it, B when the peer's memory has it, A
-    when it is in the local send buffer. ``net`` and ``disk`` take DRBD's options by their own names and units
-    (drbd.conf(5)): ``max-buffers``, ``max-epoch-size``, ``sndbuf-size``, ``rcvbuf-size``, ``unplug-watermark``,
-    ``on-congestion: pull-ahead`` with ``congestion-fill`` and ``congestion-extents`` (protocol A only),
-    ``disk-flushes``, ``al-extents``. Each is read back from the kernel; one that it clamps (``al-extents`` above
-    what the activity log on the disk has room for) makes the cell invalid, with the value that is in force.
+    Its metadata are internal: at the end of the volume. See [its
+    guide](https://linbit.com/drbd-user-guide/users-guide-drbd-8-4/).
 
-    ``initial_sync`` (default false): copy the whole device first. Without it both sides start as equal
-    (``new-current-uuid --clear-bitmap``), for the volumes are fresh and zero on both sides.
+    Example::
 
-    ``standalone`` (default false): connected until both disks are up to date, then disconnected
-    (``drbdadm disconnect``): the primary runs alone, as after the loss of its peer, and notes in its bitmap what
-    the peer misses. Then the net options are in force on the waiting peer only. A load's data are loaded while it
-    is still connected.
+        - layer: drbd
+          peer: a2
+          link: zone
+          protocol: C
+          net: {max-buffers: 8000, max-epoch-size: 8000}
+          disk: {disk-flushes: false, md-flushes: false, al-extents: 6433}
+
+    Read back on both sides: the protocol and every option, by ``drbdsetup show``. An option that the kernel clamps
+    (``al-extents`` above what the activity log on the disk has room for) makes the cell invalid, with the value
+    that is in force. On the active side, before and after each load: connected, and both disks up to date. A
+    mirror that broke during the load makes the cell invalid. With ``on-congestion: pull-ahead`` it may also be
+    ahead of its peer, or be catching up.
 
     What DRBD 8.4 of the kernel cannot do: a resource has one peer and one connection, which is one TCP stream for
     the data and one for acknowledgements; there is no multi-path. Two links at once are only had below it, by
@@ -50,12 +53,26 @@ class Drbd(Base, frozen=True, tag="drbd"):
     """
 
     peer: str
+    """The other node."""
     link: str
+    """The link between the two."""
     protocol: Literal["A", "B", "C"] = "C"
+    """When a write is acknowledged: ``C`` both disks have it, ``B`` the peer's memory has it, ``A`` it is in the
+    local send buffer."""
     net: dict[str, Value] = {}
+    """DRBD's options by their own names and units, the ``net`` section of drbd.conf(5): ``max-buffers``,
+    ``max-epoch-size``, ``sndbuf-size``, ``rcvbuf-size``, ``unplug-watermark``; with protocol A ``on-congestion:
+    pull-ahead``, ``congestion-fill`` and ``congestion-extents``. ``true`` and ``false`` become ``yes`` and
+    ``no``."""
     disk: dict[str, Value] = {}
+    """The same of the ``disk`` section: ``disk-flushes``, ``md-flushes``, ``al-extents``, ..."""
     initial_sync: bool = False
+    """Copy the whole device first. Without it both sides start as equal (``new-current-uuid --clear-bitmap``),
+    since both volumes are fresh and zero."""
     standalone: bool = False
+    """Connected until both disks are up to date, then disconnected (``drbdadm disconnect``): the primary runs
+    alone, as after the loss of its peer, and notes in its bitmap what the peer misses. The net options are then in
+    force on the waiting peer only. A load's data are loaded while it is still connected."""
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"

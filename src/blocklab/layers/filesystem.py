@@ -35,12 +35,14 @@ class _FileSystem(Base, frozen=True):
     """What both have: ``mkfs`` is argv for the mkfs program, ``mount`` a list of mount(8) options."""
 
     mkfs: tuple[str, ...] = ()
+    """Arguments of the mkfs program, one list item each: mkfs.xfs(8), mke2fs(8)."""
     mount: tuple[str, ...] = ()
+    """Options of mount(8) and of the file system, xfs(5) or ext4(5), one list item each."""
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "dir"
     name: ClassVar[str]
-    force: ClassVar[str]
+    always: ClassVar[Argv]
 
     def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
         """Mount options that mount(8) would read as several, or not at all."""
@@ -56,7 +58,7 @@ class _FileSystem(Base, frozen=True):
         options: Argv = ("-o", ",".join(self.mount)) if self.mount else ()
         return Plan(
             steps=(
-                Run(host, (f"mkfs.{self.name}", self.force, *self.mkfs, device), once=True),
+                Run(host, (f"mkfs.{self.name}", *self.always, *self.mkfs, device), once=True),
                 Run(host, ("mkdir", "-p", folder)),
                 Run(host, ("mount", "-t", self.name, *options, device, folder), undo=("umount", folder)),
             ),
@@ -80,13 +82,20 @@ class _FileSystem(Base, frozen=True):
 class Xfs(_FileSystem, frozen=True, tag="xfs"):
     """The xfs file system.
 
-    ``mkfs``: arguments of mkfs.xfs(8) (default none). ``mount``: options of mount(8) and xfs(5), one to an item
-    (default none, which is ``rw,relatime``); each is looked for in /proc/mounts. xfs always sends flushes: Linux
-    4.19 took its ``nobarrier`` away.
+    Example::
+
+        - {layer: xfs, mkfs: [-m, reflink=0], mount: [noatime]}
+
+    Without mount options it has ``rw,relatime``. xfs always sends flushes: Linux 4.19 took its ``nobarrier`` away,
+    so ``barrier`` and ``nobarrier`` are refused.
+
+    Read back: the device, the type, and each mount option in ``/proc/mounts``; a default, which the kernel does
+    not show there, by the absence of its contrary.
     """
 
     name: ClassVar[str] = "xfs"
-    force: ClassVar[str] = "-f"
+    # The volumes are fresh: to discard them whole only takes time, on a mirror much of it.
+    always: ClassVar[Argv] = ("-f", "-K")
 
     def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
         """Barriers too, which xfs no longer has a say in."""
@@ -101,14 +110,20 @@ class Xfs(_FileSystem, frozen=True, tag="xfs"):
 class Ext4(_FileSystem, frozen=True, tag="ext4"):
     """The ext4 file system.
 
-    ``mkfs``: arguments of mke2fs(8) (default none). ``mount``: options of mount(8) and ext4(5), one to an item
-    (default none, which is ``rw,relatime,data=ordered`` with barriers); each is looked for in /proc/mounts, a
-    default by the absence of its contrary. With ``barrier=0`` ext4 sends no flush to the device, not for an fsync
-    either: what a database was told to be on disk may be lost in a crash of whatever caches below.
+    Example::
+
+        - {layer: ext4, mkfs: [-E, lazy_itable_init=0], mount: [noatime, data=writeback]}
+
+    Without mount options it has ``rw,relatime,data=ordered``, with barriers. With ``barrier=0`` ext4 sends no
+    flush to the device, not for an fsync either: what a database was told to be on disk may be lost in a crash of
+    whatever caches below.
+
+    Read back: the device, the type, and each mount option in ``/proc/mounts``; a default, which the kernel does
+    not show there, by the absence of its contrary.
     """
 
     name: ClassVar[str] = "ext4"
-    force: ClassVar[str] = "-F"
+    always: ClassVar[Argv] = ("-F", "-E", "nodiscard")
 
 
 def in_force(option: str) -> dict[str, str]:

@@ -39,6 +39,9 @@ class _Server(Base, frozen=True):
     """What both servers have: ``settings`` are server variables, by their own names."""
 
     settings: dict[str, Value] = {}
+    """Server variables by their own names, as SHOW GLOBAL VARIABLES spells them, in the server's own units.
+    ``log_bin`` is ``true`` or ``false``. Refused are what the layer sets itself, where the server writes (all of
+    it stays on the layer below), and what loads a library or runs a program."""
 
     takes: ClassVar[Kind | None] = "dir"
     gives: ClassVar[Kind] = "mysql"
@@ -106,16 +109,20 @@ class _Server(Base, frozen=True):
 
 
 class MariaDb(_Server, frozen=True, tag="mariadb"):
-    """A MariaDB 11.8 server whose data directory is on the layer below.
+    """A MariaDB 11.8 server whose data directory is on the folder below, with an empty database ``bench``.
 
-    ``settings``: any server variable by its own name, as SHOW GLOBAL VARIABLES spells it, in the server's own
-    syntax (``innodb_buffer_pool_size: 256M``, ``sync_binlog: 1``); all are read back from the running server.
-    ``log_bin`` is true or false; MariaDB's default is false, and ``sync_binlog`` 0. A server variable that the
-    study leaves out has the server's default.
+    Example::
 
-    The layer sets by itself: TLS off (``ssl``), ``skip_name_resolve``, the folders (all on the layer below), the
-    addresses (a socket, 127.0.0.1, and the links that a load comes over), the user ``root`` without a password and
-    the database ``bench``. It is stopped by SIGKILL and recovers at its next start.
+        - {layer: mariadb, settings: {innodb_buffer_pool_size: 256M, log_bin: true, sync_binlog: 1}}
+
+    A server variable that ``settings`` does not name has [the server's
+    default](https://mariadb.com/kb/en/server-system-variables/): ``log_bin`` is false and ``sync_binlog`` 0. The
+    layer sets by itself: TLS off (``ssl``), ``skip_name_resolve``, the folders (all on the layer below), the
+    addresses (a socket, 127.0.0.1, and the links that a load comes over ``from`` another node), the user ``root``
+    without a password and the database. It is taken down by SIGKILL and recovers at its next start.
+
+    Read back: every variable in ``settings``, by ``SHOW GLOBAL VARIABLES``. Stored beside them: the version, and
+    the variables that decide what a commit costs.
     """
 
     name: ClassVar[str] = "mariadb"
@@ -131,20 +138,25 @@ class MariaDb(_Server, frozen=True, tag="mariadb"):
 
 
 class MySql(_Server, frozen=True, tag="mysql"):
-    """A MySQL 9 server whose data directory is on the layer below. It needs a node image made by
-    ``blocklab image build --with mysql``.
+    """A MySQL 9 server whose data directory is on the folder below, with an empty database ``bench``.
 
-    ``settings``: any server variable by its own name, as SHOW GLOBAL VARIABLES spells it, in the server's own
-    syntax (``innodb_buffer_pool_size: 256M``, ``sync_binlog: 1``); all are read back from the running server.
-    ``log_bin`` is true or false; MySQL's default is true, and ``sync_binlog`` 1. A server variable that the study
-    leaves out has the server's default, but for ``performance_schema`` (off: a start takes three times as long
-    with it, and it needs more memory than a small node has) and ``innodb_numa_interleave`` (off: a node has no
-    NUMA).
+    It needs a node image with an add-on: ``blocklab image build --with mysql``.
 
-    The layer sets by itself: TLS and the X plugin off (``tls_version``, ``mysqlx``), ``skip_name_resolve``, the
-    folders (all on the layer below), the addresses (a socket, 127.0.0.1, and the links that a load comes over),
-    the user ``root`` without a password and the database ``bench``. It is stopped by SIGKILL and recovers at its
-    next start.
+    Example::
+
+        - {layer: mysql, settings: {innodb_buffer_pool_size: 256M, sync_binlog: 1}}
+
+    A server variable that ``settings`` does not name has [the server's
+    default](https://dev.mysql.com/doc/refman/en/server-system-variables.html): ``log_bin`` is true and
+    ``sync_binlog`` 1. Two are off unless a study sets them: ``performance_schema`` (with it a start takes three
+    times as long, and more memory than a small node has) and ``innodb_numa_interleave`` (a node has no NUMA). The
+    layer sets by itself: TLS and the X plugin off (``tls_version``, ``mysqlx``), ``skip_name_resolve``, the
+    folders (all on the layer below), the addresses (a socket, 127.0.0.1, and the links that a load comes over
+    ``from`` another node), the user ``root`` without a password and the database. It is taken down by SIGKILL and
+    recovers at its next start.
+
+    Read back: every variable in ``settings``, by ``SHOW GLOBAL VARIABLES``. Stored beside them: the version, and
+    the variables that decide what a commit costs.
     """
 
     name: ClassVar[str] = "mysql"

@@ -25,31 +25,44 @@ _MEMBER = re.compile(r"^\s+\d+\s+\d+\s+\d+\s+(?P<member>\d+)\s+(?P<state>[a-z -]
 
 
 class NetMirror(Base, frozen=True, tag="net_mirror"):
-    """A RAID-1 over the local device and the device of the node ``peer``, which comes by NBD over ``link``.
+    """A mirror of the block device below on another node: the kernel's RAID-1 over the local device and one by
+    NBD.
 
     It is what volume managers call a network mirror, of parts that every Linux has: ``nbd-server`` on the peer,
-    the kernel's ``nbd`` and ``md`` on the active node. A write is done when the local device has it and the
-    server has acknowledged it. The server has it in the peer's page cache then; a flush (an fsync of the
-    database) is passed on and brings it to the peer's device.
+    the kernel's ``nbd`` and ``md`` on the active node. A write is done when the local device has it and the server
+    has acknowledged it. The server has it in the peer's page cache then; a flush (an fsync of the database) is
+    passed on and brings it to the peer's device.
 
-    ``write_mostly`` (default true): reads stay on the local leg (md(4)). Without it they are spread over both.
-    ``bitmap`` (default true): a write-intent bitmap on both legs, so that a leg that was away is not copied whole.
-    ``write_behind`` (default 0): so many writes may be under way to the peer after they were acknowledged, which
-    makes the mirror asynchronous; needs both of the above. ``connections`` (default 1): TCP connections of the
-    NBD device. ``timeout`` (default 10s, whole seconds): a request that the peer leaves unanswered for so long
-    fails, and RAID-1 goes on with the local leg alone.
+    Example::
 
-    Both legs start as equal (``--assume-clean``), for the volumes are fresh and zero on both sides. MD takes the
-    first MiB or more of both for its superblock, so the mirror is somewhat smaller than the volume.
+        - {layer: net_mirror, peer: a2, link: zone, write_behind: 256, connections: 2}
+
+    Both legs start as equal (``--assume-clean``), since both volumes are fresh and zero. MD takes the first MiB or
+    more of both for its superblock, so the mirror is somewhat smaller than the volume.
+
+    Read back before and after each load: the array's state, both legs and the bitmap, by ``mdadm --detail``;
+    ``write_behind`` and ``timeout``, in ``/sys/block``; the established connections, by ss(8). A mirror that lost
+    its remote leg during the load makes the cell invalid.
     """
 
     peer: str
+    """The other node."""
     link: str
+    """The link between the two."""
     write_mostly: bool = True
+    """Reads stay on the local leg: ``--write-mostly`` of the remote one, see md(4). Without it they are spread
+    over both."""
     bitmap: bool = True
+    """A write-intent bitmap on both legs (``--bitmap=internal``), so that a leg that was away is not copied
+    whole."""
     write_behind: int = 0
+    """So many writes, 0 to 16383, may be under way to the peer after they were acknowledged, which makes the
+    mirror asynchronous: ``--write-behind``. Needs ``write_mostly`` and ``bitmap``."""
     connections: int = 1
+    """TCP connections of the NBD device, 1 to 16: ``nbd-client -connections``."""
     timeout: Duration = msgspec.field(default_factory=lambda: Duration("10s"))
+    """A request that the peer leaves unanswered for so long fails, and RAID-1 goes on with the local leg alone:
+    ``nbd-client -timeout``. Whole seconds, 1s to 3600s."""
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"

@@ -28,13 +28,27 @@ _SHELL = re.compile(r"(_command|_preload_libraries)$")
 
 
 class Postgres(Base, frozen=True, tag="postgres"):
-    """A PostgreSQL 17 server whose data directory is on the layer below.
+    """A PostgreSQL 17 server whose data directory is on the folder below, with an empty database ``bench``.
 
-    ``settings``: any server parameter by its own name, as in postgresql.conf. ``initdb``: arguments of initdb.
+    Example::
+
+        - {layer: postgres, settings: {shared_buffers: 512MB, fsync: true}, initdb: [--data-checksums]}
+
+    It listens on a Unix socket and on 127.0.0.1, and on the links that a load comes over ``from`` another node.
+    There is no password. All that ``settings`` does not name is PostgreSQL's default. It is taken down by an
+    immediate stop, as in a crash: a clean one would write all buffers through the layers below, for nothing.
+
+    Read back: every parameter in ``settings``, by ``current_setting``. All parameters that are not at their
+    default are stored.
     """
 
     settings: dict[str, Value] = {}
+    """Server parameters by their own names and in their own units, as in postgresql.conf. Refused are what the
+    layer sets itself (``port``, ``unix_socket_directories``, ``data_directory``, ``listen_addresses``,
+    ``config_file``, ``hba_file``), and names that end in ``_command`` or ``_preload_libraries``, since they would
+    make the server run programs."""
     initdb: tuple[str, ...] = ()
+    """Arguments of initdb, one list item each."""
 
     takes: ClassVar[Kind | None] = "dir"
     gives: ClassVar[Kind] = "postgresql"

@@ -13,15 +13,25 @@ from blocklab.model.protocols import Map, Place
 
 
 class Shared(Base, frozen=True, tag="shared"):
-    """The volume below is attached to ``peer`` as well; one cap holds for what both nodes do together.
+    """One volume that is attached to two nodes: the shared disk of a cluster, active on one of them.
+
+    It stands directly on the volume, whose caps hold for what both nodes do together.
+
+    Example::
+
+        - {layer: volume, size: 1GiB, iops: 3000}
+        - {layer: shared, peer: a2}
 
     A guard keeps it from being used on both. On the peer the kernel holds the device for a mapping of its own
     (``dmsetup``, its first 4 KiB, read-only), so that mounting it there fails as busy, read-only or not; and the
     device is set read-only there (``blockdev --setro``), so that nothing writes to it past a mount. Building is
-    refused where the peer has it mounted. Before and after each load it is asked whether all of this is so.
+    refused where the peer has it mounted.
+
+    Read back on the peer, before and after each load: read-only, not mounted, held.
     """
 
     peer: str
+    """The other node."""
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"

@@ -7,6 +7,8 @@ import functools
 import inspect
 import itertools
 import textwrap
+import typing
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -42,13 +44,34 @@ def _below(kind: type) -> dict[str, str]:
     return found
 
 
-def described(schema: dict[str, Any], kinds: dict[str, type]) -> dict[str, Any]:
-    """A JSON Schema with each field's text as its ``description``; ``kinds`` maps its definitions to classes."""
-    for name, kind in kinds.items():
-        properties = schema["$defs"][name]["properties"]
+def summary(kind: type) -> str:
+    """The first paragraph of a class's docstring, in one line."""
+    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+
+
+def structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """A struct and every other that its fields lead to, each once; of any other type those that it is made of."""
+    found: dict[type[msgspec.Struct], None] = {}
+    ahead = [kind]
+    while ahead:
+        each = ahead.pop()
+        if isinstance(each, type) and issubclass(each, msgspec.Struct):
+            if each not in found:
+                found[each] = None
+                ahead += [field.type for field in msgspec.structs.fields(each)]
+        else:
+            ahead += typing.get_args(each)
+    return iter(found)
+
+
+def described(schema: dict[str, Any], root: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of ``root`` with each field's text as its ``description``, for editors."""
+    for kind in structs(root):
+        definition = schema["$defs"][kind.__name__]
+        definition["description"] = summary(kind).replace("``", "")
         for field, text in field_docs(kind).items():
             # A property that only refers to a definition would lose what stands beside the reference.
-            if "$ref" in properties[field]:
-                properties[field] = {"allOf": [properties[field]]}
-            properties[field]["description"] = text.replace("``", "")
+            if "$ref" in definition["properties"][field]:
+                definition["properties"][field] = {"allOf": [definition["properties"][field]]}
+            definition["properties"][field]["description"] = text.replace("``", "")
     return schema

@@ -37,32 +37,67 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One node.
+    """A node: one Linux kernel, as a process on this machine, with one CPU.
 
-    ``memory`` is what its kernel may use, database cache and writable root included. ``sysctl``: kernel
-    parameters by their own names, e.g. ``net.ipv4.tcp_rmem: 4096 131072 6291456``, as sysctl(8) sets them.
+    Example::
+
+        nodes:
+          a1: {memory: 1GiB, sysctl: {net.ipv4.tcp_rmem: 4096 131072 6291456, vm.dirty_ratio: 10}}
+          a2: {memory: 384MiB}
+
+    Read back: each kernel parameter, by ``sysctl -n``.
     """
 
     memory: Size = msgspec.field(default_factory=lambda: Size("512MiB"))
+    """What the node's kernel may use (``mem=`` on its command line), at least 128MiB. Database caches, and files
+    outside of the volumes (at most three quarters of it), live there."""
     sysctl: dict[str, int | str] = {}
+    """Kernel parameters by their own names, set by sysctl(8) once after the boot. Several numbers are one text
+    with blanks between, as in the example. Kept as long as the node runs: it is booted anew for a level of a
+    factor that changes one. The path of such a factor has the name in brackets:
+    ``nodes.a1.sysctl[net.ipv4.tcp_rmem]``."""
 
 
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A link between two nodes: one network interface at each end, or ``lanes`` of them bonded into one.
+    """A link between two nodes: one network interface at each end, or several bonded into one.
 
-    ``rtt`` is the round trip that a ping shows, ``jitter`` its standard spread, ``rate`` holds in each
-    direction of each lane, ``mtu`` is in bytes. By netem: https://man7.org/linux/man-pages/man8/tc-netem.8.html
-    ``bond`` is how the kernel's bonding driver spreads packets over two lanes or more:
-    https://docs.kernel.org/networking/bonding.html
+    Nothing else is on it. A cell gets the links whose both ends its stack and its load use. Delay, jitter and rate
+    are made by [netem](https://man7.org/linux/man-pages/man8/tc-netem.8.html), the delay by the first end of
+    ``between`` alone.
+
+    Example::
+
+        links:
+          zone: {between: [a1, a2], rtt: 0.5ms}
+          cross: {between: [a1, b1], rtt: 2.7ms, jitter: 0.2ms, rate: 100Mbit/s, mtu: 9000}
+          two: {between: [a1, a2], rtt: 0.5ms, rate: 400Mbit/s, lanes: 2, bond: balance-rr}
+
+    Read back at both ends: ``mtu``, by ``ip -j link show``; ``rtt``, ``jitter`` and ``rate``, by ``tc -j qdisc
+    show``; ``lanes`` and ``bond``, in ``/proc/net/bonding/``. What 20 pings take is recorded beside them, not
+    demanded.
     """
 
     between: tuple[str, str]
+    """Two different nodes."""
     rtt: Duration = msgspec.field(default_factory=lambda: Duration("0ms"))
+    """The round trip that a ping shows, at most 5 s: netem's ``delay``, less the 0.15 ms that a link takes by
+    itself; less than that cannot be had. netem's queue is 100,000 packets long, so that it does not drop any."""
     jitter: Duration = msgspec.field(default_factory=lambda: Duration("0ms"))
+    """The standard spread of the round trip, normally distributed; not more than ``rtt``. netem's ``delay ...
+    distribution normal``."""
     rate: BitRate | None = None
+    """Bits per second in each direction, of each lane, at least 1kbit/s: netem's ``rate`` at both ends. No limit
+    without it."""
     mtu: int = 1500
+    """Bytes, 576 to 65521. ``ip link set ... mtu``."""
     lanes: int = 1
+    """Interfaces at each end, 1 to 8. Two or more are joined by the kernel's bonding driver; each has the whole
+    ``rtt`` and ``rate`` for itself."""
     bond: Literal["balance-rr", "active-backup", "balance-xor"] = "balance-rr"
+    """How two or more lanes share the packets (the bonding driver's ``mode``,
+    https://docs.kernel.org/networking/bonding.html): ``balance-rr`` sends them over all lanes in turn, so that one
+    TCP stream gets the rate of all, with packets out of order; ``balance-xor`` keeps each stream on one lane;
+    ``active-backup`` uses one lane only."""
 
 
 class VolumeSpec(msgspec.Struct, frozen=True):

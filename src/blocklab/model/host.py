@@ -100,8 +100,11 @@ class Site(Protocol):
     def start(self, topology: Topology) -> Lab:
         """Start the machines; on an error nothing is left. Raises ``SetupError``, ``NodeLost``."""
 
-    def environment(self) -> dict[str, Any]:
-        """The fingerprint: kernel, CPU model, tools and their versions. JSON-able."""
+    def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The fingerprint: kernel, CPU model, tools and their versions, of nodes with these add-ons. JSON-able.
+
+        Raises ``ImageError`` where there are no such nodes.
+        """
 
 
 def must(host: Host, argv: Sequence[str], *, input: bytes = b"", timeout: float = 60.0, hint: str = "") -> str:

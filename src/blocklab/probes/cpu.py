@@ -21,8 +21,22 @@ _FIELDS = 8
 
 
 class Cpu:
-    """``cpu.user`` (with nice), ``cpu.system`` (with hard interrupts), ``cpu.softirq``, ``cpu.iowait``,
-    ``cpu.steal`` and ``cpu.idle`` in % of all CPUs together: they add up to 100."""
+    """The node's one CPU, from ``/proc/stat``: see
+    [proc_stat(5)](https://man7.org/linux/man-pages/man5/proc_stat.5.html).
+
+    The parts add up to 100.
+
+    | metric | unit | meaning |
+    | --- | --- | --- |
+    | ``cpu.user`` | % | Programs, nice ones too. |
+    | ``cpu.system`` | % | The kernel, hard interrupts too. |
+    | ``cpu.softirq`` | % | Soft interrupts: network and block completion. |
+    | ``cpu.iowait`` | % | Idle while I/O was under way. |
+    | ``cpu.steal`` | % | Taken by the machine that the node runs on, as far as the node's kernel sees it. |
+    | ``cpu.idle`` | % | |
+
+    The report adds ``cpu.busy``: all but idle and iowait.
+    """
 
     name: ClassVar[str] = "cpu"
 

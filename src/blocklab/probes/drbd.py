@@ -49,11 +49,25 @@ class Device(msgspec.Struct, frozen=True):
 
 
 class DrbdCounters:
-    """Of each device (``drbd0``, ... is the layer): ``net.send``, ``net.receive``, ``disk.write``, ``disk.read``
-    (B/s), ``al.updates``, ``bm.updates`` (1/s); now under way: requests to the disk (``local``), those the peer
-    has not answered (``pending``), the peer's that are not answered (``unacknowledged``), blocks given to DRBD
-    (``application``), ``epochs`` (1), ``out-of-sync`` (B); and 1 or 0 for ``connected``, ``primary``,
-    ``uptodate`` and ``peer.uptodate``."""
+    """DRBD's counters, from ``/proc/drbd`` of DRBD 8.4.
+
+    The layer is the device's name (``drbd0``). There is nothing while the module is not loaded.
+
+    | metric | unit | meaning |
+    | --- | --- | --- |
+    | ``net.send``, ``net.receive`` | B/s | To and from the peer. |
+    | ``disk.write``, ``disk.read`` | B/s | On the local disk. |
+    | ``al.updates``, ``bm.updates`` | 1/s | Writes of the activity log and the bitmap. |
+    | ``local`` | 1 | Requests to the local disk under way. |
+    | ``pending`` | 1 | Requests that the peer has not answered. |
+    | ``unacknowledged`` | 1 | The peer's requests that this node has not answered. |
+    | ``application`` | 1 | Blocks given to DRBD and not completed. |
+    | ``epochs`` | 1 | Epochs of writes: between two of them order must be kept. |
+    | ``out-of-sync`` | B | What the two sides do not have alike. |
+    | ``connected``, ``primary``, ``uptodate``, ``peer.uptodate`` | 1 | 1 or 0. |
+
+    See [its guide](https://linbit.com/drbd-user-guide/users-guide-drbd-8-4/).
+    """
 
     name: ClassVar[str] = "drbd"
 

@@ -45,8 +45,21 @@ ALIGNED = ("python3", "/usr/lib/blocklab/aligned.py")
 
 
 class Iostat:
-    """Of each block device, which is the layer: ``read.``, ``write.`` and ``flush.`` ``iops`` (1/s), ``read.``
-    and ``write.bandwidth`` (B/s), ``.await`` (s; only where there was a request), ``queue`` (1), ``util`` (%)."""
+    """Block devices, by sysstat's [iostat](https://man7.org/linux/man-pages/man1/iostat.1.html).
+
+    The layer is the device's name. Its times are whole seconds, so it is started just after one (``aligned.py`` in
+    the node).
+
+    | metric | unit | meaning |
+    | --- | --- | --- |
+    | ``read.iops``, ``write.iops``, ``flush.iops`` | 1/s | Requests. |
+    | ``read.bandwidth``, ``write.bandwidth`` | B/s | |
+    | ``read.await``, ``write.await``, ``flush.await`` | s | Mean time of a request, queue included. |
+    | ``queue`` | 1 | Mean number of requests under way. |
+    | ``util`` | % | Share of the time in which any was under way. |
+
+    The waits have no point for a second without a request.
+    """
 
     name: ClassVar[str] = "iostat"
 

@@ -23,8 +23,16 @@ _COUNTERS = {
 
 
 class Net:
-    """``rx.`` and ``tx.`` ``bandwidth`` (B/s), ``packets`` and ``drops`` (1/s) of each interface, which is the
-    layer."""
+    """Network interfaces, from ``/proc/net/dev``.
+
+    The layer is the interface's name.
+
+    | metric | unit | meaning |
+    | --- | --- | --- |
+    | ``rx.bandwidth``, ``tx.bandwidth`` | B/s | Received and sent. |
+    | ``rx.packets``, ``tx.packets`` | 1/s | |
+    | ``rx.drops``, ``tx.drops`` | 1/s | |
+    """
 
     name: ClassVar[str] = "net"
 

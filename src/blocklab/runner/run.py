@@ -54,8 +54,8 @@ def run_study(site: Site, study: Study, cells: Sequence[Cell], folder: StudyFold
     """Measure ``cells``, each stored when it ends. The number of cells that did not end ``ok``."""
     bad = number = 0
     with contextlib.closing(Workshop(site)) as workshop:
-        environment = site.environment()
         for layout in in_order(study, layouts(study, cells)):
+            environment = site.environment(topology(layout.study, [layout.stack]).addons)
             todo = list(layout.cells)
             while todo:
                 group = _Group(workshop, study, layout, folder, progress, environment)

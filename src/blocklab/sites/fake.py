@@ -140,6 +140,6 @@ class FakeSite:
         self.labs.append(FakeLab(topology, self._answer))
         return self.labs[-1]
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
         """Just a name."""
         return {"site": "fake"}

@@ -84,11 +84,11 @@ def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
         }
         if len(medians) < 2 and not compared:
             continue
-        kind = f"share of {analysis.baseline}'s" if compared else "figure"
+        kind = f"share of {analysis.baseline}" if compared else "figure"
         for name, levels in medians.items():
             told = _told(levels, percent if compared else partial(_figure, rows[0]))
             over = "" if len(medians) == 1 else ", over all other levels"
-            yield f"{family.label} by {name}: the median {kind}{over} is {told}."
+            yield f"{family.label} by {name}: the median {kind} is {told}{over}."
 
 
 def _figure(row: Row, value: float) -> str:

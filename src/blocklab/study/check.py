@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.layers import AnyLayer, Shared, Volume
+from blocklab.layers import AnyLayer, Cap, Shared, Volume
 from blocklab.model.ground import LinkSpec
 from blocklab.model.protocols import Map
 from blocklab.study.factors import assignments, level_text, level_texts, variant
@@ -84,6 +84,8 @@ def _line(path: str, link: LinkSpec) -> Iterator[Problem]:
         yield f"{path}.rate", "must be at least 1kbit/s"
     if not 1 <= link.lanes <= MOST_LANES:
         yield f"{path}.lanes", f"must be from 1 to {MOST_LANES}"
+    if link.lanes == 1 and link.bond != "balance-rr":
+        yield f"{path}.bond", "means nothing for one lane; give lanes: 2 or more"
 
 
 def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
@@ -108,6 +110,13 @@ def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
             yield at, f"{layer_tag(layer)} {error}"
             return
         below = layer
+    versions = {layer.by: index for index, layer in enumerate(stack.layers) if isinstance(layer, Cap)}
+    if len(versions) > 1:
+        at = f"{path}.layers[{max(versions.values())}].by"
+        yield (
+            at,
+            "a node's kernel has one version of cgroups for block devices at a time; take the same for all caps",
+        )
     mirrors = [index for index, layer in enumerate(stack.layers) if len(layer.spans(stack.on)) > 1]
     if len(mirrors) > 1:
         yield f"{path}.layers[{mirrors[1]}]", "a mirror over a mirror cannot be built; keep one of them"

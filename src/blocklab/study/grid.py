@@ -97,7 +97,7 @@ def hardware(shape: Topology) -> str:
     }
     # Two stacks of the same hardware may share it too.
     volumes = tuple(msgspec.structs.replace(volume, stack="") for volume in shape.volumes)
-    return key_of(_builtins(Topology(shape.nodes, links, volumes)))
+    return key_of(_builtins(Topology(shape.nodes, links, volumes, shape.addons)))
 
 
 def _builtins(value: Any) -> Any:
@@ -129,6 +129,9 @@ def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | Non
         nodes={name: node for name, node in study.nodes.items() if name in used},
         links={name: link for name, link in study.links.items() if set(link.between) <= set(used)},
         volumes=tuple(volumes),
+        addons=tuple(
+            sorted({need for name in stacks for layer in study.stacks[name].layers for need in layer.needs})
+        ),
     )
 
 

@@ -22,50 +22,130 @@ Level: TypeAlias = str | int | float | bool
 
 
 class Stack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A storage layout: layers from the raw volume up, active on the node ``on``."""
+    """A storage layout: layers from the raw volume up, active on one node.
+
+    Each layer must take what the one below gives. A mirror makes the layers below it on its peer as well; a stack
+    holds one mirror at most. The loads run on the highest thing in the stack that they can take.
+
+    Example::
+
+        stacks:
+          mirror:
+            on: a1
+            layers:
+              - {layer: volume, size: 1GiB, profile: gp3}
+              - {layer: drbd, peer: a2, link: zone, protocol: C}
+              - layer: xfs
+              - {layer: postgres, settings: {shared_buffers: 256MB}}
+    """
 
     on: str
+    """The node on which the stack is active: loads run there, if not ``from`` another node."""
     layers: tuple[AnyLayer, ...]
+    """The layers from the raw volume up. The lowest one is a ``volume``."""
 
 
 class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A field of the study, or several, that takes each of ``values`` in turn.
+    """A field of the study, or several, that takes each of some values in turn.
 
-    ``field`` is its path (``links.zone.rtt``, ``stacks.*.layers.drbd.protocol``), or a list of paths that get the
-    same value. ``values`` is a list, or a map of level names to values. Without ``field`` each level is a map of
-    paths to values, so that one level may set several fields.
+    Every combination of all factors is measured, for each stack and each load, but for those that ``exclude``
+    names. A level that makes no difference to a cell (a link's RTT for a stack without links) is measured once.
+    The value has the unit and the form that the field has in the file; each level alone must make a study that can
+    be built.
+
+    A path is the way from the top of the file to the field, with dots: ``links.zone.rtt``,
+    ``workloads.tx.clients``. A layer goes by its kind, or by its number where a stack has two of a kind:
+    ``stacks.mirror.layers.drbd.protocol``, ``stacks.mirror.layers[1].protocol``. ``*`` stands for every name or
+    layer at its place that has such a field: ``stacks.*.layers.postgres.settings.shared_buffers``. A name that has
+    dots itself stands in brackets: ``nodes.a1.sysctl[net.ipv4.tcp_rmem]``.
+
+    Example::
+
+        factors:
+          # one field, a list of values
+          rtt: {field: links.zone.rtt, values: [0.5ms, 2ms, 10ms]}
+          # two fields that have the same value
+          volumes: {field: [stacks.md.layers.volume.count, stacks.lvm.layers.volume.count], values: [2, 4]}
+          # values that need a name
+          barriers:
+            field: stacks.*.layers.ext4.mount
+            values: {"on": [noatime], "off": [noatime, barrier=0]}
+          # levels that set several fields each
+          disk:
+            values:
+              slow: {stacks.*.layers.volume.iops: 500, stacks.*.layers.volume.write_latency: 2ms}
+              fast: {stacks.*.layers.volume.iops: 5000, stacks.*.layers.volume.write_latency: 300us}
     """
 
     values: list[Any] | dict[str, Any]
+    """A list of values, each of which is its level's name; or a map of level names to values, which lists and maps
+    as values need. Without ``field``: a map of level names to maps of paths to values, so that one level may set
+    several fields."""
     field: str | tuple[str, ...] = ""
+    """The path of the field, or a list of paths that get the same value."""
 
 
 class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A claim that the figures confirm or refute.
+    """A claim that the figures confirm (``ok``), refute (``failed``) or cannot decide (``unknown``, with the
+    reason).
 
-    ``metric`` (of ``workload``, and of ``phase`` where the load has phases) on ``stack`` lies ``between`` two
-    bounds; the bounds of a time carry their unit (``0.45ms``). With ``relative_to`` it is the ratio to that
-    stack's figure. With ``against`` as well it is that ratio over the same ratio in the workload ``against``:
-    how much larger the share is here than there. In a study with factors ``at`` names the level of each factor
-    that matters; the figures compared are at the same levels, but for those that ``relative_at`` (of
-    ``relative_to``) and ``against_at`` (of the other ratio) name. ``host`` is the node of a probe's figure
-    (``cpu.busy``); without it the load's own figure or that of the stack's highest block device is meant.
-    ``says`` is the sentence that the report prints.
+    Example::
+
+        expect:
+          - metric: write.latency.mean
+            workload: io
+            phase: write-4k
+            stack: mirror
+            between: [1ms, 2ms]
+            says: a write on the mirror takes the volume's time and one round trip
+          # a ratio to another stack
+          - {metric: tps, workload: tx, stack: mirror, relative_to: local, between: [0.3, 1]}
+          # the same ratio in another load
+          - {metric: tps, workload: tx, stack: mirror, relative_to: local, against: one-row, between: [1.5, 4]}
+          # at a level of a factor, relative to the same stack at another level
+          - metric: tps
+            workload: tx
+            stack: mirror
+            at: {rtt: 10ms, clients: 32}
+            relative_to: mirror
+            relative_at: {clients: 1}
+            between: [8, 32]
+          # a probe's figure of one node
+          - {metric: cpu.busy, workload: tx, stack: mirror, host: a2, between: [0, 50]}
     """
 
     metric: str
+    """A figure's name: of the load or of a probe, e.g. ``tps``, ``write.latency.p99``, ``cpu.busy``."""
     workload: str
+    """The workload that it is a figure of."""
     stack: str
+    """The stack that it is a figure of."""
     between: tuple[float | str, float | str]
+    """The lower and the upper bound, both included. A time carries its unit (``0.45ms``); all else is a plain
+    number in the base unit (1/s, B/s, B, %, or a ratio)."""
     phase: str = ""
+    """The phase, where the load has named ones (the jobs of ``fio``)."""
     relative_to: str = ""
+    """A stack: what must lie between the bounds is the ratio to that stack's figure. It may be the same stack,
+    with ``relative_at``."""
     against: str = ""
+    """A workload, only with ``relative_to``: that ratio divided by the same ratio in this workload, so how much
+    larger the share is here than there."""
     at: dict[str, Level] = {}
+    """Factor to level, for each factor that makes a difference to the figure. The figures that it is compared with
+    are at the same levels."""
     relative_at: dict[str, Level] = {}
+    """Factor to level, of the figure of ``relative_to``, where they differ from ``at``."""
     against_at: dict[str, Level] = {}
+    """Factor to level, of the other ratio, where they differ from ``at``; without ``against`` it is of the same
+    workload."""
     host: str = ""
+    """The node of a probe's figure. Without it the load's own figure is meant, or that of the stack's highest
+    block device."""
     says: str = ""
+    """The claim as a sentence, for the report."""
     source: str = ""
+    """Where the bounds come from, for the report."""
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -79,29 +159,48 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The question, as data.
+    """A study: the question, as data.
 
-    ``quick`` is a JSON merge patch (RFC 7396) over the study for ``--quick``. ``baseline`` is the stack that
-    the others are compared with (the first one, when left out). ``factors``: fields to sweep, in every
-    combination but those that an entry of ``exclude`` matches: a map of factors, ``stack`` and ``workload`` to a
-    level or a list of levels. ``profiles``: your own volume profiles by name, beside the shipped ones.
-    ``notes`` are printed in the report.
+    Each stack under each workload, at each combination of the factors' levels, is one *cell*. A cell's run is
+    found by a hash of its stack, its workload, and the nodes and links that the two use: changing the question,
+    notes or expectations keeps finished cells; changing a link measures again only the stacks that use it.
+
+    Names of studies, nodes, links, stacks, workloads, factors and profiles start with a lower-case letter and hold
+    only ``a-z``, ``0-9``, ``-`` and ``_``, 31 characters at most.
     """
 
     blocklab: Literal[1]
+    """The format."""
     name: Name
+    """Names the folder of its runs: ``runs/<name>``, or ``runs/<name>-quick``."""
     question: str
+    """The question, as the report prints it."""
     nodes: dict[Name, NodeSpec]
+    """The nodes."""
     stacks: dict[Name, Stack]
+    """The storage layouts to compare."""
     workloads: dict[Name, AnyWorkload]
+    """The loads. Each must suit every stack."""
     links: dict[Name, LinkSpec] = {}
+    """The links between nodes."""
     profiles: dict[Name, dict[str, Any]] = {}
+    """Volumes of your own by name, beside the shipped ones, of which one of the same name is replaced; see
+    ``profiles``."""
     factors: dict[Name, Factor] = {}
+    """Fields that take several values in turn."""
     exclude: tuple[dict[str, Level | tuple[Level, ...]], ...] = ()
+    """Combinations to leave out: each entry is a map of factors, ``stack`` and ``workload`` to a level or a list
+    of levels, and excludes the cells that have all of them, e.g. ``{stack: local, rtt: [2ms, 10ms]}``."""
     baseline: str = ""
+    """The stack that the others are compared with, at the same levels of the factors that both have. Without it
+    the first one."""
     expect: tuple[Expectation, ...] = ()
+    """What you expect of the figures, before you measure."""
     notes: tuple[str, ...] = ()
+    """Sentences that the report prints."""
     quick: dict[str, Any] = {}
+    """The short form: with ``--quick`` it is applied to the study as a JSON merge patch (RFC 7396). Maps merge,
+    ``null`` removes, anything else replaces, lists as a whole."""
 
 
 class Cell(msgspec.Struct, frozen=True):

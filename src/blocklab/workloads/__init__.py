@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from blocklab.workloads.commit import Commit
+from blocklab.workloads.dd import Dd
 from blocklab.workloads.fio import Fio
 from blocklab.workloads.pgbench import Pgbench
+from blocklab.workloads.sysbench import Sysbench
+from blocklab.workloads.tpcc import Tpcc
 
-AnyWorkload: TypeAlias = Fio | Pgbench
+AnyWorkload: TypeAlias = Fio | Pgbench | Tpcc | Sysbench | Dd | Commit
 
-__all__ = ["AnyWorkload", "Fio", "Pgbench"]
+__all__ = ["AnyWorkload", "Commit", "Dd", "Fio", "Pgbench", "Sysbench", "Tpcc"]

@@ -19,6 +19,8 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
     has_data: ClassVar[bool] = False
 
     client: str = msgspec.field(default="", name="from")
+    """The node that it runs on, in place of the stack's own: a client of the database, which needs a link to the
+    node that the stack is active on. Only for a load on a database."""
 
     def data(self, port: Port) -> tuple[Step, ...]:
         """Nothing that ``prepare`` does not make anew."""

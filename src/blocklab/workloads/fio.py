@@ -25,22 +25,55 @@ _SPARE = 60.0
 
 
 class Fio(Base, frozen=True, tag="fio"):
-    """I/O by fio, one job after the other (``stonewall``); each job is a phase.
+    """I/O of a given shape, by [fio](https://fio.readthedocs.io/).
 
-    ``jobs``: a name and fio's own options for it; ``options`` hold for all of them. ``matrix``: lists of values
-    for some options, of which every combination is one more job (``{bs: [4k, 16k], iodepth: [1, 32]}`` gives
-    ``4k-qd1`` to ``16k-qd32``). Instead of all of them, ``jobfile`` is your own job file (its sections are the phases, and run as it says); the study's loader puts
-    its text into ``jobtext``. ``size``: of the file or the part of the device; with ``fill`` (the default) it
-    is written once before the measurement, so that no read meets a hole and no write allocates.
+    Jobs run one after the other (``stonewall``), and each is a phase.
+
+    Example::
+
+        io:
+          load: fio
+          size: 1GiB
+          options: {ioengine: libaio, direct: 1, runtime: 60}
+          jobs:
+            seq-write-1m: {rw: write, bs: 1M}
+          matrix:
+            rw: [randread, randwrite]
+            bs: [4k, 16k]
+            iodepth: [1, 32]
+
+    Every job must end: it needs a ``runtime``, or a size and no ``time_based``. Sizes in options are fio's: write
+    ``64k``, not ``64KiB``, which fio reads as 64,000 bytes; it is refused. ``ioengine`` is one of sync, psync,
+    vsync, pvsync, pvsync2, libaio, posixaio, io_uring, mmap, null.
+
+    Refused, in options and job files: what reaches a shell (``exec_prerun``, ``exec_postrun``, ``program``,
+    ``arguments``, ``include``, ``$`` and backquotes), and what leads away from the stack (``filename``,
+    ``directory``, ``filename_format``, ``opendir``, ``read_iolog``), ``kb_base`` and ``name``.
+
+    Figures of each phase: ``read.``, ``write.`` and ``trim.``, as far as there was I/O, with ``iops`` (1/s),
+    ``bandwidth`` (B/s), ``bytes``, ``ios``, ``latency.mean``, ``latency.stddev``, ``latency.max``,
+    ``latency.p50``, ``latency.p95``, ``latency.p99``, ``latency.p99.9`` (s; submission and completion together);
+    ``sync.ios`` and ``sync.latency.`` where the job synced; ``cpu.user`` and ``cpu.system`` (%, of the job's
+    time). Courses: ``iops``, ``bandwidth`` and ``latency.mean`` of each direction.
     """
 
     size: Size | None = None
+    """Of the file, or of the part of the device: whole MiB. Required, but for a ``jobfile``."""
     jobs: dict[str, dict[str, JobValue]] = {}
+    """Name to fio's options of one job. Give ``jobs`` or a ``matrix`` or both, or else a ``jobfile``."""
     options: dict[str, JobValue] = {}
+    """fio's options for all jobs."""
     matrix: dict[str, tuple[JobValue, ...]] = {}
+    """Option to a list of its values: every combination is one more job, whose name is made of the values:
+    ``randread-4k-qd1`` to ``randwrite-16k-qd32`` in the example (``qd`` for iodepth, ``r`` for rwmixread, ``j``
+    for numjobs; other options by their own names)."""
     jobfile: str | None = None
+    """A job file of your own, by its path from the study file; its sections are the phases, and run as it says.
+    Its text counts for the cell's key."""
     jobtext: str | None = None
+    """The job file's text; blocklab reads it from ``jobfile``, not for writing by hand."""
     fill: bool = True
+    """Write the file or part once before the measurement, so that no read meets a hole and no write allocates."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
 

@@ -44,24 +44,50 @@ _SPARE = 60.0
 
 
 class Pgbench(Base, frozen=True, tag="pgbench"):
-    """Transactions by pgbench: ``scale`` branches (about 15 MiB each), ``clients`` on ``jobs`` threads.
+    """Transactions on PostgreSQL, by [pgbench](https://www.postgresql.org/docs/17/pgbench.html).
 
-    Exactly one of ``transactions`` (for each client) and ``time`` (whole seconds). ``script`` is one of pgbench's
-    own (``tpcb-like`` without it); ``scripts`` are yours, by name, run with equal weight. ``log`` keeps a line for
-    each transaction, from which the percentiles come. ``options`` and ``init``: further long options of pgbench
-    and of ``pgbench -i`` by their own names, ``true`` for one without value.
+    Example::
+
+        tx:
+          load: pgbench
+          scale: 50
+          clients: 10
+          time: 60s
+          init: {fillfactor: 90}
+          options: {protocol: prepared}
+
+    Before each load the tables are made and a checkpoint is done.
+
+    Options that the fields or the stack decide are refused, in shortened form too, and so are those that end
+    pgbench before the load, ``debug`` and ``aggregate-interval``.
+
+    Figures: ``tps`` (1/s; without the time to connect), ``latency.mean`` and ``latency.stddev`` (s),
+    ``transactions``, ``failed``, ``skipped``, ``connect`` (s), and with ``log`` ``latency.p50``, ``latency.p95``,
+    ``latency.p99`` and ``latency.max`` (s). Courses: ``tps`` and ``latency.mean``.
     """
 
     scale: int = 1
+    """Branches in the tables, about 15 MiB each. With fewer branches than clients, clients wait for the same
+    rows."""
     clients: int = 1
+    """Connections that work at the same time."""
     jobs: int = 1
+    """Threads of pgbench, at most one for each client."""
     transactions: int | None = None
+    """For each client. Exactly one of ``transactions`` and ``time``."""
     time: Duration | None = None
+    """Whole seconds."""
     script: str | None = None
+    """One of pgbench's own: ``tpcb-like``, ``simple-update``, ``select-only``. Without it ``tpcb-like``."""
     scripts: dict[str, str] = {}
+    r"""Your own scripts instead: name to text, run with equal weight. ``\shell`` and ``\setshell`` are refused;
+    ``:scale`` is the scale."""
     log: bool = True
+    """Keep a line for each transaction; percentiles need it."""
     options: dict[str, OptionValue] = {}
+    """Further long options of pgbench by their names; ``true`` for one without a value."""
     init: dict[str, OptionValue] = {}
+    """Further long options of ``pgbench --initialize``, likewise."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql",)
 

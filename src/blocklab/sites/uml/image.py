@@ -102,7 +102,7 @@ def require(addons: Iterable[str] = ()) -> Image:
             f"this study needs the image add-on {' and '.join(addons)}", hint=f"`{command}` makes such an image"
         )
     raise ImageError(
-        f"the node image {recipe_key(addons)} is not built", hint=f"`{command}` makes it in about @TIME@"
+        f"the node image {recipe_key(addons)} is not built", hint=f"`{command}` makes it in about 3 minutes"
     )
 
 

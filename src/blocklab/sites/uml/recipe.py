@@ -218,7 +218,7 @@ echo "go-tpc {GO_TPC_VERSION}" > "$out/packages"
 
 GO_TPC = Part(
     "go-tpc",
-    "go-tpc from its sources (half a minute, beside the rest)",
+    "go-tpc from its sources (a minute or two, beside the rest)",
     SUITE,
     ("ca-certificates", "golang-go"),
     GO_TPC_SCRIPT,

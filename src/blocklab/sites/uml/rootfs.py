@@ -57,15 +57,15 @@ CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "check the network and http_proxy, or set BLOCKLAB_MIRROR to a Debian mirror that this machine reaches",
     ),
     (
-        # go: ...: Get "https://HOST/...mod": dial tcp 127.0.0.1:9: connect: connection refused
-        # go: ...: Get "https://HOST/...mod": dial tcp: lookup HOST on 192.0.2.53:53: no such host
+        # go: ...: Get "https://p.example/...mod": dial tcp 127.0.0.1:9: connect: connection refused
+        # go: ...: Get "https://p.example/...mod": dial tcp: lookup p.example on 192.0.2.53:53: no such host
         re.compile(r"^go: .*(dial tcp|no such host|i/o timeout)", re.MULTILINE),
         "the Go module proxy cannot be reached",
         "check the network and https_proxy, or set GOPROXY to a Go module proxy that this machine reaches",
     ),
     (
-        # go: ...: Get "https://...": tls: failed to verify certificate: x509: certificate signed by unknown
-        # authority
+        # go: ...: Get "https://p.example/...mod": tls: failed to verify certificate: x509:
+        # certificate signed by unknown authority
         re.compile(r"^go: .*x509: ", re.MULTILINE),
         "the certificate of the Go module proxy is not trusted",
         "set SSL_CERT_FILE to a file with the certificates of your network's proxy",

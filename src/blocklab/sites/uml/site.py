@@ -241,8 +241,8 @@ class UmlSite:
     def start(self, topology: Topology) -> UmlLab:
         """Boot the nodes. Raises ``SetupError``, ``ImageError``, ``NodeLost``, ``StudyError``."""
         check_room(topology, in_memory=self._volumes is None)
-        return UmlLab(self._image or images.require(), topology, scratch(), self._volumes)
+        return UmlLab(self._image or images.require(topology.addons), topology, scratch(), self._volumes)
 
-    def environment(self) -> dict[str, Any]:
-        """Kernel, CPU, image and the version of every package in it."""
-        return environment(self._image or images.require())
+    def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Kernel, CPU, image and the version of every package in it. Raises ``ImageError``."""
+        return environment(self._image or images.require(addons))

@@ -1,0 +1,125 @@
+"""pg_test_fsync: what a commit costs by each way to make 8 kB durable.
+https://www.postgresql.org/docs/17/pgtestfsync.html"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import msgspec
+
+from blocklab.errors import ParseError
+from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
+from blocklab.model.programs import POSTGRES_BIN
+from blocklab.model.protocols import Load
+from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.model.units import Duration
+from blocklab.workloads import stamp
+from blocklab.workloads.base import Base
+
+LAYER = "pg_test_fsync"
+SCRIPT = "/var/tmp/blocklab-commit.py"
+# Four methods twice, five sizes, two orders of write and close, and writes without a sync.
+_TESTS = 16
+_SPARE = 60.0
+
+# Compare file sync methods using one 8kB write:
+# Compare file sync methods using two 8kB writes:
+# Compare open_sync with different write sizes:
+# Non-sync'ed 8kB writes:
+_SECTIONS = {
+    "Compare file sync methods using one 8kB write:": "",
+    "Compare file sync methods using two 8kB writes:": "-2x8k",
+}
+_UNSYNCED = "Non-sync'ed 8kB writes:"
+#         open_datasync                      7643.743 ops/sec     131 usecs/op
+#         fsync_writethrough                              n/a
+#         open_datasync                                   n/a*                 (a file system without O_DIRECT)
+_METHOD = re.compile(r"^ +(\w+) +(?:(\d+\.\d+) ops/sec +\d+ usecs/op|(n/a\*?))$")
+
+
+class Commit(Base, frozen=True, tag="commit"):
+    """How many times a second 8 kB, the page of a log, can be made durable in a folder, by each way that PostgreSQL
+    knows (pg_test_fsync of PostgreSQL 17): one writer, one after the other, in a file of 16 MiB that exists.
+
+    ``time`` (2 s): for each of 16 tests, in whole seconds. A phase is a method: ``open_datasync``, ``fdatasync``
+    (PostgreSQL's default on Linux), ``fsync``, ``open_sync``; each again with two writes to a sync
+    (``fdatasync-2x8k``); and ``unsynced``, writes into memory that nobody waits for. ``open_datasync`` and
+    ``open_sync`` write past the page cache. What a file system cannot do is left out.
+    """
+
+    time: Duration = msgspec.field(default_factory=lambda: Duration("2s"))
+
+    takes: ClassVar[tuple[Kind, ...]] = ("dir",)
+
+    def problems(self) -> list[tuple[str, str]]:
+        """A time that is no whole second."""
+        if self.time < 1 or self.time % 1:
+            return [("time", f"{self.time}: pg_test_fsync counts in whole seconds, at least 1s")]
+        return []
+
+    def lasts(self) -> float | None:
+        """``time`` for each test."""
+        return float(self.time) * _TESTS
+
+    def prepare(self, port: Port) -> tuple[Step, ...]:
+        """What stamps its lines with the time; no file yet."""
+        remove = ("rm", "-f", target(port))
+        return (
+            # It would write into the node's own root.
+            Run(port.host, ("test", "-d", port.where)),
+            Run(port.host, remove, undo=remove),
+            Put(port.host, SCRIPT, stamp.SCRIPT),
+        )
+
+    def load(self, port: Port) -> Load:
+        """pg_test_fsync itself."""
+        argv = (f"{POSTGRES_BIN}/pg_test_fsync", f"--filename={target(port)}", f"--secs-per-test={int(self.time)}")
+        # Each operation of the last test may take long.
+        return Load(port.host, stamp.stamped(SCRIPT, ("env", "LC_ALL=C", *argv)), 2 * (self.lasts() or 0) + _SPARE)
+
+    def facts(self, port: Port) -> tuple[Fact, ...]:
+        """pg_test_fsync's version."""
+        # pg_test_fsync (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)
+        ask = (f"{POSTGRES_BIN}/pg_test_fsync", "--version")
+        return (Fact(port.host, LAYER, ask, lambda text: {"version": text.partition(") ")[2].strip()}),)
+
+    def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
+        """For each phase ``sync.iops`` (1/s: syncs, each of one or two writes) and ``sync.latency.mean`` (s); for
+        ``unsynced`` ``write.iops`` and ``write.latency.mean``. Raises ``ParseError``.
+        """
+        found = list(_rates(raw["stdout"]))
+        # fdatasync and fsync work everywhere; the writes without a sync are the last test.
+        missing = {"fdatasync", "fsync", "fdatasync-2x8k", "fsync-2x8k", "unsynced"} - {name for name, *_ in found}
+        if missing:
+            said = (raw["stdout"] + raw.get("stderr", b"")).decode(errors="replace")
+            raise ParseError(LAYER, f"no {min(missing)} in its output", said)
+        samples = []
+        for name, rate, _ in found:
+            if not rate:
+                raise ParseError(LAYER, f"not one {name} was done", hint="give it more time")
+            what = "write" if name == "unsynced" else "sync"
+            samples.append(Sample(f"{what}.iops", rate, "1/s", LAYER, host, name))
+            # 1 / rate, since what it prints is cut to microseconds
+            samples.append(Sample(f"{what}.latency.mean", 1 / rate, "s", LAYER, host, name))
+        phases = (Phase(name, end - self.time, end) for name, _, end in found)
+        return Parsed(tuple(samples), tuple(phases))
+
+
+def target(port: Port) -> str:
+    """The path that pg_test_fsync writes to, and removes."""
+    return f"{port.where.rstrip('/')}/blocklab.fsync"
+
+
+def _rates(out: bytes) -> Iterator[tuple[str, float, float]]:
+    """(phase, operations a second, when it ended in seconds since the epoch)."""
+    suffix: str | None = None
+    unsynced = False
+    for time, line in stamp.lines(out):
+        if line and not line.startswith((" ", "(")):
+            suffix, unsynced = _SECTIONS.get(line), line == _UNSYNCED
+        elif suffix is None and not unsynced:
+            continue
+        elif (match := _METHOD.match(line)) and match[2]:
+            yield "unsynced" if unsynced else f"{match[1]}{suffix}", float(match[2]), time

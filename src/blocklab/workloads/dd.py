@@ -1,0 +1,142 @@
+"""dd: one sequential write, past the page cache or into it. https://man7.org/linux/man-pages/man1/dd.1.html"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal
+
+from blocklab.errors import ParseError
+from blocklab.model.plan import Fact, Kind, Port, Run, Step
+from blocklab.model.protocols import Load
+from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.model.units import Size
+from blocklab.workloads import servers
+from blocklab.workloads.base import Base
+
+LAYER = "dd"
+# Devices take direct writes in whole sectors.
+_SECTOR = 512
+# Bytes and writes a second on the slowest stack worth a study.
+_SLOWEST = 2**20
+_RATE = 20
+_SPARE = 60.0
+
+# 104857600 bytes (105 MB, 100 MiB) copied, 0.0623 s, 1.7 GB/s
+# 512 bytes copied, 6.5e-05 s, 7.9 MB/s
+_COPIED = re.compile(r"^(\d+) bytes (?:\(.*\) )?copied, (\d+(?:\.\d+)?(?:e[+-]?\d+)?) s, ", re.MULTILINE)
+# Dirty:               104 kB
+_DIRTY = re.compile(r"^(?:Dirty|Writeback): +(\d+) kB$", re.MULTILINE)
+
+
+class Dd(Base, frozen=True, tag="dd"):
+    """One writer, one write after the other, by GNU dd: a new file in a folder, or a device from its start.
+
+    ``bs`` (4 KiB): bytes of each write. Exactly one of ``count`` (writes) and ``size`` (bytes, a multiple of
+    ``bs``). ``mode`` is dd's ``oflag``: ``direct`` (past the page cache, but volatile caches below may hold it),
+    ``dsync`` (each write returns when it is on the disk), ``sync`` (so are the file's own notes), ``none`` (into
+    memory: the figure that fools people; ``dirty`` says how much of it was still there at the end). ``conv``:
+    ``fsync`` or ``fdatasync`` once at the end, within the time that dd takes.
+
+    It writes zeros, which a layer that compresses or finds duplicates would not store. What dd calls its speed is
+    in ``write.bandwidth``; what reached the device, and when, is in the probe iostat.
+    """
+
+    mode: Literal["direct", "dsync", "sync", "none"]
+    bs: Size = Size("4KiB")
+    count: int | None = None
+    size: Size | None = None
+    conv: Literal["fsync", "fdatasync"] | None = None
+
+    takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
+
+    def problems(self) -> list[tuple[str, str]]:
+        """No end or two, sizes that are no whole number of writes, writes that are no whole sectors."""
+        return list(self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        if (self.count is None) == (self.size is None):
+            yield "count", "give exactly one of count (writes) and size (bytes)"
+        if self.bs < 1:
+            yield "bs", "must be above 0; write it like 4KiB"
+        elif self.mode == "direct" and self.bs % _SECTOR:
+            yield "bs", f"{self.bs}: direct writes are whole sectors of {_SECTOR} bytes"
+        elif self.size is not None and (self.size < 1 or self.size % self.bs):
+            yield "size", f"{self.size} is not a whole number of writes of {self.bs}"
+        if self.count is not None and self.count < 1:
+            yield "count", "must be at least 1"
+
+    @property
+    def writes(self) -> int:
+        """How many writes there are."""
+        return self.count if self.count is not None else (self.size or 0) // self.bs
+
+    def lasts(self) -> float | None:
+        """Unknown: it ends by what is written."""
+        return None
+
+    def prepare(self, port: Port) -> tuple[Step, ...]:
+        """That the folder or the device is there: dd makes a plain file of what is missing. No file yet."""
+        steps = [Run(port.host, ("test", "-b" if port.kind == "block" else "-d", port.where))]
+        if port.kind == "dir":
+            remove = ("rm", "-f", target(port))
+            steps.append(Run(port.host, remove, undo=remove))
+        return tuple(steps)
+
+    def load(self, port: Port) -> Load:
+        """dd itself; around it what was dirty in memory, and the clock."""
+        argv = ["env", "LC_ALL=C", "dd", "if=/dev/zero", f"of={target(port)}", f"bs={int(self.bs)}"]
+        argv.append(f"count={self.writes}")
+        if self.mode != "none":
+            argv.append(f"oflag={self.mode}")
+        # notrunc: not even an attempt to cut a device
+        argv.append(f"conv={'notrunc,' + self.conv if self.conv else 'notrunc'}")
+        longest = _SPARE + self.writes * self.bs / _SLOWEST
+        if self.mode != "none":
+            longest += self.writes / _RATE
+        around = {"meminfo": ("cat", "/proc/meminfo"), "clock": ("date", "+%s.%N")}
+        return Load(port.host, tuple(argv), longest, around=around)
+
+    def facts(self, port: Port) -> tuple[Fact, ...]:
+        """dd's version."""
+        # dd (coreutils) 9.7
+        return (
+            Fact(port.host, "dd", ("dd", "--version"), lambda text: {"version": text.split("\n")[0].split()[-1]}),
+        )
+
+    def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
+        """``write.bandwidth`` (B/s) and ``write.iops`` (1/s, writes of ``bs``) as dd sees them, ``write.bytes`` (B),
+        ``seconds`` (s), and ``dirty`` (B): what was in the node's memory afterwards and not on the device.
+
+        Raises ``ParseError``.
+        """
+        said = raw.get("stderr", b"").decode(errors="replace")
+        match = _COPIED.search(said)
+        if match is None:
+            raise ParseError("dd", "no line '... bytes ... copied' in its output", said)
+        done, seconds = int(match[1]), float(match[2])
+        if done != self.writes * self.bs or seconds <= 0:
+            raise ParseError("dd", f"copied {done} bytes, but {self.writes * self.bs} were asked for", said)
+        start = servers.clock(raw, "before")
+        rows = [
+            ("write.bandwidth", done / seconds, "B/s"),
+            ("write.iops", self.writes / seconds, "1/s"),
+            ("write.bytes", float(done), "B"),
+            ("seconds", seconds, "s"),
+            ("dirty", _dirty(raw.get("meminfo.after", b"")), "B"),
+        ]
+        samples = tuple(Sample(metric, value, unit, LAYER, host) for metric, value, unit in rows)
+        return Parsed(samples, (Phase(LAYER, start, servers.clock(raw, "after")),))
+
+
+def target(port: Port) -> str:
+    """The path that dd writes to."""
+    return port.where if port.kind == "block" else f"{port.where.rstrip('/')}/blocklab.dd"
+
+
+def _dirty(meminfo: bytes) -> float:
+    """Bytes that wait for their write-back, or are in it. Raises ``ParseError``."""
+    found = _DIRTY.findall(meminfo.decode(errors="replace"))
+    if len(found) != 2:
+        raise ParseError("dd", "/proc/meminfo has no Dirty and Writeback", meminfo.decode(errors="replace"))
+    return float(sum(map(int, found)) * 1024)

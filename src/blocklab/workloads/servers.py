@@ -1,0 +1,164 @@
+"""Database servers as loads see them: how to ask them, how to load much data fast, what they counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from blocklab.errors import ParseError
+from blocklab.model.dsn import Dsn
+from blocklab.model.plan import Argv, Port, Run, Step, Wait
+from blocklab.model.programs import MYSQL_CLIENT, POSTGRES_BIN
+from blocklab.model.sample import Sample
+
+# Slower than this a page a second is written back nowhere.
+_SETTLE_SECONDS = 900.0
+# Pages that are dirty again as soon as they are clean: the server's own notes.
+_FEW_PAGES = 16
+
+_KEPT = "blocklab_kept"
+# What a bulk load has no use for: a sync for each of its inserts.
+_RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
+_CLEANING = {"innodb_max_dirty_pages_pct": 0}
+
+
+def sql(port: Port, text: str) -> Argv:
+    """The command that runs SQL and prints bare rows (columns apart by tabs); the first error ends it."""
+    if port.kind == "postgresql":
+        program = f"{POSTGRES_BIN}/psql"
+        return (program, "-X", "-q", "-A", "-t", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-d", port.where, "-c", text)
+    dsn = Dsn.of(port.where)
+    where = (
+        (f"--socket={dsn.socket}",)
+        if dsn.socket
+        else ("--protocol=tcp", f"--host={dsn.address}", f"--port={dsn.port}")
+    )
+    options = (f"--user={dsn.user}", f"--database={dsn.database}", "--batch", "--skip-column-names")
+    return (*MYSQL_CLIENT, *where, *options, f"--execute={text}")
+
+
+def relax(port: Port) -> tuple[Step, ...]:
+    """Steps before a bulk load: commits of MySQL that wait for no sync. ``settle`` puts it back.
+
+    PostgreSQL has that as a setting of the connection (``synchronous_commit``), so there is nothing to do.
+    """
+    if port.kind == "postgresql":
+        return ()
+    # A table, since a user's variable would end with its connection; never in the binary log.
+    kept = ", ".join(f"@@GLOBAL.{name} AS {name}" for name in (*_RELAXED, *_CLEANING))
+    statements = [
+        "SET SESSION sql_log_bin = 0",
+        f"CREATE TABLE {_KEPT} AS SELECT {kept}",
+        *(f"SET GLOBAL {name} = {value}" for name, value in _RELAXED.items()),
+    ]
+    return (Run(port.host, sql(port, "; ".join(statements))),)
+
+
+def settle(port: Port, tables: tuple[str, ...]) -> tuple[Step, ...]:
+    """Steps after a bulk load: statistics of its tables, and all of it written back, so that nothing of it is left
+    for the load or for a recovery."""
+    if port.kind == "postgresql":
+        return tuple(
+            Run(port.host, sql(port, text), timeout=_SETTLE_SECONDS) for text in ("VACUUM ANALYZE", "CHECKPOINT")
+        )
+    analyze = f"ANALYZE NO_WRITE_TO_BINLOG TABLE {', '.join(tables)}"
+    clean = "; ".join(f"SET GLOBAL {name} = {value}" for name, value in _CLEANING.items())
+    # Prints the counter only where there are few.
+    ask = f"SHOW GLOBAL STATUS WHERE Variable_name = '{_DIRTY}' AND Value < {_FEW_PAGES}"
+    back = [f"SET GLOBAL {name} = (SELECT {name} FROM {_KEPT})" for name in (*_RELAXED, *_CLEANING)]
+    return (
+        Run(port.host, sql(port, analyze), timeout=_SETTLE_SECONDS),
+        Run(port.host, sql(port, clean)),
+        Wait(port.host, sql(port, ask), until=_DIRTY, seconds=_SETTLE_SECONDS),
+        Run(port.host, sql(port, "; ".join(["SET SESSION sql_log_bin = 0", *back, f"DROP TABLE {_KEPT}"]))),
+    )
+
+
+_DIRTY = "Innodb_buffer_pool_pages_dirty"
+
+_POSTGRES_COUNTERS = """\
+SELECT json_build_object(
+ 'commits', xact_commit, 'rollbacks', xact_rollback, 'deadlocks', deadlocks,
+ 'wal_syncs', wal_sync, 'wal_bytes', wal_bytes, 'checkpoints', num_timed + num_requested)
+FROM pg_stat_database, pg_stat_wal, pg_stat_checkpointer WHERE datname = current_database()"""
+
+
+def counters(port: Port) -> Mapping[str, Argv]:
+    """Commands around a load: the server's counters, and innermost the clock."""
+    text = _POSTGRES_COUNTERS if port.kind == "postgresql" else "SHOW GLOBAL STATUS"
+    return {"status": sql(port, text), "clock": ("date", "+%s.%N")}
+
+
+def counted(raw: Mapping[str, bytes], host: str) -> list[Sample]:
+    """The load's part of the server's counters, if they were asked for. Raises ``ParseError``.
+
+    MariaDB and MySQL (layer ``mysql``): ``fsyncs`` (1/s), ``log.bytes`` (B/s, the redo log), ``lock.waits`` (1/s,
+    for a row), ``lock.wait.time`` (s, the mean of one), ``deadlocks`` (1, MariaDB) and, with a binary log,
+    ``commit.group`` (commits that shared a sync of it; MariaDB). PostgreSQL (layer ``postgresql``): ``commits``
+    (1/s), ``log.syncs`` (1/s) and ``log.bytes`` (B/s) of the WAL, ``deadlocks`` and ``checkpoints`` (1).
+    """
+    if "status.before" not in raw:
+        return []
+    before, after = (_read(raw[f"status.{when}"]) for when in ("before", "after"))
+    seconds = clock(raw, "after") - clock(raw, "before")
+    if seconds <= 0:
+        raise ParseError("date", "the clock went backwards during the load")
+
+    def grown(name: str) -> float:
+        if name not in before or name not in after:
+            raise ParseError("status", f"the server has no counter {name}")
+        if after[name] < before[name]:
+            raise ParseError("status", f"{name} went backwards: the server was started anew during the load")
+        return after[name] - before[name]
+
+    if "commits" in before:
+        rows = [
+            ("commits", grown("commits") / seconds, "1/s"),
+            ("log.syncs", grown("wal_syncs") / seconds, "1/s"),
+            ("log.bytes", grown("wal_bytes") / seconds, "B/s"),
+            ("deadlocks", grown("deadlocks"), "1"),
+            ("checkpoints", grown("checkpoints"), "1"),
+        ]
+        return [Sample(metric, value, unit, "postgresql", host) for metric, value, unit in rows]
+    waits = grown("Innodb_row_lock_waits")
+    rows = [
+        ("fsyncs", grown("Innodb_data_fsyncs") / seconds, "1/s"),
+        ("log.bytes", grown("Innodb_os_log_written") / seconds, "B/s"),
+        ("lock.waits", waits / seconds, "1/s"),
+    ]
+    if waits:
+        # in milliseconds, of all waits together
+        rows.append(("lock.wait.time", grown("Innodb_row_lock_time") / waits / 1e3, "s"))
+    if "Innodb_deadlocks" in before:
+        rows.append(("deadlocks", grown("Innodb_deadlocks"), "1"))
+    if "Binlog_group_commits" in before and (groups := grown("Binlog_group_commits")):
+        rows.append(("commit.group", grown("Binlog_commits") / groups, "1"))
+    return [Sample(metric, value, unit, "mysql", host) for metric, value, unit in rows]
+
+
+def clock(raw: Mapping[str, bytes], when: str) -> float:
+    """What the node's clock said just ``before`` or ``after`` the load (s since the epoch). ``ParseError``."""
+    text = raw.get(f"clock.{when}", b"").decode(errors="replace").strip()
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ParseError("date", f"no time from {when} the load", text) from error
+
+
+def _read(text: bytes) -> dict[str, float]:
+    """Counters by name: PostgreSQL's are one JSON object, MySQL's lines like ``Binlog_commits\t164``."""
+    plain = text.decode(errors="replace")
+    if plain.startswith("{"):
+        try:
+            return {name: float(value) for name, value in json.loads(plain).items()}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ParseError("status", f"its JSON cannot be read: {error}", plain) from error
+    found = {}
+    for line in plain.splitlines():
+        name, _, value = line.partition("\t")
+        # "Rsa_public_key", "Binlog_snapshot_file": not all are numbers
+        if value.isascii() and value.isdigit():
+            found[name] = float(value)
+    if not found:
+        raise ParseError("status", "the server printed no counters", plain)
+    return found

@@ -1,0 +1,172 @@
+"""sysbench: its OLTP scripts on MariaDB, MySQL and PostgreSQL. https://manpages.debian.org/trixie/sysbench/"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, TypeAlias
+
+import msgspec
+
+from blocklab.model.dsn import Dsn
+from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
+from blocklab.model.protocols import Load
+from blocklab.model.sample import Parsed
+from blocklab.model.units import Duration
+from blocklab.workloads import servers, stamp, sysbench_output
+from blocklab.workloads.base import Base
+
+OptionValue: TypeAlias = str | int | float | bool
+
+SCRIPT = "/var/tmp/blocklab-sysbench.py"
+SCRIPTS = (
+    "oltp_read_write", "oltp_read_only", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
+    "oltp_update_index", "oltp_update_non_index",
+)  # fmt: skip
+
+_OURS = "blocklab sets it from the fields of this load"
+_REFUSED: Mapping[str, str] = {
+    "threads": _OURS, "time": _OURS, "tables": _OURS, "table-size": _OURS, "table_size": _OURS,
+    "report-interval": _OURS, "percentile": _OURS, "histogram": _OURS, "db-driver": _OURS,
+    "events": "a load here ends by its time",
+    "config-file": "write the options here",
+    "luajit-cmd": "it is for sysbench's own developers",
+    "verbosity": "the parser reads what the usual one prints",
+    "debug": "it prints a line for each event",
+    "db-debug": "it prints a line for each event",
+    "validate": "it stops the load at the first difference",
+    "report-checkpoints": "blocklab reports each second",
+    "help": "it ends sysbench before the load", "version": "it ends sysbench before the load",
+}  # fmt: skip
+_OPTION = re.compile(r"[a-z][a-z0-9_-]+")
+
+# Rows a second, loaded on a slow and busy machine.
+_SLOWEST = 500.0
+_SPARE = 60.0
+
+
+class Sysbench(Base, frozen=True, tag="sysbench"):
+    """OLTP transactions by sysbench 1.0.20 on MariaDB, MySQL (over their socket) and PostgreSQL.
+
+    ``script`` (``oltp_read_write``): one of sysbench's own. ``tables`` (1) of ``table_size`` rows (10,000; about
+    0.25 kB each) with an index; they are loaded once for each layout and restored from a copy before each cell.
+    ``threads`` (1): connections. ``time``: how long it is measured, in whole seconds. ``warmup`` (0 s): sysbench
+    1.0.20 has no warm-up, so a run of its own of this length goes before the measured one. ``options``: further
+    options of sysbench and of the script by their own names, such as ``rand-type``, ``rand-seed``, ``rate``,
+    ``range_size``, ``index_updates``, ``skip_trx``, ``db-ps-mode``, ``mysql-ignore-errors``.
+
+    Errors that sysbench ignores (deadlocks, MariaDB's error 1020, see ``innodb_snapshot_isolation``) are counted
+    in ``errors``; their transactions begin anew.
+    """
+
+    time: Duration
+    script: str = "oltp_read_write"
+    tables: int = 1
+    table_size: int = 10_000
+    threads: int = 1
+    warmup: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
+    options: dict[str, OptionValue] = {}
+
+    takes: ClassVar[tuple[Kind, ...]] = ("mysql", "postgresql")
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Counts below 1, times that are no whole seconds, unknown scripts, options that are blocklab's."""
+        return list(self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        for name in ("tables", "table_size", "threads"):
+            if getattr(self, name) < 1:
+                yield name, "must be at least 1"
+        if self.time < 1 or self.time % 1:
+            yield "time", f"{self.time}: sysbench counts in whole seconds, at least 1s"
+        if self.warmup % 1:
+            yield "warmup", f"{self.warmup}: sysbench counts in whole seconds"
+        if self.script not in SCRIPTS:
+            yield "script", f"{self.script!r} is not one of {', '.join(SCRIPTS)}"
+        for name in self.options:
+            if problem := _option_problem(name):
+                yield f"options.{name}", problem
+
+    def lasts(self) -> float | None:
+        """``time`` and ``warmup``."""
+        return float(self.time + self.warmup)
+
+    def data(self, port: Port) -> tuple[Step, ...]:
+        """The tables, with nothing left to write back."""
+        seconds = 120.0 + self.tables * self.table_size / _SLOWEST
+        tables = tuple(f"sbtest{number}" for number in range(1, self.tables + 1))
+        # One script's tables are every script's, so that they share a copy.
+        load = (*self._tool(port), "oltp_common", "prepare")
+        return (*servers.relax(port), Run(port.host, load, timeout=seconds), *servers.settle(port, tables))
+
+    def prepare(self, port: Port) -> tuple[Step, ...]:
+        """What stamps sysbench's lines with the time, and the run that warms up."""
+        steps: list[Step] = [Put(port.host, SCRIPT, stamp.SCRIPT)]
+        if self.warmup:
+            warm = (*self._run(port), f"--time={int(self.warmup)}", self.script, "run")
+            steps.append(Run(port.host, warm, timeout=self.warmup + _SPARE))
+        return tuple(steps)
+
+    def load(self, port: Port) -> Load:
+        """sysbench with a line each second, and the server's counters around it."""
+        argv = (
+            *self._run(port), f"--time={int(self.time)}", "--report-interval=1", "--percentile=99",
+            "--histogram=on", self.script, "run",
+        )  # fmt: skip
+        return Load(port.host, stamp.stamped(SCRIPT, argv), self.time + _SPARE, around=servers.counters(port))
+
+    def _tool(self, port: Port) -> Argv:
+        dsn = Dsn.of(port.where)
+        if port.kind == "postgresql":
+            kind, where = "pgsql", (f"--pgsql-host={dsn.host}", f"--pgsql-port={dsn.port}")
+        elif dsn.socket:
+            kind, where = "mysql", (f"--mysql-socket={dsn.socket}",)
+        else:
+            kind, where = "mysql", (f"--mysql-host={dsn.address}", f"--mysql-port={dsn.port}")
+        return (
+            "env", "LC_ALL=C", "sysbench", f"--db-driver={kind}", *where, f"--{kind}-user={dsn.user}",
+            f"--{kind}-db={dsn.database}", f"--tables={self.tables}", f"--table-size={self.table_size}",
+        )  # fmt: skip
+
+    def _run(self, port: Port) -> Argv:
+        own = (f"--{name}={_text(value)}" for name, value in self.options.items())
+        return (*self._tool(port), f"--threads={self.threads}", *own)
+
+    def facts(self, port: Port) -> tuple[Fact, ...]:
+        """sysbench's version, and how many rows its last table has."""
+        return (
+            # "sysbench 1.0.20"
+            Fact(port.host, "sysbench", ("sysbench", "--version"), lambda text: {"version": text.split()[1]}),
+            Fact(
+                port.host,
+                "sysbench",
+                servers.sql(port, f"SELECT MAX(id) FROM sbtest{self.tables}"),
+                lambda text: {"rows": text.strip()},
+            ),
+        )
+
+    def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
+        """``tps``, ``qps`` (1/s), ``latency.mean|p50|p95|p99|max`` (s), ``transactions``, ``errors``,
+        ``reconnects`` (1); ``tps``, ``qps``, ``latency.p99`` and ``errors`` (1/s) as series too. And what the server
+        counted: see ``servers.counted``.
+
+        The percentiles are of sysbench's histogram, whose buckets are 2 % of the value wide. Raises ``ParseError``.
+        """
+        parsed = sysbench_output.read(raw, host)
+        return msgspec.structs.replace(parsed, samples=(*parsed.samples, *servers.counted(raw, host)))
+
+
+def _option_problem(name: str) -> str | None:
+    if _OPTION.fullmatch(name) is None:
+        return "write an option by its own name, without dashes before it, e.g. rand-type"
+    if why := _REFUSED.get(name):
+        return f"refused: {why}"
+    if re.fullmatch(r"(mysql|pgsql)-(host|port|socket|user|password|db|dry-run|ssl|debug)", name):
+        return "refused: the stack says which server"
+    return None
+
+
+def _text(value: OptionValue) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)

@@ -1,0 +1,97 @@
+"""What sysbench prints (a line each second, a histogram, a summary), each line stamped, as samples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from blocklab.errors import ParseError
+from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.workloads.stamp import lines
+
+LAYER = "sysbench"
+PERCENTILES = (50, 95, 99)
+_N = r"(\d+(?:\.\d+)?)"
+
+# Threads started!
+_STARTED = "Threads started!"
+# [ 1s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,99%): 303.33 err/s: 22.24 reconn/s: 0.00
+_SECOND = re.compile(
+    rf"^\[ \d+s \] thds: \d+ tps: {_N} qps: {_N} \(r/w/o: \S+\) lat \(ms,99%\): {_N} err/s:? {_N} reconn/s: {_N}$"
+)
+#     302.654 |********                                 1
+_BUCKET = re.compile(rf"^ +{_N} \|\** +(\d+)$")
+#     transactions:                        162    (39.36 per sec.)
+#     queries:                             4927   (1197.09 per sec.)
+#     ignored errors:                      107    (26.00 per sec.)
+#     total time:                          4.1105s
+#          avg:                                   98.96
+_SUMMARY: Mapping[str, re.Pattern[str]] = {
+    name: re.compile(line)
+    for name, line in {
+        "transactions": r"^ +transactions: +(\d+) +\(.* per sec\.\)$",
+        "queries": r"^ +queries: +(\d+) +\(.* per sec\.\)$",
+        "errors": r"^ +ignored errors: +(\d+) +\(.* per sec\.\)$",
+        "reconnects": r"^ +reconnects: +(\d+) +\(.* per sec\.\)$",
+        "seconds": rf"^ +total time: +{_N}s$",
+        "mean": rf"^ +avg: +{_N}$",
+        "max": rf"^ +max: +{_N}$",
+    }.items()
+}
+
+
+def read(raw: Mapping[str, bytes], host: str) -> Parsed:
+    """Figures, series and the one phase. Raises ``ParseError``."""
+    said = raw["stdout"].decode(errors="replace")[-2000:] + raw.get("stderr", b"").decode(errors="replace")
+    start: float | None = None
+    found: dict[str, float] = {}
+    buckets: list[tuple[float, int]] = []
+    course: list[Sample] = []
+    for time, line in lines(raw["stdout"]):
+        if line == _STARTED:
+            start = time
+        elif line.startswith("[ "):
+            course += _second(line, time, host)
+        elif match := _BUCKET.match(line):
+            buckets.append((float(match[1]), int(match[2])))
+        else:
+            for name, pattern in _SUMMARY.items():
+                if match := pattern.match(line):
+                    found[name] = float(match[1])
+    missing = [name for name in _SUMMARY if name not in found]
+    if start is None or missing:
+        raise ParseError("sysbench", f"no {(missing or [_STARTED])[0]} in its output", said)
+    if not found["transactions"] or not buckets:
+        raise ParseError("sysbench", "not one transaction was done", said, hint="give it more time")
+    seconds = found["seconds"]
+    samples = [
+        Sample("tps", found["transactions"] / seconds, "1/s", LAYER, host),
+        Sample("qps", found["queries"] / seconds, "1/s", LAYER, host),
+        Sample("latency.mean", found["mean"] / 1e3, "s", LAYER, host),
+        *(Sample(f"latency.p{p}", percentile(buckets, p) / 1e3, "s", LAYER, host) for p in PERCENTILES),
+        Sample("latency.max", found["max"] / 1e3, "s", LAYER, host),
+        *(Sample(name, found[name], "1", LAYER, host) for name in ("transactions", "errors", "reconnects")),
+    ]
+    return Parsed((*samples, *course), (Phase("sysbench", start, start + seconds),))
+
+
+def percentile(buckets: Sequence[tuple[float, int]], percent: float) -> float:
+    """The value of the bucket that holds the transaction of this rank (nearest rank)."""
+    rank = percent / 100 * sum(count for _, count in buckets)
+    for value, count in sorted(buckets):
+        rank -= count
+        if rank <= 1e-9:
+            return value
+    raise ValueError("a histogram without a count")
+
+
+def _second(line: str, time: float, host: str) -> Iterator[Sample]:
+    match = _SECOND.match(line)
+    if match is None:
+        raise ParseError("sysbench", "a line of a second is not one that is known", line)
+    tps, qps, latency, errors = (float(part) for part in match.groups()[:4])
+    yield Sample("tps", tps, "1/s", LAYER, host, time=time)
+    yield Sample("qps", qps, "1/s", LAYER, host, time=time)
+    if tps:
+        yield Sample("latency.p99", latency / 1e3, "s", LAYER, host, time=time)
+    yield Sample("errors", errors, "1/s", LAYER, host, time=time)

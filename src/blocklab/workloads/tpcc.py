@@ -1,0 +1,201 @@
+"""TPC-C by go-tpc: orders, payments and deliveries of warehouses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, TypeAlias
+
+import msgspec
+
+from blocklab.model.dsn import Dsn
+from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step, Wait
+from blocklab.model.protocols import Load
+from blocklab.model.sample import Parsed
+from blocklab.model.units import Duration
+from blocklab.workloads import servers, stamp, tpcc_output
+from blocklab.workloads.base import Base
+
+OptionValue: TypeAlias = str | int | float | bool
+
+SCRIPT = "/var/tmp/blocklab-tpcc.py"
+TABLES = (
+    "warehouse", "district", "customer", "history", "orders", "new_order", "order_line", "stock", "item",
+)  # fmt: skip
+OPTIONS = (
+    "wait",
+    "weight",
+    "isolation",
+    "conn-params",
+    "max-measure-latency",
+    "conn-refresh-interval",
+    "max-procs",
+)
+
+# Threads of the load of the tables: on a node's one CPU more than one only hides the waits for a slow volume.
+_LOADERS = 4
+# Seconds for a warehouse (0.6 million rows) on a slow and busy machine.
+_SLOWEST = 400.0
+# Connections, prepared statements, and the transactions under way at the end.
+_SPARE = 60.0
+# With `wait` a thread thinks for up to 120 s and keys for 18 s before it sees that the time is over.
+_THINKS = 140.0
+
+
+class Tpcc(Base, frozen=True, tag="tpcc"):
+    """TPC-C by go-tpc 1.0.12 on MariaDB, MySQL and PostgreSQL, over TCP (loopback on the server's own node).
+
+    ``warehouses`` (10): about 100 MB each, 0.6 million rows; all transactions of a warehouse queue for its row, so
+    take 10 or more where concurrency matters. ``threads`` (1): connections, each with one transaction at a time.
+    ``time``: how long it is measured, in whole seconds. ``warmup`` (0 s): go-tpc has no ramp, so a run of its
+    own of this length goes before the measured one, which then meets warm caches but opens new connections.
+    ``options``: further options of ``go-tpc tpcc run`` by their own names: ``wait`` (keying and thinking times;
+    without them it is a stress test and tpmC may exceed the standard's 12.86 for each warehouse), ``weight``,
+    ``isolation``, ``conn-params``, ``max-measure-latency``, ``conn-refresh-interval``, ``max-procs``.
+
+    The tables are loaded once for each layout and restored from a copy before each cell. A failed transaction (a
+    deadlock, or MariaDB's error 1020, see ``innodb_snapshot_isolation``) is counted in ``errors`` and not tried
+    again. go-tpc has no seed: two runs are alike, not the same.
+    """
+
+    time: Duration
+    warehouses: int = 10
+    threads: int = 1
+    warmup: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
+    options: dict[str, OptionValue] = {}
+
+    takes: ClassVar[tuple[Kind, ...]] = ("mysql", "postgresql")
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Counts below 1, times that are no whole seconds, options that are not go-tpc's or are blocklab's."""
+        return list(self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        for name in ("warehouses", "threads"):
+            if getattr(self, name) < 1:
+                yield name, "must be at least 1"
+        if self.time < 1 or self.time % 1:
+            yield "time", f"{self.time}: give whole seconds, at least 1s"
+        if self.warmup % 1:
+            yield "warmup", f"{self.warmup}: give whole seconds"
+        for name, value in self.options.items():
+            if name not in OPTIONS:
+                yield f"options.{name}", f"is not an option that can be set; those are {', '.join(OPTIONS)}"
+            elif problem := _value_problem(name, value):
+                yield f"options.{name}", problem
+
+    def lasts(self) -> float | None:
+        """``time`` and ``warmup``."""
+        return float(self.time + self.warmup)
+
+    def data(self, port: Port) -> tuple[Step, ...]:
+        """The tables; that all rows are there (go-tpc drops a batch that fails, and says nothing); nothing left to
+        write back."""
+        quick = "synchronous_commit=off" if port.kind == "postgresql" else "sql_log_bin=0&unique_checks=0"
+        load = (
+            *self._tool(port, "prepare", quick), "--no-check", f"--threads={_LOADERS}",
+            "--retry-count=2", "--retry-interval=1s",
+        )  # fmt: skip
+        seconds = 300.0 + _SLOWEST * self.warehouses
+        return (
+            *servers.relax(port),
+            Run(port.host, load, timeout=seconds),
+            Wait(port.host, servers.sql(port, _counts(self.warehouses)), until="all rows", seconds=seconds / 10),
+            *servers.settle(port, TABLES),
+        )
+
+    def prepare(self, port: Port) -> tuple[Step, ...]:
+        """What stamps go-tpc's lines with the time, and the run that warms up."""
+        steps: list[Step] = [Put(port.host, SCRIPT, stamp.SCRIPT)]
+        if self.warmup:
+            warm = (*self._run(port), f"--time={int(self.warmup)}s")
+            steps.append(Run(port.host, warm, timeout=self._seconds(self.warmup)))
+        return tuple(steps)
+
+    def load(self, port: Port) -> Load:
+        """go-tpc with figures each second, and the server's counters around it."""
+        argv = (*self._run(port), f"--time={int(self.time)}s", "--interval=1s", "--output=json")
+        return Load(
+            port.host, stamp.stamped(SCRIPT, argv), self._seconds(self.time), around=servers.counters(port)
+        )
+
+    def _tool(self, port: Port, action: str, params: str) -> Argv:
+        dsn = Dsn.of(port.where)
+        # Both drivers would try TLS.
+        driver, plain = ("postgres", "sslmode=disable") if port.kind == "postgresql" else ("mysql", "tls=false")
+        return (
+            "go-tpc", "tpcc", action, f"--driver={driver}", f"--host={dsn.address}", f"--port={dsn.port}",
+            f"--user={dsn.user}", f"--db={dsn.database}", f"--conn-params={'&'.join(filter(None, (plain, params)))}",
+            f"--warehouses={self.warehouses}",
+        )  # fmt: skip
+
+    def _run(self, port: Port) -> Argv:
+        own = {name: value for name, value in self.options.items() if name != "conn-params"}
+        # Without --ignore-error the first deadlock ends a thread, and go-tpc still ends well.
+        return (
+            *self._tool(port, "run", str(self.options.get("conn-params", ""))), f"--threads={self.threads}",
+            "--ignore-error", *(f"--{name}={_text(value)}" for name, value in own.items()),
+        )  # fmt: skip
+
+    def _seconds(self, time: float) -> float:
+        return time + _SPARE + (_THINKS if self.options.get("wait") else 0.0)
+
+    def facts(self, port: Port) -> tuple[Fact, ...]:
+        """go-tpc's version, and how many warehouses the server has."""
+        # Release version: v1.0.12
+        version = re.compile(r"^Release version: *(\S+)", re.MULTILINE)
+        return (
+            Fact(port.host, "go-tpc", ("go-tpc", "version"), lambda text: {"version": version.findall(text)[0]}),
+            Fact(
+                port.host,
+                "go-tpc",
+                servers.sql(port, "SELECT COUNT(*) FROM warehouse"),
+                lambda text: {"warehouses": text.strip()},
+                {"warehouses": str(self.warehouses)},
+            ),
+        )
+
+    def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
+        """``tpmc`` (1/min, new orders), ``tps`` (1/s, transactions of all kinds), ``latency.mean`` (s, of all),
+        ``errors`` (1), and for each of new_order, payment, order_status, delivery and stock_level that there was
+        ``<kind>.count`` (1) and ``<kind>.latency.mean|p50|p90|p95|p99|p99.9|max`` (s). ``tps`` and
+        ``latency.mean`` as series too. And what the server counted: see ``servers.counted``.
+
+        The means are exact. The percentiles and the maximum are go-tpc's, whose buckets are 0.5 ms wide up to 16 ms
+        and then 3 to 6 % of the value; it takes what is below 1 ms for 1 ms. Raises ``ParseError`` for output
+        without a summary or without a new order.
+        """
+        parsed = tpcc_output.read(raw, host)
+        return msgspec.structs.replace(parsed, samples=(*parsed.samples, *servers.counted(raw, host)))
+
+
+def _value_problem(name: str, value: OptionValue) -> str | None:
+    if name == "wait":
+        return None if isinstance(value, bool) else "must be true or false"
+    if isinstance(value, bool):
+        return "needs a value"
+    if name == "weight":
+        parts = str(value).split(",")
+        if len(parts) != 5 or not all(part.isdigit() for part in parts) or sum(map(int, parts)) != 100:
+            return "five whole numbers that add up to 100, for new_order, payment, order_status, delivery and " \
+                   "stock_level; write it like 45,43,4,4,4"  # fmt: skip
+        if int(parts[0]) == 0:
+            return "without new orders there is no tpmC; give them a weight"
+    return None
+
+
+def _text(value: OptionValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _counts(warehouses: int) -> str:
+    """SQL that prints ``all rows`` where each table has what the standard says, else ``rows are missing``."""
+    fixed = {
+        "warehouse": warehouses, "district": 10 * warehouses, "customer": 30_000 * warehouses,
+        "history": 30_000 * warehouses, "orders": 30_000 * warehouses, "new_order": 9_000 * warehouses,
+        "stock": 100_000 * warehouses, "item": 100_000,
+    }  # fmt: skip
+    wanted = [f"(SELECT COUNT(*) FROM {table}) = {rows}" for table, rows in fixed.items()]
+    # Orders have 5 to 15 lines.
+    wanted.append("(SELECT COUNT(*) FROM order_line) = (SELECT SUM(o_ol_cnt) FROM orders)")
+    return f"SELECT CASE WHEN {' AND '.join(wanted)} THEN 'all rows' ELSE 'rows are missing' END"

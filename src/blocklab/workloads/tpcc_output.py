@@ -1,0 +1,133 @@
+"""What go-tpc prints with ``--output=json``, each line with the time at which it came, as samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from blocklab.errors import ParseError
+from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.workloads.stamp import lines
+
+T = TypeVar("T")
+
+LAYER = "go-tpc"
+KINDS = ("new_order", "payment", "order_status", "delivery", "stock_level")
+
+# One array each second (without the kinds that had no transaction; no line at all where none had), then the
+# summary. Numbers are text.
+# 1795239123.482 [{"50th(ms)":"62.9","90th(ms)":"113.2","95th(ms)":"159.4","99.9th(ms)":"192.9","99th(ms)":"192.9",
+#   "Avg(ms)":"73.2","Count":"18","Max(ms)":"192.9","Operation":"NEW_ORDER","Prefix":"[Current] ",
+#   "Sum(ms)":"1317.7","TPM":"1868.1","Takes(s)":"0.6"},{"...","Operation":"NEW_ORDER_ERR",...}]
+# 1795239125.102 [2026-11-21 07:12:09] execute run failed, err exec UPDATE ... failed Error 1213 (40001): Deadlock ...
+# 1795239128.600 Finished
+# 1795239128.601 [{...,"Operation":"DELIVERY","Prefix":"[Summary] ",...},...]
+# 1795239128.602 [{"efficiency":"3527.3%","tpmC":"1814.4","tpmTotal":"4027.5"}]
+# 1795239128.603 [{"Avg(s)":"18.0s","Operation":"KEYINGTIME-NEW_ORDER","Prefix":"[Summary] "},...]     (--wait)
+_FAILED = "] execute run failed, err "
+_FINISHED = "Finished"
+
+
+class _Row(msgspec.Struct):
+    """One kind of transaction in one second or altogether; milliseconds."""
+
+    kind: str = msgspec.field(name="Operation")
+    prefix: str = msgspec.field(name="Prefix")
+    count: int = msgspec.field(name="Count")
+    # Counted from the end of the first one, so a second short for a rare kind.
+    tpm: float = msgspec.field(name="TPM")
+    # Exact, where Avg is of buckets.
+    total: float = msgspec.field(name="Sum(ms)")
+    p50: float = msgspec.field(name="50th(ms)")
+    p90: float = msgspec.field(name="90th(ms)")
+    p95: float = msgspec.field(name="95th(ms)")
+    p99: float = msgspec.field(name="99th(ms)")
+    p999: float = msgspec.field(name="99.9th(ms)")
+    max: float = msgspec.field(name="Max(ms)")
+
+
+class _Score(msgspec.Struct):
+    tpmc: float = msgspec.field(name="tpmC")
+
+
+def read(raw: Mapping[str, bytes], host: str) -> Parsed:
+    """Figures, series and the one phase. Raises ``ParseError``."""
+    out, said = raw["stdout"], raw.get("stderr", b"").decode(errors="replace")
+    seconds: list[tuple[float, list[_Row]]] = []
+    summary: list[_Row] | None = None
+    score: _Score | None = None
+    end, errors, last = 0.0, 0, ""
+    for time, line in lines(out):
+        if line == _FINISHED:
+            end = time
+        elif _FAILED in line:
+            errors, last = errors + 1, line.partition(_FAILED)[2]
+        elif line.startswith('[{"efficiency"'):
+            score = _decode(line, list[_Score])[0]
+        elif line.startswith("[{") and '"Avg(s)"' not in line:
+            rows = _decode(line, list[_Row])
+            if rows[0].prefix.startswith("[Summary]"):
+                summary = rows
+            else:
+                seconds.append((time, rows))
+    if not end or summary is None:
+        raise ParseError("go-tpc", "no summary in its output", out.decode(errors="replace")[-2000:] + said)
+    good = {row.kind.lower(): row for row in summary if not row.kind.endswith("_ERR")}
+    if score is None or "new_order" not in good:
+        why = f"; {errors} transactions failed, the last one of: {last}" if errors else ""
+        raise ParseError("go-tpc", f"not one new order was done{why}", said, hint="give it more time")
+    # The commonest kind began first, and its rate is the most exact.
+    most = max(good.values(), key=lambda row: row.count)
+    length = 60.0 * most.count / most.tpm
+    samples = [
+        Sample("tpmc", score.tpmc, "1/min", LAYER, host),
+        Sample("tps", sum(row.count for row in good.values()) / length, "1/s", LAYER, host),
+        Sample("latency.mean", _mean(good.values()), "s", LAYER, host),
+        Sample("errors", float(errors), "1", LAYER, host),
+    ]
+    for kind in KINDS:
+        if kind in good:
+            samples += _figures(kind, good[kind], host)
+    phase = Phase("tpcc", end - length, end)
+    return Parsed((*samples, *_course(seconds, phase, host)), (phase,))
+
+
+def _decode(line: str, kind: type[list[T]]) -> list[T]:
+    try:
+        rows = msgspec.json.decode(line, type=kind, strict=False)
+    except msgspec.MsgspecError as error:
+        raise ParseError("go-tpc", f"a line of its output cannot be read: {error}", line) from error
+    if not rows:
+        raise ParseError("go-tpc", "a line of its output is empty", line)
+    return rows
+
+
+def _figures(kind: str, row: _Row, host: str) -> Iterator[Sample]:
+    yield Sample(f"{kind}.count", float(row.count), "1", LAYER, host)
+    values = {
+        "mean": row.total / row.count, "p50": row.p50, "p90": row.p90, "p95": row.p95, "p99": row.p99,
+        "p99.9": row.p999, "max": row.max,
+    }  # fmt: skip
+    for name, value in values.items():
+        yield Sample(f"{kind}.latency.{name}", value / 1e3, "s", LAYER, host)
+
+
+def _mean(rows: Iterable[_Row]) -> float:
+    """Seconds, over all kinds."""
+    listed = list(rows)
+    return sum(row.total for row in listed) / sum(row.count for row in listed) / 1e3
+
+
+def _course(seconds: list[tuple[float, list[_Row]]], phase: Phase, host: str) -> Iterator[Sample]:
+    """A second without any transaction has no line; the next one then is the mean since the one before."""
+    before = phase.start
+    for time, rows in seconds:
+        good = [row for row in rows if not row.kind.endswith("_ERR")]
+        count = sum(row.count for row in good)
+        if time > before:
+            yield Sample("tps", count / (time - before), "1/s", LAYER, host, time=time)
+        if count:
+            yield Sample("latency.mean", _mean(good), "s", LAYER, host, time=time)
+        before = time

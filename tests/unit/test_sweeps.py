@@ -1,0 +1,336 @@
+"""Studies with factors: labels, baselines, curves, words and tables; and fio loads with many jobs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from blocklab.charts.all import draw
+from blocklab.charts.base import Chart, Charts
+from blocklab.charts.layout import layouts
+from blocklab.charts.matrix import shapes_of
+from blocklab.charts.plan import Dot, number_of, panels, plan, scale_of
+from blocklab.errors import StoreError
+from blocklab.model.plan import Knob
+from blocklab.model.sample import Sample
+from blocklab.report import build, export_png, render, terminal_table
+from blocklab.stats.analysis import Analysis, analyse
+from blocklab.stats.compare import families
+from blocklab.stats.figures import Measured
+from blocklab.stats.findings import describe, findings
+from blocklab.stats.format import NBSP, quantity, shortened
+from blocklab.stats.grid import grid
+from blocklab.store.folder import StudyFolder
+from blocklab.study.grid import cells
+from blocklab.workloads import Fio
+from tests.unit import synthetic
+
+_FAR = {"rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "10ms"]}}
+_SYNC = {
+    "sync_binlog": {"field": "stacks.*.layers.postgres.settings.commit_siblings", "values": [0, 1]},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
+    return synthetic.make_sweep(tmp_path_factory.mktemp("runs"), seconds=20, transactions=50)
+
+
+@pytest.fixture(scope="module")
+def analysis(folder: StudyFolder) -> Analysis:
+    return analyse(folder)
+
+
+@pytest.fixture(scope="module")
+def drawn(analysis: Analysis) -> Charts:
+    return draw(analysis, check=True)
+
+
+def chart(drawn: Charts, name: str) -> Chart:
+    return next(each for each in drawn.shown if each.name == name)
+
+
+def plain(text: str) -> str:
+    return text.replace(NBSP, " ")
+
+
+def test_each_cell_has_a_place_of_its_own(analysis: Analysis) -> None:
+    assert len(analysis.cells) == len(analysis.measured) == 98
+    assert list(analysis.workloads) == [f"tpcc threads={number}" for number in synthetic.THREADS]
+    assert list(analysis.stacks)[:3] == [
+        "local sync_binlog=0", "local sync_binlog=1", "mirror rtt=0.5ms sync_binlog=0",
+    ]  # fmt: skip
+    assert analysis.baseline == "local" and len(analysis.others) == 12
+
+
+def test_the_baseline_has_the_same_levels_of_what_both_have(analysis: Analysis) -> None:
+    row = analysis.find("mirror rtt=10ms sync_binlog=1", "tpcc threads=16", "tpmc")
+    base = analysis.find("local sync_binlog=1", "tpcc threads=16", "tpmc")
+    assert row is not None and base is not None and row.relative is not None
+    assert row.relative.value == pytest.approx(row.value / base.value)
+    assert (row.stack_name, row.workload_name) == ("mirror", "tpcc")
+    assert row.levels == {"rtt": "10ms", "sync_binlog": "1", "threads": "16"}
+
+
+def test_a_single_stacks_baseline_is_its_first_levels_and_never_a_loads(tmp_path: Path) -> None:
+    stacks = {"mirror": synthetic.SWEEP["stacks"]["mirror"]}
+    study = synthetic.sweep(stacks=stacks, baseline="", expect=[])
+    found = analyse(synthetic.make_sweep(tmp_path, study, seconds=10))
+    assert found.baseline == "mirror rtt=0.5ms sync_binlog=0"
+    row = found.find("mirror rtt=20ms sync_binlog=0", "tpcc threads=2", "tpmc")
+    base = found.find("mirror rtt=0.5ms sync_binlog=0", "tpcc threads=2", "tpmc")
+    assert row is not None and base is not None and row.relative is not None
+    assert row.relative.value == pytest.approx(row.value / base.value)
+    threads = {"threads": synthetic.SWEEP["factors"]["threads"]}
+    only = synthetic.sweep(name="only", stacks=stacks, baseline="", expect=[], factors=threads)
+    alone = analyse(synthetic.make_sweep(tmp_path, only, seconds=10))
+    assert alone.others == () and {row.relative and row.relative.value for row in alone.rows if row.load} == {1.0}
+    assert "mirror has from" in findings(alone).lead
+    assert [each.name for each in draw(alone).shown][:1] == ["sweep-tpcc"]
+
+
+def test_a_factor_with_one_level_is_no_part_of_a_label() -> None:
+    study = synthetic.sweep(factors={"rtt": {"field": "links.zone.rtt", "values": ["2ms"]}}, expect=[])
+    found = grid(study, cells(study))
+    assert list(found.stacks) == ["local", "mirror"] and found.factors == ()
+
+
+def test_the_answer_is_a_range_and_where_its_ends_are(analysis: Analysis) -> None:
+    found = findings(analysis)
+    assert plain(found.lead) == (
+        "tpcc over rtt (0.5ms to 20ms), sync_binlog (0 and 1) and threads (1 to 64): mirror keeps from 7.6 % "
+        "(rtt=20ms, sync_binlog=1, threads=1) to 98 % (rtt=0.5ms, sync_binlog=0, threads=64) of local's tpmC."
+    )
+    assert any(
+        "by threads: the median share of local is 43 % at 1 and 89 % at 64" in plain(p) for p in found.points
+    )
+    assert sum(len(point) for point in found.points) < 1000
+
+
+def test_the_curves_have_a_line_for_each_round_trip_and_a_panel_for_each_flush(drawn: Charts) -> None:
+    figures, shares = chart(drawn, "sweep-tpcc"), chart(drawn, "share-tpcc")
+    assert len(figures.panels) == len(shares.panels) == 2
+    rows = figures.panels[0].spec["datasets"]["dots"]
+    assert {row["line"] for row in rows} == {"local", *(f"rtt={rtt}" for rtt in synthetic.RTTS)}
+    assert len(rows) == 7 * 7 and {row["x"] for row in rows} == set(range(7))
+    kept = shares.panels[1].spec["datasets"]
+    assert {row["line"] for row in kept["dots"]} == {f"rtt={rtt}" for rtt in synthetic.RTTS}
+    assert all(0 < row["low"] <= row["v"] <= row["high"] for row in kept["dots"])
+    for each in (figures, shares):
+        for panel in each.panels:
+            assert all(panel.spec["datasets"].values())
+
+
+def test_names_at_the_ends_of_lines_never_meet(drawn: Charts) -> None:
+    for each in (chart(drawn, "sweep-tpcc"), chart(drawn, "share-tpcc")):
+        for panel in each.panels:
+            scale: dict[str, Any] = next(
+                layer["encoding"]["y"]["scale"] for layer in panel.spec["layer"] if layer["mark"]["type"] == "line"
+            )
+            low, high = scale["domain"]
+            assert all(low <= end["v"] <= high * 1.001 for end in panel.spec["datasets"]["ends"])
+            assert len({end["v"] for end in panel.spec["datasets"]["ends"]}) == len(panel.spec["datasets"]["ends"])
+
+
+def test_only_some_cells_are_shown_second_by_second(analysis: Analysis, drawn: Charts) -> None:
+    assert len(analysis.detailed) == 8
+    lines = [each for each in drawn.shown if each.name.startswith(("bandwidth-", "await-", "latency-"))]
+    assert lines and sum(len(each.panels) for each in lines) <= 3 * 8
+    assert any("of 90 cells" in note for note in drawn.left_out)
+
+
+def test_the_page_of_98_cells_is_light(folder: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "bundle", lambda: "/* vega */")
+    assert render(folder).stat().st_size < 2_000_000
+    with (folder.path / "report.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[:6] == ["study", "stack", "workload", "rtt", "sync_binlog", "threads"]
+    assert {row["stack"] for row in rows} == {"local", "mirror"} and {row["workload"] for row in rows} == {"tpcc"}
+    assert {row["rtt"] for row in rows if row["stack"] == "local"} == {""}
+    document = json.loads((folder.path / "report.json").read_text())
+    assert document["factors"]["rtt"] == list(synthetic.RTTS)
+    assert document["figures"][-1]["levels"] == {"rtt": "20ms", "sync_binlog": "1", "threads": "64"}
+    assert document["verdicts"][0]["against_at"] == {"threads": 1}
+
+
+def test_the_terminal_has_a_row_for_each_level_along_the_axis(folder: StudyFolder, tmp_path: Path) -> None:
+    console = Console(width=120, record=True, file=(tmp_path / "out").open("w"))
+    console.print(terminal_table(folder))
+    console.file.close()
+    text = plain(console.export_text())
+    assert "tpcc sync_binlog=1, tpmC (share of local)" in text and "rtt=0.5ms" in text
+    assert sum(line.startswith(" 64 ") for line in text.splitlines()) == 2
+    assert all(len(line.rstrip()) <= 120 for line in text.splitlines())
+
+
+def test_few_factors_of_few_levels_are_one_panel(tmp_path: Path) -> None:
+    study = synthetic.sweep(factors=_FAR | _SYNC, expect=[])
+    drawn = draw(analyse(synthetic.make_sweep(tmp_path, study, seconds=10)), check=True)
+    (panel,) = chart(drawn, "sweep-tpcc").panels
+    rows = panel.spec["datasets"]["dots"]
+    # The baseline has no round trip: level lines without points.
+    assert [row["point"] for row in rows if row["line"].startswith("local")] == [False] * 4
+    assert len({row["line"] for row in rows}) == 4
+
+
+def test_a_failed_cell_is_a_gap_at_its_levels_and_leaves_a_hole(tmp_path: Path) -> None:
+    study = synthetic.sweep(factors=_FAR | _SYNC, expect=[])
+    found = analyse(
+        synthetic.make_sweep(tmp_path, study, seconds=10, failed=["mirror/tpcc rtt=10ms sync_binlog=1"])
+    )
+    (gap,) = found.gaps
+    assert (gap.stack, gap.workload) == ("mirror rtt=10ms sync_binlog=1", "tpcc")
+    (panel,) = chart(draw(found), "share-tpcc").panels
+    assert len(panel.spec["datasets"]["dots"]) == 3
+
+
+def test_each_stack_is_drawn_once_with_its_factors(analysis: Analysis) -> None:
+    local, mirror = layouts(analysis)
+    assert (local.name, mirror.name) == ("local", "mirror")
+    assert mirror.varied == ("rtt: 0.5ms, 1ms, 2ms, 4ms, 10ms, 20ms", "sync_binlog: 0, 1")
+    assert "0.5 ms round trip" in plain(next(box.link for box in mirror.boxes if box.link))
+
+
+def test_layouts_tell_of_several_volumes_lanes_shared_disks_and_lone_mirrors(tmp_path: Path) -> None:
+    volume = {"layer": "volume", "size": "1GiB", "count": 4}
+    mirror = {"layer": "drbd", "peer": "a2", "link": "zone", "standalone": True}
+    one = {"layer": "volume", "size": "1GiB"}
+    study = synthetic.study(
+        links={"zone": {"between": ["a1", "a2"], "rtt": "1ms", "lanes": 2}},
+        stacks={
+            "alone": {"on": "a1", "layers": [one, mirror]},
+            "both": {"on": "a1", "layers": [one, {"layer": "shared", "peer": "a2"}]},
+            "wide": {"on": "a1", "layers": [volume]},
+        },
+        workloads={"fio": synthetic.RAW["workloads"]["fio"]},
+        baseline="both",
+        expect=[],
+    )
+    every = [f"{stack}/fio" for stack in study.stacks]
+    alone, both, wide = layouts(analyse(synthetic.make(tmp_path, study, missing=every)))
+    box = next(box for box in alone.boxes if box.link)
+    assert box.title == "DRBD mirror, disconnected" and "2 lanes (balance-rr)" in box.link
+    assert any(box.title == "Shared volume" and box.width == 2 for box in both.boxes)
+    assert wide.boxes[0].title == "4 volumes"
+    said = [describe(stack, study.links) for stack in study.stacks.values()]
+    assert said == ["mirror on a2, disconnected", "volume shared with a2", ""]
+
+
+def test_a_chart_is_a_picture_too(folder: StudyFolder, tmp_path: Path) -> None:
+    export_png(folder, "share-tpcc", tmp_path / "share.png")
+    assert (tmp_path / "share.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(StoreError, match="no chart 'pie'; there are sweep-tpcc"):
+        export_png(folder, "pie", tmp_path / "pie.png")
+
+
+def test_many_fio_jobs_are_curves_by_their_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "bundle", lambda: "/* vega */")
+    folder = synthetic.make_patterns(tmp_path, seconds=4)
+    drawn = draw(analyse(folder), check=True)
+    assert not any(each.name == "bars" for each in drawn.shown)
+    figures = chart(drawn, "sweep-fio")
+    assert len(figures.panels) == 4 * 2 and figures.columns == 2
+    assert figures.panels[0].label == "local bs=4k: fio, IOPS over iodepth"
+    rows = figures.panels[1].spec["datasets"]["dots"]
+    assert {row["line"] for row in rows} == {f"reads={share}%" for share in (0, 10, 30, 50, 70, 90, 100)}
+    assert len(chart(drawn, "share-fio").panels) == 4
+    assert render(folder).stat().st_size < 3_000_000
+
+
+def test_a_jobs_shape_is_read_from_its_options_or_its_file() -> None:
+    text = "[global]\nrw=randrw\nrwmixread=70\n[a]\niodepth=8\nbs=16k\n[b]\nrw=write\n"
+    shapes = shapes_of(Fio(jobtext=text))
+    assert shapes["a"] == {"iodepth": "8", "reads": "70%", "bs": "16k", "access": "random", "numjobs": "1"}
+    assert (shapes["b"]["reads"], shapes["b"]["access"]) == ("0%", "sequential")
+
+
+@pytest.mark.parametrize(
+    ("levels", "places", "log"),
+    [(("1", "2", "8"), (0, 1, 3), True), (("1", "3", "9"), (0, 1, 2), False), (("A", "B"), (0, 1), False),
+     (("64KiB", "256KiB"), (0, 2), True), (("0ms", "1ms"), (0, 1), False)],
+)  # fmt: skip
+def test_powers_of_two_get_a_logarithmic_axis(
+    levels: tuple[str, ...], places: tuple[float, ...], log: bool
+) -> None:
+    found = scale_of("x", levels)
+    assert (found.places, found.log) == (places, log)
+
+
+def test_quantities_are_numbers_and_names_are_not() -> None:
+    assert [number_of(level) for level in ("16", "0.5ms", "64KiB", "C")] == [16, 0.0005, 65536, None]
+
+
+@given(st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.integers(2, 5))
+def test_every_dot_is_in_a_panel_and_no_panel_has_too_many_lines(
+    stacks: int, one: int, two: int, along: int
+) -> None:
+    dimensions = {
+        name: tuple(str(n) for n in range(count)) for name, count in (("p", one), ("q", two), ("x", along))
+    }
+    dots = [
+        Dot(f"s{stack}", {"p": p, "q": q, "x": x}, 1.0, None, None, stack == 0)
+        for stack in range(stacks)
+        for p in dimensions["p"]
+        for q in dimensions["q"]
+        for x in dimensions["x"]
+    ]
+    made = plan(dots, dimensions, x="x")
+    found = panels(made, dots, dimensions)
+    assert len({made.line(dot) for dot in dots}) <= 8
+    assert sum(len([dot for dot in dots if made.panel_of(dot).items() <= each.items()]) for each in found) == len(
+        dots
+    )
+
+
+def test_the_headline_of_tpc_c_is_tpmc(analysis: Analysis) -> None:
+    (family,) = families(analysis)
+    assert (family.metric, family.factors) == ("tpmc", ("rtt", "sync_binlog", "threads"))
+    assert plain(quantity(9704, "1/min", "tpmc")) == "9,704 tpmC"
+
+
+@pytest.mark.parametrize(
+    ("layers", "devices", "top", "lower"),
+    [
+        (["volume", "stripe"], ["md0", "vda", "vdb"], "md0", ("vda", "vdb")),
+        (["volume", "lvm_stripe"], ["dm-0", "vda", "vdb"], "dm-0", ("vda", "vdb")),
+        (["volume", "stripe", "drbd"], ["drbd1", "md0", "vda"], "drbd1", ("md0", "vda")),
+        (["volume", "net_mirror"], ["md300", "nbd0", "vda"], "md300", ("nbd0", "vda")),
+        (["volume"], ["vda"], "vda", ()),
+    ],
+)
+def test_the_highest_device_is_known_without_a_file_system(
+    folder: StudyFolder, layers: list[str], devices: list[str], top: str, lower: tuple[str, ...]
+) -> None:
+    run = folder.runs()[0]
+    spec = {"stack": {"layers": [{"layer": layer} for layer in layers]}}
+    samples = tuple(
+        Sample("read.bandwidth", 5e6, "B/s", device, "a1", time=second)
+        for device in devices
+        for second in range(5)
+    )
+    cell = msgspec.structs.replace(run.cell, spec=spec)
+    measured = Measured(msgspec.structs.replace(run, cell=cell, knobs=(), samples=samples), "a1")
+    assert measured.device == top
+    assert measured.lower("a1") == lower
+
+
+def test_a_mapped_device_goes_by_the_name_that_iostat_has_for_it(folder: StudyFolder) -> None:
+    run = folder.runs()[0]
+    spec = {"stack": {"layers": [{"layer": "volume"}, {"layer": "lvm_stripe"}, {"layer": "xfs"}]}}
+    samples = (Sample("write.bandwidth", 1.0, "B/s", "dm-0", "a1", time=1.0),)
+    cell = msgspec.structs.replace(run.cell, spec=spec)
+    knobs = (Knob("a1", "xfs", "device", "/dev/mapper/vg-data"),)
+    assert Measured(msgspec.structs.replace(run, cell=cell, knobs=knobs, samples=samples), "a1").device == "dm-0"
+
+
+def test_long_lists_are_cut_with_their_rest_counted() -> None:
+    assert shortened(["a", "b"]) == "a and b"
+    assert shortened([str(number) for number in range(12)], 2) == "0, 1 and 10 more"
