@@ -26,6 +26,10 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
         """Just the host itself."""
         return (host,)
 
+    def links(self) -> tuple[str, ...]:
+        """The links that it sends data over: none."""
+        return ()
+
     def profiles(self) -> tuple[Profile, ...]:
         """None: it stands on another layer."""
         return ()

@@ -88,6 +88,10 @@ class Drbd(Base, frozen=True, tag="drbd"):
             found.append(("net.on-congestion", "only protocol A can pull ahead; set protocol: A or leave it out"))
         return found
 
+    def links(self) -> tuple[str, ...]:
+        """The one to the peer."""
+        return (self.link,)
+
     def spans(self, host: str) -> tuple[str, ...]:
         """The host and its peer."""
         return (host, self.peer)

@@ -80,6 +80,10 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
             found.append(("timeout", "must be whole seconds, from 1s to 3600s"))
         return found
 
+    def links(self) -> tuple[str, ...]:
+        """The one to the peer."""
+        return (self.link,)
+
     def spans(self, host: str) -> tuple[str, ...]:
         """The host and its peer."""
         return (host, self.peer)

@@ -46,6 +46,9 @@ class Layer(Protocol):
     def spans(self, host: str) -> tuple[str, ...]:
         """The hosts on which the layers below must be built so that this one can be active on ``host``."""
 
+    def links(self) -> tuple[str, ...]:
+        """The links that it sends data over, by their names."""
+
     def profiles(self) -> tuple[Profile, ...]:
         """The raw volumes that the site must give on each host; empty for all layers but the lowest."""
 

@@ -70,6 +70,8 @@ def settled(hosts: Iterable[str]) -> tuple[Run, ...]:
 def _run_load(engine: Engine, load: Load, raw: Path) -> None:
     folder = raw / "load"
     folder.mkdir()
+    # The last one asked before is the first one asked after.
+    _around(engine, load, folder, "before", list(load.around))
     started = time.monotonic()
     proc = engine.hosts[load.host].spawn(load.argv, folder / "stdout", folder / "stderr")
     try:
@@ -86,6 +88,16 @@ def _run_load(engine: Engine, load: Load, raw: Path) -> None:
     if code != 0:
         said = (folder / "stdout").read_text(errors="replace") + (folder / "stderr").read_text(errors="replace")
         raise CommandError(load.host, load.argv, code, said)
+    _around(engine, load, folder, "after", list(load.around)[::-1])
+
+
+def _around(engine: Engine, load: Load, folder: Path, when: str, names: Iterable[str]) -> None:
+    """Keep what the commands around a load print."""
+    for name in names:
+        argv, started = load.around[name], time.monotonic()
+        text = must(engine.hosts[load.host], argv)
+        engine.records.append(Record("load", load.host, argv, 0, time.monotonic() - started))
+        (folder / f"{name}.{when}").write_text(text)
 
 
 def _stop(proc: Proc, number: int) -> None:

@@ -110,6 +110,9 @@ class _Group:
                         break
             for warning in place.warnings:
                 self._progress.warning(f"{self._layout.stack}: {warning}")
+            if place.warnings:
+                # What could not be taken down would be in the next layout's way.
+                self._workshop.close()
         except BlocklabError as error:
             # Whatever state the nodes are in, the next layout gets new ones.
             self._workshop.close()

@@ -99,14 +99,17 @@ def grid(study: Study, cells: Sequence[Cell]) -> Grid:
     known = levels_of(study)
     several = [name for name, levels in known.items() if len(levels) > 1]
     loads = {name for name in several if of_workload(study.factors[name])}
-    points = tuple(_point(cell, several, loads) for cell in cells)
+    telling = _telling(cells, several)
+    points = tuple(_point(cell, telling[cell.stack], loads) for cell in cells)
 
     def sides(names: Sequence[str], *, load: bool) -> dict[str, Side]:
         found: dict[str, dict[str, Levels]] = {name: {} for name in names}
-        for point in points:
+        whole: dict[str, Levels] = {}
+        for point, cell in zip(points, cells, strict=True):
             levels = {name: at for name, at in point.levels.items() if (name in loads) == load}
             name, label = (point.workload_name, point.workload) if load else (point.stack_name, point.stack)
             found[name][label] = levels
+            whole.setdefault(label, cell.levels)
         ordered: dict[str, Side] = {}
         for name, labels in found.items():
             rank = {
@@ -115,10 +118,22 @@ def grid(study: Study, cells: Sequence[Cell]) -> Grid:
             }
             for label in sorted(labels, key=lambda label: rank[label]) or [name]:
                 levels = labels.get(label, {})
-                ordered[label] = Side(name, levels, variant(study, levels))
+                ordered[label] = Side(name, levels, variant(study, whole.get(label, {})))
         return ordered
 
     return Grid(study, points, sides(list(study.stacks), load=False), sides(list(study.workloads), load=True))
+
+
+def _telling(cells: Sequence[Cell], several: Sequence[str]) -> dict[str, list[str]]:
+    """The factors that tell cells of a stack from each other: one that exclusions leave at one level does not."""
+    of_stack: dict[tuple[str, str], set[str]] = {}
+    for cell in cells:
+        for name, at in cell.levels.items():
+            of_stack.setdefault((cell.stack, name), set()).add(at)
+    return {
+        stack: [name for name in several if len(of_stack.get((stack, name), ())) > 1]
+        for stack in dict.fromkeys(cell.stack for cell in cells)
+    }
 
 
 def levels_of(study: Study) -> dict[str, tuple[str, ...]]:

@@ -229,6 +229,8 @@ def _claim(study: Study, claim: Expectation) -> Iterator[Problem]:
             name = getattr(claim, field)
             if name and name not in known:
                 yield field, f"there is no {kind} {name!r}; there are {_list(known)}"
+    if claim.host and claim.host not in study.nodes:
+        yield "host", f"there is no node {claim.host!r}; there are {_list(study.nodes)}"
     for field in ("at", "relative_at", "against_at"):
         yield from _levels(study, field, getattr(claim, field))
     for field in ("relative_at", "against", "against_at"):

@@ -121,18 +121,25 @@ def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | Non
     """What a site must give for these stacks together, and for the clients of the workloads (all, if None): only
     the nodes and links that they use."""
     used = dict.fromkeys(host for name in stacks for host in hosts_of(study.stacks[name]))
+    links = {link for name in stacks for layer in study.stacks[name].layers for link in layer.links()}
     for name in study.workloads if workloads is None else workloads:
         if client := study.workloads[name].client:
             used[client] = None
+            links |= {_between(study, client, study.stacks[stack].on) for stack in stacks}
     volumes = [volume for name in stacks for volume in _volumes(name, study.stacks[name])]
     return Topology(
         nodes={name: node for name, node in study.nodes.items() if name in used},
-        links={name: link for name, link in study.links.items() if set(link.between) <= set(used)},
+        links={name: link for name, link in study.links.items() if name in links},
         volumes=tuple(volumes),
         addons=tuple(
             sorted({need for name in stacks for layer in study.stacks[name].layers for need in layer.needs})
         ),
     )
+
+
+def _between(study: Study, client: str, host: str) -> str:
+    """The first link between a client and a host; empty without one, or where they are the same."""
+    return next((name for name, link in study.links.items() if set(link.between) == {client, host}), "")
 
 
 def _volumes(name: str, stack: Stack) -> Iterator[VolumeSpec]:

@@ -40,7 +40,7 @@ _METHOD = re.compile(r"^ +(\w+) +(?:(\d+\.\d+) ops/sec +\d+ usecs/op|(n/a\*?))$"
 
 
 class Commit(Base, frozen=True, tag="commit"):
-    """How many times a second 8 kB, the page of a log, can be made durable in a folder, by each way that PostgreSQL
+    """How many times a second 8 kB, a page of a log, can be made durable in a folder, by each way that PostgreSQL
     knows (pg_test_fsync of PostgreSQL 17): one writer, one after the other, in a file of 16 MiB that exists.
 
     ``time`` (2 s): for each of 16 tests, in whole seconds. A phase is a method: ``open_datasync``, ``fdatasync``

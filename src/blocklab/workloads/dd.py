@@ -105,8 +105,8 @@ class Dd(Base, frozen=True, tag="dd"):
         )
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
-        """``write.bandwidth`` (B/s) and ``write.iops`` (1/s, writes of ``bs``) as dd sees them, ``write.bytes`` (B),
-        ``seconds`` (s), and ``dirty`` (B): what was in the node's memory afterwards and not on the device.
+        """``write.bandwidth`` (B/s) and ``write.iops`` (1/s, writes of ``bs``) as dd sees them, ``write.bytes``
+        (B), ``seconds`` (s), and ``dirty`` (B): what was in the node's memory afterwards and not on the device.
 
         Raises ``ParseError``.
         """

@@ -117,6 +117,7 @@ class Sysbench(Base, frozen=True, tag="sysbench"):
 
     def _tool(self, port: Port) -> Argv:
         dsn = Dsn.of(port.where)
+        where: Argv
         if port.kind == "postgresql":
             kind, where = "pgsql", (f"--pgsql-host={dsn.host}", f"--pgsql-port={dsn.port}")
         elif dsn.socket:
@@ -147,10 +148,10 @@ class Sysbench(Base, frozen=True, tag="sysbench"):
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
         """``tps``, ``qps`` (1/s), ``latency.mean|p50|p95|p99|max`` (s), ``transactions``, ``errors``,
-        ``reconnects`` (1); ``tps``, ``qps``, ``latency.p99`` and ``errors`` (1/s) as series too. And what the server
-        counted: see ``servers.counted``.
+        ``reconnects`` (1); ``tps``, ``qps``, ``latency.p99`` and ``errors`` (1/s) as series too. And what the
+        server counted: see ``servers.counted``.
 
-        The percentiles are of sysbench's histogram, whose buckets are 2 % of the value wide. Raises ``ParseError``.
+        The percentiles are of sysbench's histogram, whose buckets are 2 % of the value wide. ``ParseError``.
         """
         parsed = sysbench_output.read(raw, host)
         return msgspec.structs.replace(parsed, samples=(*parsed.samples, *servers.counted(raw, host)))

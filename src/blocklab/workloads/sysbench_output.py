@@ -15,7 +15,7 @@ _N = r"(\d+(?:\.\d+)?)"
 
 # Threads started!
 _STARTED = "Threads started!"
-# [ 1s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,99%): 303.33 err/s: 22.24 reconn/s: 0.00
+# [ 1s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,99%): 303.33 err/s: 22.24 ...
 _SECOND = re.compile(
     rf"^\[ \d+s \] thds: \d+ tps: {_N} qps: {_N} \(r/w/o: \S+\) lat \(ms,99%\): {_N} err/s:? {_N} reconn/s: {_N}$"
 )

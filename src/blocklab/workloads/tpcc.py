@@ -123,9 +123,10 @@ class Tpcc(Base, frozen=True, tag="tpcc"):
         dsn = Dsn.of(port.where)
         # Both drivers would try TLS.
         driver, plain = ("postgres", "sslmode=disable") if port.kind == "postgresql" else ("mysql", "tls=false")
+        params = f"{plain}&{params}" if params else plain
         return (
             "go-tpc", "tpcc", action, f"--driver={driver}", f"--host={dsn.address}", f"--port={dsn.port}",
-            f"--user={dsn.user}", f"--db={dsn.database}", f"--conn-params={'&'.join(filter(None, (plain, params)))}",
+            f"--user={dsn.user}", f"--db={dsn.database}", f"--conn-params={params}",
             f"--warehouses={self.warehouses}",
         )  # fmt: skip
 
@@ -161,7 +162,7 @@ class Tpcc(Base, frozen=True, tag="tpcc"):
         ``<kind>.count`` (1) and ``<kind>.latency.mean|p50|p90|p95|p99|p99.9|max`` (s). ``tps`` and
         ``latency.mean`` as series too. And what the server counted: see ``servers.counted``.
 
-        The means are exact. The percentiles and the maximum are go-tpc's, whose buckets are 0.5 ms wide up to 16 ms
+        The means are exact. Percentiles and maximum are go-tpc's, whose buckets are 0.5 ms wide up to 17 ms
         and then 3 to 6 % of the value; it takes what is below 1 ms for 1 ms. Raises ``ParseError`` for output
         without a summary or without a new order.
         """

@@ -21,7 +21,7 @@ KINDS = ("new_order", "payment", "order_status", "delivery", "stock_level")
 # 1795239123.482 [{"50th(ms)":"62.9","90th(ms)":"113.2","95th(ms)":"159.4","99.9th(ms)":"192.9","99th(ms)":"192.9",
 #   "Avg(ms)":"73.2","Count":"18","Max(ms)":"192.9","Operation":"NEW_ORDER","Prefix":"[Current] ",
 #   "Sum(ms)":"1317.7","TPM":"1868.1","Takes(s)":"0.6"},{"...","Operation":"NEW_ORDER_ERR",...}]
-# 1795239125.102 [2026-11-21 07:12:09] execute run failed, err exec UPDATE ... failed Error 1213 (40001): Deadlock ...
+# 1795239125.102 [2026-11-21 07:12:09] execute run failed, err exec UPDATE ... failed Error 1213 (40001): ...
 # 1795239128.600 Finished
 # 1795239128.601 [{...,"Operation":"DELIVERY","Prefix":"[Summary] ",...},...]
 # 1795239128.602 [{"efficiency":"3527.3%","tpmC":"1814.4","tpmTotal":"4027.5"}]
@@ -52,46 +52,62 @@ class _Score(msgspec.Struct):
     tpmc: float = msgspec.field(name="tpmC")
 
 
+class _Output:
+    """All that go-tpc printed, sorted. Raises ``ParseError``."""
+
+    def __init__(self, out: bytes) -> None:
+        self.seconds: list[tuple[float, list[_Row]]] = []
+        self.summary: list[_Row] = []
+        self.score: _Score | None = None
+        self.end = 0.0
+        self.failures: list[str] = []
+        for time, line in lines(out):
+            if line == _FINISHED:
+                self.end = time
+            elif _FAILED in line:
+                self.failures.append(line.partition(_FAILED)[2])
+            elif line.startswith('[{"efficiency"'):
+                self.score = _decode(line, list[_Score])[0]
+            elif line.startswith("[{") and '"Avg(s)"' not in line:
+                self._rows(time, _decode(line, list[_Row]))
+
+    def _rows(self, time: float, rows: list[_Row]) -> None:
+        if rows[0].prefix.startswith("[Summary]"):
+            self.summary = rows
+        else:
+            self.seconds.append((time, rows))
+
+
 def read(raw: Mapping[str, bytes], host: str) -> Parsed:
     """Figures, series and the one phase. Raises ``ParseError``."""
-    out, said = raw["stdout"], raw.get("stderr", b"").decode(errors="replace")
-    seconds: list[tuple[float, list[_Row]]] = []
-    summary: list[_Row] | None = None
-    score: _Score | None = None
-    end, errors, last = 0.0, 0, ""
-    for time, line in lines(out):
-        if line == _FINISHED:
-            end = time
-        elif _FAILED in line:
-            errors, last = errors + 1, line.partition(_FAILED)[2]
-        elif line.startswith('[{"efficiency"'):
-            score = _decode(line, list[_Score])[0]
-        elif line.startswith("[{") and '"Avg(s)"' not in line:
-            rows = _decode(line, list[_Row])
-            if rows[0].prefix.startswith("[Summary]"):
-                summary = rows
-            else:
-                seconds.append((time, rows))
-    if not end or summary is None:
-        raise ParseError("go-tpc", "no summary in its output", out.decode(errors="replace")[-2000:] + said)
-    good = {row.kind.lower(): row for row in summary if not row.kind.endswith("_ERR")}
-    if score is None or "new_order" not in good:
-        why = f"; {errors} transactions failed, the last one of: {last}" if errors else ""
+    said = raw.get("stderr", b"").decode(errors="replace")
+    found = _Output(raw["stdout"])
+    if not found.end:
+        text = raw["stdout"].decode(errors="replace")[-2000:] + said
+        raise ParseError("go-tpc", "no summary in its output", text)
+    good = {row.kind.lower(): row for row in _good(found.summary)}
+    if found.score is None or "new_order" not in good:
+        failed = found.failures
+        why = f"; {len(failed)} transactions failed, the last one of: {failed[-1]}" if failed else ""
         raise ParseError("go-tpc", f"not one new order was done{why}", said, hint="give it more time")
     # The commonest kind began first, and its rate is the most exact.
     most = max(good.values(), key=lambda row: row.count)
-    length = 60.0 * most.count / most.tpm
+    seconds = 60.0 * most.count / most.tpm
     samples = [
-        Sample("tpmc", score.tpmc, "1/min", LAYER, host),
-        Sample("tps", sum(row.count for row in good.values()) / length, "1/s", LAYER, host),
+        Sample("tpmc", found.score.tpmc, "1/min", LAYER, host),
+        Sample("tps", sum(row.count for row in good.values()) / seconds, "1/s", LAYER, host),
         Sample("latency.mean", _mean(good.values()), "s", LAYER, host),
-        Sample("errors", float(errors), "1", LAYER, host),
+        Sample("errors", float(len(found.failures)), "1", LAYER, host),
     ]
     for kind in KINDS:
         if kind in good:
             samples += _figures(kind, good[kind], host)
-    phase = Phase("tpcc", end - length, end)
-    return Parsed((*samples, *_course(seconds, phase, host)), (phase,))
+    phase = Phase("tpcc", found.end - seconds, found.end)
+    return Parsed((*samples, *_course(found.seconds, phase, host)), (phase,))
+
+
+def _good(rows: list[_Row]) -> list[_Row]:
+    return [row for row in rows if not row.kind.endswith("_ERR") and row.count and row.tpm]
 
 
 def _decode(line: str, kind: type[list[T]]) -> list[T]:
@@ -124,7 +140,7 @@ def _course(seconds: list[tuple[float, list[_Row]]], phase: Phase, host: str) ->
     """A second without any transaction has no line; the next one then is the mean since the one before."""
     before = phase.start
     for time, rows in seconds:
-        good = [row for row in rows if not row.kind.endswith("_ERR")]
+        good = _good(rows)
         count = sum(row.count for row in good)
         if time > before:
             yield Sample("tps", count / (time - before), "1/s", LAYER, host, time=time)
