@@ -120,9 +120,7 @@ def struct_page(folder: str, name: str, kind: type[msgspec.Struct]) -> Iterator[
 
 def _stands(kind: Any) -> str:
     if kind in LOADS.values():
-        return (
-            f"Runs on {' or '.join(PORTS[each] for each in kind.takes)}, the first of them that the stack offers."
-        )
+        return f"Runs on {', else on '.join(PORTS[each] for each in kind.takes)}."
     lower = f"Stands on {PORTS[kind.takes]}" if kind.takes else "Always the lowest layer"
     return f"{lower}. Gives {PORTS[kind.gives]}."
 
@@ -237,7 +235,7 @@ def pretty(value: Any) -> str:
         units = reversed(list(value.units.items()))
         written = [f"{value / factor:.9f}".rstrip("0").rstrip(".") + unit for unit, factor in units]
         exact = [text for text in written if type(value)(text) == value]
-        return min(exact, key=lambda text: (len(text), not text.isascii()))
+        return min(exact, key=lambda text: (text.startswith("0."), len(text), not text.isascii()))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -15,17 +16,23 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from blocklab import probes
-from blocklab.layers import AnyLayer
+from blocklab.layers import AnyLayer, Drbd
+from blocklab.layers.figures import Figures
+from blocklab.model import describe
 from blocklab.model.ground import LinkSpec, NodeSpec
-from blocklab.model.units import QUANTITIES, dec_hook
+from blocklab.model.protocols import Map
+from blocklab.model.units import Bandwidth, BitRate, Duration, Size, dec_hook, schema_hook
 from blocklab.sites.uml import doctor
 from blocklab.sites.uml.volumes import PATH_SECONDS
+from blocklab.study import profiles
+from blocklab.study.factors import assignments
 from blocklab.study.grid import cells
 from blocklab.study.links import BASE_RTT
 from blocklab.study.read import read
-from blocklab.study.types import Expectation, Stack, Study
+from blocklab.study.types import Stack, Study
 from blocklab.workloads import AnyWorkload
 from tests.repo import house
+from tools import reference
 
 COMPLETE = "<!-- complete study -->"
 LAYERS = sorted(house.members(AnyLayer), key=lambda kind: kind.__name__)
@@ -89,64 +96,81 @@ def test_every_documented_command_exists() -> None:
     assert wrong == []
 
 
+# -- the reference ----------------------------------------------------------------------------------------------
+
+
+def pages() -> list[str]:
+    """The pages of the reference by their paths below its folder."""
+    return sorted(str(path.relative_to(reference.FOLDER)) for path in reference.FOLDER.rglob("*.md"))
+
+
+def test_the_reference_is_what_the_source_says() -> None:
+    """It cannot be made where a field has no text."""
+    made = reference.pages()
+    assert pages() == sorted(made), "`just reference` writes it anew"
+    stale = [path for path, text in made.items() if document(f"reference/{path}") != text]
+    assert stale == [], "`just reference` writes it anew"
+
+
+def test_a_field_without_a_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = describe.field_docs
+
+    def without(kind: type) -> dict[str, str]:
+        return {name: text for name, text in texts(kind).items() if (kind, name) != (Drbd, "protocol")}
+
+    monkeypatch.setattr(reference, "field_docs", without)
+    with pytest.raises(SystemExit, match=r"Drbd.protocol has no text"):
+        reference.pages()
+
+
+def test_every_layer_load_and_probe_has_its_page_and_its_place_in_the_overview() -> None:
+    for folder, wanted in (
+        ("layers", [house.tag_of(kind) for kind in LAYERS]),
+        ("loads", [house.tag_of(kind) for kind in LOADS]),
+        ("probes", [probe.name for probe in probes.PROBES]),
+    ):
+        found = [path for path in pages() if path.startswith(f"{folder}/")]
+        assert found == sorted(f"{folder}/{name}.md" for name in wanted)
+        linked = {target for _, target in house.links(document(f"{folder}.md"))}
+        assert {f"reference/{path}" for path in found} <= linked, f"docs/{folder}.md"
+
+
+def test_every_part_of_a_study_has_its_page() -> None:
+    """All that a study is made of, but for layers and loads: each is a page, or a piece of one."""
+    parts = set(describe.structs(Study)) - house.members(AnyLayer) - house.members(AnyWorkload)
+    assert parts <= set(reference.PARTS.values()) | {Figures}
+    linked = {target for _, target in house.links(document("study-file.md"))}
+    assert {f"reference/study/{name}.md" for name in reference.PARTS} <= linked
+
+
+def test_every_struct_of_a_study_is_known_to_the_schema_by_a_name_of_its_own() -> None:
+    kinds = list(describe.structs(Study))
+    schema = msgspec.json.schema(Study, schema_hook=schema_hook)
+    assert sorted(schema["$defs"]) == sorted(kind.__name__ for kind in kinds)
+    described = describe.described(schema, Study)["$defs"]
+    for kind in kinds:
+        names = {field.encode_name for field in msgspec.structs.fields(kind)}
+        told = {name for name, field in described[kind.__name__]["properties"].items() if "description" in field}
+        assert names <= told, kind
+
+
+@pytest.mark.parametrize("path", pages())
+def test_the_reference_has_no_leftovers_of_docstrings(path: str) -> None:
+    text = document(f"reference/{path}")
+    assert "``" not in text.replace("```", "") and "::" not in text and "\n\n\n" not in text
+
+
 @pytest.mark.parametrize(
-    ("name", "title", "kind"),
+    ("kind", "texts"),
     [
-        ("study-file.md", "The study", Study),
-        ("study-file.md", "Nodes", NodeSpec),
-        ("study-file.md", "Links", LinkSpec),
-        ("study-file.md", "Stacks", Stack),
-        ("study-file.md", "Expectations", Expectation),
-        *(("layers.md", house.tag_of(kind), kind) for kind in LAYERS),
-        *(("loads.md", house.tag_of(kind), kind) for kind in LOADS),
+        (Size, ["64KiB", "30GB", "1GiB"]),
+        (Duration, ["450us", "2.7ms", "10s", "0s"]),
+        (Bandwidth, ["43.43MB/s", "125MiB/s", "0B/s"]),
+        (BitRate, ["100Mbit/s"]),
     ],
 )
-def test_every_field_is_documented(name: str, title: str, kind: type[msgspec.Struct]) -> None:
-    documented = fields_in(section(name, title))
-    assert documented == {field.name for field in msgspec.structs.fields(kind)}
-
-
-def fields_in(text: str) -> set[str]:
-    """The names in the first column of a table of fields."""
-    rows = re.findall(r"^\| (`[^|]*`) \|", text, re.MULTILINE)
-    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-
-
-def test_every_default_that_is_written_down_is_true() -> None:
-    """Of the fields whose default is a number, a quantity or a truth value."""
-    wrong = []
-    places: list[tuple[str, str, Any]] = [
-        ("study-file.md", "Nodes", NodeSpec),
-        ("study-file.md", "Links", LinkSpec),
-    ]
-    places += [("layers.md", str(house.tag_of(kind)), kind) for kind in LAYERS]
-    places += [("loads.md", str(house.tag_of(kind)), kind) for kind in LOADS]
-    for name, title, kind in places:
-        text = section(name, title)
-        for field in msgspec.structs.fields(kind):
-            default = field.default_factory() if callable(field.default_factory) else field.default
-            if not isinstance(default, bool | int | float):
-                continue
-            row = next(line for line in text.splitlines() if re.match(rf"\| [^|]*`{field.name}`", line))
-            said = re.match(r"`([^`]+)`", row.split("|")[2].strip())
-            if said is None or _value(said[1], default) != default:
-                wrong.append(f"docs/{name}: {title}.{field.name} is {default!r}")
-    assert wrong == []
-
-
-def _value(text: str, like: bool | int | float) -> object:
-    if isinstance(like, QUANTITIES):
-        return type(like)(text)
-    return {"true": True, "false": False}[text] if isinstance(like, bool) else int(text)
-
-
-def test_every_layer_load_and_probe_has_its_section() -> None:
-    for name, wanted in (
-        ("layers.md", [house.tag_of(kind) for kind in LAYERS]),
-        ("loads.md", [house.tag_of(kind) for kind in LOADS]),
-        ("probes.md", [probe.name for probe in probes.PROBES]),
-    ):
-        assert set(house.sections(document(name))) == set(wanted), f"docs/{name}"
+def test_quantities_read_as_a_study_would_write_them(kind: type[Size | Duration], texts: list[str]) -> None:
+    assert [reference.pretty(kind(text)) for text in texts] == texts
 
 
 def test_every_environment_variable_is_documented() -> None:
@@ -198,18 +222,66 @@ def test_there_is_a_complete_study_in_the_documents() -> None:
 
 
 def examples(name: str) -> list[Any]:
-    """The YAML blocks of a document as data."""
-    return [YAML(typ="safe").load(text) for text in house.blocks(document(name), "yaml")]
+    """The YAML blocks of a document as data, but for complete studies."""
+    text = document(name)
+    whole = house.blocks(text, "yaml", COMPLETE)
+    return [YAML(typ="safe").load(block) for block in house.blocks(text, "yaml") if block not in whole]
 
 
-def test_examples_of_layers_and_loads_can_be_read() -> None:
-    listed = [layer for block in examples("layers.md") for layer in block]
-    assert {house.tag_of(type(each)) for each in msgspec.convert(listed, list[AnyLayer], dec_hook=dec_hook)} == {
-        house.tag_of(kind) for kind in LAYERS
-    }
-    for block in examples("loads.md"):
-        for load in msgspec.convert(block, dict[str, AnyWorkload], dec_hook=dec_hook).values():
-            assert load.problems() == []
+@pytest.mark.parametrize("path", [path for path in pages() if path != "README.md"])
+def test_examples_in_the_reference_can_be_read(path: str) -> None:
+    folder, name = path.removesuffix(".md").split("/")
+    found = examples(f"reference/{path}")
+    if folder == "layers":
+        used = {house.tag_of(type(layer)) for block in found for layer in _layers(block)}
+        assert name in used
+    elif folder == "loads":
+        loads = [load for block in found for load in _fragment("workloads", block).values()]
+        assert name in {house.tag_of(type(load)) for load in loads}
+        assert [load.problems() for load in loads] == [[]] * len(loads)
+    elif folder == "study":
+        assert found or name == "study"
+        for block in found:
+            for field, part in block.items():
+                _fragment(field, part)
+
+
+def test_examples_in_the_documents_can_be_read() -> None:
+    for name in ("layers.md", "loads.md", "study-file.md"):
+        assert examples(name)
+        for block in examples(name):
+            if isinstance(block, list):
+                _layers(block)
+            else:
+                for field, part in block.items():
+                    _fragment(field, part)
+
+
+def _layers(block: Any) -> list[Any]:
+    """Layers of an example, from below, with their profiles filled in."""
+    stack = profiles.fill({"stacks": {"x": {"on": "a1", "layers": block}}})["stacks"]["x"]
+    found = list(msgspec.convert(stack, Stack, dec_hook=dec_hook).layers)
+    nodes = {name: NodeSpec() for name in ("a1", "a2")}
+    there = Map(nodes, {"zone": LinkSpec(("a1", "a2"))})
+    for layer in found:
+        assert layer.problems("a1", there) == []
+    for below, layer in itertools.pairwise(found):
+        # A second volume is another example.
+        assert layer.takes in (None, below.gives)
+    return found
+
+
+def _fragment(field: str, part: Any) -> Any:
+    """One field of a study."""
+    kind = next(each.type for each in msgspec.structs.fields(Study) if each.name == field)
+    found = msgspec.convert(part, kind, dec_hook=dec_hook)
+    if field == "profiles":
+        assert profiles.known({"profiles": part}).keys() >= part.keys()
+    if field == "factors":
+        assert all(assignments(factor) for factor in found.values())
+    if field == "expect":
+        assert all(len(claim.bounds) == 2 for claim in found)
+    return found
 
 
 def test_the_committed_schema_is_what_the_command_prints() -> None:
@@ -246,12 +318,11 @@ def test_the_readme_is_about_commands_that_exist() -> None:
 
 
 def test_every_document_is_listed() -> None:
-    """From the index of each folder of documents."""
-    for folder in (house.DOCS, house.DOCS / "adr"):
-        index = (folder / "README.md").read_text()
-        linked = {target.partition("#")[0] for _, target in house.links(index)}
-        names = {path.name for path in folder.glob("*.md")} - {"README.md"}
-        assert names <= linked
+    """From the index of each folder of documents; the reference's lists those of the folders inside."""
+    for folder, inside in ((house.DOCS, "*.md"), (house.DOCS / "adr", "*.md"), (reference.FOLDER, "*/*.md")):
+        linked = {target.partition("#")[0] for _, target in house.links((folder / "README.md").read_text())}
+        names = {str(path.relative_to(folder)) for path in folder.glob(inside)} - {"README.md"}
+        assert names and names <= linked
 
 
 def test_decisions_are_numbered_dated_and_complete() -> None:

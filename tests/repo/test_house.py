@@ -21,7 +21,7 @@ from blocklab import probes as probe_package
 from tests.repo import house
 
 ONLY_SITES = "only sites start processes or open sockets"
-PYTHON = [name for name in ("src", "tests", "bench") if (house.ROOT / name).is_dir()]
+PYTHON = [name for name in ("src", "tests", "bench", "tools") if (house.ROOT / name).is_dir()]
 
 
 # -- linters --------------------------------------------------------------------------------------------------
@@ -170,8 +170,9 @@ def test_the_search_for_layers_and_probes_can_find(tmp_path: Path, monkeypatch: 
     (folder / "__init__.py").write_text("")
     (folder / "mirror.py").write_text(
         "import msgspec\n"
-        "class _Base(msgspec.Struct, tag_field='layer'): pass\n"
-        "class Mirror(_Base, tag='mirror'): pass\n"
+        "class Base(msgspec.Struct, tag_field='layer'): pass\n"
+        "class _Joined(Base): pass\n"
+        "class Mirror(_Joined, tag='mirror'): pass\n"
         "class Helper(msgspec.Struct): pass\n"
     )
     (folder / "watch.py").write_text(
@@ -196,9 +197,10 @@ def test_everything_public_has_a_docstring() -> None:
 
 # Documentation, licences and names that are reserved for examples (RFC 2606); nothing that packages come from.
 HOSTS = {
-    "127.0.0.1", "MIRROR", "docs.aws.amazon.com", "fio.readthedocs.io", "jfly.uni-koeln.de", "json-schema.org",
-    "keepachangelog.com", "learn.microsoft.com", "linbit.com", "man7.org", "semver.org", "vega.github.io",
-    "www.apache.org", "www.postgresql.org", "www.w3.org",
+    "127.0.0.1", "MIRROR", "dev.mysql.com", "docs.aws.amazon.com", "docs.kernel.org",
+    "fio.readthedocs.io", "jfly.uni-koeln.de", "json-schema.org", "keepachangelog.com",
+    "learn.microsoft.com", "linbit.com", "man7.org", "manpages.debian.org", "mariadb.com", "semver.org",
+    "vega.github.io", "www.apache.org", "www.postgresql.org", "www.tpc.org", "www.w3.org",
 }  # fmt: skip
 RESERVED = (".example", ".invalid", ".test", "example.com", "example.org")
 # uv writes these into every lock.

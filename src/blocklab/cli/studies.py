@@ -18,6 +18,7 @@ from rich.table import Table
 from blocklab.cli.catalogue import study_file
 from blocklab.cli.progress import Lines
 from blocklab.errors import StoreError, StudyError
+from blocklab.model.describe import described
 from blocklab.model.plan import Plan, Put, Run, Step, undo_of
 from blocklab.model.units import schema_hook
 from blocklab.probes import PROBES
@@ -318,7 +319,7 @@ def _undo(steps: tuple[Step, ...]) -> list[dict[str, str]]:
 
 def schema() -> None:
     """Print the JSON Schema of study files, for editors."""
-    document = msgspec.json.schema(Study, schema_hook=schema_hook)
+    document = described(msgspec.json.schema(Study, schema_hook=schema_hook), Study)
     typer.echo(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **document}, indent=1))
 
 

@@ -27,37 +27,49 @@ MOST_IOPS = 2**32 - 1
 
 
 class Cap(Base, frozen=True, tag="cap"):
-    """A limit on each device below (``volume``, ``stripe``, ``drbd``), by the node's own kernel; the devices pass
-    through. An instance's limit belongs above the stripe: below it, each volume has the limit for itself.
+    """A limit on each device below (``volume``, ``stripe``, ``drbd``), by the node's own kernel: cgroup v1 or v2.
 
-    ``read_iops`` and ``write_iops``: I/Os per second; ``read_bandwidth`` and ``write_bandwidth``: bytes per
-    second, 4096B/s or more. The kernel counts each direction by itself, so a mixed load may get both limits at
-    once. A limit on reads and writes together is the volume's own (``iops``, ``bandwidth`` of ``volume``).
+    The devices pass through. An instance's limit belongs above the stripe: below it, each volume has the limit for
+    itself. The kernel counts each direction by itself, so a mixed load may get both limits at once. A limit on
+    reads and writes together is the volume's own (``iops``, ``bandwidth`` of ``volume``).
 
-    ``profile``: an instance's limit by its name, e.g. ec2-m5-large or azure-d4s-v3, or one of the study's own
-    ``profiles``. What it says of both directions together holds for each of them here. ``figures`` is what it
-    said, filled in by blocklab for the record; it cannot be given.
+    Example::
 
-    ``by: cgroup-v1`` (default) sets ``blkio.throttle.*_device`` of the root group. It holds for every process and
-    for the kernel's own threads: for a mirror's writes from the peer, and for writeback of the page cache.
-    ``by: cgroup-v2`` sets ``io.max`` of a group ``blocklab``, into which the node's command agent moves, and so
-    everything started from then on: loads and the database servers above. Threads of the kernel stay outside:
-    a mirror's writes from the peer are not capped, nor is writeback to files that were made outside of the group.
+        - {layer: cap, read_iops: 1000, write_iops: 1000, by: cgroup-v2}
+
+    Example, by an instance's profile::
+
+        - {layer: cap, profile: ec2-m5-large}
+
     A node has one version of the block controller at a time: do not mix both in one stack.
 
     In both versions a buffered write returns as soon as it is in memory, and writeback joins neighbouring pages to
     requests of up to a megabyte or so, each counted as one I/O. A load that writes buffered and in order can so be
     many times over the IOPS limit as it counts its own writes; only ``direct`` I/O is counted one to one, and a
     bandwidth limit holds for both.
+
+    Read back: each limit of each device, from the controller's files; with v2 also the group that commands run in.
     """
 
     read_iops: int | None = None
+    """Reads per second: ``blkio.throttle.read_iops_device`` of v1, ``riops`` in ``io.max`` of v2."""
     write_iops: int | None = None
+    """Writes per second: ``blkio.throttle.write_iops_device``, ``wiops``."""
     read_bandwidth: Bandwidth | None = None
+    """Bytes per second, at least 4096B/s: ``blkio.throttle.read_bps_device``, ``rbps``."""
     write_bandwidth: Bandwidth | None = None
+    """Bytes per second, at least 4096B/s: ``blkio.throttle.write_bps_device``, ``wbps``."""
     profile: str = ""
+    """An instance's limit by its name, e.g. ``ec2-m5-large`` or ``azure-d4s-v3``, or one of the study's own: see
+    ``profiles``. What it says of both directions together holds for each of them here."""
     by: Literal["cgroup-v1", "cgroup-v2"] = "cgroup-v1"
+    """``cgroup-v1`` sets the limits of the root group. They hold for every process and for the kernel's own
+    threads: for a mirror's writes from the peer, and for writeback of the page cache. ``cgroup-v2`` sets
+    ``io.max`` of a group ``blocklab``, into which the node's command agent moves, and so everything started from
+    then on: loads and the database servers above. Threads of the kernel stay outside: a mirror's writes from the
+    peer are not capped, nor is writeback to files that were made outside of the group."""
     figures: Figures | None = None
+    """What the profile said; blocklab fills it in for the record. It cannot be given."""
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"

@@ -13,15 +13,25 @@ class Figures(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """What a profile says; ``None`` where it says nothing. The names are those of the fields of ``volume``."""
 
     read_latency: Duration | None = None
+    """What a read takes at queue depth 1."""
     write_latency: Duration | None = None
+    """What a write takes at queue depth 1."""
     iops: int | None = None
+    """I/Os per second, reads and writes together."""
     burst_iops: int | None = None
+    """I/Os per second while the bucket lasts."""
     burst_seconds: int | None = None
+    """How long they last from a full bucket that nothing refills."""
     bandwidth: Bandwidth | None = None
+    """Bytes per second, reads and writes together."""
     read_iops: int | None = None
+    """I/Os per second of reads alone."""
     write_iops: int | None = None
+    """I/Os per second of writes alone."""
     read_bandwidth: Bandwidth | None = None
+    """Bytes per second of reads alone."""
     write_bandwidth: Bandwidth | None = None
+    """Bytes per second of writes alone."""
 
 
 NAMES = Figures.__struct_fields__

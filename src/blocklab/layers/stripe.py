@@ -24,6 +24,8 @@ class _Joined(Base, frozen=True):
     """What all have: N block devices below, one above, and data in turns of ``chunk`` bytes."""
 
     chunk: Size = msgspec.field(default_factory=lambda: Size("64KiB"))
+    """The piece that goes to one volume before the next one's turn, a power of two from 4KiB to 4MiB: mdadm's
+    ``--chunk``, lvcreate's ``--stripesize``. Requests larger than that use several volumes."""
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"
@@ -86,26 +88,39 @@ class _Md(_Joined, frozen=True):
 
 
 class Stripe(_Md, frozen=True, tag="stripe"):
-    """The kernel's MD RAID-0 over the 2 to 8 volumes below (``count`` of the volume).
+    """A stripe over the 2 to 8 volumes below (``count`` of the ``volume``): the kernel's MD RAID-0, see md(4).
 
-    ``chunk`` is the piece that goes to one volume before the next one's turn, a power of two from 4KiB to 4MiB
-    (default 64KiB). Requests larger than that use several volumes. Caps of the volumes add up as long as the load
-    has enough requests under way for all of them; at queue depth 1 a stripe is no faster than one volume. Nothing
-    is redundant: a crash of one volume is the end of all.
+    Caps of the volumes add up as long as the load has enough requests under way for all of them; at queue depth 1
+    a stripe is no faster than one volume. Nothing is redundant: a crash of one volume is the end of all.
+
+    Example::
+
+        - {layer: volume, size: 512MiB, count: 4, iops: 1250}
+        - {layer: stripe, chunk: 64KiB}
+
+    Read back before and after each load, by ``mdadm --detail``: level, chunk size, the volumes and their order.
     """
 
     name: ClassVar[str] = "raid0"
 
 
 class Raid10(_Md, frozen=True, tag="raid10"):
-    """The kernel's MD RAID-10 over the 2 to 8 volumes below: every chunk on two of them.
+    """A stripe with every chunk on two of the 2 to 8 volumes below: the kernel's MD RAID-10, see md(4).
 
-    ``layout``: ``near`` has the copies side by side, ``far`` and ``offset`` elsewhere on the next volume, which
-    makes reads as fast as from a stripe and writes slower (md(4)). ``chunk`` as for ``stripe``. Made with
-    ``--assume-clean``, since fresh volumes are zero and so alike, and without a write-intent bitmap.
+    Made with ``--assume-clean``, since fresh volumes are zero and so alike, and without a write-intent bitmap.
+
+    Example::
+
+        - {layer: volume, size: 512MiB, count: 4, iops: 1250}
+        - {layer: raid10, layout: far}
+
+    Read back before and after each load, by ``mdadm --detail``: level, layout, chunk size, the volumes and their
+    order.
     """
 
     layout: Literal["near", "far", "offset"] = "near"
+    """``near`` has the copies side by side; ``far`` and ``offset`` have them elsewhere on the next volume, which
+    makes reads as fast as from a stripe and writes slower: mdadm's ``--layout``."""
 
     name: ClassVar[str] = "raid10"
 
@@ -139,9 +154,16 @@ _GROUP = "dm"
 
 
 class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
-    """An LVM logical volume striped over the 2 to 8 volumes below, all of their space: ``lvcreate --stripes``.
+    """A stripe over the 2 to 8 volumes below: an LVM logical volume of all of their space, ``lvcreate --stripes``.
 
-    ``chunk`` is LVM's stripe size, as for ``stripe``. In the kernel it is one device-mapper target ``striped``.
+    In the kernel it is one device-mapper target ``striped``.
+
+    Example::
+
+        - {layer: volume, size: 512MiB, count: 4, iops: 1250}
+        - {layer: lvm_stripe, chunk: 64KiB}
+
+    Read back before and after each load, by ``dmsetup table``: the target, the number of volumes, the chunk.
     """
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:

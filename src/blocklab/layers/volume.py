@@ -17,42 +17,67 @@ MOST_VOLUMES = 8
 
 
 class Volume(Base, frozen=True, tag="volume"):
-    """A raw volume, or ``count`` (1 to 8) alike, with the manners of a cloud disk. Without latency and limits it
-    is memory.
+    """A raw volume, or several alike, with the manners of a cloud disk: a sparse file in memory.
 
-    ``size`` is what the lab provides. ``read_latency`` and ``write_latency``: what one request takes at queue
-    depth 1; the way to the volume takes about 0.23 ms itself, so that shorter ones end there. ``iops``: I/Os per
-    second, reads and writes together. ``bandwidth``: bytes per second, both directions together. ``read_iops``,
-    ``write_iops``, ``read_bandwidth`` and ``write_bandwidth`` limit one direction alone. Each of several volumes
-    has all of it for itself. The limits are those of QEMU's throttle group below the node's kernel, so they hold
-    for a mirror's writes too.
+    With ``--volumes`` the file is in the folder that it names.
 
-    ``burst_iops`` and ``burst_seconds`` make a bucket of ``burst_iops`` * ``burst_seconds`` I/Os, full at first
-    and refilled at ``iops`` per second; while it lasts, ``burst_iops`` is the limit. A full burst from a full
-    bucket so lasts ``burst_iops`` * ``burst_seconds`` / (``burst_iops`` - ``iops``) seconds: AWS gp2's 5.4 million
-    I/O credits are 3000 I/Os per second for 1800 s.
+    Example::
 
-    ``profile``: a volume's kind by its name, e.g. gp2, gp3, io2, azure-p10 or one of the study's own ``profiles``;
-    it gives the figures that are not given here (a 0 here is given: no limit). ``provisioned``: the size that
-    size-dependent figures come from, when the lab provides less of it (default: ``size``). ``figures`` is what
-    the profile said, filled in by blocklab for the record; it cannot be given.
+        - {layer: volume, size: 8GiB, write_latency: 450us, iops: 100, burst_iops: 3000, burst_seconds: 1800}
+
+    Example, by a profile, for a stripe of two::
+
+        - {layer: volume, size: 1GiB, count: 2, profile: gp2, provisioned: 200GiB}
+
+    Without latency and caps the node opens the file directly. Otherwise the file is served by nbdkit (the delay,
+    when there is one) and qemu-storage-daemon (the caps, as a throttle group), below everything in the node; so a
+    cap also holds for what a mirror's peer writes. That way takes [time of its
+    own](../../how-it-works.md#volumes), about 0.23 ms, which is subtracted from the latencies; a shorter latency
+    is not reached.
+
+    A burst is a bucket of ``burst_iops`` × ``burst_seconds`` I/Os, full at first and refilled at ``iops`` per
+    second; while it lasts, ``burst_iops`` is the limit. A full burst from a full bucket so lasts ``burst_iops`` ×
+    ``burst_seconds`` / (``burst_iops`` - ``iops``) seconds: AWS gp2's 5.4 million I/O credits are 3000 I/Os per
+    second for 1800 s.
+
+    Read back: the size of each block device. Latencies and caps are made outside of the node, so there is nothing
+    in it to ask.
     """
 
     size: Size
+    """What the lab provides: at least 16MiB, whole blocks of 4096 bytes."""
     count: int = 1
+    """So many volumes, 1 to 8, each with all of the latencies and caps for itself. Join them with a ``stripe``,
+    ``lvm_stripe`` or ``raid10``."""
     profile: str = ""
+    """A kind of volume by its name, e.g. ``gp2``, ``gp3``, ``io2``, ``azure-p10`` or one of the study's own: it
+    gives the figures that are not given here (a 0 here is given: no cap). See ``profiles``."""
     provisioned: Size | None = None
+    """The size that a profile's size-dependent figures come from, when the lab provides less of it. Without it
+    ``size``."""
     read_latency: Duration | None = None
+    """What a read request takes at queue depth 1, at most 10 s. nbdkit's delay filter, less the time of the way to
+    the volume."""
     write_latency: Duration | None = None
+    """What a write request takes at queue depth 1, at most 10 s."""
     iops: int | None = None
+    """I/Os per second, reads and writes together: QEMU's ``iops-total``. 0: no cap."""
     burst_iops: int | None = None
+    """More than ``iops``; together with ``burst_seconds``. QEMU's ``iops-total-max``."""
     burst_seconds: int | None = None
+    """How long the burst can last from a full bucket that nothing refills: ``iops-total-max-length``."""
     bandwidth: Bandwidth | None = None
+    """Bytes per second, reads and writes together, at least 4096B/s: QEMU's ``bps-total``. ``0B/s``: no cap."""
     read_iops: int | None = None
+    """I/Os per second of reads alone, in place of ``iops``."""
     write_iops: int | None = None
+    """I/Os per second of writes alone, in place of ``iops``."""
     read_bandwidth: Bandwidth | None = None
+    """Bytes per second of reads alone, in place of ``bandwidth``."""
     write_bandwidth: Bandwidth | None = None
+    """Bytes per second of writes alone, in place of ``bandwidth``."""
     figures: Figures | None = None
+    """What the profile said; blocklab fills it in for the record. It cannot be given."""
 
     takes: ClassVar[Kind | None] = None
     gives: ClassVar[Kind] = "block"

@@ -61,9 +61,9 @@ class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A link between two nodes: one network interface at each end, or several bonded into one.
 
-    Nothing else is on it. A cell gets the links whose both ends its stack and its load use. Delay, jitter and rate
-    are made by [netem](https://man7.org/linux/man-pages/man8/tc-netem.8.html), the delay by the first end of
-    ``between`` alone.
+    Nothing else is on it. A cell gets the links that its layers name, and the first one to a node that a load runs
+    ``from``. Delay, jitter and rate are made by [netem](https://man7.org/linux/man-pages/man8/tc-netem.8.html),
+    the delay by the first end of ``between`` alone.
 
     Example::
 

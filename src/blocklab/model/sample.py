@@ -10,8 +10,9 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``metric`` is a dotted name (``write.iops``, ``write.latency.p99``, ``tps``); ``unit`` one of ``1/s``,
     ``1/min``, ``s``, ``B/s``, ``B``, ``%``, ``1``. ``layer`` is who measured: a load (``fio``, ``pgbench``), a
-    database server, or a device, interface or CPU that a probe watched. ``phase`` is the part of the load (a fio section). ``time`` is
-    seconds since the epoch for a point of a series, and None for a figure of the whole phase.
+    database server, or a device, interface or CPU that a probe watched. ``phase`` is the part of the load (a fio
+    section). ``time`` is seconds since the epoch for a point of a series, and None for a figure of the whole
+    phase.
     """
 
     metric: str

@@ -172,12 +172,16 @@ class Place:
     def _data(self, workload: AnyWorkload) -> tuple[str, tuple[Step, ...]]:
         """The name of the copy that a load works on, and the steps that load it; empty for a load without."""
         study, stack = self._layout.study, self._layout.stack
-        plan = plan_stack(study, stack, 0, self._ground)
-        steps = workload.data(port_for(workload, plan.ports, self._ground))
+        steps = workload.data(port_for(workload, plan_stack(study, stack, 0, self._ground).ports, self._ground))
         if not steps:
             return "", ()
+        # A stack's name is in its paths, not in its data: two that make the same data share a copy.
+        nameless = msgspec.structs.replace(study, stacks={"": study.stacks[stack]})
+        ground = msgspec.structs.replace(self._ground, devices={"": self._ground.devices[stack]})
+        plan = plan_stack(nameless, "", 0, ground)
         sizes = [int(volume.profile.size) for volume in topology(study, [stack]).volumes]
-        what = msgspec.json.encode([made_once(plan.steps), steps, sizes])
+        data = workload.data(port_for(workload, plan.ports, ground))
+        what = msgspec.json.encode([made_once(plan.steps), data, sizes])
         return hashlib.sha256(what).hexdigest()[:12], steps
 
     def _make(self, name: str, steps: Sequence[Step]) -> None:

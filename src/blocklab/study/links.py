@@ -69,7 +69,9 @@ def _bond(host: str, end: End, link: LinkSpec) -> Iterator[Run]:
     yield Run(host, ("modprobe", "bonding", "max_bonds=0"))
     # The MTU comes first: a lane takes the bond's when it joins, and a vec refuses any but the one it booted with.
     bond = ("ip", "link", "add", end.nic, "mtu", str(link.mtu), "type", "bond", "mode", link.bond)
-    yield Run(host, (*bond, "miimon", "100"))
+    # By addresses and ports: by addresses alone all streams between two nodes would take the same lane.
+    spread = ("xmit_hash_policy", "layer3+4") if link.bond == "balance-xor" else ()
+    yield Run(host, (*bond, "miimon", "100", *spread))
     for lane in end.lanes:
         yield Run(host, ("ip", "link", "set", lane, "master", end.nic))
 

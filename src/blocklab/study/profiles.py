@@ -27,22 +27,36 @@ _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?$", re.DOTA
 
 
 class Entry(Figures, frozen=True):
-    """One profile, of the shipped file or of a study's ``profiles``: figures, and rules for those that differ.
+    """One volume profile, of the shipped file or of a study's ``profiles``: figures of a volume or an instance by
+    a name.
 
-    ``iops_per_gib`` of the provisioned size give ``iops``, within ``iops_least`` and ``iops_most``; with
-    ``iops_provisioned`` the layer gives ``iops`` itself, and they are the most that it may give.
-    ``bandwidth_per_io`` times the IOPS gives ``bandwidth``, within ``bandwidth_least`` and ``bandwidth_most``.
-    ``source`` says where the figures are from.
+    The name goes into ``profile`` of a ``volume`` or a ``cap``. A field of the layer itself wins over its
+    profile's. Besides plain figures an entry may have rules for figures that depend on the volume's size or IOPS.
+
+    Example::
+
+        profiles:
+          our-san: {iops: 8000, bandwidth: 400MB/s, read_latency: 800us, write_latency: 600us}
+          per-size: {iops_per_gib: 5, iops_least: 200, iops_most: 20000, bandwidth_per_io: 128KiB}
     """
 
     source: str = ""
+    """Where the figures are from."""
     iops_per_gib: float = 0
+    """The IOPS per GiB of the provisioned size; the result is ``iops``."""
     iops_least: int = 0
+    """At least so many ``iops``, however small the volume."""
     iops_most: int | None = None
+    """At most so many ``iops``, however large the volume."""
     iops_provisioned: bool = False
+    """The layer gives ``iops`` itself; what ``iops_per_gib`` and ``iops_most`` make is the most that it may
+    give."""
     bandwidth_per_io: Size | None = None
+    """Times the IOPS, it gives ``bandwidth``."""
     bandwidth_least: Bandwidth = Bandwidth("0B/s")
+    """At least so much ``bandwidth``."""
     bandwidth_most: Bandwidth | None = None
+    """At most so much ``bandwidth``."""
 
 
 @functools.cache

@@ -40,16 +40,26 @@ _METHOD = re.compile(r"^ +(\w+) +(?:(\d+\.\d+) ops/sec +\d+ usecs/op|(n/a\*?))$"
 
 
 class Commit(Base, frozen=True, tag="commit"):
-    """How many times a second 8 kB, a page of a log, can be made durable in a folder, by each way that PostgreSQL
-    knows (pg_test_fsync of PostgreSQL 17): one writer, one after the other, in a file of 16 MiB that exists.
+    """How often 8 kB, a page of a log, can be made durable, by each way that PostgreSQL knows: its pg_test_fsync.
 
-    ``time`` (2 s): for each of 16 tests, in whole seconds. A phase is a method: ``open_datasync``, ``fdatasync``
-    (PostgreSQL's default on Linux), ``fsync``, ``open_sync``; each again with two writes to a sync
-    (``fdatasync-2x8k``); and ``unsynced``, writes into memory that nobody waits for. ``open_datasync`` and
-    ``open_sync`` write past the page cache. What a file system cannot do is left out.
+    One writer writes, one after the other, in a file of 16 MiB that exists. See
+    [pg_test_fsync](https://www.postgresql.org/docs/17/pgtestfsync.html) of PostgreSQL 17; no server is needed.
+
+    Example::
+
+        commit: {load: commit, time: 5s}
+
+    A phase is a method: ``open_datasync``, ``fdatasync`` (PostgreSQL's default on Linux), ``fsync``,
+    ``open_sync``; each again with two writes to a sync (``fdatasync-2x8k``); and ``unsynced``, writes into memory
+    that nobody waits for. ``open_datasync`` and ``open_sync`` write past the page cache. What a file system cannot
+    do is left out.
+
+    Figures of each phase: ``sync.iops`` (1/s: syncs, each of one or two writes) and ``sync.latency.mean`` (s); of
+    ``unsynced`` ``write.iops`` and ``write.latency.mean``.
     """
 
     time: Duration = msgspec.field(default_factory=lambda: Duration("2s"))
+    """For each of 16 tests, in whole seconds."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir",)
 

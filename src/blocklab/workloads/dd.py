@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
+import msgspec
+
 from blocklab.errors import ParseError
 from blocklab.model.plan import Fact, Kind, Port, Run, Step
 from blocklab.model.protocols import Load
@@ -30,23 +32,35 @@ _DIRTY = re.compile(r"^(?:Dirty|Writeback): +(\d+) kB$", re.MULTILINE)
 
 
 class Dd(Base, frozen=True, tag="dd"):
-    """One writer, one write after the other, by GNU dd: a new file in a folder, or a device from its start.
+    """One writer, one write after the other, by GNU [dd](https://man7.org/linux/man-pages/man1/dd.1.html).
 
-    ``bs`` (4 KiB): bytes of each write. Exactly one of ``count`` (writes) and ``size`` (bytes, a multiple of
-    ``bs``). ``mode`` is dd's ``oflag``: ``direct`` (past the page cache, but volatile caches below may hold it),
-    ``dsync`` (each write returns when it is on the disk), ``sync`` (so are the file's own notes), ``none`` (into
-    memory: the figure that fools people; ``dirty`` says how much of it was still there at the end). ``conv``:
-    ``fsync`` or ``fdatasync`` once at the end, within the time that dd takes.
+    It writes a new file in a folder, or a device from its start.
 
-    It writes zeros, which a layer that compresses or finds duplicates would not store. What dd calls its speed is
-    in ``write.bandwidth``; what reached the device, and when, is in the probe iostat.
+    Example::
+
+        direct: {load: dd, size: 256MiB, bs: 4KiB, mode: direct}
+        into-memory: {load: dd, size: 256MiB, bs: 4KiB, mode: none, conv: fsync}
+
+    It writes zeros, which a layer that compresses or finds duplicates would not store.
+
+    Figures: ``write.bandwidth`` (B/s) and ``write.iops`` (1/s, writes of ``bs``) as dd sees them, ``write.bytes``
+    (B), ``seconds`` (s), and ``dirty`` (B): what was in the node's memory afterwards and not on the device. What
+    reached the device, and when, is in the probe iostat.
     """
 
     mode: Literal["direct", "dsync", "sync", "none"]
-    bs: Size = Size("4KiB")
+    """dd's ``oflag``: ``direct`` (past the page cache, but volatile caches below may hold it), ``dsync`` (each
+    write returns when it is on the disk), ``sync`` (so are the file's own notes), ``none`` (into memory: the
+    figure that fools people; ``dirty`` says how much of it was still there at the end). Of a device Linux writes
+    all back when dd closes it, within dd's time; of a file nothing."""
+    bs: Size = msgspec.field(default_factory=lambda: Size("4KiB"))
+    """Bytes of each write; whole sectors of 512 bytes with ``direct``."""
     count: int | None = None
+    """So many writes. Exactly one of ``count`` and ``size``."""
     size: Size | None = None
+    """Bytes in all, a multiple of ``bs``."""
     conv: Literal["fsync", "fdatasync"] | None = None
+    """``fsync`` or ``fdatasync`` once at the end, within the time that dd takes. None without it."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
 

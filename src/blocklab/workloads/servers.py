@@ -19,7 +19,8 @@ _FEW_PAGES = 16
 _KEPT = "blocklab_kept"
 # What a bulk load has no use for: a sync for each of its inserts.
 _RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
-_CLEANING = {"innodb_max_dirty_pages_pct": 0}
+# In this order, and put back in the opposite one: a capacity is never above its maximum.
+_CLEANING = {"innodb_max_dirty_pages_pct": 0, "innodb_io_capacity_max": 100_000, "innodb_io_capacity": 100_000}
 
 
 def sql(port: Port, text: str) -> Argv:
@@ -65,7 +66,7 @@ def settle(port: Port, tables: tuple[str, ...]) -> tuple[Step, ...]:
     clean = "; ".join(f"SET GLOBAL {name} = {value}" for name, value in _CLEANING.items())
     # Prints the counter only where there are few.
     ask = f"SHOW GLOBAL STATUS WHERE Variable_name = '{_DIRTY}' AND Value < {_FEW_PAGES}"
-    back = [f"SET GLOBAL {name} = (SELECT {name} FROM {_KEPT})" for name in (*_RELAXED, *_CLEANING)]
+    back = [f"SET GLOBAL {name} = (SELECT {name} FROM {_KEPT})" for name in reversed([*_RELAXED, *_CLEANING])]
     return (
         Run(port.host, sql(port, analyze), timeout=_SETTLE_SECONDS),
         Run(port.host, sql(port, clean)),
@@ -92,7 +93,8 @@ def counters(port: Port) -> Mapping[str, Argv]:
 def counted(raw: Mapping[str, bytes], host: str) -> list[Sample]:
     """The load's part of the server's counters, if they were asked for. Raises ``ParseError``.
 
-    MariaDB and MySQL (layer ``mysql``): ``fsyncs`` (1/s), ``log.bytes`` (B/s, the redo log), ``lock.waits`` (1/s,
+    MariaDB and MySQL (layer ``mysql``): ``fsyncs`` (1/s, InnoDB's, without the binary
+    log's), ``log.bytes`` (B/s, the redo log), ``lock.waits`` (1/s,
     for a row), ``lock.wait.time`` (s, the mean of one), ``deadlocks`` (1, MariaDB) and, with a binary log,
     ``commit.group`` (commits that shared a sync of it; MariaDB). PostgreSQL (layer ``postgresql``): ``commits``
     (1/s), ``log.syncs`` (1/s) and ``log.bytes`` (B/s) of the WAL, ``deadlocks`` and ``checkpoints`` (1).

@@ -1,4 +1,4 @@
-"""sysbench: its OLTP scripts on MariaDB, MySQL and PostgreSQL. https://manpages.debian.org/trixie/sysbench/"""
+"""sysbench: its OLTP scripts on MariaDB, MySQL and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -46,26 +46,56 @@ _SPARE = 60.0
 
 
 class Sysbench(Base, frozen=True, tag="sysbench"):
-    """OLTP transactions by sysbench 1.0.20 on MariaDB, MySQL (over their socket) and PostgreSQL.
+    """OLTP transactions by [sysbench](https://manpages.debian.org/trixie/sysbench/) 1.0.20.
 
-    ``script`` (``oltp_read_write``): one of sysbench's own. ``tables`` (1) of ``table_size`` rows (10,000; about
-    0.25 kB each) with an index; they are loaded once for each layout and restored from a copy before each cell.
-    ``threads`` (1): connections. ``time``: how long it is measured, in whole seconds. ``warmup`` (0 s): sysbench
-    1.0.20 has no warm-up, so a run of its own of this length goes before the measured one. ``options``: further
-    options of sysbench and of the script by their own names, such as ``rand-type``, ``rand-seed``, ``rate``,
-    ``range_size``, ``index_updates``, ``skip_trx``, ``db-ps-mode``, ``mysql-ignore-errors``.
+    It works over the server's socket, and over the network from another node.
 
-    Errors that sysbench ignores (deadlocks, MariaDB's error 1020, see ``innodb_snapshot_isolation``) are counted
-    in ``errors``; their transactions begin anew.
+    Example::
+
+        oltp:
+          load: sysbench
+          script: oltp_write_only
+          tables: 4
+          table_size: 100000
+          threads: 16
+          time: 60s
+          options: {rand-type: uniform}
+
+    The tables are loaded once for each layout and restored from a copy before each cell. Errors that sysbench
+    ignores (deadlocks, MariaDB's error 1020, see its variable ``innodb_snapshot_isolation``) are counted in
+    ``errors``; their transactions begin anew.
+
+    Stored: sysbench's version, and how many rows its last table has.
+
+    Figures: ``tps`` and ``qps`` (1/s), ``latency.mean``, ``latency.p50``, ``latency.p95``, ``latency.p99``,
+    ``latency.max`` (s), ``transactions``, ``errors``, ``reconnects``. The percentiles are of sysbench's histogram,
+    whose buckets are 2 % of the value wide. Courses: ``tps``, ``qps``, ``latency.p99`` and ``errors`` (1/s).
+
+    What the server counted meanwhile: of MariaDB and MySQL ``fsyncs`` (1/s; InnoDB's, without the binary log's),
+    ``log.bytes`` (B/s, the redo log), ``lock.waits`` (1/s, for a row), ``lock.wait.time`` (s, the mean of one),
+    ``deadlocks`` (MariaDB) and, with a binary log, ``commit.group`` (commits that shared a sync of it; MariaDB);
+    of PostgreSQL ``commits`` (1/s), ``log.syncs`` (1/s) and ``log.bytes`` (B/s) of the WAL, ``deadlocks`` and
+    ``checkpoints``.
     """
 
     time: Duration
+    """How long it is measured, in whole seconds."""
     script: str = "oltp_read_write"
+    """One of sysbench's own: ``oltp_read_write``, ``oltp_read_only``, ``oltp_write_only``, ``oltp_point_select``,
+    ``oltp_insert``, ``oltp_delete``, ``oltp_update_index``, ``oltp_update_non_index``."""
     tables: int = 1
+    """So many tables, each with an index."""
     table_size: int = 10_000
+    """Rows of each table, about 0.25 kB each."""
     threads: int = 1
+    """Connections, each with one transaction at a time."""
     warmup: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
+    """Whole seconds. sysbench 1.0.20 has no warm-up, so a run of its own of this length goes before the measured
+    one."""
     options: dict[str, OptionValue] = {}
+    """Further options of sysbench and of the script by their own names, such as ``rand-type``, ``rand-seed``,
+    ``rate``, ``range_size``, ``index_updates``, ``skip_trx``, ``db-ps-mode``, ``mysql-ignore-errors``. Refused are
+    those that the fields or the stack decide, ``events``, and what the parser could not read."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("mysql", "postgresql")
 

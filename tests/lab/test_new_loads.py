@@ -1,0 +1,139 @@
+"""The loads on databases and folders, each on real nodes and the least data that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blocklab.model.host import must
+from blocklab.model.sample import Parsed
+from blocklab.runner.measure import Measured, measure, not_in_force
+from blocklab.runner.run import standing
+from blocklab.runner.workshop import Standing
+from blocklab.sites.uml.site import UmlSite
+from blocklab.study.grid import port_for
+from blocklab.study.read import build
+from blocklab.study.types import Study
+
+STUDY: dict[str, Any] = {
+    "blocklab": 1,
+    "name": "new-loads",
+    "question": "Does it run?",
+    # The second one writes while the first one, which is on another CPU, loads tables.
+    "nodes": {"a1": {"memory": "768MiB"}, "a2": {"memory": "256MiB"}},
+    "stacks": {
+        "maria": {
+            "on": "a1",
+            "layers": [
+                {"layer": "volume", "size": "768MiB"}, {"layer": "ext4"},
+                {"layer": "mariadb", "settings": {"log_bin": True, "sync_binlog": 1}},
+            ],
+        },
+        "pg": {
+            "on": "a1",
+            "layers": [
+                {"layer": "volume", "size": "384MiB"}, {"layer": "xfs"},
+                {"layer": "postgres", "settings": {"shared_buffers": "64MB"}},
+            ],
+        },
+        "folder": {"on": "a2", "layers": [{"layer": "volume", "size": "64MiB"}, {"layer": "ext4"}]},
+        "raw": {"on": "a2", "layers": [{"layer": "volume", "size": "16MiB"}]},
+    },
+}  # fmt: skip
+TPCC = {"load": "tpcc", "warehouses": 1, "threads": 2, "time": "2s", "warmup": "1s"}
+SYSBENCH = {"load": "sysbench", "table_size": 200, "threads": 2, "time": "2s", "options": {"rand-type": "uniform"}}
+
+
+def study(stacks: tuple[str, ...], workload: dict[str, object]) -> Study:
+    kept = {name: stack for name, stack in STUDY["stacks"].items() if name in stacks}
+    return build({**STUDY, "stacks": kept, "workloads": {"it": workload}})
+
+
+@pytest.fixture(scope="module")
+def stand() -> Iterator[Standing]:
+    """Both servers, a folder and a device, built once."""
+    io = {"load": "dd", "mode": "none", "count": 1}
+    with standing(UmlSite(), study(tuple(STUDY["stacks"]), io), list(STUDY["stacks"])) as stand:
+        yield stand
+        stand.engine.undo()
+        assert stand.engine.warnings == []
+
+
+def measured(stand: Standing, stack: str, workload: dict[str, object], folder: Path) -> dict[str, float]:
+    """The figures of a load, with its data."""
+    load = study((stack,), workload).workloads["it"]
+    port = port_for(load, stand.ports[stack], stand.ground)
+    stand.engine.carry_out(load.data(port), "data")
+    found = Measured()
+    measure(stand.engine, load, port, stand.facts[stack], folder, found)
+    assert not not_in_force(found.knobs) and found.warnings == []
+    assert len(found.parsed.phases) == 1
+    series = [each for each in found.parsed.samples if each.time is not None and each.metric == "tps"]
+    [phase] = found.parsed.phases
+    assert series and all(phase.start < (each.time or 0) <= phase.end + 0.5 for each in series)
+    return figures(found.parsed)
+
+
+def figures(parsed: Parsed) -> dict[str, float]:
+    return {each.metric: each.value for each in parsed.samples if each.time is None}
+
+
+def test_tpcc_on_mariadb_and_syncs_of_a_log_meanwhile(stand: Standing, tmp_path: Path) -> None:
+    settings = "SELECT @@sync_binlog, @@innodb_flush_log_at_trx_commit, @@innodb_io_capacity"
+    ask = [
+        "mariadb",
+        "--no-defaults",
+        "--skip-ssl",
+        "--socket=/run/blocklab/maria/mysqld.sock",
+        "-N",
+        "-e",
+        settings,
+    ]
+    before = must(stand.lab.hosts["a1"], ask)
+    commit = study(("folder",), {"load": "commit", "time": "1s"}).workloads["it"]
+    place = port_for(commit, stand.ports["folder"], stand.ground)
+    stand.engine.carry_out(commit.prepare(place), "prepare")
+    proc = stand.lab.hosts["a2"].spawn(commit.load(place).argv, tmp_path / "stdout", tmp_path / "stderr")
+
+    found = measured(stand, "maria", TPCC, tmp_path / "raw")
+    assert found["tpmc"] > 0 and found["tps"] > 0 and found["new_order.latency.p50"] > 0
+    assert {"errors", "fsyncs", "log.bytes", "lock.waits", "commit.group"} <= set(found)
+    assert (tmp_path / "raw" / "load" / "status.before").stat().st_size > 1000
+    # What made the loading fast is as it was.
+    assert must(stand.lab.hosts["a1"], ask) == before
+
+    assert proc.wait(60) == 0
+    raw = {name: (tmp_path / name).read_bytes() for name in ("stdout", "stderr")}
+    parsed = commit.parse(raw, "a2")
+    assert {"fdatasync", "fsync", "fsync-2x8k", "unsynced"} <= {phase.name for phase in parsed.phases}
+    assert must(stand.lab.hosts["a2"], ["ls", place.where]).split() == ["lost+found"]
+
+
+def test_sysbench_on_postgres(stand: Standing, tmp_path: Path) -> None:
+    found = measured(stand, "pg", SYSBENCH, tmp_path / "raw")
+    assert found["tps"] > 0 and found["latency.p50"] <= found["latency.p99"]
+    assert {"errors", "commits", "log.syncs", "log.bytes"} <= set(found)
+
+
+@pytest.mark.parametrize("stack", ["folder", "raw"])
+def test_dd(stand: Standing, stack: str) -> None:
+    host, port = stand.lab.hosts["a2"], stand.ports[stack][-1]
+    found = {}
+    for mode in ("none", "dsync", "direct"):
+        load = study((stack,), {"load": "dd", "mode": mode, "bs": "64KiB", "size": "4MiB"}).workloads["it"]
+        mark = stand.engine.mark()
+        stand.engine.carry_out(load.prepare(port), "prepare")
+        order = load.load(port)
+        raw = {f"{name}.before": host.run(argv).out for name, argv in order.around.items()}
+        done = host.run(order.argv)
+        raw |= {f"{name}.after": host.run(argv).out for name, argv in order.around.items()}
+        assert done.code == 0, done.said
+        found[mode] = figures(load.parse(raw | {"stdout": done.out, "stderr": done.err}, "a2"))
+        stand.engine.undo(mark)
+        assert host.run(["test", "-e", f"{port.where}/blocklab.dd"]).code == 1
+    assert all(each["write.bytes"] == 2**22 for each in found.values())
+    if stack == "folder":
+        assert found["none"]["dirty"] > found["direct"]["dirty"]

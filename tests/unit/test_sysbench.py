@@ -1,0 +1,136 @@
+"""sysbench: the commands for each kind of server, and figures from real output (1.0.20, Debian 13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blocklab.errors import ParseError
+from blocklab.model.plan import Port, Run
+from blocklab.model.units import dec_hook
+from blocklab.workloads import AnyWorkload, Sysbench, sysbench_output
+from tests.unit.golden import Golden, read
+
+MYSQL = Port("db1", "mysql", "mysql://root@/bench?host=/run/blocklab/x&port=3307")
+POSTGRES = Port("db1", "postgresql", "postgresql://postgres@/bench?host=/run/blocklab/x&port=5433")
+AFAR = Port("c1", "mysql", "mysql://root@/bench?host=10.77.1.1&port=3307")
+
+
+def load(**changes: Any) -> Sysbench:
+    plain = {"load": "sysbench", "tables": 2, "table_size": 1000, "threads": 4, "time": "3s"} | changes
+    found = msgspec.convert(plain, AnyWorkload, dec_hook=dec_hook)
+    assert isinstance(found, Sysbench)
+    return found
+
+
+def test_good_ones_have_no_problems() -> None:
+    assert load().problems() == []
+    options = {"rand-type": "uniform", "skip_trx": True, "rate": 100, "mysql-ignore-errors": "all"}
+    assert load(options=options, script="oltp_insert", warmup="2s").problems() == []
+    assert load(warmup="2s").lasts() == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "why"),
+    [
+        ({"threads": 0}, "threads", "at least 1"),
+        ({"tables": 0}, "tables", "at least 1"),
+        ({"table_size": 0}, "table_size", "at least 1"),
+        ({"time": "0s"}, "time", "whole seconds"),
+        ({"warmup": "1.5s"}, "warmup", "whole seconds"),
+        ({"script": "/tmp/own.lua"}, "script", "not one of oltp_read_write"),
+        ({"script": "oltp_common"}, "script", "not one of"),
+        ({"options": {"threads": 3}}, "options.threads", "fields of this load"),
+        ({"options": {"events": 3}}, "options.events", "by its time"),
+        ({"options": {"mysql-socket": "/x"}}, "options.mysql-socket", "the stack says"),
+        ({"options": {"pgsql-host": "x"}}, "options.pgsql-host", "the stack says"),
+        ({"options": {"--rate": 3}}, "options.--rate", "without dashes"),
+    ],
+)
+def test_problems(changes: dict[str, Any], where: str, why: str) -> None:
+    assert why in dict(load(**changes).problems())[where]
+
+
+@pytest.mark.parametrize(("name", "port"), [("mysql", MYSQL), ("postgres", POSTGRES), ("afar", AFAR)])
+def test_steps(golden: Golden, name: str, port: Port) -> None:
+    own = load(warmup="2s", script="oltp_write_only", options={"rand-type": "uniform", "skip_trx": False})
+    value = {
+        "data": msgspec.to_builtins(own.data(port)),
+        "prepare": [msgspec.to_builtins(step) for step in own.prepare(port)][1:],
+        "load": [msgspec.to_builtins(own.load(port))],
+        "facts": [[fact.argv, fact.wanted] for fact in own.facts(port)],
+    }
+    golden.check(f"sysbench/expected-steps-{name}.json", value)
+
+
+def test_all_scripts_share_the_data() -> None:
+    other = load(script="oltp_update_index", threads=64, time="60s", options={"rate": 5})
+    assert load().data(MYSQL) == other.data(MYSQL)
+    assert load().data(MYSQL) != load(tables=3).data(MYSQL)
+    assert max(step.timeout for step in load(table_size=10**6).data(MYSQL) if isinstance(step, Run)) > 3000
+
+
+def test_facts() -> None:
+    version, rows = load().facts(MYSQL)
+    assert version.parse("sysbench 1.0.20\n") == {"version": "1.0.20"}
+    assert rows.parse("1000\n") == {"rows": "1000"}
+
+
+@pytest.mark.parametrize("name", ["sysbench", "sysbench-postgres"])
+def test_real_output(golden: Golden, name: str) -> None:
+    parsed = load().parse(read(name), "db1")
+    golden.check(
+        f"{name}/expected.json", msgspec.to_builtins({"samples": parsed.samples, "phases": parsed.phases})
+    )
+
+
+def test_real_figures() -> None:
+    parsed = load().parse(read("sysbench"), "db1")
+    whole = {each.metric: each.value for each in parsed.samples if each.time is None}
+    [phase] = parsed.phases
+    assert whole["transactions"] == 297 and whole["errors"] == 146
+    assert whole["tps"] == pytest.approx(297 / (phase.end - phase.start))
+    # sysbench's own is of rank 294 (297 * 0.99 rounded), ours of rank 295 (rounded up).
+    assert b"99th percentile:                      164.45" in read("sysbench")["stdout"]
+    assert whole["latency.p99"] == pytest.approx(0.20782, abs=1e-5)
+    assert whole["latency.p50"] < whole["latency.p95"] < whole["latency.p99"] < whole["latency.max"]
+    course = [each for each in parsed.samples if each.time is not None and each.metric == "tps"]
+    assert len(course) == 3 and all(phase.start < (each.time or 0) < phase.end + 0.1 for each in course)
+
+
+@given(st.lists(st.tuples(st.floats(0.001, 1e5), st.integers(1, 1000)), min_size=1), st.integers(1, 100))
+def test_percentiles_are_nearest_ranks(buckets: list[tuple[float, int]], percent: int) -> None:
+    each = sorted(value for value, count in buckets for _ in range(count))
+    rank = -(-len(each) * percent // 100)
+    assert sysbench_output.percentile(buckets, percent) == each[rank - 1]
+
+
+def without(text: bytes) -> dict[str, bytes]:
+    raw = read("sysbench")
+    return raw | {"stdout": b"".join(line for line in raw["stdout"].splitlines(True) if text not in line)}
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (without(b"total time"), "no seconds"),
+        (without(b"Threads started"), "no Threads started!"),
+        (without(b" |*"), "not one transaction"),
+        ({"stdout": b""}, "no transactions"),
+        (read("sysbench") | {"stdout": b"1795247749.972 [ 1s ] thds: 4 tps: 3,2\n"}, "a line of a second"),
+        ({"stdout": b"1795247749.972 FATAL: no\n", "stderr": b""}, "no transactions"),
+    ],
+)
+def test_bad_output(raw: dict[str, bytes], why: str) -> None:
+    with pytest.raises(ParseError, match=why):
+        load().parse(raw, "db1")
+
+
+@given(st.binary())
+def test_garbage_is_a_parse_error(out: bytes) -> None:
+    with pytest.raises(ParseError):
+        load().parse({"stdout": out, "stderr": out}, "db1")

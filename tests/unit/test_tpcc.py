@@ -1,0 +1,252 @@
+"""TPC-C: commands for both kinds of server, what stamps lines, and figures from real output (go-tpc 1.0.12)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blocklab.errors import ParseError
+from blocklab.model.plan import Port, Put, Run, Wait
+from blocklab.model.units import dec_hook
+from blocklab.workloads import AnyWorkload, Tpcc, servers, stamp
+from tests.unit.golden import Golden, read
+
+MYSQL = Port("db1", "mysql", "mysql://root@/bench?host=/run/blocklab/x&port=3307")
+POSTGRES = Port("db1", "postgresql", "postgresql://postgres@/bench?host=/run/blocklab/x&port=5433")
+AFAR = Port("c1", "mysql", "mysql://root@/bench?host=10.77.1.1&port=3307")
+
+
+def load(**changes: Any) -> Tpcc:
+    plain = {"load": "tpcc", "warehouses": 2, "threads": 4, "time": "4s"} | changes
+    found = msgspec.convert(plain, AnyWorkload, dec_hook=dec_hook)
+    assert isinstance(found, Tpcc)
+    return found
+
+
+# --- the study's side
+
+
+def test_good_ones_have_no_problems() -> None:
+    assert load().problems() == []
+    options = {"wait": True, "weight": "50,50,0,0,0", "isolation": 2, "conn-params": "innodb_lock_wait_timeout=5"}
+    assert load(options=options, warmup="10s").problems() == []
+    assert load(warmup="10s").lasts() == 14
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "why"),
+    [
+        ({"warehouses": 0}, "warehouses", "at least 1"),
+        ({"threads": 0}, "threads", "at least 1"),
+        ({"time": "0s"}, "time", "whole seconds"),
+        ({"time": "1.5s"}, "time", "whole seconds"),
+        ({"warmup": "0.5s"}, "warmup", "whole seconds"),
+        ({"options": {"password": "x"}}, "options.password", "those are wait, weight"),
+        ({"options": {"output": "plain"}}, "options.output", "those are wait, weight"),
+        ({"options": {"wait": 1}}, "options.wait", "true or false"),
+        ({"options": {"isolation": True}}, "options.isolation", "needs a value"),
+        ({"options": {"weight": "45,43"}}, "options.weight", "add up to 100"),
+        ({"options": {"weight": "45,43,4,4,5"}}, "options.weight", "add up to 100"),
+        ({"options": {"weight": "0,100,0,0,0"}}, "options.weight", "no tpmC"),
+    ],
+)
+def test_problems(changes: dict[str, Any], where: str, why: str) -> None:
+    assert why in dict(load(**changes).problems())[where]
+
+
+# --- the plan
+
+
+@pytest.mark.parametrize(("name", "port"), [("mysql", MYSQL), ("postgres", POSTGRES), ("afar", AFAR)])
+def test_steps(golden: Golden, name: str, port: Port) -> None:
+    own = load(warmup="3s", options={"wait": True, "weight": "45,43,4,4,4", "conn-params": "a=b"})
+    value = {
+        "data": msgspec.to_builtins(own.data(port)),
+        "prepare": [msgspec.to_builtins(step) for step in own.prepare(port)][1:],
+        "load": [msgspec.to_builtins(own.load(port))],
+        "facts": [[fact.argv, fact.wanted] for fact in own.facts(port)],
+    }
+    golden.check(f"tpcc/expected-steps-{name}.json", value)
+
+
+def test_data_do_not_depend_on_what_is_measured() -> None:
+    """Or a sweep over the threads would load the tables for each of them."""
+    assert load().data(MYSQL) == load(threads=64, time="60s", warmup="5s", options={"wait": True}).data(MYSQL)
+    assert load().data(MYSQL) != load(warehouses=3).data(MYSQL)
+
+
+def test_what_is_relaxed_for_the_data_is_put_back() -> None:
+    first, *_, last = (step for step in load().data(MYSQL) if isinstance(step, Run))
+    for name in ("innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_max_dirty_pages_pct"):
+        assert f"@@GLOBAL.{name} AS {name}" in first.argv[-1]
+        assert f"SET GLOBAL {name} = (SELECT {name} FROM blocklab_kept)" in last.argv[-1]
+    assert last.argv[-1].endswith("DROP TABLE blocklab_kept")
+    assert servers.relax(POSTGRES) == ()
+
+
+def test_missing_rows_are_seen() -> None:
+    [wait, _] = [step for step in load().data(MYSQL) if isinstance(step, Wait)]
+    assert wait.until == "all rows" and wait.until not in "rows are missing"
+    assert "(SELECT COUNT(*) FROM stock) = 200000 AND" in wait.argv[-1]
+
+
+def test_prepare_brings_the_stamper_and_warms_up() -> None:
+    [put] = load().prepare(MYSQL)
+    assert isinstance(put, Put) and put.text == stamp.SCRIPT
+    _, warm = load(warmup="7s").prepare(MYSQL)
+    assert isinstance(warm, Run) and "--time=7s" in warm.argv and "--output=json" not in warm.argv
+
+
+def test_no_shell() -> None:
+    text = "$(reboot); `reboot`"
+    argv = load(options={"conn-params": text}).load(MYSQL).argv
+    assert f"--conn-params=tls=false&{text}" in argv and not {"sh", "bash", "-c"} & set(argv)
+
+
+def test_facts() -> None:
+    version, rows = load().facts(MYSQL)
+    said = (
+        "Git Commit Hash: none\nUTC Build Time: unknown\nRelease version: v1.0.12\n2026/11/21 maxprocs: Leaving\n"
+    )
+    assert version.parse(said) == {"version": "v1.0.12"}
+    assert rows.parse("2\n") == rows.wanted == {"warehouses": "2"}
+
+
+# --- what stamps the lines
+
+
+def stamper(*argv: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "-c", stamp.SCRIPT, *argv], capture_output=True, timeout=30, check=False
+    )
+
+
+def test_the_stamper_keeps_lines_and_exit_code() -> None:
+    done = stamper("printf", "one\\ntwo 2\\nthree")
+    assert done.returncode == 0
+    assert [line for _, line in stamp.lines(done.stdout)] == ["one", "two 2"]
+    assert done.stdout.endswith(b" three")
+    assert stamper("false").returncode == 1
+    missing = stamper("no-such-program")
+    assert missing.returncode == 127 and b"No such file" in missing.stderr
+
+
+@given(st.lists(st.tuples(st.integers(10**9, 4 * 10**9), st.text(st.characters(exclude_characters="\n")))))
+def test_stamped_lines_round_trip(rows: list[tuple[int, str]]) -> None:
+    out = "".join(f"{time}.250 {text}\n" for time, text in rows).encode(errors="replace")
+    assert [time for time, _ in stamp.lines(out)] == [time + 0.25 for time, _ in rows]
+    assert list(stamp.lines(out + b"1795239123.4")) == list(stamp.lines(out))
+
+
+# --- the output
+
+
+@pytest.mark.parametrize("name", ["tpcc", "tpcc-postgres"])
+def test_real_output(golden: Golden, name: str) -> None:
+    parsed = load().parse(read(name), "db1")
+    golden.check(
+        f"{name}/expected.json", msgspec.to_builtins({"samples": parsed.samples, "phases": parsed.phases})
+    )
+
+
+def figures(raw: dict[str, bytes]) -> dict[str, float]:
+    return {each.metric: each.value for each in load().parse(raw, "db1").samples if each.time is None}
+
+
+def test_real_figures() -> None:
+    raw = read("tpcc")
+    whole = figures(raw)
+    assert b'"tpmC":"1306.1"' in raw["stdout"] and whole["tpmc"] == 1306.1
+    counts = sum(value for metric, value in whole.items() if metric.endswith(".count"))
+    [phase] = load().parse(raw, "db1").phases
+    assert whole["tps"] == pytest.approx(counts / (phase.end - phase.start))
+    assert 3 < phase.end - phase.start < 4.5
+    # MariaDB's innodb_snapshot_isolation; of each there is a line and a place in an _ERR row
+    assert whole["errors"] == raw["stdout"].count(b"execute run failed") == 42
+    assert whole["new_order.latency.mean"] == pytest.approx(0.1004, abs=1e-3)
+    assert whole["new_order.latency.p50"] <= whole["new_order.latency.p90"] <= whole["new_order.latency.p99.9"]
+    assert 0 < whole["commit.group"] <= 4 and whole["lock.waits"] > 0 and 0 < whole["lock.wait.time"] < 1
+    postgres = figures(read("tpcc-postgres"))
+    assert "commit.group" not in postgres and postgres["log.syncs"] > 0 and postgres["errors"] == 0
+
+
+def test_the_course_is_by_the_clock() -> None:
+    """A second without a transaction has no line: the next point is the mean since the one before."""
+    raw = read("tpcc")
+    points = [each for each in load().parse(raw, "db1").samples if each.time is not None and each.metric == "tps"]
+    lines = raw["stdout"].split(b"\n")
+    current = [number for number, line in enumerate(lines) if b"[Current]" in line]
+    assert len(points) == len(current) == 3
+    cut = b"\n".join(lines[: current[1]] + lines[current[1] + 1 :])
+    fewer = [
+        each
+        for each in load().parse(raw | {"stdout": cut}, "db1").samples
+        if each.time is not None and each.metric == "tps"
+    ]
+    assert [each.time for each in fewer] == [points[0].time, points[2].time]
+    assert fewer[1].value == pytest.approx(points[2].value / 2, rel=0.02)
+
+
+def test_without_binary_log_or_waits_nothing_is_invented() -> None:
+    raw = read("tpcc")
+    for when in ("before", "after"):
+        lines = raw[f"status.{when}"].split(b"\n")
+        raw[f"status.{when}"] = b"\n".join(
+            line for line in lines if not line.startswith(b"Binlog_group_commits\t")
+        )
+    assert "commit.group" not in figures(raw)  # MySQL
+    raw = read("tpcc")
+    raw["status.after"] = raw["status.before"]
+    still = figures(raw)
+    assert still["lock.waits"] == 0 and "lock.wait.time" not in still and "commit.group" not in still
+
+
+def test_a_server_that_was_started_anew() -> None:
+    raw = read("tpcc")
+    raw["status.before"], raw["status.after"] = raw["status.after"], raw["status.before"]
+    with pytest.raises(ParseError, match="started anew"):
+        load().parse(raw, "db1")
+
+
+def test_waiting_times_are_not_transactions() -> None:
+    """As go-tpc's outputWaitTimesMeasurement prints them with --wait (v1.0.12, read in its source)."""
+    raw = read("tpcc")
+    line = b'1795247905.069 [{"Avg(s)":"18.0s","Operation":"KEYINGTIME-NEW_ORDER","Prefix":"[Summary] "}]\n'
+    assert figures(raw | {"stdout": raw["stdout"] + line}) == figures(raw)
+
+
+def without(text: bytes) -> dict[str, bytes]:
+    raw = read("tpcc")
+    return raw | {"stdout": b"".join(line for line in raw["stdout"].splitlines(True) if text not in line)}
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (without(b"Finished"), "no summary"),
+        (without(b"[Summary]"), "not one new order was done; 42 transactions failed, the last one of: exec"),
+        (without(b"tpmC"), "not one new order"),
+        ({"stdout": b""}, "no summary"),
+        ({"stdout": b"1795247905.069 [{\"Operation\":\"NEW_ORDER\"}]\n"}, "cannot be read"),
+        (read("tpcc") | {"clock.after": b"x"}, "no time from after"),
+        (read("tpcc") | {"clock.after": b"1.0"}, "backwards"),
+        (read("tpcc") | {"status.after": b""}, "no counters"),
+        (read("tpcc") | {"status.after": b"Uptime\t5\n"}, "no counter Innodb_row_lock_waits"),
+        (read("tpcc-postgres") | {"status.after": b"{"}, "JSON"),
+    ],
+)  # fmt: skip
+def test_bad_output(raw: dict[str, bytes], why: str) -> None:
+    with pytest.raises(ParseError, match=why):
+        load().parse(raw, "db1")
+
+
+@given(st.binary())
+def test_garbage_is_a_parse_error(out: bytes) -> None:
+    with pytest.raises(ParseError):
+        load().parse({"stdout": out, "stderr": out}, "db1")
