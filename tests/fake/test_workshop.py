@@ -65,7 +65,8 @@ def test_layouts_of_the_same_hardware_share_nodes(sweep: dict[str, Any], tmp_pat
     assert list(story(site)) == [
         "boot 0", "mkfs.xfs", "measure", "measure", "umount", "end",
         # The second round trip is a new build on the same nodes, on volumes that are empty again.
-        "boot 1", "mkfs.ext4", "measure", "measure", "umount", "empty", "mkfs.ext4", "measure", "measure", "umount",
+        "boot 1", "mkfs.ext4", "measure", "measure", "umount",
+        "empty", "mkfs.ext4", "measure", "measure", "umount",
         "end",
     ]  # fmt: skip
     for run in folder.runs():

@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 import vl_convert
 from rich.console import Console
+from rich.text import Text
 
 from blocklab.errors import StoreError
 from blocklab.report import build, render, terminal_table
 from blocklab.report import bundle as bundles
 from blocklab.report.build import script_json
+from blocklab.report.terminal import _gaps
+from blocklab.stats.analysis import Gap
 from blocklab.store.folder import StudyFolder
 from tests.unit import synthetic
 
@@ -213,3 +216,22 @@ def test_a_version_that_differs_is_a_warning_and_a_measurement_is_not(tmp_path: 
     path.write_text(path.read_text().replace("3.39", "3.40"))
     warned = Reader(render(folder).read_text()).text
     assert "did not all run in the same environment: packages.fio was 3.39 and 3.40" in warned
+
+
+def test_the_terminal_says_an_error_once_however_many_cells_have_it() -> None:
+    gaps = [
+        Gap(
+            f"mirror rtt={rtt}ms",
+            "tpcc",
+            "failed",
+            f"a1: log-mirror rtt={rtt}ms said at 12:0{rtt}: no room",
+            "make room",
+        )
+        for rtt in (1, 2, 4)
+    ]
+    shown = list(_gaps([*gaps, Gap("local", "tpcc", "invalid", "a1: a knob is not in force")]))
+    said = [each.plain for each in shown if isinstance(each, Text)]
+    assert said[0].startswith("mirror rtt=1ms/tpcc is failed (and 2 more cells alike): a1: log-mirror rtt=1ms")
+    assert said[-1] == "local/tpcc is invalid: a1: a knob is not in force"
+    # The one more is the hint, once.
+    assert len(said) == 2 and len(shown) == 3

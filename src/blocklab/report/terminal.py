@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
@@ -11,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from blocklab.charts.sweep import sweep_plan
-from blocklab.stats.analysis import Analysis, analyse
+from blocklab.stats.analysis import Analysis, Gap, analyse
 from blocklab.stats.compare import Family, Item, families, plain_items
 from blocklab.stats.expect import Verdict
 from blocklab.stats.figures import Row
@@ -44,12 +45,21 @@ def terminal_table(folder: StudyFolder) -> RenderableType:
         parts.append(_figures(analysis, compared))
     if analysis.verdicts:
         parts.append(_verdicts(analysis.verdicts))
-    for gap in analysis.gaps:
-        parts.append(Text(f"{gap.stack}/{gap.workload} is {gap.status}: {gap.error}", style="yellow"))
-        if gap.hint:
-            parts.append(Padding(Text(f"hint: {gap.hint}"), (0, 0, 0, 2)))
+    parts += _gaps(analysis.gaps)
     parts += [Text(caveat, style="dim") for caveat in found.caveats]
     return Group(*parts)
+
+
+def _gaps(gaps: Sequence[Gap]) -> Iterator[RenderableType]:
+    """Each error once: what fails in one cell of a sweep mostly fails in many, with other times and numbers."""
+    alike: dict[tuple[str, str], list[Gap]] = {}
+    for gap in gaps:
+        alike.setdefault((gap.status, re.sub(r"\d+", "", gap.error.replace(gap.stack, ""))), []).append(gap)
+    for first, *others in alike.values():
+        more = f" (and {len(others)} more cells alike)" if others else ""
+        yield Text(f"{first.stack}/{first.workload} is {first.status}{more}: {first.error}", style="yellow")
+        if first.hint:
+            yield Padding(Text(f"hint: {first.hint}"), (0, 0, 0, 2))
 
 
 def _figures(analysis: Analysis, compared: tuple[Item, ...]) -> Table:

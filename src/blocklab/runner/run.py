@@ -97,20 +97,20 @@ class _Group:
         """(cells stored, of them not ok). Stops early after a lost node: the rest needs a new build."""
         finished = bad = 0
         try:
-            with self._workshop.layout(self._layout, self._say) as place:
+            with self._workshop.layout(self._layout, self._say) as turn:
                 for cell in cells:
                     self._progress.cell(number + finished + 1, count, cell)
                     workload = variant(self._study, cell.levels).workloads[cell.workload]
-                    stand = place.ready(workload)
+                    stand = turn.ready(workload)
                     status, lost = self._cell(cell, workload, stand)
                     finished += 1
                     bad += status != "ok"
                     if lost:
                         self._workshop.close()
                         break
-            for warning in place.warnings:
+            for warning in turn.warnings:
                 self._progress.warning(f"{self._layout.stack}: {warning}")
-            if place.warnings:
+            if turn.warnings:
                 # What could not be taken down would be in the next layout's way.
                 self._workshop.close()
         except BlocklabError as error:

@@ -80,7 +80,7 @@ class Workshop:
         """The commands that brought up the nodes' interfaces."""
 
     @contextlib.contextmanager
-    def layout(self, layout: Layout, say: Say) -> Iterator[Place]:
+    def layout(self, layout: Layout, say: Say) -> Iterator[Turn]:
         """Nodes for a layout, which is built when a load asks for it and taken down at the end of the block."""
         shape = topology(layout.study, [layout.stack])
         ground = self._site.ground(shape)
@@ -91,11 +91,11 @@ class Workshop:
             self._lab = self._site.start(shape)
             self._hardware = hardware(shape)
         assert self._lab is not None
-        place = Place(self, self._lab, layout, ground, say, fresh=fresh)
+        turn = Turn(self, self._lab, layout, ground, say, fresh=fresh)
         try:
-            yield place
+            yield turn
         finally:
-            place.clear()
+            turn.clear()
 
     def close(self) -> None:
         """End the nodes; copies of volumes go with them."""
@@ -105,7 +105,7 @@ class Workshop:
             lab.close()
 
 
-class Place:
+class Turn:
     """One layout on the workshop's nodes."""
 
     def __init__(
@@ -131,7 +131,7 @@ class Place:
         if self._stand is not None and self._plain and not wanted:
             return self._stand
         started = time.monotonic()
-        self.clear()
+        self._make_way()
         if not wanted:
             stand = self._build("building")
             self._plain = True
@@ -152,6 +152,16 @@ class Place:
             self.warnings += self._stand.engine.warnings
             self._stand = None
             self._plain = False
+
+    def _make_way(self) -> None:
+        """Take down what stands, wholly: volumes that something still uses can be neither copied nor restored.
+
+        Raises ``SetupError``.
+        """
+        before = len(self.warnings)
+        self.clear()
+        if len(self.warnings) > before:
+            raise SetupError(f"the volumes cannot be copied or restored, being still in use: {self.warnings[-1]}")
 
     def _build(self, said: str, *, over_data: bool = False, for_data: bool = False) -> Standing:
         if said:
@@ -191,11 +201,7 @@ class Place:
         started = time.monotonic()
         stand.engine.carry_out(steps, "data")
         self._say(f"loaded in {time.monotonic() - started:.1f} s")
-        before = len(self.warnings)
         records = list(stand.engine.records)
-        self.clear()
-        if len(self.warnings) > before:
-            # A volume that something still writes to would be copied half-way.
-            raise SetupError(f"the data cannot be copied, since the stack is still in use: {self.warnings[-1]}")
+        self._make_way()
         self._lab.save(name)
         self._workshop.made[name] = records

@@ -99,11 +99,7 @@ class Fio(Base, frozen=True, tag="fio"):
             yield "size", "missing: how large is the file? Write it like 1GiB"
         groups = [("options", self.options), *((f"jobs.{name}", job) for name, job in self.jobs.items())]
         groups += [("matrix", job) for job in _combined(self.matrix).values()]
-        for name, values in self.matrix.items():
-            if not values or len(set(values)) < len(values):
-                yield f"matrix.{name}", "needs at least one value, and each of them once"
-        for name in self.jobs.keys() & _combined(self.matrix).keys():
-            yield f"jobs.{name}", "the matrix has a job of that name too"
+        yield from self._matrix_problems()
         for name in self.all_jobs:
             if problem := fio_jobs.name_problem(name):
                 yield "jobs", problem
@@ -114,6 +110,13 @@ class Fio(Base, frozen=True, tag="fio"):
                     problem = problem or f"{option}: fio takes ; and # for the start of a comment"
                 if problem:
                     yield where, problem
+
+    def _matrix_problems(self) -> Iterator[tuple[str, str]]:
+        for name, values in self.matrix.items():
+            if not values or len(set(values)) < len(values):
+                yield f"matrix.{name}", "needs at least one value, and each of them once"
+        for name in self.jobs.keys() & _combined(self.matrix).keys():
+            yield f"jobs.{name}", "the matrix has a job of that name too"
 
     def _file_problems(self) -> Iterator[tuple[str, str]]:
         if self.options:
