@@ -256,8 +256,8 @@ def test_two_lanes_carry_a_mirror_nearly_twice_as_fast(small: dict[str, Any]) ->
         # 3 MiB take 1.26 s at 20 Mbit/s.
         assert seconds["single"] > 1.1 and seconds["single"] / seconds["double"] > 1.3
         assert min(sent["double"]) > 150 and max(sent["double"]) < 1.2 * min(sent["double"])
-        # One TCP stream has one hash, so one lane carries all of it.
-        assert min(sent["hashed"]) < 20 and seconds["hashed"] > 1.1
+        # One TCP stream has one hash, so one lane carries all of it; DRBD's few acknowledgements are a second one.
+        assert min(sent["hashed"]) < max(sent["hashed"]) / 5 and seconds["hashed"] > 1.1
         must(
             here,
             ["ping", "-M", "do", "-s", "8900", "-c", "1", "-W", "2", stand.ground.ends["double"]["a2"].address],
