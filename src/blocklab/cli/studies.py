@@ -104,9 +104,9 @@ def _measure(
         site = UmlSite(volumes)
         # Every stack's needs are checked before the first one starts.
         room_for(study, todo, folder.path / "study.yaml", volumes)
-        for layout in layouts(study, todo):
-            # A missing image or add-on is found before the first stack starts, not after hours.
-            site.environment(topology(layout.study, [layout.stack]).addons)
+        # A missing image or add-on is found before the first stack starts, not after hours.
+        for addons in {topology(layout.study, [layout.stack]).addons for layout in layouts(study, todo)}:
+            site.environment(addons)
         console.print(_about(study, todo))
         started = time.monotonic()
         try:
