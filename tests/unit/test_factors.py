@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from blocklab.errors import StudyError
 from blocklab.layers import Drbd, Postgres
 from blocklab.model.units import Duration
-from blocklab.study.estimate import estimate, spoken
+from blocklab.study.estimate import DATA_SECONDS, estimate, spoken
 from blocklab.study.factors import combinations, of_workload, parts_of, size, variant
 from blocklab.study.grid import cells, hardware, layouts, topology
 from blocklab.study.read import build
@@ -177,6 +177,20 @@ def test_combinations_are_all_different_and_all_there(counts: list[int]) -> None
 def test_parts_of_a_path() -> None:
     assert parts_of("nodes.*.sysctl[net.ipv4.tcp_rmem]") == ["nodes", "*", "sysctl", "net.ipv4.tcp_rmem"]
     assert parts_of("stacks.m.layers[1].net.max-buffers") == ["stacks", "m", "layers", "1", "net", "max-buffers"]
+
+
+def test_loads_with_data_count_in_the_estimate_and_others_do_not(small: dict[str, Any]) -> None:
+    small["workloads"] = {"tx": {"load": "pgbench", "time": "20s"}}
+    without = estimate(study := build(small), cells(study))
+    small["workloads"] = {
+        "tpcc": {"load": "tpcc", "warehouses": 1, "time": "20s"},
+        "sysbench": {"load": "sysbench", "time": "20s"},
+    }
+    study = build(small)
+    assert all(each.has_data for each in study.workloads.values())
+    found = estimate(study, cells(study))
+    # Two stacks, each with the data of two loads.
+    assert found.total - 2 * without.load >= 4 * DATA_SECONDS > 0
 
 
 def test_estimate_counts_loads_builds_and_cells(small: dict[str, Any]) -> None:

@@ -77,10 +77,13 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Workload(Protocol):
-    """A load and the parser of what it printed. ``has_data``: whether ``data`` gives steps."""
+    """A load and the parser of what it printed."""
 
     takes: ClassVar[tuple[Kind, ...]]
-    has_data: ClassVar[bool]
+
+    @property
+    def has_data(self) -> bool:
+        """Whether ``data`` gives steps."""
 
     @property
     def client(self) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from blocklab.model.plan import Port, Step
@@ -16,11 +14,14 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
     link to it.
     """
 
-    has_data: ClassVar[bool] = False
-
     client: str = msgspec.field(default="", name="from")
     """The node that it runs on, in place of the stack's own: a client of the database, which needs a link to the
     node that the stack is active on. Only for a load on a database."""
+
+    @property
+    def has_data(self) -> bool:
+        """Whether it loads data of its own."""
+        return type(self).data is not Base.data
 
     def data(self, port: Port) -> tuple[Step, ...]:
         """Nothing that ``prepare`` does not make anew."""
