@@ -15,6 +15,7 @@ from blocklab.model.plan import Knob
 from blocklab.runner.measure import not_in_force
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
+from blocklab.sites.uml import image
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.read import build
 from blocklab.study.types import Study
@@ -281,6 +282,21 @@ def packets(host: Host, nic: str) -> int:
     return int(
         json.loads(must(host, ["ip", "-s", "-j", "link", "show", "dev", nic]))[0]["stats64"]["tx"]["packets"]
     )
+
+
+def test_two_lanes_do_not_stop_a_slow_volume(small: dict[str, Any]) -> None:
+    """The kernel by itself loses the volume's interrupt after some hundred MB: the second fault in shim.c."""
+    if image.require().shim is None:
+        pytest.skip("the image was built without a C compiler")
+    small["links"]["zone"] |= {"rate": "400Mbit/s", "lanes": 2}
+    slow = {**PLAIN, "size": "256MiB", "read_latency": "300us", "write_latency": "300us"}
+    with standing(UmlSite(), study_of(small, [slow, NET]), ["one"]) as stand:
+        fio = [
+            "fio", "--name=x", f"--filename={stand.ports['one'][-1].where}", "--rw=write", "--bs=128k",
+            "--direct=1", "--ioengine=libaio", "--iodepth=4", "--time_based", "--runtime=8",
+        ]  # fmt: skip
+        # fio would wait for its writes for ever.
+        must(stand.lab.hosts["a1"], fio, timeout=14)
 
 
 # -- file systems ----------------------------------------------------------------------------------------------
