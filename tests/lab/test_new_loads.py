@@ -35,7 +35,7 @@ STUDY: dict[str, Any] = {
         "pg": {
             "on": "a1",
             "layers": [
-                {"layer": "volume", "size": "384MiB"}, {"layer": "xfs"},
+                {"layer": "volume", "size": "768MiB"}, {"layer": "xfs"},
                 {"layer": "postgres", "settings": {"shared_buffers": "64MB"}},
             ],
         },
@@ -116,6 +116,12 @@ def test_sysbench_on_postgres(stand: Standing, tmp_path: Path) -> None:
     found = measured(stand, "pg", SYSBENCH, tmp_path / "raw")
     assert found["tps"] > 0 and found["latency.p50"] <= found["latency.p99"]
     assert {"errors", "commits", "log.syncs", "log.bytes"} <= set(found)
+
+
+def test_tpcc_on_postgres(stand: Standing, tmp_path: Path) -> None:
+    found = measured(stand, "pg", TPCC, tmp_path / "raw")
+    assert found["tpmc"] > 0 and found["payment.latency.p50"] > 0
+    assert {"errors", "commits", "log.syncs", "log.bytes", "deadlocks"} <= set(found)
 
 
 @pytest.mark.parametrize("stack", ["folder", "raw"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from blocklab.errors import ParseError
 from blocklab.model.plan import Port, Put, Run, Wait
 from blocklab.model.units import dec_hook
-from blocklab.workloads import AnyWorkload, Tpcc, servers, stamp
+from blocklab.workloads import AnyWorkload, Tpcc, servers, stamp, tpcc_tables
 from tests.unit.golden import Golden, read
 
 MYSQL = Port("db1", "mysql", "mysql://root@/bench?host=/run/blocklab/x&port=3307")
@@ -116,6 +118,49 @@ def test_facts() -> None:
     )
     assert version.parse(said) == {"version": "v1.0.12"}
     assert rows.parse("2\n") == rows.wanted == {"warehouses": "2"}
+
+
+# --- what fills the tables
+
+# Stands in for go-tpc: notes its arguments, and writes each table to the place where a reader waits.
+TOOL = """\
+import pathlib, sys
+words = dict(word.split("=", 1) for word in sys.argv[1:])
+folder = pathlib.Path(words["--output-dir"])
+with open(sys.argv[0] + ".log", "a") as log:
+    print(words["--port"], words.get("--tables", "all"), file=log)
+if "--tables" not in words:
+    for table in ("one", "two"):
+        (folder / f"bench.{table}.0.csv").write_text(f"row of {table}")
+"""
+
+
+def filled(folder: Path, loaders: dict[str, list[str]]) -> subprocess.CompletedProcess[str]:
+    (folder / "tool.py").write_text(TOOL)
+    # No pipes in /run here, which may not be ours.
+    script = tpcc_tables.SCRIPT.replace('dir="/run"', f"dir={str(folder)!r}")
+    tool = [sys.executable, str(folder / "tool.py"), "--db=bench", "--port=3306"]
+    argv = [sys.executable, "-I", "-S", "-c", script, json.dumps(loaders), *tool]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_rows_go_from_the_tool_to_each_loader(tmp_path: Path) -> None:
+    loaders = {table: ["cp", "{file}", str(tmp_path / table)] for table in ("one", "two")}
+    done = filled(tmp_path, loaders)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [(tmp_path / table).read_text() for table in loaders] == ["row of one", "row of two"]
+    # The second time it must not reach the server, whose tables are being filled.
+    assert (tmp_path / "tool.py.log").read_text() == "3306 warehouse\n1 all\n"
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("table", ["one", "two"])
+def test_a_loader_that_fails_ends_all(tmp_path: Path, table: str) -> None:
+    loaders = {name: ["cat", "{file}"] for name in ("one", "two")} | {table: ["false"]}
+    done = filled(tmp_path, loaders)
+    # Or the tool, which then writes into a pipe without a reader.
+    assert done.returncode == 1 and "ended with" in done.stderr
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
 # --- what stamps the lines

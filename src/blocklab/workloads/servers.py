@@ -17,8 +17,8 @@ _SETTLE_SECONDS = 900.0
 _FEW_PAGES = 16
 
 _KEPT = "blocklab_kept"
-# What a bulk load has no use for: a sync for each of its inserts.
-_RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
+# What a bulk load has no use for: a sync for each of its commits. And what MySQL refuses unless it is told.
+_RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0, "local_infile": 1}
 # In this order, and put back in the opposite one: a capacity is never above its maximum.
 _CLEANING = {"innodb_max_dirty_pages_pct": 0, "innodb_io_capacity_max": 100_000, "innodb_io_capacity": 100_000}
 
@@ -41,7 +41,7 @@ def sql(port: Port, text: str) -> Argv:
 def relax(port: Port) -> tuple[Step, ...]:
     """Steps before a bulk load: commits of MySQL that wait for no sync. ``settle`` puts it back.
 
-    PostgreSQL has that as a setting of the connection (``synchronous_commit``), so there is nothing to do.
+    In PostgreSQL there is nothing to do: each table is loaded in one transaction.
     """
     if port.kind == "postgresql":
         return ()

@@ -13,15 +13,13 @@ from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step, Wait
 from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
-from blocklab.workloads import servers, stamp, tpcc_output
+from blocklab.workloads import servers, stamp, tpcc_output, tpcc_tables
 from blocklab.workloads.base import Base
 
 OptionValue: TypeAlias = str | int | float | bool
 
 SCRIPT = "/var/tmp/blocklab-tpcc.py"
-TABLES = (
-    "warehouse", "district", "customer", "history", "orders", "new_order", "order_line", "stock", "item",
-)  # fmt: skip
+FILLER = "/var/tmp/blocklab-tpcc-fill.py"
 OPTIONS = (
     "wait",
     "weight",
@@ -32,8 +30,6 @@ OPTIONS = (
     "max-procs",
 )
 
-# Threads of the load of the tables: on a node's one CPU more than one only hides the waits for a slow volume.
-_LOADERS = 4
 # Seconds for a warehouse (0.6 million rows) on a slow and busy machine.
 _SLOWEST = 400.0
 # Connections, prepared statements, and the transactions under way at the end.
@@ -116,19 +112,15 @@ class Tpcc(Base, frozen=True, tag="tpcc"):
         return float(self.time + self.warmup)
 
     def data(self, port: Port) -> tuple[Step, ...]:
-        """The tables; that all rows are there (go-tpc drops a batch that fails, and says nothing); nothing left to
-        write back."""
-        quick = "synchronous_commit=off" if port.kind == "postgresql" else "sql_log_bin=0"
-        load = (
-            *self._tool(port, "prepare", quick), "--no-check", f"--threads={_LOADERS}",
-            "--retry-count=2", "--retry-interval=1s",
-        )  # fmt: skip
+        """The tables; that all rows are there; nothing left to write back."""
         seconds = 300.0 + _SLOWEST * self.warehouses
+        fill = tpcc_tables.fill(FILLER, self._tool(port, "prepare"), port, servers.sql)
         return (
             *servers.relax(port),
-            Run(port.host, load, timeout=seconds),
+            Put(port.host, FILLER, tpcc_tables.SCRIPT),
+            Run(port.host, fill, timeout=seconds),
             Wait(port.host, servers.sql(port, _counts(self.warehouses)), until="all rows", seconds=seconds / 10),
-            *servers.settle(port, TABLES),
+            *servers.settle(port, tpcc_tables.TABLES),
         )
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
@@ -146,7 +138,7 @@ class Tpcc(Base, frozen=True, tag="tpcc"):
             port.host, stamp.stamped(SCRIPT, argv), self._seconds(self.time), around=servers.counters(port)
         )
 
-    def _tool(self, port: Port, action: str, params: str) -> Argv:
+    def _tool(self, port: Port, action: str, params: str = "") -> Argv:
         dsn = Dsn.of(port.where)
         # Both drivers would try TLS.
         driver, plain = ("postgres", "sslmode=disable") if port.kind == "postgresql" else ("mysql", "tls=false")
