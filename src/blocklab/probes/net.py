@@ -41,7 +41,7 @@ class Net:
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
         """Rates of each interval in which the interface was there at both ends. Raises ``ParseError``."""
-        times = [(point.t, _counters(point.text)) for point in points(text, "/proc/net/dev")]
+        times = [(point.t, interfaces(point.text)) for point in points(text, "/proc/net/dev")]
         samples = []
         for (start, before), (end, after) in pairwise(times):
             for nic in before.keys() & after.keys():
@@ -52,7 +52,8 @@ class Net:
         return tuple(sorted(samples, key=lambda each: (each.time or 0.0, each.layer, each.metric)))
 
 
-def _counters(text: str | None) -> dict[str, list[int]]:
+def interfaces(text: str | None) -> dict[str, list[int]]:
+    """The 16 numbers of each interface in /proc/net/dev's text. Raises ``ParseError``."""
     lines = (text or "").splitlines()
     if len(lines) < 3 or not lines[0].startswith("Inter-|"):
         raise ParseError("/proc/net/dev", "not a table of interfaces", text or "")

@@ -1,0 +1,189 @@
+"""What the kernel has counted on a node so far: each block device, network interface and mirror, at one time.
+
+https://docs.kernel.org/admin-guide/iostats.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from blocklab.errors import ParseError
+from blocklab.model.plan import Argv
+from blocklab.probes.drbd import devices
+from blocklab.probes.net import interfaces
+
+_UPTIME, _DISKS, _NICS, _MIRRORS = "/proc/uptime", "/proc/diskstats", "/proc/net/dev", "/proc/drbd"
+# One process that opens four small files: 3 ms more than starting any process takes. The time comes first and
+# last, so that a cut is noticed. Where a file is missing (/proc/drbd, while its module is not loaded) tail prints
+# the others and exits with 1: run it without asking for exit code 0, and let ``parse`` judge.
+ARGV: Argv = ("tail", "-n", "+1", "-v", _UPTIME, _DISKS, _NICS, _MIRRORS, _UPTIME)
+
+# ==> /proc/diskstats <==
+_HEADER = re.compile(r"^==> (/proc/\S+) <==\n", re.MULTILINE)
+# 5.68 0.99
+_SECONDS = re.compile(r"^(\d+\.\d+) \d+\.\d+$")
+#   98      16 ubdb 101 0 629 3 1899 0 398990 2682 0 320 2685 0 0 0 0 6 0
+# major minor name, reads merged sectors ms, writes merged sectors ms, in flight, ms, weighted ms,
+# since Linux 4.18 discards merged sectors ms, since 5.5 flushes ms
+_DISK = re.compile(r"^ *\d+ +\d+ (?P<name>\S+) (?P<fields>\d+(?: \d+){10,})$")
+SECTOR = 512
+_WITH_DISCARDS, _WITH_FLUSHES = 15, 17
+
+
+class Disk(msgspec.Struct, frozen=True):
+    """Requests of a block device that have ended. None where the kernel is too old to count them.
+
+    ``writes`` has flushes without data in it, as writes of 0 bytes; a request that was merged with another one is
+    in ``*_merges`` and not in ``reads`` or ``writes``. ``flushes`` are those of devices that queue requests
+    (ubd, virtio, NVMe, SCSI, NBD); for devices that hand them on (drbd, md, dm) the kernel counts none.
+    """
+
+    reads: int
+    read_merges: int
+    read_bytes: int
+    writes: int
+    write_merges: int
+    write_bytes: int
+    discards: int | None = None
+    discard_bytes: int | None = None
+    flushes: int | None = None
+
+
+class Nic(msgspec.Struct, frozen=True):
+    """What an interface received and sent: Ethernet frames, headers in the bytes."""
+
+    rx_bytes: int
+    rx_packets: int
+    tx_bytes: int
+    tx_packets: int
+
+
+class Mirror(msgspec.Struct, frozen=True):
+    """What DRBD itself counts of one device: data to and from the peer, data on the local disk (bytes), and
+    updates of its activity log and bitmap."""
+
+    sent_bytes: int
+    received_bytes: int
+    written_bytes: int
+    read_bytes: int
+    log_updates: int
+    bitmap_updates: int
+
+
+class Counters(msgspec.Struct, frozen=True):
+    """One node's counters. ``time``: seconds since its boot, which no step of a clock changes; of a difference,
+    the seconds that it spans."""
+
+    time: float
+    disks: Mapping[str, Disk]
+    nics: Mapping[str, Nic]
+    drbd: Mapping[str, Mirror]
+
+
+T = TypeVar("T", Disk, Nic, Mirror)
+
+
+def parse(text: str) -> Counters:
+    """What ``ARGV`` printed. Raises ``ParseError`` where a file but /proc/drbd is missing, or the end."""
+    found = _files(text)
+    missing = [name for name in (_UPTIME, _DISKS, _NICS) if name not in found]
+    if missing:
+        raise ParseError("counters", f"without {', '.join(missing)}", text, hint="is /proc mounted on the node?")
+    if len(found[_UPTIME]) != 2:
+        raise ParseError("counters", "the output was cut: it does not end with the time", text)
+    first = _seconds(found[_UPTIME][0])
+    _seconds(found[_UPTIME][1])
+    disks = dict(_disk(line) for line in found[_DISKS][0].splitlines())
+    nics = {name: Nic(each[0], each[1], each[8], each[9]) for name, each in interfaces(found[_NICS][0]).items()}
+    return Counters(first, disks, nics, _mirrors(found.get(_MIRRORS, ("",))[0]))
+
+
+def _files(text: str) -> dict[str, tuple[str, ...]]:
+    """The text of each file that ``tail -v`` printed, by its path, in order where one was asked for twice."""
+    # "text of one file\n\n==> /proc/net/dev <==\ntext of the next one\n"
+    parts = _HEADER.split(text)
+    found: dict[str, tuple[str, ...]] = {}
+    for path, content in zip(parts[1::2], parts[2::2], strict=True):
+        found[path] = (*found.get(path, ()), content.rstrip("\n"))
+    return found
+
+
+def _seconds(text: str) -> float:
+    match = _SECONDS.match(text)
+    if match is None:
+        raise ParseError(_UPTIME, "not two numbers of seconds", text)
+    return float(match[1])
+
+
+def _disk(line: str) -> tuple[str, Disk]:
+    match = _DISK.match(line)
+    if match is None:
+        raise ParseError(_DISKS, "a line is not a device with at least 11 numbers", line)
+    field = [int(each) for each in match["fields"].split()]
+    discards = len(field) >= _WITH_DISCARDS
+    return match["name"], Disk(
+        reads=field[0], read_merges=field[1], read_bytes=field[2] * SECTOR,
+        writes=field[4], write_merges=field[5], write_bytes=field[6] * SECTOR,
+        discards=field[11] if discards else None, discard_bytes=field[13] * SECTOR if discards else None,
+        flushes=field[15] if len(field) >= _WITH_FLUSHES else None,
+    )  # fmt: skip
+
+
+def _mirrors(text: str) -> dict[str, Mirror]:
+    # DRBD 9 has that file too, with its version and no devices in it.
+    if not text or text.startswith("version: 9."):
+        return {}
+    found = {}
+    for name, device in devices(text).items():
+        counted = device.counters
+        kib = [counted[key] * 1024 for key in ("ns", "nr", "dw", "dr")]
+        found[name] = Mirror(kib[0], kib[1], kib[2], kib[3], counted["al"], counted["bm"])
+    return found
+
+
+def difference(before: Counters, after: Counters) -> Counters:
+    """What was counted in between. A device that came up in between counts from zero.
+
+    Raises ``ParseError`` for a device that vanished, a counter that went back, and a node that booted anew.
+    """
+    if after.time < before.time:
+        raise ParseError(_UPTIME, f"the node booted anew: up for {before.time:g} s, then for {after.time:g} s")
+    return Counters(
+        after.time - before.time,
+        _each(_DISKS, before.disks, after.disks),
+        _each(_NICS, before.nics, after.nics),
+        _each(_MIRRORS, before.drbd, after.drbd),
+    )
+
+
+def _each(file: str, before: Mapping[str, T], after: Mapping[str, T]) -> dict[str, T]:
+    if gone := sorted(before.keys() - after.keys()):
+        raise ParseError(
+            file, f"{', '.join(gone)} vanished during the load", hint="what it counted is lost; measure again"
+        )
+    return {name: _less(f"{file}: {name}", before.get(name), counted) for name, counted in after.items()}
+
+
+def _less(where: str, before: T | None, after: T) -> T:
+    """``after - before``, field by field."""
+    if before is None:
+        return after
+    old, new = msgspec.structs.asdict(before), msgspec.structs.asdict(after)
+    kind: Callable[..., T] = type(after)
+    return kind(**{name: _change(where, name, old[name], value) for name, value in new.items()})
+
+
+def _change(where: str, name: str, before: int | None, after: int | None) -> int | None:
+    if before is None or after is None:
+        return None
+    if after >= before:
+        return after - before
+    raise ParseError(
+        where, f"its {name} went back from {before} to {after}",
+        hint="it was reset: made anew, or connected anew; on a 32-bit kernel it may also have gone past 2^32, "
+        "on a 64-bit one nothing comes to its end",
+    )  # fmt: skip

@@ -1,0 +1,350 @@
+"""Whether the layers agree: what a load says that it did against what the kernel counted at each device.
+
+Everything here is made of two readings of the kernel's counters (``probes/counters.py``), just before and just
+after the load, so it holds for all that happened in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from blocklab.model.plan import Port
+from blocklab.model.sample import Sample
+from blocklab.probes.counters import Counters, Disk
+
+Verdict = Literal["ok", "suspect", "not comparable"]
+# Bottom to top; a stripe's members stand side by side.
+Storeys: TypeAlias = tuple[tuple[str, ...], ...]
+
+PREFIX = "layer."
+TOLERANCE = 0.02
+# What else may come to a block device while a load runs: reads of its first and last sectors when it is closed.
+DEVICE_SLACK = 64 * 1024
+# A file system writes its own blocks beside a file's. ext4 commits its journal every 5 s, in 12 KiB where only
+# times of files change: this is for 100 s of that. A longer load moves so much that 2 % of it are more.
+FILE_SLACK = 256 * 1024
+# An fsync writes the file system's log. Measured for 4 KiB writes, each with an fsync, one job: ext4 12 KiB for
+# each of its commits, XFS 1 KiB, and most fsyncs found nothing to commit.
+SYNC_SLACK = 16 * 1024
+# Devices that hand their requests on: the kernel's part_stat for flushes is only kept where requests are queued.
+_WITHOUT_FLUSHES = ("drbd", "md", "dm-")
+_OFF = ("", "0", "none", "null", "false")
+
+
+class Io(msgspec.Struct, frozen=True):
+    """How fio does its I/O, as far as the comparison depends on it."""
+
+    file: bool
+    """In a file, not on the device itself."""
+    synced: bool = False
+    """Each write is one with O_SYNC or O_DSYNC, which fio does not count as a sync."""
+    not_comparable: str = ""
+    """Why its figures cannot be those of the device; empty where they must be."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A load, or one phase of it, between two readings of the counters on every host.
+
+    ``storeys``: the block devices of the stack on each host, bottom to top, by the kernel's names. ``wire``: the
+    interface of the replication link on each of its ends; empty without one. ``moved``: the differences by host.
+    ``samples``: the load's own; of a phase only those that carry its name count, with ``phase`` empty all do.
+    ``io``: None for a load that is not fio.
+    """
+
+    active: str
+    storeys: Mapping[str, Storeys]
+    moved: Mapping[str, Counters]
+    samples: Sequence[Sample]
+    wire: Mapping[str, str] = {}
+    io: Io | None = None
+    phase: str = ""
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One comparison: ``upper`` and ``lower`` are bytes (or I/Os) as counted above and below."""
+
+    what: str
+    status: Verdict
+    said: str
+    upper: float | None = None
+    lower: float | None = None
+
+
+class Crosscheck(msgspec.Struct, frozen=True):
+    """What the counters tell of a part: figures of each layer, and whether they agree."""
+
+    samples: tuple[Sample, ...]
+    checks: tuple[Check, ...]
+
+    @property
+    def suspicion(self) -> str:
+        """What does not agree, in sentences; empty where nothing speaks against the figures."""
+        return " ".join(check.said for check in self.checks if check.status == "suspect")
+
+
+def fio_io(sections: Iterable[Mapping[str, str]], *, file: bool) -> Io:
+    """How fio does its I/O, from the options of all sections that run in a part (``fio_jobs.Section.options``)."""
+    found = list(sections)
+    reasons = dict.fromkeys(reason for options in found if (reason := _why_not(options)))
+    synced = any(options.get("sync", "0") not in _OFF for options in found)
+    return Io(file, synced, "; ".join(reasons))
+
+
+def _why_not(options: Mapping[str, str]) -> str:
+    """Why what fio counts is not what the device gets."""
+    engine = options.get("ioengine", "psync")
+    if engine == "null":
+        return "ioengine=null does no I/O"
+    direct = options.get("direct", "0") not in _OFF or options.get("buffered", "1") in _OFF
+    if engine == "mmap" or not direct:
+        return (
+            "the I/O is buffered (no direct=1): fio counts what goes to and from the page cache, and the kernel "
+            "what the device gets, later or never"
+        )
+    if ramp := next((name for name in ("ramp_time", "ramp_size") if _number(options.get(name, "0"))), None):
+        return f"fio leaves out what it does in its {ramp}, and the kernel counts it"
+    if options.get("verify", "0") not in _OFF or options.get("pre_read", "0") not in _OFF:
+        return "fio reads back what it wrote (verify), or reads all beforehand (pre_read), and does not count that"
+    return ""
+
+
+def _number(text: str) -> bool:
+    """Whether an amount with a unit (``5s``) is not nothing."""
+    return any(digit in "123456789" for digit in text)
+
+
+def storeys(layers: Iterable[Sequence[Port]]) -> Storeys:
+    """The block devices of one host by storey, from what each layer gives there, bottom to top.
+
+    A layer that gives its device on as it is (a cap) adds none, neither does one that gives no device.
+    """
+    found: list[tuple[str, ...]] = []
+    for ports in layers:
+        devices = tuple(port.where.rpartition("/")[2] for port in ports if port.kind == "block")
+        if devices and devices not in found:
+            found.append(devices)
+    return tuple(found)
+
+
+def crosscheck(part: Part) -> Crosscheck:
+    """The figures of each layer, fio's own against the top device's, and each layer's against the one above."""
+    return Crosscheck(
+        (*_devices(part), *_mirrors(part), *_wire(part), *_amplification(part), *_flushes(part)),
+        (*_agreement(part), *_storeys_agree(part)),
+    )
+
+
+# -- figures --------------------------------------------------------------------------------------------------
+
+
+def _row(part: Part, metric: str, value: float, unit: str, layer: str, host: str) -> Sample:
+    return Sample(PREFIX + metric, float(value), unit, layer, host, part.phase)
+
+
+def _devices(part: Part) -> Iterator[Sample]:
+    """Counts of each device of the stack, and of each other one that did anything.
+
+    A count that this kernel or this kind of device does not have is left out, which is not the same as 0.
+    """
+    for host, counters in part.moved.items():
+        mine = {device for storey in part.storeys.get(host, ()) for device in storey}
+        for device, disk in counters.disks.items():
+            if device not in mine and not any(msgspec.structs.astuple(disk)):
+                continue
+            yield _row(part, "reads", disk.reads, "1", device, host)
+            yield _row(part, "read.bytes", disk.read_bytes, "B", device, host)
+            yield _row(part, "writes", disk.writes, "1", device, host)
+            yield _row(part, "write.bytes", disk.write_bytes, "B", device, host)
+            if disk.discard_bytes is not None:
+                yield _row(part, "discard.bytes", disk.discard_bytes, "B", device, host)
+            if (flushes := _flushes_of(device, disk)) is not None:
+                yield _row(part, "flushes", flushes, "1", device, host)
+
+
+def _flushes_of(device: str, disk: Disk) -> int | None:
+    return None if device.startswith(_WITHOUT_FLUSHES) else disk.flushes
+
+
+def _mirrors(part: Part) -> Iterator[Sample]:
+    """What DRBD itself counts; on the peer its block device has no traffic, only this has."""
+    for host, counters in part.moved.items():
+        for device, mirror in counters.drbd.items():
+            yield _row(part, "net.sent.bytes", mirror.sent_bytes, "B", device, host)
+            yield _row(part, "net.received.bytes", mirror.received_bytes, "B", device, host)
+            yield _row(part, "disk.write.bytes", mirror.written_bytes, "B", device, host)
+            yield _row(part, "disk.read.bytes", mirror.read_bytes, "B", device, host)
+            yield _row(part, "al.updates", mirror.log_updates, "1", device, host)
+            yield _row(part, "bm.updates", mirror.bitmap_updates, "1", device, host)
+
+
+def _wire(part: Part) -> Iterator[Sample]:
+    """The replication link's interfaces, and what the active one sent for each byte written at the top.
+
+    A load from the link's other end has its own traffic on it too.
+    """
+    for host, name in part.wire.items():
+        nic = part.moved[host].nics.get(name) if host in part.moved else None
+        if nic is None:
+            continue
+        yield _row(part, "tx.bytes", nic.tx_bytes, "B", name, host)
+        yield _row(part, "rx.bytes", nic.rx_bytes, "B", name, host)
+        yield _row(part, "tx.packets", nic.tx_packets, "1", name, host)
+        yield _row(part, "rx.packets", nic.rx_packets, "1", name, host)
+        written = _written(part, part.active, _top(part))
+        if host == part.active and written:
+            yield _row(part, "wire.per.byte", nic.tx_bytes / written, "1", name, host)
+
+
+def _top(part: Part) -> tuple[str, ...]:
+    """The highest storey on the active host; empty where the stack has no block device there."""
+    return next(reversed(part.storeys.get(part.active, ())), ())
+
+
+def _disks(part: Part, host: str, storey: tuple[str, ...]) -> list[Disk]:
+    """The counters of a storey's devices; empty unless all are known."""
+    counters = part.moved.get(host)
+    if counters is None or any(device not in counters.disks for device in storey):
+        return []
+    return [counters.disks[device] for device in storey]
+
+
+def _written(part: Part, host: str, storey: tuple[str, ...]) -> int | None:
+    disks = _disks(part, host, storey)
+    return sum(disk.write_bytes for disk in disks) if disks else None
+
+
+def _above(part: Part, host: str, number: int) -> tuple[str, tuple[str, ...]]:
+    """Host and devices of the storey above one: on a peer, what stands on its highest is on the active host."""
+    for at in (host, part.active):
+        storeys = part.storeys.get(at, ())
+        if number + 1 < len(storeys):
+            return at, storeys[number + 1]
+    return "", ()
+
+
+def _amplification(part: Part) -> Iterator[Sample]:
+    """Bytes written at a storey for each byte written at the one above; at the top for each byte of fio's."""
+    for host, storeys in part.storeys.items():
+        for number, storey in enumerate(storeys):
+            at, upper = _above(part, host, number)
+            told = _written(part, at, upper) if upper else _fio(part, "write.bytes") if _comparable(part) else None
+            written = _written(part, host, storey)
+            if told and written is not None:
+                yield _row(part, "write.amplification", written / told, "1", "+".join(storey), host)
+
+
+def _flushes(part: Part) -> Iterator[Sample]:
+    """How often a device was flushed for each transaction. A stripe's members are flushed at the same time."""
+    # pgbench and sysbench tell the sum, go-tpc the count of each kind.
+    done = sum(s.value for s in _own(part) if s.metric == "transactions" or s.metric.endswith(".count"))
+    for host, storeys in part.storeys.items():
+        for device in dict.fromkeys(device for storey in storeys for device in storey):
+            for disk in _disks(part, host, (device,)):
+                if done and (flushes := _flushes_of(device, disk)) is not None:
+                    yield _row(part, "flushes.per.transaction", flushes / done, "1", device, host)
+
+
+# -- agreement ------------------------------------------------------------------------------------------------
+
+
+def _own(part: Part) -> Iterator[Sample]:
+    """The load's figures of this part."""
+    for sample in part.samples:
+        if sample.time is None and part.phase in ("", sample.phase):
+            yield sample
+
+
+def _fio(part: Part, metric: str) -> float:
+    return sum(sample.value for sample in _own(part) if sample.layer == "fio" and sample.metric == metric)
+
+
+def _comparable(part: Part) -> bool:
+    return part.io is not None and not part.io.not_comparable
+
+
+def _agreement(part: Part) -> Iterator[Check]:
+    """fio's bytes and I/Os against the kernel's at the top device."""
+    top = _top(part)
+    name = "+".join(top)
+    what = f"fio and {name or 'the top device'}"
+    if part.io is None:
+        yield Check(what, "not comparable", "This load does not tell how many bytes it moved.")
+        return
+    if part.io.not_comparable:
+        yield Check(what, "not comparable", f"fio and the kernel cannot be compared: {part.io.not_comparable}.")
+        return
+    disks = _disks(part, part.active, top)
+    if not disks:
+        yield Check(what, "not comparable", f"{part.active} has no counters of {name or 'a device of the stack'}.")
+        return
+    syncs = _fio(part, "sync.ios") + (_fio(part, "write.ios") if part.io.synced else 0.0)
+    slack = FILE_SLACK if part.io.file else DEVICE_SLACK
+    if not any(_fio(part, f"{way}.bytes") for way in ("read", "write")):
+        # A device may round a discard, or leave it out: trims are not compared.
+        yield Check(what, "not comparable", "fio tells of no read and no write.")
+    for way in ("read", "write"):
+        told, ios = _fio(part, f"{way}.bytes"), _fio(part, f"{way}.ios")
+        counted = sum(getattr(disk, f"{way}_bytes") for disk in disks)
+        most = told * (1 + TOLERANCE) + slack
+        if way == "write" and part.io.file:
+            most += syncs * SYNC_SLACK
+        if told or counted > most:
+            yield _bytes(f"{what}: {way}", f"{way} on {name}", told, counted, most)
+        if told:
+            requests = sum(getattr(disk, f"{way}s") + getattr(disk, f"{way}_merges") for disk in disks)
+            yield _ios(f"{what}: {way} I/Os", f"{way} I/Os on {name}", ios, requests)
+
+
+def _bytes(what: str, where: str, told: float, counted: float, most: float) -> Check:
+    """The kernel may count as much more as the slack allows, and less only within the tolerance."""
+    figures = f"{where}: fio tells of {_mib(told)}, the kernel counted {_mib(counted)}"
+    if told:
+        figures += f" ({(counted - told) / told:+.1%})"
+    if counted < told * (1 - TOLERANCE):
+        why = "Not all of fio's I/O reached the device (or its counter is wrong), so fio's figure is not its."
+        return Check(what, "suspect", f"{figures}. {why}", told, counted)
+    if counted > most:
+        why = "Something else used the device at the same time, or a layer between made more of it."
+        return Check(what, "suspect", f"{figures}. {why}", told, counted)
+    if counted > told * (1 + TOLERANCE):
+        why = "The rest is no more than what closing a device or a file system's own blocks may take."
+        return Check(what, "ok", f"{figures}. {why}", told, counted)
+    return Check(what, "ok", f"{figures}.", told, counted)
+
+
+def _ios(what: str, where: str, told: float, requests: float) -> Check:
+    """Each of fio's I/Os is one request or more: the kernel splits large ones, and a device that hands flushes on
+    counts them as writes. What it merges is in ``requests``. So only too few can be wrong."""
+    figures = f"{where}: fio tells of {told:,.0f}, the kernel counted {requests:,.0f}"
+    if requests < told * (1 - TOLERANCE):
+        said = f"{figures}. Not all of fio's I/Os reached the device, or its counter is wrong."
+        return Check(what, "suspect", said, told, requests)
+    return Check(what, "ok", f"{figures}.", told, requests)
+
+
+def _storeys_agree(part: Part) -> Iterator[Check]:
+    """On the active host a layer's devices must get all that is written above it; none of blocklab's layers
+    compresses. (A peer may lag: protocol A, write-behind, a page cache.)
+
+    Zeros that are written above may arrive as discards.
+    """
+    storeys = part.storeys.get(part.active, ())
+    for below, above in pairwise(storeys):
+        upper = _written(part, part.active, above)
+        disks = _disks(part, part.active, below)
+        if not upper or not disks:
+            continue
+        lower = sum(disk.write_bytes + (disk.discard_bytes or 0) for disk in disks)
+        names = "+".join(above), "+".join(below)
+        figures = f"{_mib(upper)} were written to {names[0]}, and {_mib(lower)} to {names[1]} below it"
+        missing = lower < upper * (1 - TOLERANCE)
+        said = f"{figures}. A layer did not pass on what it took." if missing else f"{figures}."
+        yield Check(f"{names[0]} and {names[1]}", "suspect" if missing else "ok", said, upper, lower)
+
+
+def _mib(amount: float) -> str:
+    return f"{amount / 2**20:,.2f} MiB"
