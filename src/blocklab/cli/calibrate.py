@@ -1,0 +1,67 @@
+"""``blocklab calibrate``: what the lab takes by itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from blocklab.cli.studies import INTERRUPTED
+from blocklab.errors import StudyError
+from blocklab.model.host import Site
+from blocklab.runner.calibrate import calibrate as measured
+from blocklab.sites.uml import image as images
+from blocklab.sites.uml.site import UmlSite
+from blocklab.stats.floor import caution, table
+from blocklab.store.floor import save_floor
+
+SITES = ("uml",)
+
+
+def calibrate(
+    site: Annotated[str, typer.Argument(help="Where the lab is; there is only uml, this machine.")] = "uml",
+    addons: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with", metavar="ADDON", help="Of the image that has this add-on, as `image build` takes it."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the floor as JSON.")] = False,
+) -> None:
+    """Measure the lab's own floor on this machine and store it (under a minute; leave the machine alone).
+
+    Every report shows it, and marks the cells that run within 1.5 times of it: limited by the lab.
+    """
+    progress = Console(stderr=True, highlight=False)
+    try:
+        floor = measured(_site(site, addons or []), say=lambda text: progress.print(text, markup=False))
+    except KeyboardInterrupt:
+        progress.print("stopped; nothing is left running, nothing is stored", style="yellow")
+        raise typer.Exit(INTERRUPTED) from None
+    path = save_floor(images.cache_folder(), floor)
+    if as_json:
+        typer.echo(json.dumps({"file": str(path), **msgspec.to_builtins(floor)}, indent=1))
+        return
+    rows = Table("floor", "value", "spread", box=None, pad_edge=False)
+    for column in rows.columns[1:]:
+        column.justify = "right"
+        column.no_wrap = True
+    for row in table(floor):
+        rows.add_row(*row)
+    console = Console(highlight=False)
+    console.print(rows)
+    rounds = max(figure.rounds for figure in floor.figures.values())
+    typer.echo(f"medians of {rounds} rounds, and the largest less the smallest; {floor.seconds:.0f} s; in {path}")
+    if text := caution(floor):
+        progress.print(text, style="yellow", markup=False, soft_wrap=True)
+
+
+def _site(name: str, addons: list[str]) -> Site:
+    """Raises ``StudyError`` for a site that there is not, ``ImageError`` for an image."""
+    if name not in SITES:
+        raise StudyError("", f"there is no site {name!r}", hint=f"there is: {', '.join(SITES)}")
+    return UmlSite(image=images.require(addons))

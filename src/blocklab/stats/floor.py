@@ -1,0 +1,160 @@
+"""Which figures are the lab's own and not the layout's: a cell's figures against the floor that was measured.
+
+====================  ======================================================================================
+figure                marked ``limited by the lab`` when
+====================  ======================================================================================
+read latency, mean    at queue depth 1, at most 1.5 x the raw volume's
+write latency, mean   the same; on a mirror at most 1.5 x that of DRBD at RTT 0
+read or write IOPS    at least 1/1.5 of the raw volume's, at queue depth 32 (at 1 for a load of depth 1); writes on
+                      a mirror: of DRBD's at RTT 0. Reads and writes of one load use up shares of one node
+any latency or rate   the active node's CPU was 90 % busy or more
+====================  ======================================================================================
+
+The other figures of a floor mark nothing. A system call and an empty I/O are parts of a raw volume's; the error of
+an emulated delay says how true a round trip is, and steal how much of the machine others had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from blocklab.stats.format import percent, quantity
+from blocklab.store.floor import EMPTY, FIGURES, RTT, SYSCALL, Floor, mirror, volume
+from blocklab.workloads import AnyWorkload, fio_jobs
+from blocklab.workloads.fio import Fio
+
+NEAR = 1.5
+# From this share of a node's CPU time on (%), averaged over a phase, the CPU may be the limit.
+BUSY = 90.0
+LIMITED = "limited by the lab"
+# Rounds further apart than this part of their median were not measured on a quiet machine.
+UNSTEADY = 0.5
+_STEAL = 5.0
+# Units of what may be limited; shares, sizes and counts are not.
+_SPEEDS = ("s", "1/s", "1/min", "B/s")
+# What fio takes for a queue depth of 1 whatever iodepth says: these engines wait for each I/O.
+_WAITING = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
+
+
+def limited(floor: Floor, kind: str, value: float) -> str | None:
+    """Why a value is the lab's own, by the floor's figure ``kind`` (a name of ``FIGURES``); None when it is not.
+
+    Of a latency (s) at most ``NEAR`` times the floor is, of a rate (1/s) at least the floor / ``NEAR``.
+    """
+    own = floor.figures[kind]
+    near = value <= NEAR * own.value if own.unit == "s" else value >= own.value / NEAR
+    return _within(quantity(value, own.unit, _metric(kind)), floor, kind) if near else None
+
+
+def marks(
+    floor: Floor | None,
+    metric: str,
+    value: float,
+    unit: str,
+    *,
+    mirrored: bool = False,
+    depth: int | None = None,
+    busy: float | None = None,
+    other: float = 0.0,
+) -> str:
+    """The sentence that marks a load's own figure as limited by the lab, without a full stop; empty if it is not.
+
+    ``metric``, ``value`` and ``unit`` are the sample's; ``mirrored``: the stack has a mirror between two nodes;
+    ``depth``: the load's queue depth (``queue_depth``), None when it is not known, so that latencies are not
+    compared; ``busy``: the active node's mean ``cpu.busy`` in that phase (%); ``other``: of a phase that reads and
+    writes, the IOPS of the other direction. Without a floor only the CPU is looked at.
+    """
+    found = [] if floor is None else [_by_floor(floor, metric, value, mirrored, depth, other)]
+    if busy is not None and busy >= BUSY and unit in _SPEEDS:
+        found.append(f"the node's CPU was {percent(busy / 100)} busy")
+    reasons = "; ".join(reason for reason in found if reason)
+    return f"{LIMITED}: {reasons}" if reasons else ""
+
+
+def _by_floor(
+    floor: Floor, metric: str, value: float, mirrored: bool, depth: int | None, other: float
+) -> str | None:
+    way, _, what = metric.partition(".")
+    if what == "latency.mean" and way in ("read", "write") and depth == 1:
+        return limited(floor, _kind(way, "latency", 1, mirrored=mirrored), value)
+    if what != "iops" or way not in ("read", "write"):
+        return None
+    at = 1 if depth == 1 else 32
+    kind = _kind(way, "iops", at, mirrored=mirrored)
+    if not other:
+        return limited(floor, kind, value)
+    beside = _kind("read" if way == "write" else "write", "iops", at, mirrored=mirrored)
+    used = value / floor.figures[kind].value + other / floor.figures[beside].value
+    if NEAR * used < 1:
+        return None
+    here, there = quantity(value, "1/s", "iops"), quantity(other, "1/s", "iops")
+    return _within(f"{here} beside {there} of the other direction", floor, kind, beside)
+
+
+def _kind(way: str, what: str, depth: int, *, mirrored: bool) -> str:
+    """The floor that holds. A mirror reads from its own disk."""
+    return mirror(what, depth) if mirrored and way == "write" else volume(way, what, depth)
+
+
+def _within(said: str, floor: Floor, *kinds: str) -> str:
+    own = " and ".join(
+        f"{quantity(floor.figures[kind].value, floor.figures[kind].unit, _metric(kind))} ({FIGURES[kind][0]})"
+        for kind in kinds
+    )
+    return f"{said} is within {NEAR:g} times the lab's own {own}"
+
+
+def _metric(kind: str) -> str:
+    # "volume.read.iops.qd32"
+    return "iops" if ".iops" in kind else ""
+
+
+def queue_depth(workload: AnyWorkload, phase: str) -> int | None:
+    """How many I/Os a phase of fio has under way at once: ``iodepth`` x ``numjobs``.
+
+    None for other loads, and for I/O through the page cache, which the volume's floors say nothing of.
+    """
+    if not isinstance(workload, Fio):
+        return None
+    sections = fio_jobs.sections(workload.text("device"))[0]
+    options = next((section.options for section in sections if section.name == phase), {})
+    if options.get("direct", "0") == "0" or options.get("ioengine") == "null":
+        return None
+    try:
+        # fio's own default engine waits.
+        waits = options.get("ioengine", "psync") in _WAITING
+        deep = 1 if waits else int(options.get("iodepth", "1"))
+        return deep * int(options.get("numjobs", "1"))
+    except ValueError:
+        return None
+
+
+def table(floor: Floor) -> list[tuple[str, str, str]]:
+    """What each figure is, its value and its spread as people read them, in the order of ``FIGURES``."""
+    rows = []
+    for name, (title, _) in FIGURES.items():
+        own = floor.figures[name]
+        metric = _metric(name)
+        rows.append((title, quantity(own.value, own.unit, metric), quantity(own.spread, own.unit, metric)))
+    return rows
+
+
+def caution(floor: Floor) -> str:
+    """A sentence on a floor that was measured while others used the machine; empty for a good one."""
+    steal = floor.figures["steal.host"].value
+    vague = [FIGURES[name][0] for name in _vague(floor)]
+    said = []
+    if vague:
+        said.append(f"the rounds of {len(vague)} figures lie far apart, e.g. of: {vague[0]}")
+    if steal > _STEAL:
+        said.append(f"{percent(steal / 100)} of this machine's CPU time was taken from it")
+    return f"Not measured on a quiet machine: {'; '.join(said)}. Calibrate again when it is idle." if said else ""
+
+
+def _vague(floor: Floor) -> Iterator[str]:
+    """The figures that mark cells or are near them, whose rounds lie further apart than they should."""
+    for name, own in floor.figures.items():
+        if (name in (SYSCALL, EMPTY, RTT) or name.startswith(("volume.", "mirror."))) and (
+            own.spread > UNSTEADY * own.value
+        ):
+            yield name

@@ -1,0 +1,36 @@
+"""The lab's own floor, measured for real in its short form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from blocklab.runner.calibrate import calibrate
+from blocklab.sites.uml.site import UmlSite
+from blocklab.store.floor import DELAYS_MS, FIGURES, RTT, delay, load_floor, machine_of, mirror, save_floor, volume
+
+
+def test_calibrate_finds_a_plausible_floor_and_leaves_nothing(tmp_path: Path) -> None:
+    """That nothing is left is checked after each test of this folder."""
+    site = UmlSite()
+    floor = calibrate(site, rounds=1, seconds=0.3)
+    assert set(floor.figures) == set(FIGURES)
+    assert floor.seconds < 60
+    value = {name: figure.value for name, figure in floor.figures.items()}
+    print({name: f"{each:.6g}" for name, each in value.items()})
+    for name, each in value.items():
+        # An error may be below zero, and nothing may have been stolen or idle.
+        assert each > 0 or name.startswith(("delay.", "steal.", "idle."))
+    assert value["syscall"] < 1e-3
+    assert value["syscall"] < value["empty.latency"] < value[volume("read", "latency")] * 2 < 20e-3
+    # The far side of a mirror is another node, so that a write takes at least the link's way there and back.
+    assert value[volume("write", "latency")] < value[mirror("latency")] < 50e-3
+    assert value[mirror("latency")] > value[RTT] / 2
+    assert value[volume("write", "iops", 32)] > value[mirror("iops", 32)] > 100
+    # At queue depth 1 a rate is the inverse of its latency, and what fio takes between two I/Os.
+    assert 0.3 < value[volume("read", "iops")] * value[volume("read", "latency")] <= 1.01
+    assert abs(value[delay(5.0)]) < 0.5e-3
+    assert all(abs(value[delay(ms)]) < 5e-3 for ms in DELAYS_MS)
+    for who in ("host", "node"):
+        assert 0 <= value[f"steal.{who}"] + value[f"idle.{who}"] <= 100
+    save_floor(tmp_path, floor)
+    assert load_floor(tmp_path, machine_of(site.environment())) == floor
