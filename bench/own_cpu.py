@@ -47,6 +47,7 @@ def main() -> None:
                     stand.facts["m"],
                     Path(raw),
                     measured,
+                    stand.shapes["m"],
                 )
                 shares.append((cpu() - before) / (time.monotonic() - started) * 100)
             assert measured.parsed != Parsed()

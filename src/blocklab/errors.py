@@ -11,6 +11,7 @@ The whole tree::
     |   +-- WaitError           a condition did not come true in time: argv, seconds, last output
     |   +-- NodeLost            a node died, hung or panicked: the console's last lines
     +-- KnobError               a knob that the study sets is not in force on the running system
+    +-- SuspectError            the kernel's counters contradict a load's figures
     +-- ParseError              a tool's output is not what its parser knows: tool, excerpt
     +-- StoreError              a run folder cannot be read or written
 
@@ -112,6 +113,10 @@ class KnobError(BlocklabError):
         self.knob = knob
         self.wanted = wanted
         self.found = found
+
+
+class SuspectError(BlocklabError):
+    """What a load says that it did is not what the kernel counted."""
 
 
 class ParseError(BlocklabError):

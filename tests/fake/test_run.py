@@ -33,7 +33,7 @@ class Silent:
 
     def cell(self, number: int, count: int, cell: Cell) -> None: ...
 
-    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed) -> None:
+    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: object) -> None:
         self.outcomes[cell.label] = outcome
 
     def warning(self, text: str) -> None:

@@ -68,8 +68,8 @@ def measured(stand: Standing, stack: str, workload: dict[str, object], folder: P
     port = port_for(load, stand.ports[stack], stand.ground)
     stand.engine.carry_out(load.data(port), "data")
     found = Measured()
-    measure(stand.engine, load, port, stand.facts[stack], folder, found)
-    assert not not_in_force(found.knobs) and found.warnings == []
+    measure(stand.engine, load, port, stand.facts[stack], folder, found, stand.shapes[stack])
+    assert not not_in_force(found.knobs) and found.warnings == [] and found.suspicions == []
     assert len(found.parsed.phases) == 1
     series = [each for each in found.parsed.samples if each.time is not None and each.metric == "tps"]
     [phase] = found.parsed.phases

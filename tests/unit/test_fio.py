@@ -211,8 +211,8 @@ def test_steps_on_a_folder_and_on_a_device() -> None:
     ]
     assert "--filename=/srv/x/blocklab.fio" in runs[-1].argv
     assert "--direct=1" in runs[-1].argv
-    [put] = [step for step in steps if isinstance(step, Put)]
-    assert "filename=/srv/x/blocklab.fio\n" in put.text
+    [put] = load().arm(DIR)
+    assert isinstance(put, Put) and "filename=/srv/x/blocklab.fio\n" in put.text
 
     steps = load(fill=False).prepare(BLOCK)
     runs = [step for step in steps if isinstance(step, Run)]

@@ -47,8 +47,9 @@ def test_good_ones_have_no_problems() -> None:
 @pytest.mark.parametrize(
     ("changes", "where", "why"),
     [
-        ({"transactions": None}, "transactions", "exactly one"),
-        ({"time": "30s"}, "transactions", "exactly one"),
+        ({"time": "30s"}, "transactions", "not both"),
+        ({"stop": "snia"}, "stop", "a fixed length already"),
+        ({"transactions": None, "stop": {"rounds": "3"}}, "stop.rounds", "like 3..12"),
         ({"transactions": None, "time": "1.5s"}, "time", "whole seconds"),
         ({"transactions": None, "time": "0s"}, "time", "whole seconds"),
         ({"transactions": 0}, "transactions", "at least 1"),
@@ -80,7 +81,7 @@ def test_problems(changes: dict[str, Any], where: str, why: str) -> None:
 
 def test_steps(golden: Golden) -> None:
     own = load(scale=50, scripts={"one": "select 1;\n"}, init={"fillfactor": 90, "quiet": False})
-    steps = [msgspec.to_builtins(step) for step in own.prepare(DSN)]
+    steps = [msgspec.to_builtins(step) for step in (*own.prepare(DSN), *own.arm(DSN))]
     golden.check("pgbench-own/expected-steps.json", [*steps, msgspec.to_builtins(own.load(DSN))])
 
 
@@ -106,8 +107,9 @@ def test_longest() -> None:
 def test_prepare_waits_for_large_tables_and_cleans_up() -> None:
     steps = load(scale=100).prepare(DSN)
     assert max(step.timeout for step in steps if isinstance(step, Run)) >= 3000
-    assert isinstance(steps[0], Run)
-    assert steps[0].undo == ("rm", "-rf", "/var/tmp/blocklab-pgbench")
+    armed = load().arm(DSN)
+    assert isinstance(armed[0], Run)
+    assert armed[0].undo == ("rm", "-rf", "/var/tmp/blocklab-pgbench")
     assert not any(isinstance(step, Put) for step in steps)
 
 

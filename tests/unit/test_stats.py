@@ -17,7 +17,7 @@ from blocklab.stats.compare import items
 from blocklab.stats.figures import within
 from blocklab.stats.findings import findings
 from blocklab.stats.format import NBSP, exact, listed, number, percent, plus_minus, quantity, seconds
-from blocklab.stats.ratio import ratio, same
+from blocklab.stats.ratio import ratio, verdict
 from blocklab.stats.summary import Estimate, batch_means, percentile, weighted_mean
 from blocklab.store.folder import StudyFolder
 from tests.unit import synthetic
@@ -101,9 +101,23 @@ def test_half_widths_add_as_squares() -> None:
     assert share is not None and share.half is not None
     assert share.value == 0.5
     assert share.half == pytest.approx(0.5 * 0.05)
-    assert not same(share)
-    assert same(Estimate(0.98, 0.03))
-    assert not same(Estimate(1.0))
+    assert verdict(share) == "differs"
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "said"),
+    [
+        (0.98, 0.03, "no difference shown"),
+        (1.04, 0.05, "no difference shown"),
+        (0.98, 0.06, "too noisy to say"),
+        (1.0, None, "too noisy to say"),
+        (0.5, None, "too noisy to say"),
+        (0.98, 0.019, "differs"),
+        (1.4, 0.3, "differs"),
+    ],
+)
+def test_a_ratio_is_never_bare(value: float, half: float | None, said: str) -> None:
+    assert verdict(Estimate(value, half)) == said
 
 
 def test_no_requests_no_mean_await() -> None:
@@ -181,7 +195,7 @@ def test_the_answer_has_the_shares_the_contrast_and_the_confirmed_claim(tmp_path
     assert "differ in scale (1 and 50)" in points
     assert "Confirmed: at scale 1 all clients wait for the same row" in points
     assert "All 3 expectations of the study are confirmed." in points
-    assert "how much another run would differ is not known" in " ".join(found.caveats)
+    assert "how much another build of the layout would differ is not known" in " ".join(found.caveats)
 
 
 def test_when_the_figures_say_otherwise_the_answer_does_too(tmp_path: Path) -> None:

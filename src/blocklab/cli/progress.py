@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from blocklab.model.sample import Parsed
-from blocklab.store.run import Outcome
+from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.types import Cell
 
-_STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow"}
+_STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow", "suspect": "bold yellow"}
 # The figures worth a look while the study goes on, and how many of them make a unit that people say.
 _HEADLINES = {"tps": (1.0, "TPS"), "write.iops": (1.0, "write IOPS"), "read.iops": (1.0, "read IOPS")}
+
+# Of a load with more phases than this a line says only how many ended how.
+MOST_PHASES = 4
 
 
 class Lines:
@@ -31,11 +36,11 @@ class Lines:
         """A cell begins."""
         self._line(f"cell {number} of {count}: {cell.label}")
 
-    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed) -> None:
+    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
         """A cell is stored."""
         line = Text(f"{self._clock()}   {cell.label}: ")
         line.append(outcome.status, _STYLES[outcome.status])
-        line.append(f" in {outcome.seconds:.0f} s{headline(parsed)}")
+        line.append(f" in {outcome.seconds:.0f} s{sureness(stops) or headline(parsed)}")
         self._console.print(line, soft_wrap=True)
         if outcome.error:
             self._console.print(
@@ -62,3 +67,28 @@ def headline(parsed: Parsed) -> str:
             factor, unit = _HEADLINES[sample.metric]
             words.append(f"{sample.phase} {sample.value * factor:.0f} {unit}".strip())
     return "; " + ", ".join(words) if words else ""
+
+
+def sureness(stops: Sequence[Stopped]) -> str:
+    """Why a cell's phases were measured no longer, with their rates: ``; settled after 15 s: 1204 TPS ± 1.3 %``,
+    or of many phases how many of each."""
+    good = [each for each in stops if each.reason != "failed"]
+    if len(good) > MOST_PHASES:
+        counts = Counter(each.reason for each in good)
+        seconds = sum(each.seconds for each in good)
+        said = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
+        return f"; {len(good)} phases: {said}, {seconds / len(good):.0f} s each"
+    words = []
+    for each in good:
+        rates = ", ".join(_rate(rate) for rate in each.rates)
+        why = f" ({each.why})" if each.why else ""
+        words.append(f"{each.phase} {each.reason} after {each.seconds:.0f} s{why}: {rates}".strip())
+    return "; " + "; ".join(words) if words else ""
+
+
+def _rate(rate: Rate) -> str:
+    factor, unit = _HEADLINES.get(rate.metric, (1.0, rate.metric))
+    if rate.value is None:
+        return f"no {unit}"
+    half = f" ± {100 * rate.half / rate.value:.1f} %" if rate.half is not None and rate.value else ""
+    return f"{rate.value * factor:.0f} {unit}{half}"

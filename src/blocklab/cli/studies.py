@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import shlex
 import sys
 import time
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +41,14 @@ INTERRUPTED = 130
 # From this size on a grid is more likely a slip than a wish.
 MOST_CELLS = 10_000
 
+
+class Order(StrEnum):
+    """How the cells that share a layout follow each other."""
+
+    SHUFFLED = "shuffled"
+    AS_WRITTEN = "as-written"
+
+
 StudyFile = Annotated[
     Path, typer.Argument(help="A study file (YAML), or the name of a shipped study.", show_default=False)
 ]
@@ -62,6 +72,12 @@ def run(
     again: Annotated[bool, typer.Option("--again", help="Measure finished cells again.")] = False,
     at: At = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
+    order: Annotated[
+        Order, typer.Option("--order", help="The order of the cells, and of the phases, that share a layout.")
+    ] = Order.SHUFFLED,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="For the shuffled order; a random one unless given.", min=0)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure every cell of a study that is not measured yet, and write the report.
@@ -73,8 +89,9 @@ def run(
     sure(what, yes=yes)
     grid = expanded(what, study)
     wanted = chosen(grid, selected(what, stack), levels_of(what, at))
-    folder = StudyFolder.create(runs, Manifest(what, grid, quick, str(study.resolve())), study)
-    _measure(folder, what, wanted, volumes, again=again, as_json=as_json)
+    seed = None if order is Order.AS_WRITTEN else random.SystemRandom().randrange(2**31) if seed is None else seed
+    folder = StudyFolder.create(runs, Manifest(what, grid, quick, str(study.resolve()), seed), study)
+    _measure(folder, what, wanted, volumes, seed, again=again, as_json=as_json)
 
 
 def resume(
@@ -89,11 +106,18 @@ def resume(
     there = StudyFolder(folder or newest(runs))
     manifest = there.manifest()
     there.sweep()
-    _measure(there, manifest.study, list(manifest.cells), volumes, again=False, as_json=as_json)
+    _measure(there, manifest.study, list(manifest.cells), volumes, manifest.seed, again=False, as_json=as_json)
 
 
 def _measure(
-    folder: StudyFolder, study: Study, wanted: list[Cell], volumes: Path | None, *, again: bool, as_json: bool
+    folder: StudyFolder,
+    study: Study,
+    wanted: list[Cell],
+    volumes: Path | None,
+    seed: int | None,
+    *,
+    again: bool,
+    as_json: bool,
 ) -> None:
     todo = wanted if again else list(folder.missing(wanted))
     console = Console(stderr=True, highlight=False)
@@ -110,7 +134,7 @@ def _measure(
         console.print(_about(study, todo))
         started = time.monotonic()
         try:
-            bad = run_study(site, study, todo, folder, Lines(console))
+            bad = run_study(site, study, todo, folder, Lines(console), seed)
         except KeyboardInterrupt:
             console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
             raise typer.Exit(INTERRUPTED) from None
@@ -290,8 +314,15 @@ def planned(study: Study, name: str) -> list[dict[str, str]]:
         rows += _rows("prepare", (*steps, *settled(shape.nodes)))
         rows += [_row("knob", fact.host, fact.argv) for fact in both.facts + workload.facts(port)]
         rows += [_row("probe", host, probe.argv(PROBE_SECONDS)) for host in shape.nodes for probe in PROBES]
-        load = workload.load(port)
-        rows.append({**_row("load", load.host, load.argv), "workload": workload_name})
+        rule = workload.rule()
+        seconds = 0.0 if rule is None else rule.at_most if rule.kind in ("long", "fixed") else rule.each
+        for phase, trial in (workload.trials(seconds) if rule else {"": workload}).items():
+            rows += _rows("prepare", trial.arm(port))
+            load = trial.load(port)
+            if rule is not None and rule.kind == "long":
+                load = trial.watched(load)
+            name = f"{workload_name} {phase}".strip()
+            rows.append({**_row("load", load.host, load.argv), "workload": name})
         rows += [_row("knob", fact.host, fact.argv) for fact in both.facts if fact.wanted]
         rows += _undo(steps)
     return rows + _undo(both.steps)

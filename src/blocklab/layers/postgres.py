@@ -72,6 +72,7 @@ class Postgres(Base, frozen=True, tag="postgres"):
         run, port = f"/run/blocklab/{place.stack}", FIRST_PORT + place.number
         log = f"/var/log/blocklab-{place.stack}.log"
         control = (*AS_POSTGRES, f"{BIN}/pg_ctl", "-D", data, "-w")
+        server = ("-h", run, "-p", str(port), "-U", "postgres")
         steps = (
             Run(host, ("install", "-d", "-o", "postgres", "-m", "700", data, run)),
             Run(host, ("install", "-o", "postgres", "-m", "600", "/dev/null", log)),
@@ -92,7 +93,13 @@ class Postgres(Base, frozen=True, tag="postgres"):
             ),
             Run(
                 host,
-                (*AS_POSTGRES, f"{BIN}/createdb", "-h", run, "-p", str(port), "-U", "postgres", DATABASE),
+                (*AS_POSTGRES, f"{BIN}/createdb", *server, DATABASE),
+                once=True,
+            ),
+            # Or the server writes the new database back little by little, under whatever load comes first.
+            Run(
+                host,
+                (*AS_POSTGRES, f"{BIN}/psql", *server, "-X", "-q", "-c", "CHECKPOINT", DATABASE),
                 once=True,
             ),
         )  # fmt: skip

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Self
 
 import msgspec
 
 from blocklab.model.ground import Ground, LinkSpec, NodeSpec, Profile
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Step
 from blocklab.model.sample import Parsed, Sample
+from blocklab.model.stop import Rule
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -80,6 +81,8 @@ class Workload(Protocol):
     """A load and the parser of what it printed."""
 
     takes: ClassVar[tuple[Kind, ...]]
+    rates: ClassVar[tuple[str, ...]]
+    ends_on: ClassVar[int | None]
 
     @property
     def has_data(self) -> bool:
@@ -103,8 +106,28 @@ class Workload(Protocol):
     def prepare(self, port: Port) -> tuple[Step, ...]:
         """Steps before each measurement (files, tables); their undo runs after it."""
 
+    def arm(self, port: Port) -> tuple[Step, ...]:
+        """Quick steps before each single start of the command: the files that it reads."""
+
     def load(self, port: Port) -> Load:
         """The command to measure."""
+
+    def rule(self) -> Rule | None:
+        """When it was measured long enough; None where it ends by itself."""
+
+    def io_options(self) -> tuple[Mapping[str, str], ...]:
+        """fio's options of each of its jobs, which say how its figures compare with the devices'; empty for loads
+        that do not tell how many bytes they moved."""
+
+    def trials(self, seconds: float) -> Mapping[str, Self]:
+        """Each phase by its name as a load of its own that takes so many seconds; ``""`` for a load without
+        phases. Only of a load with a rule."""
+
+    def watched(self, load: Load) -> Load:
+        """The same command, so that it prints its figures meanwhile."""
+
+    def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
+        """Each of ``rates`` in each second so far, given what a trial has printed. Raises ``ParseError``."""
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         """Questions to the system once it is prepared, e.g. the tool's version."""

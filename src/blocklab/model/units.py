@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-# "450us", "2.7 ms", "60MB/s", "100Mbit/s", "4GiB": a decimal number, then letters (and "/s").
-_QUANTITY = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-zµ]+(?:/s)?)\s*$")
+# "450us", "2.7 ms", "60MB/s", "100Mbit/s", "4GiB", "2%": a decimal number, then letters (and "/s") or a per cent
+# sign.
+_QUANTITY = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-zµ]+(?:/s)?|%)\s*$")
 
 _SIZES: dict[str, int] = {
     "B": 1,
@@ -28,7 +29,7 @@ _SIZES: dict[str, int] = {
 
 
 class _Quantity:
-    """What the four quantities share: their table of units and how text becomes a number."""
+    """What the quantities share: their table of units and how text becomes a number."""
 
     units: ClassVar[Mapping[str, float]]
     example: ClassVar[str]
@@ -118,11 +119,25 @@ class BitRate(_Real):
     base: ClassVar[str] = "bit/s"
 
 
-QUANTITIES: tuple[type[Size] | type[Duration] | type[Bandwidth] | type[BitRate], ...] = (
+class Share(_Real):
+    """A part of a whole: 0.02 for 2 %."""
+
+    units: ClassVar[Mapping[str, float]] = {"%": 0.01}
+    example: ClassVar[str] = "2%"
+    base: ClassVar[str] = "%"
+
+    def __str__(self) -> str:
+        return f"{100 * float(self):.9g}%"
+
+    __repr__ = __str__
+
+
+QUANTITIES: tuple[type[Size] | type[Duration] | type[Bandwidth] | type[BitRate] | type[Share], ...] = (
     Size,
     Duration,
     Bandwidth,
     BitRate,
+    Share,
 )
 
 

@@ -12,11 +12,13 @@ from blocklab.stats.analysis import Analysis, Gap
 from blocklab.stats.figures import Row
 from blocklab.stats.findings import Findings
 from blocklab.stats.grid import levels_of
+from blocklab.stats.ratio import verdict
 from blocklab.study.types import Expectation
 
 FORMAT = 1
 COLUMNS = (
     "study", "stack", "workload", "phase", "metric", "value", "unit", "layer", "host", "relative", "half_width",
+    "relative_half_width", "verdict",
 )  # fmt: skip
 
 
@@ -24,7 +26,8 @@ def as_csv(analysis: Analysis) -> str:
     """One line a figure, in base units (s, B/s, 1/s, %).
 
     ``relative`` is the ratio to the baseline's figure and ``half_width`` that of the 95 % interval within the
-    run, in ``unit``; both are empty where there is none. Each factor of the study has a column with its level,
+    run, in ``unit``; ``relative_half_width`` is that of the ratio and ``verdict`` what it says (``stats.ratio``).
+    All are empty where there is none. Each factor of the study has a column with its level,
     which is empty where the factor makes no difference to the cell.
     """
     out = io.StringIO()
@@ -37,9 +40,16 @@ def as_csv(analysis: Analysis) -> str:
         writer.writerow(
             [analysis.study.name, row.stack_name, row.workload_name,
              *(row.levels.get(factor, "") for factor in factors), row.phase, row.metric, f"{row.value:.9g}",
-             row.unit, row.layer, row.host, relative, half]
+             row.unit, row.layer, row.host, relative, half, *_said(row)]
         )  # fmt: skip
     return out.getvalue()
+
+
+def _said(row: Row) -> tuple[str, str]:
+    if row.relative is None:
+        return "", ""
+    half = row.relative.half
+    return "" if half is None else f"{half:.6g}", verdict(row.relative)
 
 
 def as_json(analysis: Analysis, found: Findings) -> bytes:
@@ -91,6 +101,7 @@ def _figure(analysis: Analysis, row: Row) -> dict[str, Any]:
     fields = msgspec.structs.asdict(row)
     fields |= {"stack": fields.pop("stack_name"), "workload": fields.pop("workload_name")}
     levels = fields.pop("levels")
+    fields["verdict"] = verdict(row.relative) if row.relative is not None else None
     return {**fields, "levels": levels} if analysis.grid.factors else fields
 
 

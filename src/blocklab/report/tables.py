@@ -14,6 +14,7 @@ from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import TRANSACTIONS, families
 from blocklab.stats.figures import Row
 from blocklab.stats.format import NBSP, listed, number, percent, plus_minus, scale, seconds
+from blocklab.stats.ratio import verdict
 from blocklab.store.run import Run
 
 # Metrics of loads that the page shows, in this order; the CSV has all of them.
@@ -156,12 +157,16 @@ def value_of(row: Row | None, gap: str | None, baselines: Collection[str]) -> Va
 
 
 def relative_text(row: Row) -> str:
-    """``48 %`` of the baseline's throughput, ``2.06×`` its latency; empty for shares of a CPU."""
+    """``48 % ± 2 %`` of the baseline's throughput, ``2.06×`` its latency, with what the interval leaves open;
+    empty for shares of a CPU."""
     if row.relative is None or row.unit not in ("1/s", "B/s", "s"):
         return ""
+    said = verdict(row.relative)
+    open_ = "" if said == "differs" else f" ({said})" if row.relative.half is not None else " (no interval)"
     if row.unit == "s":
-        return f"{number(row.relative.value)}×"
-    return percent(row.relative.value)
+        half = f"{NBSP}±{NBSP}{number(row.relative.half)}" if row.relative.half is not None else ""
+        return f"{number(row.relative.value)}×{half}{open_}"
+    return percent(row.relative.value, row.relative.half) + open_
 
 
 class KnobRow(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from blocklab.stats.figures import Row
 from blocklab.stats.findings import findings
 from blocklab.stats.format import number, percent, plus_minus, scale
 from blocklab.stats.grid import label_of
+from blocklab.stats.ratio import verdict as verdict_of
 from blocklab.store.folder import StudyFolder
 
 # So many columns of figures fit a terminal of 100 characters.
@@ -26,6 +27,8 @@ MOST_COLUMNS = 7
 # Of more comparisons than this only those with the smallest shares.
 MOST_ROWS = 40
 FEWER_ROWS = 20
+_MARK = {"differs": "", "no difference shown": " =", "too noisy to say": " ?"}
+_KEY = "=: no difference shown; ?: too noisy to say whether it differs."
 _MARKS = {"ok": ("✓ ok", "green"), "failed": ("✗ failed", "red"), "unknown": ("? unknown", "yellow")}
 
 
@@ -43,6 +46,9 @@ def terminal_table(folder: StudyFolder) -> RenderableType:
         compared = tuple(ranked[:FEWER_ROWS])
     if compared:
         parts.append(_figures(analysis, compared))
+    shares = [row.relative for row in analysis.rows if row.load and row.relative is not None]
+    if any(verdict_of(share) != "differs" for share in shares):
+        parts.append(Text(_KEY, style="dim"))
     if analysis.verdicts:
         parts.append(_verdicts(analysis.verdicts))
     parts += _gaps(analysis.gaps)
@@ -75,7 +81,7 @@ def _figures(analysis: Analysis, compared: tuple[Item, ...]) -> Table:
             row, share = item.figures.get(stack), item.shares.get(stack)
             text = Text("–" if row is None else plus_minus(row.value, row.half, row.unit, row.metric))
             if share is not None:
-                text.append(f"  {percent(share.value):>5}", style="bold")
+                text.append(f"  {percent(share.value, share.half):>5}{_MARK[verdict_of(share)]}", style="bold")
             cells.append(text)
         table.add_row(*cells)
     return table
@@ -119,7 +125,7 @@ def _short(column: Mapping[str, Row], level: str) -> Text:
     factor, _ = scale(row.unit, row.metric)
     text = Text(number(row.value * factor))
     if row.relative is not None and row.relative.value != 1:
-        text.append(f" {percent(row.relative.value):>5}", style="bold")
+        text.append(f" {percent(row.relative.value):>5}{_MARK[verdict_of(row.relative)]}", style="bold")
     return text
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from blocklab.errors import BlocklabError, KnobError, NodeLost
+from blocklab.errors import BlocklabError, KnobError, NodeLost, SuspectError
 from blocklab.model.host import Site
 from blocklab.model.sample import Parsed
 from blocklab.runner.measure import Measured, measure, not_in_force, offsets
 from blocklab.runner.workshop import Standing, Workshop
 from blocklab.store.folder import StudyFolder
-from blocklab.store.run import Outcome, Status, draft
+from blocklab.store.run import Outcome, Status, Stopped, draft
 from blocklab.study.factors import variant
 from blocklab.study.grid import Layout, hardware, layouts, port_for, topology
 from blocklab.study.types import Cell, Study
@@ -29,7 +30,7 @@ class Progress(Protocol):
     def cell(self, number: int, count: int, cell: Cell) -> None:
         """A cell begins."""
 
-    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed) -> None:
+    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
         """A cell is stored."""
 
     def warning(self, text: str) -> None:
@@ -50,20 +51,36 @@ def standing(site: Site, study: Study, stacks: Sequence[str]) -> Iterator[Standi
             stand.engine.undo()
 
 
-def run_study(site: Site, study: Study, cells: Sequence[Cell], folder: StudyFolder, progress: Progress) -> int:
-    """Measure ``cells``, each stored when it ends. The number of cells that did not end ``ok``."""
+def run_study(
+    site: Site,
+    study: Study,
+    cells: Sequence[Cell],
+    folder: StudyFolder,
+    progress: Progress,
+    seed: int | None = None,
+) -> int:
+    """Measure ``cells``, each stored when it ends. The number of cells that did not end ``ok``.
+
+    Cells that share a layout run in an order that ``seed`` decides, so that a drift of the machine does not look
+    like an effect of what the study varies; without a seed as the file has them.
+    """
     bad = number = 0
     with contextlib.closing(Workshop(site)) as workshop:
         for layout in in_order(study, layouts(study, cells)):
             environment = site.environment(topology(layout.study, [layout.stack]).addons)
-            todo = list(layout.cells)
+            todo = list(layout.cells) if seed is None else shuffled(layout.cells, seed)
             while todo:
-                group = _Group(workshop, study, layout, folder, progress, environment)
+                group = _Group(workshop, study, layout, folder, progress, environment, seed)
                 finished, failures = group.run(todo, number, len(cells))
                 number += finished
                 bad += failures
                 todo = todo[finished:]
     return bad
+
+
+def shuffled(cells: Sequence[Cell], seed: int) -> list[Cell]:
+    """The cells in an order that depends on the seed and on themselves, but not on which of them are left."""
+    return sorted(cells, key=lambda cell: hashlib.sha256(f"{seed} {cell.key}".encode()).digest())
 
 
 def in_order(study: Study, found: Sequence[Layout]) -> list[Layout]:
@@ -85,13 +102,15 @@ class _Group:
         folder: StudyFolder,
         progress: Progress,
         environment: dict[str, Any],
+        seed: int | None,
     ) -> None:
         self._workshop = workshop
         self._study = study
         self._layout = layout
         self._folder = folder
         self._progress = progress
-        self._environment = environment
+        self._environment = {**environment, "seed": seed}
+        self._seed = seed
 
     def run(self, cells: Sequence[Cell], number: int, count: int) -> tuple[int, int]:
         """(cells stored, of them not ok). Stops early after a lost node: the rest needs a new build."""
@@ -138,7 +157,17 @@ class _Group:
         error: BlocklabError | None = None
         with draft(self._folder.cells, cell.key) as here:
             try:
-                measure(stand.engine, workload, port, stand.facts[cell.stack], here.raw, measured)
+                seed = "" if self._seed is None else f"{self._seed} {cell.key}"
+                measure(
+                    stand.engine,
+                    workload,
+                    port,
+                    stand.facts[cell.stack],
+                    here.raw,
+                    measured,
+                    stand.shapes[cell.stack],
+                    seed,
+                )
             except BlocklabError as caught:
                 error = caught
             status, error = _judge(measured, error)
@@ -149,11 +178,11 @@ class _Group:
             environment = {**self._environment, "clock_offsets": clocks}
             here.write(
                 cell, outcome, environment=environment, records=[*build, *stand.engine.records[first:]],
-                knobs=measured.knobs, parsed=measured.parsed,
+                knobs=measured.knobs, parsed=measured.parsed, stops=measured.stops, rounds=measured.rounds,
             )  # fmt: skip
         for warning in measured.warnings:
             self._progress.warning(f"{cell.label}: {warning}")
-        self._progress.done(cell, outcome, measured.parsed)
+        self._progress.done(cell, outcome, measured.parsed, measured.stops)
         return status, bool(lost) or isinstance(error, NodeLost)
 
     def _never_built(self, cell: Cell, error: BlocklabError) -> None:
@@ -161,7 +190,7 @@ class _Group:
         outcome = _outcome("failed", error, time.time())
         with draft(self._folder.cells, cell.key) as here:
             here.write(cell, outcome, environment=self._environment, records=[], knobs=[], parsed=Parsed())
-        self._progress.done(cell, outcome, Parsed())
+        self._progress.done(cell, outcome, Parsed(), ())
 
 
 def _judge(measured: Measured, error: BlocklabError | None) -> tuple[Status, BlocklabError | None]:
@@ -174,6 +203,9 @@ def _judge(measured: Measured, error: BlocklabError | None) -> tuple[Status, Blo
             first.host, f"{first.layer} {first.name}", str(first.wanted), first.value,
             hint=f"{len(wrong)} knobs are not in force; the figures are those of another layout",
         )  # fmt: skip
+    if measured.suspicions:
+        more = f" (and {len(measured.suspicions) - 1} more)" if len(measured.suspicions) > 1 else ""
+        return "suspect", SuspectError(f"the layers do not agree: {measured.suspicions[0]}{more}")
     return "ok", None
 
 

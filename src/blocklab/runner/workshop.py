@@ -19,9 +19,11 @@ from blocklab.errors import SetupError
 from blocklab.model.ground import Ground
 from blocklab.model.host import Lab, Site
 from blocklab.model.plan import Fact, Port, Step, again, before_data, made_once
+from blocklab.runner.cross import Shape
 from blocklab.runner.engine import Engine
+from blocklab.stats.crosscheck import storeys
 from blocklab.store.run import Record
-from blocklab.study.grid import Layout, hardware, plan_stack, port_for, topology
+from blocklab.study.grid import Layout, hardware, plan_layers, plan_stack, port_for, topology, wires
 from blocklab.study.links import plan_links, plan_wires
 from blocklab.study.types import Study
 from blocklab.workloads import AnyWorkload
@@ -47,6 +49,7 @@ class Standing:
         self._links = plan_links(shape, ground)
         self._always = wires.facts + self._links.facts
         self.plans = {name: plan_stack(study, name, number, ground) for number, name in enumerate(stacks)}
+        self.shapes = {name: _shape(study, name, number, ground) for number, name in enumerate(stacks)}
 
     @property
     def wires(self) -> int:
@@ -65,6 +68,16 @@ class Standing:
             self.engine.carry_out(again(steps) if over_data else steps, "build")
             self.facts[name] = self._always + plan.facts
             self.ports[name] = plan.ports
+
+
+def _shape(study: Study, name: str, number: int, ground: Ground) -> Shape:
+    """Where the stack's block devices are on each host."""
+    given: dict[str, list[tuple[Port, ...]]] = {}
+    for storey in plan_layers(study, name, number, ground):
+        for host, plan in storey.items():
+            given.setdefault(host, []).append(plan.ports)
+    found = {host: storeys(ports) for host, ports in given.items()}
+    return Shape(study.stacks[name].on, found, wires(study, name, ground))
 
 
 class Workshop:

@@ -9,6 +9,7 @@ from functools import cached_property
 import msgspec
 
 from blocklab.errors import StoreError
+from blocklab.stats.blocks import combined
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.figures import Measured, Row, find, rows
 from blocklab.stats.grid import Grid, Point, Side, grid
@@ -127,21 +128,28 @@ def analyse(folder: StudyFolder) -> Analysis:
     """
     manifest = folder.manifest()
     study = manifest.study
-    places = grid(study, manifest.cells)
+    blocks = [[cell for cell in manifest.cells if cell.block == number] for number in range(study.repeats)]
+    places = grid(study, blocks[0])
     runs: dict[tuple[str, str], Run] = {}
     measured: dict[tuple[str, str], Measured] = {}
     gaps = []
-    for cell, point in zip(manifest.cells, places.points, strict=True):
-        at = (point.stack, point.workload)
-        run, gap = _read(folder, cell, point)
-        if run is not None:
-            runs[at] = run
-        if gap is not None:
-            gaps.append(gap)
-        elif run is not None:
-            measured[at] = Measured(run, places.stacks[point.stack].stack.on)
-    table = rows(places, measured)
-    reasons = {(gap.stack, gap.workload): gap.status for gap in gaps}
+    tables = []
+    for block in blocks:
+        good: dict[tuple[str, str], Measured] = {}
+        for cell, point in zip(block, places.points, strict=True):
+            at = (point.stack, point.workload)
+            run, gap = _read(folder, cell, point)
+            if run is not None:
+                runs.setdefault(at, run)
+            if gap is not None:
+                gaps.append(gap)
+            elif run is not None:
+                good[at] = Measured(run, places.stacks[point.stack].stack.on)
+        tables.append(rows(places, good))
+        measured = good | measured
+    table = combined(tables)
+    # What one block lacks another may have.
+    reasons = {(gap.stack, gap.workload): gap.status for gap in gaps if (gap.stack, gap.workload) not in measured}
     verdicts = tuple(judge(claim, table, places.points, reasons) for claim in study.expect)
     return Analysis(study, manifest.quick, places, manifest.cells, runs, measured, tuple(gaps), table, verdicts)
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import bisect
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from blocklab.model.sample import Phase
+from blocklab.model.sample import Phase, Sample
+from blocklab.model.stop import MOST_ROUNDS
+from blocklab.stats.crosscheck import PREFIX
 from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
+from blocklab.stats.rounds import is_count
+from blocklab.stats.settle import from_rounds
 from blocklab.stats.summary import Estimate, batch_means, weighted_mean
-from blocklab.store.run import Run
+from blocklab.store.run import Rate, Run
 
 Points = list[tuple[float, float]]
 PROBE_INTERVAL = 1.0
@@ -98,12 +102,22 @@ class Measured:
     @cached_property
     def probed(self) -> Mapping[tuple[str, str, str], str]:
         """(host, layer, metric) of each probe's series -> its unit."""
-        loads = {(sample.layer, sample.metric) for sample in self.run.figures()}
+        loads = {(sample.layer, sample.metric) for sample in self.run.figures() if not of_layer(sample)}
         return {
             (sample.host, sample.layer, sample.metric): sample.unit
             for sample in self.run.samples
             if sample.time is not None and not sample.phase and (sample.layer, sample.metric) not in loads
         }
+
+    @cached_property
+    def decided(self) -> Mapping[tuple[str, str], Rate]:
+        """(phase, metric) -> what the stopping rule knew of that rate."""
+        return {(each.phase, rate.metric): rate for each in self.run.stops for rate in each.rates}
+
+    @cached_property
+    def spreads(self) -> Mapping[tuple[str, str, str, str], tuple[float, ...]]:
+        """(phase, metric, layer, host) -> the figure's value in each round."""
+        return {(each.phase, each.metric, each.layer, each.host): each.values for each in self.run.rounds}
 
     @property
     def start(self) -> float | None:
@@ -154,7 +168,7 @@ class Measured:
     def _moved(self, host: str) -> dict[str, float]:
         """The bytes that went through each block device of a host; those without any are left out."""
         found: dict[str, float] = {}
-        own = {sample.layer for sample in self.run.figures()}
+        own = {sample.layer for sample in self.run.figures() if not of_layer(sample)}
         for (at, layer, metric, _), points in self.series.items():
             if at == host and metric in ("read.bandwidth", "write.bandwidth") and layer not in own:
                 found[layer] = found.get(layer, 0.0) + sum(value for _, value in points)
@@ -165,6 +179,11 @@ class Measured:
         """The nodes that probes watched, the active one first."""
         found = sorted({host for host, layer, _, _ in self.series if layer == "cpu"})
         return tuple(sorted(found, key=lambda host: (host != self.active, host)))
+
+
+def of_layer(sample: Sample) -> bool:
+    """Whether a figure is the kernel's count at a layer (``stats.crosscheck``) rather than the load's own."""
+    return sample.metric.startswith(PREFIX)
 
 
 def _is_device(metric: str) -> bool:
@@ -204,25 +223,51 @@ def _rows_of(point: Point, measured: Measured) -> Iterator[Row]:
         "stack_name": point.stack_name, "workload_name": point.workload_name, "levels": point.levels,
     }  # fmt: skip
     for sample in measured.run.figures():
-        own = measured.series.get((sample.host, sample.layer, sample.metric, sample.phase), [])
+        sure = _sure(measured, sample)
+        top = (sample.layer, sample.host) == (measured.device, measured.active)
         yield Row(
-            stack, workload, sample.phase, sample.metric, sample.value, sample.unit, sample.layer, sample.host,
-            half=batch_means([value for _, value in own]), load=True, **where,
+            stack, workload, sample.phase, sample.metric, sure.value, sample.unit, sample.layer, sample.host,
+            half=sure.half, load=not of_layer(sample), top=of_layer(sample) and top, **where,
         )  # fmt: skip
-    phases = measured.run.phases
-    named = {sample.phase for sample in measured.run.figures()}
-    for phase in phases:
+    named = {sample.phase for sample in measured.run.figures() if not of_layer(sample)}
+    # One for each round of the phase.
+    windows: dict[str, list[Phase]] = {}
+    for phase in measured.run.phases:
+        windows.setdefault(phase.name, []).append(phase)
+    for phase_name, rounds in windows.items():
         # A load without phases reports its figures without a name; the probes' means go beside them.
-        name = phase.name if phase.name in named else ""
-        for host, layer, metric, value, unit in _probe_means(measured, phase):
+        name = phase_name if phase_name in named else ""
+        for host, layer, metric, value, unit in _probe_means(measured, rounds):
             top = layer == measured.device and host == measured.active
             yield Row(stack, workload, name, metric, value, unit, layer, host, top=top, **where)
 
 
-def _probe_means(measured: Measured, phase: Phase) -> Iterator[tuple[str, str, str, float, str]]:
+def _sure(measured: Measured, sample: Sample) -> Estimate:
+    """A load's figure with its interval: as the rule found it, else from its rounds, else from its course."""
+    if found := measured.decided.get((sample.phase, sample.metric)):
+        # Without what the rule took for warm-up.
+        return Estimate(sample.value if found.value is None else found.value, found.half)
+    if sample.metric == "tpmc" and (tps := measured.decided.get((sample.phase, "tps"))):
+        # New orders are a fixed share of all transactions.
+        return Estimate(sample.value, tps.half and sample.value * tps.half / (tps.value or sample.value))
+    rounds = measured.spreads.get((sample.phase, sample.metric, sample.layer, sample.host))
+    if rounds is not None:
+        half = (
+            None if is_count(sample.metric) or len(rounds) < 2 else from_rounds(rounds, 0.02, 2, MOST_ROUNDS).half
+        )
+        return Estimate(sample.value, half)
+    own = measured.series.get((sample.host, sample.layer, sample.metric, sample.phase), [])
+    return Estimate(sample.value, batch_means([value for _, value in own]))
+
+
+def _probe_means(measured: Measured, rounds: Sequence[Phase]) -> Iterator[tuple[str, str, str, float, str]]:
     cpu: dict[str, dict[str, float]] = {}
     for (host, layer, metric), unit in measured.probed.items():
-        points = within(measured.probe(host, layer, metric), phase, slack(layer, metric))
+        points = [
+            point
+            for phase in rounds
+            for point in within(measured.probe(host, layer, metric), phase, slack(layer, metric))
+        ]
         value = _mean(measured, host, layer, metric, points)
         if value is None:
             continue

@@ -11,15 +11,14 @@ from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Item, families, plain_items
 from blocklab.stats.expect import Verdict
+from blocklab.stats.floor import BUSY
 from blocklab.stats.format import capital, exact, listed, percent, quantity, shortened
-from blocklab.stats.ratio import same
+from blocklab.stats.ratio import verdict as verdict_of
 from blocklab.stats.sweeps import sweep_lead, sweep_points
 from blocklab.study.types import Stack
 
 # Shares of one stack that differ by less than this are told as a range, not as a contrast.
 CONTRAST = 1.25
-# From this share of a node's CPU time on (%), averaged over a phase, the CPU may be the limit.
-BUSY = 90.0
 # Of more sweeps than this the charts tell.
 MOST_SWEEPS = 3
 
@@ -124,9 +123,14 @@ def _ranges(analysis: Analysis, chosen: Sequence[Item], what: str = "Block I/O")
     if not chosen:
         return
     yield f"{what}: {_range_sentence(analysis.baseline, analysis.others, chosen, _noun(chosen))}"
-    alike = [f"{stack} in {item.label}" for item in chosen for stack, share in item.shares.items() if same(share)]
-    if alike:
-        yield f"Not to be told apart from {analysis.baseline} within these runs: {shortened(alike)}."
+    said: dict[str, list[str]] = {}
+    for item in chosen:
+        for stack, share in item.shares.items():
+            said.setdefault(verdict_of(share), []).append(f"{stack} in {item.label}")
+    if alike := said.get("no difference shown"):
+        yield f"No difference from {analysis.baseline} was shown: {shortened(alike)}."
+    if noisy := said.get("too noisy to say"):
+        yield f"Too noisy to say whether it differs from {analysis.baseline}: {shortened(noisy)}."
 
 
 def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) -> Iterator[str]:
@@ -261,15 +265,41 @@ def _busy(analysis: Analysis) -> Iterator[str]:
     )
 
 
+def _certainty(analysis: Analysis) -> Iterator[str]:
+    """What the intervals are intervals of."""
+    if not analysis.rows:
+        return
+    if analysis.study.repeats > 1:
+        yield (
+            f"Everything was measured {analysis.study.repeats} times on layouts built anew. The ± is the 95 % "
+            "interval over these blocks; shares are taken within each block."
+        )
+        return
+    ruled = any(measured.run.rounds for measured in analysis.measured.values())
+    if ruled:
+        how = "over short rounds, in a shuffled order where the load has phases"
+    elif any(row.half is not None for row in analysis.rows):
+        how = "of the mean within that one run"
+    else:
+        yield "Each cell was run once; how much another run would differ is not known."
+        return
+    yield (
+        f"Each cell was run once. The ± is the 95 % interval {how}; how much another build of the layout would "
+        "differ is not known (repeats: 3 would tell)."
+    )
+    open_ended = [
+        f"{stack}/{workload} {each.phase}".strip()
+        for (stack, workload), measured in analysis.measured.items()
+        for each in measured.run.stops
+        if each.reason == "capped" and each.why
+    ]
+    if open_ended:
+        yield f"Not as sure as was asked for within the time allowed: {shortened(open_ended)}."
+
+
 def _caveats(analysis: Analysis) -> Iterator[str]:
     yield from _busy(analysis)
-    if any(row.half is not None for row in analysis.rows):
-        yield (
-            "Each cell was run once. The ± is the 95 % interval of the mean within that one run (batch means of "
-            "its one-second values); how much another run would differ is not known."
-        )
-    elif analysis.rows:
-        yield "Each cell was run once; how much another run would differ is not known."
+    yield from _certainty(analysis)
     if analysis.quick:
         yield "This was a quick run, with shorter loads than the study asks for: good for a first look."
     if analysis.gaps:

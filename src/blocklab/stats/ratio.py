@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from blocklab.stats.summary import Estimate
 
@@ -22,6 +23,18 @@ def ratio(of: Estimate, to: Estimate) -> Estimate | None:
     return Estimate(value, abs(value) * math.hypot(of.half / of.value, to.half / to.value))
 
 
-def same(share: Estimate) -> bool:
-    """Whether the interval of a ratio holds 1: within these runs the two cannot be told apart."""
-    return share.half is not None and abs(share.value - 1) <= share.half
+# A difference of less than this (a part of the baseline) decides nothing: an interval around 1 that is no wider
+# shows that there is none to speak of.
+NOTABLE = 0.05
+
+Verdict = Literal["differs", "no difference shown", "too noisy to say"]
+
+
+def verdict(share: Estimate) -> Verdict:
+    """What a ratio and its 95 % interval say: ``differs`` where the interval leaves 1 out; where it holds 1, ``no
+    difference shown`` if it is within 5 % of it, else, or without an interval, ``too noisy to say``."""
+    if share.half is None:
+        return "too noisy to say"
+    if abs(share.value - 1) > share.half:
+        return "differs"
+    return "no difference shown" if share.half <= NOTABLE else "too noisy to say"

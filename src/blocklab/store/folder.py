@@ -26,12 +26,16 @@ FORMAT = 1
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What ``study.json`` holds: the study with its quick patch applied, and its cells."""
+    """What ``study.json`` holds: the study with its quick patch applied, and its cells.
+
+    ``seed`` decides the order in which cells that share a layout were run; None: as they stand in the file.
+    """
 
     study: Study
     cells: tuple[Cell, ...]
     quick: bool = False
     source: str = ""
+    seed: int | None = None
     format: int = FORMAT
 
 

@@ -12,6 +12,8 @@
         samples.jsonl       figures and series, made from raw/ by pure parsers
         phases.json         the named parts of the load
         transactions.jsonl  what the load logged of single transactions, if it did
+        stops.json          of a load that went on until it was sure: why each phase was measured no longer
+        rounds.jsonl        its figures in each round
 
 It is written under a temporary name and renamed when complete; so a folder that exists is whole.
 """
@@ -33,7 +35,8 @@ from blocklab.model.sample import Parsed, Phase, Sample, Transaction
 from blocklab.study.types import Cell
 
 FORMAT = 1
-Status = Literal["ok", "failed", "invalid"]
+Status = Literal["ok", "failed", "invalid", "suspect"]
+Reason = Literal["settled", "capped", "drained", "failed"]
 T = TypeVar("T")
 
 
@@ -49,6 +52,42 @@ class Record(msgspec.Struct, frozen=True):
     code: int
     seconds: float
     said: str = ""
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """A rate (1/s) that decided when to stop: its mean, and the half width of its 95 % interval; None where there
+    is none."""
+
+    metric: str
+    value: float | None
+    half: float | None = None
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """Why a phase was measured no longer, and what was known of its rates then.
+
+    ``reason``: ``settled`` (sure enough), ``capped`` (as long as allowed), ``drained`` (its program ended by
+    itself before) or ``failed``. ``why`` says of a phase that is not settled what it lacks. ``seconds`` is the
+    time under load, ``cut`` the part of it (s) that was left out as warm-up.
+    """
+
+    phase: str
+    reason: Reason
+    rates: tuple[Rate, ...] = ()
+    rounds: int = 1
+    seconds: float = 0.0
+    cut: float = 0.0
+    why: str = ""
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """A figure's value in each round of its phase, in the order of the rounds."""
+
+    phase: str
+    metric: str
+    layer: str
+    host: str
+    values: tuple[float, ...]
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -74,6 +113,8 @@ class Run(msgspec.Struct, frozen=True):
     samples: tuple[Sample, ...]
     phases: tuple[Phase, ...]
     transactions: tuple[Transaction, ...]
+    stops: tuple[Stopped, ...] = ()
+    rounds: tuple[Spread, ...] = ()
 
     def figures(self) -> tuple[Sample, ...]:
         """The samples that stand for a whole phase."""
@@ -108,6 +149,8 @@ class Draft:
         records: Sequence[Record],
         knobs: Sequence[Knob],
         parsed: Parsed,
+        stops: Sequence[Stopped] = (),
+        rounds: Sequence[Spread] = (),
     ) -> None:
         """Everything but the raw output, which is there already."""
         _write_json(self.folder / "cell.json", cell)
@@ -117,6 +160,9 @@ class Draft:
         _write_lines(self.folder / "steps.jsonl", records)
         _write_lines(self.folder / "samples.jsonl", parsed.samples)
         _write_lines(self.folder / "transactions.jsonl", parsed.transactions)
+        if stops:
+            _write_json(self.folder / "stops.json", stops)
+            _write_lines(self.folder / "rounds.jsonl", rounds)
         _write_json(self.folder / "result.json", outcome)
 
 
@@ -162,6 +208,7 @@ def load(folder: Path) -> Run:
     outcome = _read_json(folder / "result.json", Outcome)
     if outcome.format != FORMAT:
         raise StoreError(f"{folder}: format {outcome.format}, but this blocklab reads format {FORMAT}")
+    ruled = (folder / "stops.json").exists()
     return Run(
         folder=folder,
         cell=_read_json(folder / "cell.json", Cell),
@@ -172,6 +219,8 @@ def load(folder: Path) -> Run:
         samples=tuple(_read_lines(folder / "samples.jsonl", Sample)),
         phases=_read_json(folder / "phases.json", tuple[Phase, ...]),
         transactions=tuple(_read_lines(folder / "transactions.jsonl", Transaction)),
+        stops=_read_json(folder / "stops.json", tuple[Stopped, ...]) if ruled else (),
+        rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if ruled else (),
     )
 
 

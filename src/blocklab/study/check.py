@@ -55,6 +55,8 @@ def _names(study: Study) -> Iterator[Problem]:
                     f"nodes.{name}.sysctl[{parameter}]",
                     "is not a kernel parameter; write it like net.ipv4.tcp_rmem",
                 )
+    if study.repeats < 1:
+        yield "repeats", "must be at least 1"
     if study.baseline and study.baseline not in study.stacks:
         yield "baseline", f"there is no stack {study.baseline!r}; there are {_list(study.stacks)}"
 

@@ -48,7 +48,15 @@ def cells(study: Study) -> tuple[Cell, ...]:
                 before = found[stack].get(key)
                 mine = levels if before is None else dict(before.levels.items() & levels.items())
                 found[stack][key] = Cell(key, stack, workload, spec, mine)
-    return tuple(_ordered(study, cell) for each in found.values() for cell in each.values())
+    once = tuple(_ordered(study, cell) for each in found.values() for cell in each.values())
+    return tuple(_repeated(cell, block) for block in range(study.repeats) for cell in once)
+
+
+def _repeated(cell: Cell, block: int) -> Cell:
+    # The first block's key is that of a study without repeats, whose cells it may take over.
+    if block == 0:
+        return cell
+    return msgspec.structs.replace(cell, key=key_of({**cell.spec, "block": block}), block=block)
 
 
 def _ordered(study: Study, cell: Cell) -> Cell:
@@ -82,6 +90,7 @@ def layouts(study: Study, wanted: Sequence[Cell]) -> tuple[Layout, ...]:
             name: level for name, level in cell.levels.items() if not of_workload(study.factors[name])
         }
         del shared["nodes"], shared["links"]
+        shared["block"] = cell.block
         groups.setdefault(key_of(shared), []).append(cell)
     return tuple(
         Layout(variant(study, group[0].levels), group[0].stack, tuple(group)) for group in groups.values()
@@ -174,23 +183,36 @@ def plan_ground(shape: Topology, ground: Ground) -> Plan:
 
 def plan_stack(study: Study, name: str, number: int, ground: Ground) -> Plan:
     """The plan of one stack; its ports are the active host's, lowest layer first."""
-    stack = study.stacks[name]
+    on = study.stacks[name].on
     steps: list[Any] = []
     facts: list[Any] = []
     ports: list[Port] = []
+    for storey in plan_layers(study, name, number, ground):
+        for plan in storey.values():
+            steps += plan.steps
+            facts += plan.facts
+        ports += storey[on].ports
+    return Plan(tuple(steps), tuple(facts), tuple(ports))
+
+
+def plan_layers(study: Study, name: str, number: int, ground: Ground) -> Iterator[dict[str, Plan]]:
+    """The plan of each layer of a stack on each of its hosts, from the raw volume up."""
+    stack = study.stacks[name]
     below: dict[str, tuple[Port, ...]] = {}
     for index, layer in enumerate(stack.layers):
-        above: dict[str, tuple[Port, ...]] = {}
+        storey: dict[str, Plan] = {}
         for host in hosts_at(stack, index):
             reach = layer.spans(host)
             place = Place(name, host, number, ground, clients(study, name, ground) if host == stack.on else ())
-            plan = layer.plan(place, tuple(port for peer in reach for port in below.get(peer, ())))
-            steps += plan.steps
-            facts += plan.facts
-            above[host] = plan.ports
-        below = above
-        ports += above[stack.on]
-    return Plan(tuple(steps), tuple(facts), tuple(ports))
+            storey[host] = layer.plan(place, tuple(port for peer in reach for port in below.get(peer, ())))
+        below = {host: plan.ports for host, plan in storey.items()}
+        yield storey
+
+
+def wires(study: Study, name: str, ground: Ground) -> dict[str, str]:
+    """The interface of the first link that a stack sends data over, at each of its ends; empty without one."""
+    links = [link for layer in study.stacks[name].layers for link in layer.links() if link in ground.ends]
+    return {host: end.nic for host, end in ground.ends[links[0]].items()} if links else {}
 
 
 def hosts_at(stack: Stack, index: int) -> tuple[str, ...]:

@@ -191,6 +191,9 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exclude: tuple[dict[str, Level | tuple[Level, ...]], ...] = ()
     """Combinations to leave out: each entry is a map of factors, ``stack`` and ``workload`` to a level or a list
     of levels, and excludes the cells that have all of them, e.g. ``{stack: local, rtt: [2ms, 10ms]}``."""
+    repeats: int = 1
+    """How often all of it is measured, each time on layouts that are built anew. Figures are then the means of
+    these blocks, and what is compared is compared within each block."""
     baseline: str = ""
     """The stack that the others are compared with, at the same levels of the factors that both have. Without it
     the first one."""
@@ -206,7 +209,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Cell(msgspec.Struct, frozen=True):
     """One point of the study's grid. ``spec`` is all that its figures depend on; ``key`` is its hash.
 
-    ``levels``: of each factor that makes a difference to this cell, in the order of the study.
+    ``levels``: of each factor that makes a difference to this cell, in the order of the study. ``block``: which of
+    the study's ``repeats`` it belongs to, from 0.
     """
 
     key: str
@@ -214,10 +218,11 @@ class Cell(msgspec.Struct, frozen=True):
     workload: str
     spec: dict[str, Any]
     levels: dict[str, str] = {}
+    block: int = 0
 
     @property
     def label(self) -> str:
-        """For people: stack, workload and levels."""
-        return " ".join(
-            [f"{self.stack}/{self.workload}", *(f"{name}={level}" for name, level in self.levels.items())]
-        )
+        """For people: stack, workload, levels, and which repeat it is."""
+        levels = (f"{name}={level}" for name, level in self.levels.items())
+        again = [f"(repeat {self.block})"] if self.block else []
+        return " ".join([f"{self.stack}/{self.workload}", *levels, *again])

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Self
+
 import msgspec
 
 from blocklab.model.plan import Port, Step
+from blocklab.model.protocols import Load
+from blocklab.model.stop import DEFAULT, AnyStop, Rule, Stop, rule_of
 
 
 class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="load", kw_only=True):
@@ -18,6 +23,11 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
     """The node that it runs on, in place of the stack's own: a client of the database, which needs a link to the
     node that the stack is active on. Only for a load on a database."""
 
+    rates: ClassVar[tuple[str, ...]] = ()
+    """The figures by which one tells whether it was measured long enough."""
+    ends_on: ClassVar[int | None] = None
+    """The signal upon which its program ends early with a whole summary."""
+
     @property
     def has_data(self) -> bool:
         """Whether it loads data of its own."""
@@ -26,3 +36,62 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
     def data(self, port: Port) -> tuple[Step, ...]:
         """Nothing that ``prepare`` does not make anew."""
         return ()
+
+    def arm(self, port: Port) -> tuple[Step, ...]:
+        """Nothing that each start needs anew."""
+        return ()
+
+    def io_options(self) -> tuple[Mapping[str, str], ...]:
+        """Nothing: it does not tell how many bytes it moved."""
+        return ()
+
+    def rule(self) -> Rule | None:
+        """None: it ends by itself."""
+        return None
+
+    def trials(self, seconds: float) -> Mapping[str, Self]:
+        """Nothing: it cannot be cut."""
+        return {}
+
+    def watched(self, load: Load) -> Load:
+        """As it is."""
+        return load
+
+    def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
+        """Nothing that can be read while it goes."""
+        return {}
+
+
+class Stoppable(Base, frozen=True, kw_only=True):
+    """A load that has a rate, and can go on for as long as one likes."""
+
+    stop: AnyStop | None = None
+    """How long it is measured, where the fields that give it a fixed length do not say so: see
+    [how long](../../loads.md#how-long)."""
+
+    def _timed(self) -> bool:
+        """Whether the fields give it a length."""
+        raise NotImplementedError
+
+    def rule(self) -> Rule | None:
+        """None where the fields give it a length."""
+        return None if self._timed() else rule_of(self.stop or DEFAULT)
+
+    def _stop_problems(self) -> Iterator[tuple[str, str]]:
+        if self.stop is None:
+            return
+        if self._timed():
+            yield "stop", "it has a fixed length already; give one or the other"
+        if isinstance(self.stop, Stop):
+            problems = list(self.stop.problems())
+            yield from ((f"stop.{name}", problem) for name, problem in problems)
+            if not problems and self.stop.rule().kind == "long" and self.ends_on is None:
+                yield "stop", "its program cannot be ended early; give rounds, like {rounds: 3..12, each: 5s}"
+
+    def _expected(self, phases: int = 1) -> float:
+        """About how long (s) its rule lets it go on."""
+        rule = self.rule()
+        if rule is None:
+            return 0.0
+        # Most loads are sure enough after a little more than the least.
+        return phases * min(rule.longest, 1.3 * rule.shortest)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+import signal
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
+
+import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
@@ -13,7 +16,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Size
 from blocklab.workloads import fio_jobs, fio_output
-from blocklab.workloads.base import Base
+from blocklab.workloads.base import Stoppable
 from blocklab.workloads.fio_jobs import JobValue
 
 FOLDER = "/var/tmp/blocklab-fio"
@@ -24,7 +27,7 @@ MIB = 2**20
 _SPARE = 60.0
 
 
-class Fio(Base, frozen=True, tag="fio"):
+class Fio(Stoppable, frozen=True, tag="fio"):
     """I/O of a given shape, by [fio](https://fio.readthedocs.io/).
 
     Jobs run one after the other (``stonewall``), and each is a phase.
@@ -76,6 +79,8 @@ class Fio(Base, frozen=True, tag="fio"):
     """Write the file or part once before the measurement, so that no read meets a hole and no write allocates."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
+    rates: ClassVar[tuple[str, ...]] = ("read.iops", "write.iops")
+    ends_on: ClassVar[int | None] = signal.SIGINT
 
     def problems(self) -> list[tuple[str, str]]:
         """Options that reach a shell or leave the stack, jobs without an end, sizes that fio would cut."""
@@ -85,6 +90,7 @@ class Fio(Base, frozen=True, tag="fio"):
         if self.size is not None and (self.size <= 0 or self.size % MIB):
             found.append(("size", "must be a whole number of MiB, above 0; write it like 1GiB"))
         found += self._option_problems() if self.jobs or self.matrix else self._file_problems()
+        found += self._stop_problems()
         if not found:
             found += self._bounds()
         return found
@@ -93,6 +99,34 @@ class Fio(Base, frozen=True, tag="fio"):
     def all_jobs(self) -> dict[str, dict[str, JobValue]]:
         """``jobs``, then those of the matrix: the phases by their names, with the options of their own."""
         return self.jobs | _combined(self.matrix)
+
+    def _timed(self) -> bool:
+        # Without a rule a job that has no runtime ends when it has done its size.
+        if self.stop is None or not self.all_jobs:
+            return True
+        options = (self.options, *self.all_jobs.values())
+        return any(name in each for each in options for name in ("runtime", "timeout", "time_based"))
+
+    def io_options(self) -> tuple[Mapping[str, str], ...]:
+        """Of each section, with those of [global]."""
+        return tuple(section.options for section in self._sections())
+
+    def trials(self, seconds: float) -> Mapping[str, Self]:
+        """Each job by itself."""
+        timed: dict[str, JobValue] = {"time_based": True, "runtime": int(seconds)}
+        return {
+            name: msgspec.structs.replace(self, jobs={name: job | timed}, matrix={}, stop=None)
+            for name, job in self.all_jobs.items()
+        }
+
+    def watched(self, load: Load) -> Load:
+        """With its state so far each second."""
+        at = load.argv.index("--eta=never")
+        return msgspec.structs.replace(load, argv=(*load.argv[:at], "--status-interval=1", *load.argv[at:]))
+
+    def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
+        """``read.iops`` and ``write.iops`` of each second so far."""
+        return fio_output.so_far(out)
 
     def _option_problems(self) -> Iterator[tuple[str, str]]:
         if self.size is None:
@@ -143,6 +177,8 @@ class Fio(Base, frozen=True, tag="fio"):
         return fio_jobs.sections(self._head() + self._body())[0]
 
     def _bounds(self) -> Iterator[tuple[str, str]]:
+        if self.rule() is not None:
+            return
         for section in self._sections():
             try:
                 fio_jobs.longest(section.options)
@@ -165,12 +201,14 @@ class Fio(Base, frozen=True, tag="fio"):
         return head + fio_jobs.instrument(self._body(), extra)
 
     def lasts(self) -> float | None:
-        """The jobs' run times together; unknown where one of them ends by its size."""
+        """The jobs' run times together, or what the rule takes; unknown where one of them ends by its size."""
+        if self.rule() is not None:
+            return self._expected(len(self.all_jobs))
         times = [fio_jobs.runtime(section.options) for section in self._sections()]
         return None if None in times else sum(time for time in times if time is not None)
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
-        """The job file, and the target written once from end to end (``fill``)."""
+        """The target written once from end to end (``fill``)."""
         where = target(port)
         direct = any(section.options.get("direct", "0") != "0" for section in self._sections())
         # fio makes the missing: a folder, and a plain file in place of a device
@@ -178,7 +216,6 @@ class Fio(Base, frozen=True, tag="fio"):
         if port.kind == "dir":
             steps.append(Run(port.host, ("rm", "-f", where), undo=("rm", "-f", where)))
         steps.append(Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)))
-        steps.append(Put(port.host, JOBFILE, self.text(where)))
         if self.fill and self.size is not None:
             fill = (
                 "fio", "--name=fill", "--filename=" + where.replace(":", "\\:"), f"--size={int(self.size)}",
@@ -187,6 +224,10 @@ class Fio(Base, frozen=True, tag="fio"):
             )  # fmt: skip
             steps.append(Run(port.host, fill, timeout=self.size / fio_jobs.LEAST_BANDWIDTH + _SPARE))
         return tuple(steps)
+
+    def arm(self, port: Port) -> tuple[Step, ...]:
+        """The job file."""
+        return (Put(port.host, JOBFILE, self.text(target(port))),)
 
     def load(self, port: Port) -> Load:
         """fio itself; it leaves three logs for each phase, in the order of the sections."""

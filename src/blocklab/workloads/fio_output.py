@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -68,21 +70,63 @@ class Output(msgspec.Struct):
 
 
 def decode(raw: Mapping[str, bytes]) -> Output:
-    """The JSON in fio's output; warnings may stand before it."""
+    """The last JSON in fio's output: warnings may stand before it, and what ``--status-interval`` printed."""
     text = raw["stdout"].decode(errors="replace")
     said = raw.get("stderr", b"").decode(errors="replace") or text
-    start = re.search(r"^\{", text, re.MULTILINE)
-    if start is None:
+    try:
+        found = list(_documents(text))
+    except ValueError as error:
+        raise ParseError("fio", f"its JSON cannot be read: {error}", text) from error
+    if not found:
         raise ParseError("fio", "no JSON in its output", said)
     try:
-        found, _ = json.JSONDecoder().raw_decode(text, start.start())
-        output = msgspec.convert(found, Output, strict=False)
-    except (ValueError, msgspec.ValidationError) as error:
+        output = msgspec.convert(found[-1], Output, strict=False)
+    except msgspec.ValidationError as error:
         raise ParseError("fio", f"its JSON cannot be read: {error}", text) from error
     for job in output.jobs:
         if job.error:
             raise ParseError("fio", f"job {job.jobname} ended with error {job.error}", said)
     return output
+
+
+_START = re.compile(r"^\{", re.MULTILINE)
+
+
+def _documents(text: str) -> Iterator[Any]:
+    """The JSON objects in a text, each of which starts a line. Raises ``ValueError`` for one that is cut."""
+    decoder, at = json.JSONDecoder(), 0
+    while start := _START.search(text, at):
+        found, at = decoder.raw_decode(text, start.start())
+        yield found
+
+
+def so_far(out: bytes) -> dict[str, list[float]]:
+    """``read.iops`` and ``write.iops`` (1/s) between fio's reports of its state, of output that is being written.
+
+    The reports count from the start; a last one that is cut is left out. Raises ``ParseError``.
+    """
+    documents = []
+    try:
+        for each in _documents(out.decode(errors="replace")):
+            documents.append(each)
+    except ValueError:
+        # the report that is being written
+        pass
+    try:
+        reports = [msgspec.convert(each, Output, strict=False).jobs for each in documents]
+    except msgspec.ValidationError as error:
+        raise ParseError("fio", f"its JSON cannot be read: {error}") from error
+    rates: dict[str, list[float]] = {}
+    for way in ("read", "write"):
+        points = [(getattr(job, way).runtime, getattr(job, way).total_ios) for (job, *_) in reports]
+        rows = [
+            1000 * (after - before) / (end - start)
+            for (start, before), (end, after) in itertools.pairwise(points)
+            if end > start
+        ]
+        if any(count for _, count in points):
+            rates[f"{way}.iops"] = rows
+    return rates
 
 
 def figures(job: Job, host: str) -> Iterator[Sample]:

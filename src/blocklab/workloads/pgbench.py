@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
+
+import msgspec
 
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
 from blocklab.model.programs import AS_POSTGRES
@@ -13,7 +16,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Phase
 from blocklab.model.units import Duration
 from blocklab.workloads import pgbench_output
-from blocklab.workloads.base import Base
+from blocklab.workloads.base import Stoppable
 
 FOLDER = "/var/tmp/blocklab-pgbench"
 BUILTINS = ("tpcb-like", "simple-update", "select-only")
@@ -43,7 +46,7 @@ _SLOWEST = 0.1
 _SPARE = 60.0
 
 
-class Pgbench(Base, frozen=True, tag="pgbench"):
+class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     """Transactions on PostgreSQL, by [pgbench](https://www.postgresql.org/docs/17/pgbench.html).
 
     Example::
@@ -74,9 +77,9 @@ class Pgbench(Base, frozen=True, tag="pgbench"):
     jobs: int = 1
     """Threads of pgbench, at most one for each client."""
     transactions: int | None = None
-    """For each client. Exactly one of ``transactions`` and ``time``."""
+    """For each client. At most one of ``transactions`` and ``time``."""
     time: Duration | None = None
-    """Whole seconds."""
+    """Whole seconds. Without it and ``transactions``, ``stop`` decides."""
     script: str | None = None
     """One of pgbench's own: ``tpcb-like``, ``simple-update``, ``select-only``. Without it ``tpcb-like``."""
     scripts: dict[str, str] = {}
@@ -90,6 +93,9 @@ class Pgbench(Base, frozen=True, tag="pgbench"):
     """Further long options of ``pgbench --initialize``, likewise."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql",)
+    rates: ClassVar[tuple[str, ...]] = ("tps",)
+    # The alarm by which it ends itself; it has a handler for no other signal.
+    ends_on: ClassVar[int | None] = signal.SIGALRM
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, no end or two, unknown scripts, those that run programs, options that are blocklab's."""
@@ -98,8 +104,9 @@ class Pgbench(Base, frozen=True, tag="pgbench"):
             for name in ("scale", "clients", "jobs", "transactions")
             if getattr(self, name) is not None and getattr(self, name) < 1
         ]
-        if (self.transactions is None) == (self.time is None):
-            found.append(("transactions", "give exactly one of transactions (for each client) and time"))
+        if self.transactions is not None and self.time is not None:
+            found.append(("transactions", "give transactions (for each client) or time, not both"))
+        found += self._stop_problems()
         if self.time is not None and (self.time < 1 or self.time % 1):
             found.append(("time", f"{self.time}: pgbench counts in whole seconds, at least 1s"))
         if self.jobs > self.clients:
@@ -121,25 +128,44 @@ class Pgbench(Base, frozen=True, tag="pgbench"):
                 yield f"scripts.{name}", "\\shell and \\setshell run programs; blocklab never does"
 
     def lasts(self) -> float | None:
-        """``time``; unknown for a number of transactions."""
-        return None if self.time is None else float(self.time)
+        """``time``, or what the rule takes; unknown for a number of transactions."""
+        if self.transactions is not None:
+            return None
+        return float(self.time) if self.time is not None else self._expected()
+
+    def _timed(self) -> bool:
+        return self.time is not None or self.transactions is not None
+
+    def trials(self, seconds: float) -> Mapping[str, Self]:
+        """The one phase."""
+        return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}
+
+    def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
+        """``tps`` of each second so far."""
+        course = pgbench_output.progress(err[: err.rfind(b"\n") + 1], "", 0.0)
+        return {"tps": [each.value for each in course if each.metric == "tps"]}
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
-        """A folder for the log, the scripts, the tables (which ends with a VACUUM), and a checkpoint, so that each
-        load starts with nothing left to write back."""
-        owned = ("install", "-d", "-o", "postgres", "-g", "postgres", FOLDER)
+        """The tables (which ends with a VACUUM), and a checkpoint, so that a load starts with nothing left to
+        write back."""
         tables = (
             *AS_POSTGRES, *PLAIN, f"{BIN}/pgbench", "--initialize", "--quiet", f"--scale={self.scale}",
             *_arguments(self.init), port.where,
         )  # fmt: skip
         checkpoint = (*AS_POSTGRES, f"{BIN}/psql", "-X", "-q", "-c", "CHECKPOINT", port.where)
         return (
-            Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)),
-            Run(port.host, owned),
-            *(Put(port.host, _path(name), text) for name, text in self.scripts.items()),
             # 15 MiB of tables and as much of log for each unit of scale, at 1 MiB/s
             Run(port.host, tables, timeout=300.0 + 30.0 * self.scale),
             Run(port.host, checkpoint, timeout=300.0 + 15.0 * self.scale),
+        )
+
+    def arm(self, port: Port) -> tuple[Step, ...]:
+        """An empty folder for the log, and the scripts."""
+        owned = ("install", "-d", "-o", "postgres", "-g", "postgres", FOLDER)
+        return (
+            Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)),
+            Run(port.host, owned),
+            *(Put(port.host, _path(name), text) for name, text in self.scripts.items()),
         )
 
     def load(self, port: Port) -> Load:

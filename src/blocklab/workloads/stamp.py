@@ -12,6 +12,7 @@ SCRIPT = '''\
 """Runs a command and prints its lines, each with the time at which it came (seconds since the epoch)."""
 
 import os
+import signal
 import sys
 import time
 
@@ -27,6 +28,8 @@ if child == 0:
         print(f"{sys.argv[1]}: {error.strerror}", file=sys.stderr)
     os._exit(127)
 os.close(writer)
+# A signal goes to both of us; whether it ends the load is the load's affair.
+signal.signal(signal.SIGINT, lambda *_: None)
 with open(reader, encoding="utf-8", errors="replace") as lines:
     for line in lines:
         sys.stdout.write(f"{time.time():.3f} {line}")

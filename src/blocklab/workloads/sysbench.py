@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import msgspec
 
@@ -14,7 +14,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
 from blocklab.workloads import servers, stamp, sysbench_output
-from blocklab.workloads.base import Base
+from blocklab.workloads.base import Stoppable
 
 OptionValue: TypeAlias = str | int | float | bool
 
@@ -45,7 +45,7 @@ _SLOWEST = 500.0
 _SPARE = 60.0
 
 
-class Sysbench(Base, frozen=True, tag="sysbench"):
+class Sysbench(Stoppable, frozen=True, tag="sysbench"):
     """OLTP transactions by [sysbench](https://manpages.debian.org/trixie/sysbench/) 1.0.20.
 
     It works over the server's socket, and over the network from another node.
@@ -78,8 +78,8 @@ class Sysbench(Base, frozen=True, tag="sysbench"):
     ``checkpoints``.
     """
 
-    time: Duration
-    """How long it is measured, in whole seconds."""
+    time: Duration | None = None
+    """How long it is measured, in whole seconds; without it ``stop`` decides."""
     script: str = "oltp_read_write"
     """One of sysbench's own: ``oltp_read_write``, ``oltp_read_only``, ``oltp_write_only``, ``oltp_point_select``,
     ``oltp_insert``, ``oltp_delete``, ``oltp_update_index``, ``oltp_update_non_index``."""
@@ -98,6 +98,7 @@ class Sysbench(Base, frozen=True, tag="sysbench"):
     those that the fields or the stack decide, ``events``, and what the parser could not read."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("mysql", "postgresql")
+    rates: ClassVar[tuple[str, ...]] = ("tps",)
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, times that are no whole seconds, unknown scripts, options that are blocklab's."""
@@ -107,7 +108,8 @@ class Sysbench(Base, frozen=True, tag="sysbench"):
         for name in ("tables", "table_size", "threads"):
             if getattr(self, name) < 1:
                 yield name, "must be at least 1"
-        if self.time < 1 or self.time % 1:
+        yield from self._stop_problems()
+        if self.time is not None and (self.time < 1 or self.time % 1):
             yield "time", f"{self.time}: sysbench counts in whole seconds, at least 1s"
         if self.warmup % 1:
             yield "warmup", f"{self.warmup}: sysbench counts in whole seconds"
@@ -118,8 +120,15 @@ class Sysbench(Base, frozen=True, tag="sysbench"):
                 yield f"options.{name}", problem
 
     def lasts(self) -> float | None:
-        """``time`` and ``warmup``."""
-        return float(self.time + self.warmup)
+        """``time``, or what the rule takes, and ``warmup``."""
+        return (float(self.time) if self.time is not None else self._expected()) + float(self.warmup)
+
+    def _timed(self) -> bool:
+        return self.time is not None
+
+    def trials(self, seconds: float) -> Mapping[str, Self]:
+        """The one phase."""
+        return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}
 
     def data(self, port: Port) -> tuple[Step, ...]:
         """The tables, with nothing left to write back."""
@@ -139,11 +148,12 @@ class Sysbench(Base, frozen=True, tag="sysbench"):
 
     def load(self, port: Port) -> Load:
         """sysbench with a line each second, and the server's counters around it."""
+        time = self.time or 0
         argv = (
-            *self._run(port), f"--time={int(self.time)}", "--report-interval=1", "--percentile=99",
+            *self._run(port), f"--time={int(time)}", "--report-interval=1", "--percentile=99",
             "--histogram=on", self.script, "run",
         )  # fmt: skip
-        return Load(port.host, stamp.stamped(SCRIPT, argv), self.time + _SPARE, around=servers.counters(port))
+        return Load(port.host, stamp.stamped(SCRIPT, argv), time + _SPARE, around=servers.counters(port))
 
     def _tool(self, port: Port) -> Argv:
         dsn = Dsn.of(port.where)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import msgspec
 
@@ -14,7 +15,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
 from blocklab.workloads import servers, stamp, tpcc_output, tpcc_tables
-from blocklab.workloads.base import Base
+from blocklab.workloads.base import Stoppable
 
 OptionValue: TypeAlias = str | int | float | bool
 
@@ -38,7 +39,7 @@ _SPARE = 60.0
 _THINKS = 140.0
 
 
-class Tpcc(Base, frozen=True, tag="tpcc"):
+class Tpcc(Stoppable, frozen=True, tag="tpcc"):
     """[TPC-C](https://www.tpc.org/tpcc/) by go-tpc 1.0.12: orders, payments and deliveries of warehouses.
 
     It works over TCP, by loopback on the server's own node.
@@ -72,8 +73,8 @@ class Tpcc(Base, frozen=True, tag="tpcc"):
     ``checkpoints``.
     """
 
-    time: Duration
-    """How long it is measured, in whole seconds."""
+    time: Duration | None = None
+    """How long it is measured, in whole seconds; without it ``stop`` decides."""
     warehouses: int = 10
     """About 100 MB each, 0.6 million rows. All transactions of a warehouse queue for its row, so take 10 or more
     where concurrency matters."""
@@ -88,6 +89,8 @@ class Tpcc(Base, frozen=True, tag="tpcc"):
     ``conn-params``, ``max-measure-latency``, ``conn-refresh-interval``, ``max-procs``."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("mysql", "postgresql")
+    rates: ClassVar[tuple[str, ...]] = ("tps",)
+    ends_on: ClassVar[int | None] = signal.SIGINT
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, times that are no whole seconds, options that are not go-tpc's or are blocklab's."""
@@ -97,8 +100,9 @@ class Tpcc(Base, frozen=True, tag="tpcc"):
         for name in ("warehouses", "threads"):
             if getattr(self, name) < 1:
                 yield name, "must be at least 1"
-        if self.time < 1 or self.time % 1:
+        if self.time is not None and (self.time < 1 or self.time % 1):
             yield "time", f"{self.time}: give whole seconds, at least 1s"
+        yield from self._stop_problems()
         if self.warmup % 1:
             yield "warmup", f"{self.warmup}: give whole seconds"
         for name, value in self.options.items():
@@ -108,8 +112,19 @@ class Tpcc(Base, frozen=True, tag="tpcc"):
                 yield f"options.{name}", problem
 
     def lasts(self) -> float | None:
-        """``time`` and ``warmup``."""
-        return float(self.time + self.warmup)
+        """``time``, or what the rule takes, and ``warmup``."""
+        return (float(self.time) if self.time is not None else self._expected()) + float(self.warmup)
+
+    def _timed(self) -> bool:
+        return self.time is not None
+
+    def trials(self, seconds: float) -> Mapping[str, Self]:
+        """The one phase."""
+        return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}
+
+    def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
+        """``tps`` of each second so far."""
+        return {"tps": tpcc_output.so_far(out)}
 
     def data(self, port: Port) -> tuple[Step, ...]:
         """The tables; that all rows are there; nothing left to write back."""
@@ -133,10 +148,9 @@ class Tpcc(Base, frozen=True, tag="tpcc"):
 
     def load(self, port: Port) -> Load:
         """go-tpc with figures each second, and the server's counters around it."""
-        argv = (*self._run(port), f"--time={int(self.time)}s", "--interval=1s", "--output=json")
-        return Load(
-            port.host, stamp.stamped(SCRIPT, argv), self._seconds(self.time), around=servers.counters(port)
-        )
+        time = self.time or 0
+        argv = (*self._run(port), f"--time={int(time)}s", "--interval=1s", "--output=json")
+        return Load(port.host, stamp.stamped(SCRIPT, argv), self._seconds(time), around=servers.counters(port))
 
     def _tool(self, port: Port, action: str, params: str = "") -> Argv:
         dsn = Dsn.of(port.where)

@@ -78,6 +78,21 @@ class _Output:
             self.seconds.append((time, rows))
 
 
+def so_far(out: bytes) -> list[float]:
+    """Transactions a second in each of go-tpc's seconds, of output that is still being written.
+
+    A last line cut in the middle is left out. Raises ``ParseError``.
+    """
+    found = _Output(out[: out.rfind(b"\n") + 1]).seconds
+    times = [time for time, _ in found]
+    counts = [sum(row.count for row in _good(rows)) for _, rows in found]
+    return [
+        count / (time - before)
+        for before, time, count in zip(times, times[1:], counts[1:], strict=False)
+        if time > before
+    ]
+
+
 def read(raw: Mapping[str, bytes], host: str) -> Parsed:
     """Figures, series and the one phase. Raises ``ParseError``."""
     said = raw.get("stderr", b"").decode(errors="replace")

@@ -1,0 +1,62 @@
+"""The kernel's counters on every host around each run of a load: read here, judged by ``stats.crosscheck``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from blocklab.errors import HostError, ParseError
+from blocklab.model.protocols import Workload
+from blocklab.model.sample import Parsed
+from blocklab.probes import counters
+from blocklab.runner.engine import Engine
+from blocklab.stats.crosscheck import Part, Storeys, crosscheck, fio_io
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """Where a stack's devices are: on each host bottom to top, its active host, and the replication link's
+    interface at each end."""
+
+    active: str
+    storeys: Mapping[str, Storeys] = {}
+    wire: Mapping[str, str] = {}
+
+
+class Cross:
+    """Reads and judges. ``suspicions`` are sentences on runs whose layers do not agree, ``warnings`` on runs that
+    could not be looked at."""
+
+    def __init__(self, engine: Engine, shape: Shape) -> None:
+        self._engine = engine
+        self._shape = shape
+        self.suspicions: list[str] = []
+        self.warnings: list[str] = []
+
+    def read(self, folder: Path, when: str) -> None:
+        """Keep every host's counters in ``folder`` as ``counters.<host>.<when>``."""
+        for name, host in self._engine.hosts.items():
+            # It exits with 1 where DRBD is not loaded, which is no failure.
+            (folder / f"counters.{name}.{when}").write_bytes(host.run(counters.ARGV).out)
+
+    def judge(self, workload: Workload, parsed: Parsed, folder: Path, phase: str, *, file: bool) -> Parsed:
+        """What a run found, with the figures of each layer. What cannot be read is a warning."""
+        options = workload.io_options()
+        try:
+            moved = {name: self._moved(folder, name) for name in self._engine.hosts}
+        except (ParseError, OSError) as error:
+            said = error.message if isinstance(error, HostError | ParseError) else str(error)
+            self.warnings.append(f"the layers could not be compared: {said}")
+            return parsed
+        io = fio_io(options, file=file) if options else None
+        shape = self._shape
+        found = crosscheck(Part(shape.active, shape.storeys, moved, parsed.samples, shape.wire, io, phase))
+        if found.suspicion:
+            self.suspicions.append(f"{phase}: {found.suspicion}" if phase else found.suspicion)
+        return Parsed((*parsed.samples, *found.samples), parsed.phases, parsed.transactions)
+
+    def _moved(self, folder: Path, host: str) -> counters.Counters:
+        texts = [(folder / f"counters.{host}.{when}").read_text() for when in ("before", "after")]
+        before, after = (counters.parse(text) for text in texts)
+        return counters.difference(before, after)

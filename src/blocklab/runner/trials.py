@@ -1,0 +1,201 @@
+"""A load that goes on until its figures are sure: in short rounds, or in one long run of each phase.
+
+The decision is statistics (``stats.settle``); what is here starts, ends and counts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+from blocklab.errors import BlocklabError
+from blocklab.model.plan import Port
+from blocklab.model.protocols import Workload
+from blocklab.model.sample import Parsed
+from blocklab.model.stop import SNIA_WINDOW, Rule
+from blocklab.runner.cross import Cross
+from blocklab.runner.engine import Engine
+from blocklab.runner.single import run_once, run_until
+from blocklab.stats.rounds import merged
+from blocklab.stats.settle import Settled, from_rounds, long_run
+from blocklab.stats.snia import snia
+from blocklab.store.run import Rate, Reason, Spread, Stopped
+
+# A tool that reports each second.
+INTERVAL = 1.0
+# A program that ends so much earlier than it was told has ended by itself.
+_EARLY = 1.5
+
+
+class Trials:
+    """All phases of one load on a stack. ``parsed``, ``stops`` and ``spreads`` hold what is known so far.
+
+    ``seed`` decides the order of the phases; an empty one leaves them as they are.
+    """
+
+    def __init__(
+        self, engine: Engine, cross: Cross, workload: Workload, rule: Rule, port: Port, raw: Path, seed: str
+    ) -> None:
+        self._engine = engine
+        self._cross = cross
+        self._workload = workload
+        self._rule = rule
+        self._port = port
+        self._raw = raw
+        self._random = random.Random(seed) if seed else None
+        self.parsed = Parsed()
+        self.stops: list[Stopped] = []
+        self.spreads: list[Spread] = []
+
+    def run(self) -> None:
+        """Measure every phase. Raises what a single run raises; what was found before that is kept."""
+        if self._rule.kind == "long":
+            self._long_runs()
+        else:
+            self._rounds()
+
+    def _ordered(self, phases: list[str]) -> list[str]:
+        return phases if self._random is None else self._random.sample(phases, len(phases))
+
+    # -- rounds --------------------------------------------------------------------------------------------
+
+    def _rounds(self) -> None:
+        rule = self._rule
+        seconds, least, most = (rule.at_most, 1, 1) if rule.kind == "fixed" else (rule.each, rule.least, rule.most)
+        trials = self._workload.trials(seconds)
+        found: dict[str, list[Parsed]] = {phase: [] for phase in trials}
+        going = list(trials)
+        try:
+            for number in range(1, most + 1):
+                # Whatever drifts meanwhile must not fall upon the same phases in each round.
+                for phase in self._ordered(going):
+                    found[phase].append(self._trial(trials[phase], phase, number))
+                if number >= least:
+                    going = [phase for phase in going if not self._settled(found[phase])]
+                if not going:
+                    break
+        finally:
+            self._conclude(found, seconds)
+
+    def _trial(self, trial: Workload, phase: str, number: int) -> Parsed:
+        mark = self._engine.mark()
+        self._engine.carry_out(trial.arm(self._port), "prepare")
+        load = trial.load(self._port)
+        folder = self._raw / f"{number:02d}-{phase or 'load'}"
+        raw = run_once(self._engine, load, folder, self._cross)
+        parsed = self._cross.judge(
+            trial, trial.parse(raw, load.host), folder, phase, file=self._port.kind == "dir"
+        )
+        self._engine.undo(mark)
+        return parsed
+
+    def _settled(self, rounds: list[Parsed]) -> bool:
+        return self._rule.kind != "fixed" and all(each.settled for each in self._judged(rounds).values())
+
+    def _judged(self, rounds: list[Parsed]) -> dict[str, Settled]:
+        rule = self._rule
+        judged = {}
+        for metric, values in _rates(self._workload, rounds).items():
+            if rule.kind == "snia":
+                judged[metric] = _steady(values)
+            else:
+                judged[metric] = from_rounds(values, rule.half_width, rule.least, rule.most)
+        return judged
+
+    def _conclude(self, found: Mapping[str, list[Parsed]], seconds: float) -> None:
+        whole = []
+        for phase, rounds in found.items():
+            if not rounds:
+                continue
+            parsed, spreads = merged(rounds)
+            whole.append(parsed)
+            self.spreads += spreads
+            judged = self._judged(rounds)
+            rates = tuple(Rate(metric, each.value, each.half) for metric, each in judged.items())
+            settled = self._rule.kind == "fixed" or all(each.settled for each in judged.values())
+            why = "" if settled else _why(judged)
+            reason: Reason = "settled" if settled and self._rule.kind != "fixed" else "capped"
+            self.stops.append(Stopped(phase, reason, rates, len(rounds), seconds * len(rounds), why=why))
+        self.parsed = _joined(whole)
+
+    # -- one long run --------------------------------------------------------------------------------------
+
+    def _long_runs(self) -> None:
+        trials = self._workload.trials(self._rule.at_most)
+        for phase in self._ordered(list(trials)):
+            self._long_run(trials[phase], phase)
+
+    def _long_run(self, trial: Workload, phase: str) -> None:
+        rule = self._rule
+        judged: dict[str, Settled] = {}
+
+        def enough(out: bytes, err: bytes) -> bool:
+            rates = trial.live(out, err)
+            judged.update(
+                {
+                    name: long_run(values, INTERVAL, rule.half_width, rule.at_least)
+                    for name, values in rates.items()
+                }
+            )
+            return bool(judged) and all(each.settled for each in judged.values())
+
+        mark = self._engine.mark()
+        self._engine.carry_out(trial.arm(self._port), "prepare")
+        load = trial.watched(trial.load(self._port))
+        assert trial.ends_on is not None, "the study's check lets no other load through"
+        folder = self._raw / (phase or "load")
+        raw, early = run_until(self._engine, load, folder, self._cross, trial.ends_on, enough)
+        parsed = self._cross.judge(
+            trial, trial.parse(raw, load.host), folder, phase, file=self._port.kind == "dir"
+        )
+        self._engine.undo(mark)
+        enough(raw["stdout"], raw["stderr"])
+        seconds = sum(each.end - each.start for each in parsed.phases)
+        settled = bool(judged) and all(each.settled for each in judged.values())
+        drained = not early and not settled and 0 < seconds < rule.at_most - _EARLY
+        rates = tuple(Rate(metric, each.value, each.half) for metric, each in judged.items())
+        self.stops.append(
+            Stopped(
+                phase, "settled" if early or settled else "drained" if drained else "capped", rates,
+                seconds=seconds, cut=max((each.cut for each in judged.values()), default=0) * INTERVAL,
+                why="" if early or settled else _why(judged),
+            )
+        )  # fmt: skip
+        self.parsed = _joined([self.parsed, parsed])
+
+    def failed(self, error: BlocklabError) -> None:
+        """Note that the last phase ended with an error."""
+        self.stops.append(Stopped("", "failed", why=error.message))
+
+
+def _steady(values: list[float]) -> Settled:
+    """SNIA's rule, with the interval of its window, of which it says nothing."""
+    steady, window = snia(values), values[-SNIA_WINDOW:]
+    half = from_rounds(window, 1.0, 2, SNIA_WINDOW).half
+    cut = len(values) - len(window)
+    return Settled(steady.average, half, len(window), cut, steady.steady, steady.why)
+
+
+def _rates(workload: Workload, rounds: list[Parsed]) -> dict[str, list[float]]:
+    """Each rate that decides, in each round; a direction without I/O in a round has 0."""
+    found: dict[str, list[float]] = {}
+    for number, parsed in enumerate(rounds):
+        for sample in parsed.samples:
+            if sample.time is None and sample.metric in workload.rates:
+                found.setdefault(sample.metric, [0.0] * len(rounds))[number] = sample.value
+    return found
+
+
+def _why(judged: Mapping[str, Settled]) -> str:
+    if not judged:
+        return "it has reported no rate"
+    return "; ".join(f"{metric}: {each.why}" for metric, each in judged.items() if not each.settled)
+
+
+def _joined(parts: list[Parsed]) -> Parsed:
+    return Parsed(
+        tuple(sample for part in parts for sample in part.samples),
+        tuple(sorted((phase for part in parts for phase in part.phases), key=lambda phase: phase.start)),
+        tuple(sorted((each for part in parts for each in part.transactions), key=lambda each: each.end)),
+    )

@@ -1,0 +1,55 @@
+"""The rounds of a phase as one: its figures, and how much each differed from round to round."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from blocklab.model.sample import Parsed, Sample
+from blocklab.store.run import Spread
+
+# The last part of the names of figures that count something: of all rounds together.
+_COUNTS = ("bytes", "ios", "count", "transactions", "errors", "failed", "skipped", "reconnects", "deadlocks",
+           "checkpoints", "reads", "writes", "flushes", "packets", "updates")  # fmt: skip
+
+
+def merged(rounds: Sequence[Parsed]) -> tuple[Parsed, tuple[Spread, ...]]:
+    """What the rounds of one phase found: counts added up, the largest of largest values, the mean of all else.
+
+    Rounds take equally long, so the mean of a rate is that of all rounds as one. A percentile is the mean of the
+    rounds' percentiles. A figure that a round lacks (no read among few requests) counts there as 0 where it is a
+    rate or a count, else the other rounds' hold.
+    """
+    values: dict[tuple[str, str, str, str, str], list[float | None]] = {}
+    for number, parsed in enumerate(rounds):
+        for sample in parsed.samples:
+            if sample.time is None:
+                key = (sample.phase, sample.metric, sample.unit, sample.layer, sample.host)
+                values.setdefault(key, [None] * len(rounds))[number] = sample.value
+    figures, spreads = [], []
+    for (phase, metric, unit, layer, host), found in values.items():
+        countable = unit == "1/s" or metric.rpartition(".")[2] in _COUNTS
+        whole = [value or 0.0 for value in found] if countable else [v for v in found if v is not None]
+        figures.append(Sample(metric, _together(metric, whole), unit, layer, host, phase))
+        spreads.append(Spread(phase, metric, layer, host, tuple(whole)))
+    courses = [sample for parsed in rounds for sample in parsed.samples if sample.time is not None]
+    return (
+        Parsed(
+            (*figures, *courses),
+            tuple(phase for parsed in rounds for phase in parsed.phases),
+            tuple(each for parsed in rounds for each in parsed.transactions),
+        ),
+        tuple(spreads),
+    )
+
+
+def _together(metric: str, values: Sequence[float]) -> float:
+    last = metric.rpartition(".")[2]
+    if last in _COUNTS:
+        return sum(values)
+    return max(values) if last == "max" else statistics.fmean(values)
+
+
+def is_count(metric: str) -> bool:
+    """Whether a figure's value is the sum over its rounds."""
+    return metric.rpartition(".")[2] in _COUNTS
