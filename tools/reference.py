@@ -24,7 +24,8 @@ from blocklab.layers import AnyLayer
 from blocklab.layers.figures import Figures
 from blocklab.model.describe import field_docs, summary
 from blocklab.model.ground import LinkSpec, NodeSpec
-from blocklab.model.units import QUANTITIES, Bandwidth, BitRate, Duration, Size
+from blocklab.model.stop import Stop
+from blocklab.model.units import QUANTITIES, Bandwidth, BitRate, Duration, Share, Size
 from blocklab.probes import PROBES
 from blocklab.study import profiles
 from blocklab.study.types import Expectation, Factor, Stack, Study
@@ -40,6 +41,7 @@ PARTS: dict[str, type[msgspec.Struct]] = {
     "stacks": Stack,
     "profiles": profiles.Entry,
     "factors": Factor,
+    "stop": Stop,
     "expectations": Expectation,
 }
 # Folder -> its title, and the document that says how its pages belong together.
@@ -49,7 +51,7 @@ FOLDERS = {
     "loads": ("Loads", "loads.md"),
     "probes": ("Probes", "probes.md"),
 }
-UNITS = {Size: "size", Duration: "time", Bandwidth: "bytes per second", BitRate: "bits per second"}
+UNITS = {Size: "size", Duration: "time", Bandwidth: "bytes per second", BitRate: "bits per second", Share: "per cent"}
 PLAIN = {str: "text", int: "whole number", float: "number", bool: "truth value"}
 # What a tool's option or a level may be.
 ANY_VALUE = {str, int, float, bool}

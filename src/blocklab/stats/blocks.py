@@ -57,4 +57,5 @@ def paired(ratios: Sequence[float]) -> Estimate:
         return interval(ratios)
     logs = interval([math.log(ratio) for ratio in ratios])
     value = math.exp(logs.value)
-    return Estimate(value, None if logs.half is None else value * (math.exp(logs.half) - 1))
+    # Beyond this a float has no number for it.
+    return Estimate(value, None if logs.half is None else value * math.expm1(min(logs.half, 300.0)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from operator import mul, sub
 
 # Student's t, 97.5 %, for 1 to 30 degrees of freedom.
 _T = (
@@ -96,11 +97,14 @@ def von_neumann(means: Sequence[float]) -> float:
     1941; Fishman 1978).
     """
     centre = statistics.fmean(means)
-    total = sum([(mean - centre) ** 2 for mean in means])
+    away = [mean - centre for mean in means]
+    total: float = sum(map(mul, away, away))
     # The mean of equal values is not always one of them, to the last digit.
     if total <= 0 or min(means) == max(means):
         return 0.0
-    return 1 - sum([(right - left) ** 2 for left, right in pairwise(means)]) / (2 * total)
+    steps = list(map(sub, away[1:], away))
+    changes: float = sum(map(mul, steps, steps))
+    return 1 - changes / (2 * total)
 
 
 def correlated(found: float, count: int) -> bool:

@@ -105,11 +105,12 @@ def from_rounds(means: Sequence[float], half_width: float, least: int, most: int
 
 def _unusable(values: Sequence[float]) -> Settled | None:
     """What is said of values that no rule can be applied to; None when they are usable."""
-    numbers = [value for value in values if math.isfinite(value)]
-    if not numbers:
+    if not all(map(math.isfinite, values)):
+        numbers = [value for value in values if math.isfinite(value)]
+        value = statistics.fmean(numbers) if numbers else None
+        return Settled(value, None, len(numbers), 0, False, "a value is not a number")
+    if not values:
         return Settled(None, None, 0, 0, False, "no values")
-    if len(numbers) < len(values):
-        return Settled(statistics.fmean(numbers), None, len(numbers), 0, False, "a value is not a number")
     if not any(values):
         return Settled(0.0, None, len(values), 0, False, "every value is 0")
     return None

@@ -66,8 +66,7 @@ class Stoppable(Base, frozen=True, kw_only=True):
     """A load that has a rate, and can go on for as long as one likes."""
 
     stop: AnyStop | None = None
-    """How long it is measured, where the fields that give it a fixed length do not say so: see
-    [how long](../../loads.md#how-long)."""
+    """When it is measured no longer, where no field gives it a fixed length: see ``stop``."""
 
     def _timed(self) -> bool:
         """Whether the fields give it a length."""

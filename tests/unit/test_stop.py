@@ -1,0 +1,184 @@
+"""How long a load is measured: what a study may say, and what rounds and repeats make of figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.model.stop import AnyStop, Rule, Stop, rule_of
+from blocklab.model.units import Share, dec_hook
+from blocklab.stats.blocks import combined, interval, paired
+from blocklab.stats.figures import Row
+from blocklab.stats.rounds import merged
+from blocklab.stats.summary import Estimate
+from blocklab.workloads import AnyWorkload, Fio
+
+
+def stop(raw: Any) -> Any:
+    return msgspec.convert(raw, AnyStop, dec_hook=dec_hook)
+
+
+def load(**raw: Any) -> AnyWorkload:
+    return msgspec.convert(raw, AnyWorkload, dec_hook=dec_hook)
+
+
+# --- what a study may say
+
+
+@pytest.mark.parametrize(
+    ("raw", "rule"),
+    [
+        ({}, Rule("rounds", 0.02, 3, 12, 5.0)),
+        ({"rounds": "2..4", "each": "2s", "half_width": "5%"}, Rule("rounds", 0.05, 2, 4, 2.0)),
+        ({"at_most": "20s"}, Rule("long", at_least=5.0, at_most=20.0)),
+        ({"at_most": "3s"}, Rule("long", at_least=3.0, at_most=3.0)),
+        ({"at_least": "2.5s"}, Rule("long", at_least=2.5, at_most=60.0)),
+        ({"fixed": "30s"}, Rule("fixed", at_most=30.0)),
+        ("snia", Rule("snia", least=5, most=25)),
+    ],
+)
+def test_rules(raw: Any, rule: Rule) -> None:
+    found = stop(raw)
+    assert isinstance(found, str) or list(found.problems()) == []
+    assert rule_of(found) == rule
+
+
+@pytest.mark.parametrize(
+    ("raw", "field", "why"),
+    [
+        ({"fixed": "3s", "half_width": "1%"}, "fixed", "stands alone"),
+        ({"fixed": "3s", "at_most": "9s"}, "fixed", "stands alone"),
+        ({"rounds": "3..5", "at_most": "9s"}, "rounds", "not both"),
+        ({"each": "3s", "at_least": "9s"}, "rounds", "not both"),
+        ({"half_width": "0%"}, "half_width", "above 0%"),
+        ({"half_width": "80%"}, "half_width", "below 50%"),
+        ({"rounds": "3"}, "rounds", "like 3..12"),
+        ({"rounds": "1..3"}, "rounds", "at least 2"),
+        ({"rounds": "5..3"}, "rounds", "like 3..12"),
+        ({"each": "1.5s"}, "each", "whole seconds"),
+        ({"each": "0s"}, "each", "at least 1s"),
+        ({"at_most": "0.5s"}, "at_most", "whole seconds"),
+        ({"at_least": "9s", "at_most": "5s"}, "at_least", "not above at_most"),
+    ],
+)
+def test_problems_of_rules(raw: Any, field: str, why: str) -> None:
+    assert why in dict(stop(raw).problems())[field]
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        ({"load": "tpcc", "time": "5s", "stop": {}}, "a fixed length already"),
+        ({"load": "pgbench", "transactions": 5, "stop": "snia"}, "a fixed length already"),
+        ({"load": "sysbench", "stop": {"at_most": "9s"}}, "cannot be ended early"),
+        (
+            {"load": "fio", "size": "1MiB", "jobs": {"a": {"rw": "read", "runtime": 3}}, "stop": {}},
+            "a fixed length already",
+        ),
+        ({"load": "fio", "jobtext": "[a]\nrw=read\nruntime=3\n", "stop": {}}, "a fixed length already"),
+    ],
+)
+def test_a_rule_and_a_length_exclude_each_other(raw: dict[str, Any], problem: str) -> None:
+    assert problem in dict(load(**raw).problems())["stop"]
+
+
+def test_who_has_a_rule() -> None:
+    assert load(load="tpcc").rule() == load(load="sysbench").rule() == Stop().rule()
+    assert load(load="tpcc", time="5s").rule() is None
+    assert load(load="pgbench").rule() == Stop().rule()
+    assert load(load="dd", mode="none", count=1).rule() is None
+    fio = {"load": "fio", "size": "1MiB", "jobs": {"a": {"rw": "read"}, "b": {"rw": "write"}}}
+    assert load(**fio).rule() is None
+    both = load(**fio, stop={"rounds": "3..5", "each": "2s"})
+    assert both.rule() == Rule("rounds", 0.02, 3, 5, 2.0) and both.problems() == []
+    # Two phases of at least 6 s, and somewhat more.
+    assert 12 <= (both.lasts() or 0) <= 20
+
+
+def test_trials_are_the_same_load_cut_short() -> None:
+    whole = load(
+        load="fio", size="4MiB", options={"direct": 1}, jobs={"a": {"rw": "read"}}, matrix={"bs": ["4k", "8k"]},
+        stop={},
+    )  # fmt: skip
+    trials = whole.trials(7.0)
+    assert list(trials) == ["a", "4k", "8k"]
+    one = trials["8k"]
+    assert isinstance(one, Fio) and one.problems() == [] and one.rule() is None and one.lasts() == 7
+    assert list(one.all_jobs) == ["8k"] and one.all_jobs["8k"] == {"bs": "8k", "time_based": True, "runtime": 7}
+    assert one.options == {"direct": 1}
+
+
+def test_per_cent() -> None:
+    assert Share("2%") == 0.02 and str(Share("2.5%")) == "2.5%"
+    with pytest.raises(ValueError, match="has no unit"):
+        Share(0.02)
+
+
+# --- rounds
+
+
+def sample(metric: str, value: float, unit: str = "1/s", time: float | None = None) -> Sample:
+    return Sample(metric, value, unit, "fio", "a1", "p", time)
+
+
+def test_rounds_are_put_together_by_what_a_figure_is() -> None:
+    rounds = [
+        Parsed(
+            (
+                sample("read.iops", iops), sample("read.ios", 10 * iops, "1"), sample("read.latency.max", iops, "s"),
+                sample("read.latency.p99", iops / 2, "s"), sample("read.iops", iops, time=at),
+            ),
+            (Phase("p", at, at + 1),),
+        )
+        for iops, at in ((10.0, 100.0), (30.0, 105.0))
+    ]  # fmt: skip
+    rounds.append(Parsed((sample("write.iops", 3.0), sample("write.latency.p99", 4.0, "s"))))
+    parsed, spreads = merged(rounds)
+    found = {each.metric: each.value for each in parsed.samples if each.time is None}
+    # A round without reads read nothing, but it has no latency of reads.
+    assert found["read.iops"] == pytest.approx(40 / 3) and found["read.ios"] == 400
+    assert found["read.latency.max"] == 30 and found["read.latency.p99"] == 10
+    assert found["write.iops"] == 1.0 and found["write.latency.p99"] == 4.0
+    assert [each.value for each in parsed.samples if each.time is not None] == [10.0, 30.0]
+    assert len(parsed.phases) == 2
+    assert {each.metric: each.values for each in spreads}["read.iops"] == (10.0, 30.0, 0.0)
+
+
+# --- repeats
+
+
+def row(value: float, share: float | None, stack: str = "mirror") -> Row:
+    relative = None if share is None else Estimate(share)
+    return Row(stack, "io", "p", "read.iops", value, "1/s", "fio", "a1", 0.5, relative, load=True)
+
+
+def test_one_block_keeps_its_own_interval() -> None:
+    assert combined([[row(5.0, 0.5)]]) == (row(5.0, 0.5),)
+
+
+def test_shares_are_taken_within_blocks() -> None:
+    """The second block ran on a machine half as fast: the values differ much, their ratio does not."""
+    blocks = [[row(100.0, 0.50)], [row(50.0, 0.51)], [row(75.0, 0.49)]]
+    [found] = combined(blocks)
+    assert found.value == 75 and found.half is not None and found.half > 50
+    assert found.relative is not None and found.relative.half is not None
+    assert found.relative.value == pytest.approx((0.50 * 0.51 * 0.49) ** (1 / 3))
+    assert found.relative.half < 0.03
+
+
+def test_a_block_that_lacks_a_figure_leaves_it_to_the_others() -> None:
+    found = combined([[row(1.0, 1.0), row(9.0, 0.3, "other")], [row(3.0, 1.0)]])
+    assert [(each.stack, each.value) for each in found] == [("mirror", 2.0), ("other", 9.0)]
+    assert found[0].relative == Estimate(1.0)
+
+
+def test_intervals_of_blocks() -> None:
+    assert interval([4.0]) == Estimate(4.0)
+    # Student's t for 2 degrees of freedom, standard deviation 1: 4.3027 / sqrt(3).
+    assert interval([1.0, 2.0, 3.0]).half == pytest.approx(2.4842, abs=1e-3)
+    assert paired([0.5, 2.0]).value == pytest.approx(1.0)
+    assert paired([0.0, 1.0]).value == 0.5
+    assert (paired([1e-200, 1e200]).half or 0) > 1e100
