@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import HostError, ParseError
+from blocklab.model.plan import Port
 from blocklab.model.protocols import Workload
 from blocklab.model.sample import Parsed
 from blocklab.probes import counters
@@ -16,12 +17,13 @@ from blocklab.stats.crosscheck import Part, Storeys, crosscheck, fio_io
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """Where a stack's devices are: on each host bottom to top, its active host, and the replication link's
-    interface at each end."""
+    """Where a stack's devices are: on each host bottom to top, its active host, the replication link's interface at
+    each end, and the file systems of the stack."""
 
     active: str
     storeys: Mapping[str, Storeys] = {}
     wire: Mapping[str, str] = {}
+    folders: tuple[Port, ...] = ()
 
 
 class Cross:

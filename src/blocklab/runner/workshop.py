@@ -77,7 +77,8 @@ def _shape(study: Study, name: str, number: int, ground: Ground) -> Shape:
         for host, plan in storey.items():
             given.setdefault(host, []).append(plan.ports)
     found = {host: storeys(ports) for host, ports in given.items()}
-    return Shape(study.stacks[name].on, found, wires(study, name, ground))
+    folders = tuple(port for storey in given.values() for ports in storey for port in ports if port.kind == "dir")
+    return Shape(study.stacks[name].on, found, wires(study, name, ground), folders)
 
 
 class Workshop:
