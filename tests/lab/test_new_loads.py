@@ -10,13 +10,16 @@ import pytest
 
 from blocklab.model.host import must
 from blocklab.model.sample import Parsed
+from blocklab.runner.cross import Cross
 from blocklab.runner.measure import Measured, measure, not_in_force
 from blocklab.runner.run import standing
+from blocklab.runner.single import run_until
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.grid import port_for
 from blocklab.study.read import build
 from blocklab.study.types import Study
+from blocklab.workloads import servers
 
 STUDY: dict[str, Any] = {
     "blocklab": 1,
@@ -122,6 +125,42 @@ def test_tpcc_on_postgres(stand: Standing, tmp_path: Path) -> None:
     found = measured(stand, "pg", TPCC, tmp_path / "raw")
     assert found["tpmc"] > 0 and found["payment.latency.p50"] > 0
     assert {"errors", "commits", "log.syncs", "log.bytes", "deadlocks"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("stack", "plain", "rate"),
+    [
+        ("folder", {"load": "fio", "size": "8MiB", "jobs": {"w": {"rw": "randwrite", "direct": 1}}}, "write.iops"),
+        ("pg", {"load": "pgbench", "clients": 2}, "tps"),
+        ("maria", {"load": "tpcc", "warehouses": 1, "threads": 2}, "tps"),
+    ],
+)
+def test_a_load_that_is_ended_early_has_a_whole_summary(
+    stand: Standing, tmp_path: Path, stack: str, plain: dict[str, object], rate: str
+) -> None:
+    load = study((stack,), {**plain, "stop": {"at_most": "60s"}}).workloads["it"]
+    port = port_for(load, stand.ports[stack], stand.ground)
+    engine, mark = stand.engine, stand.engine.mark()
+    if stack == "maria" and "warehouse" not in must(stand.lab.hosts["a1"], servers.sql(port, "SHOW TABLES")):
+        engine.carry_out(load.data(port), "data")
+    engine.carry_out(load.prepare(port), "prepare")
+    [trial] = load.trials(60).values()
+    engine.carry_out(trial.arm(port), "prepare")
+    assert trial.ends_on is not None
+    seen: list[float] = []
+
+    def enough(out: bytes, err: bytes) -> bool:
+        seen[:] = trial.live(out, err).get(rate, [])
+        return len(seen) >= 3
+
+    command = trial.watched(trial.load(port))
+    cross = Cross(engine, stand.shapes[stack])
+    raw, early = run_until(engine, command, tmp_path / "raw", cross, trial.ends_on, enough)
+    parsed = trial.parse(raw, command.host)
+    engine.undo(mark)
+    assert early and all(value > 0 for value in seen)
+    assert 2 < sum(phase.end - phase.start for phase in parsed.phases) < 45
+    assert figures(parsed)[rate] > 0
 
 
 @pytest.mark.parametrize("stack", ["folder", "raw"])

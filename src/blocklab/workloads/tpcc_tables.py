@@ -15,6 +15,9 @@ TABLES = (
     "warehouse", "district", "customer", "history", "orders", "new_order", "order_line", "stock", "item",
 )  # fmt: skip
 
+# Seconds for which a server waits for the next rows; its own default is 30.
+_PATIENCE = 7 * 24 * 3600
+
 # Runs on the node, so it is text here. go-tpc makes the tables before it writes, and they must be there before
 # the readers start, without which it cannot open the pipes: hence its short run for one table to begin with.
 # Then it gets a port at which nobody listens, and so only writes: on PostgreSQL it would make the indexes
@@ -71,9 +74,11 @@ def _loader(port: Port, table: str, sql: Callable[[Port, str], Argv]) -> Argv:
     """Reads go-tpc's CSV: ``53000,10,2,1511,2026-11-21 09:48:54,NULL,8,1``."""
     if port.kind == "postgresql":
         return sql(port, f"\\copy {table} FROM '{{file}}' (FORMAT csv, NULL 'NULL')")
+    # The few rows of some tables come at once, and the end of their pipe when all others are done: minutes later.
     # A bare NULL is one only where fields may be enclosed. All of it is ASCII: no character needs a conversion.
     text = (
-        f"SET SESSION sql_log_bin = 0; LOAD DATA LOCAL INFILE '{{file}}' INTO TABLE {table} CHARACTER SET binary"
+        f"SET SESSION sql_log_bin = 0; SET SESSION net_read_timeout = {_PATIENCE}; "
+        f"LOAD DATA LOCAL INFILE '{{file}}' INTO TABLE {table} CHARACTER SET binary"
         " FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"' ESCAPED BY ''"
     )
     return (*sql(port, text), "--local-infile=1")
