@@ -39,9 +39,9 @@ lab *options:
 browser *options:
     pytest tests/browser {{ options }}
 
-# Run benchmarks by name, or all of them: agent, floor, launch, own_cpu, rtt, shim.
+# Run benchmarks by name, or the short ones: agent, floor, launch, own_cpu, rebuild, rtt, shim; overhead, parsing, stopping.
 bench *names:
-    for name in {{ if names == "" { "agent floor launch own_cpu rtt shim" } else { names } }}; do \
+    for name in {{ if names == "" { "agent floor launch own_cpu rebuild rtt shim" } else { names } }}; do \
         python -m "bench.$name" || exit 1; \
     done
 

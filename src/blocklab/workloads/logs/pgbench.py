@@ -1,0 +1,73 @@
+"""pgbench's log with a line for each transaction (``-l``).
+https://www.postgresql.org/docs/17/pgbench.html#id-1.9.4.11.9.7"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from blocklab.workloads.logs.columns import Lines
+from blocklab.workloads.logs.reader import Reader
+from blocklab.workloads.logs.summary import LogSummary
+from blocklab.workloads.logs.tally import Tally
+
+_MICROSECONDS = 1e6
+# Lines of --aggregate-interval have other numbers where the time of the end should be.
+_EPOCH = 10**9
+_SUBSECOND_DIGITS = 6
+
+# 0 199 2241 0 1175850568 995598              client, transaction, latency (us), script, end (s, us)
+# 0 81 4621 0 1412881037 912698 3005          with the schedule lag (us): --rate
+# 0 82 6173 0 1412881037 914578 4304 1        and the retries: --max-tries
+# 3 0 skipped 0 1412881037 914578 5217        also: failed, serialization, deadlock
+_ROW = re.compile(
+    rb"\d+ \d+ (?:(\d{1,18})|(failed|skipped|serialization|deadlock|other)) \d+ "
+    rb"([1-9]\d{9,17}) (\d{1,6})(?: -?\d+){0,2}"
+)
+
+
+class _Pgbench:
+    """The rules; the rows add up in ``tally``."""
+
+    tool = "pgbench"
+    between = b" "
+    row = _ROW
+    fields = 6
+
+    def __init__(self) -> None:
+        self.tally = Tally(1)
+
+    def plain(self, match: re.Match[bytes]) -> bytes:
+        """Without client, transaction, script, lag and retries."""
+        return b"0 0 %b 0 %b %b\n" % match.group(1, 3, 4)
+
+    def without(self, match: re.Match[bytes]) -> str:
+        """``failed``, ``skipped``, ...; empty for a transaction that was done."""
+        return (match[2] or b"").decode()
+
+    def take(self, lines: Lines) -> bool:
+        """By the second in which the transaction ended."""
+        if lines.widths(5).max() > _SUBSECOND_DIGITS:
+            return False
+        latencies, ends = lines.numbers(2), lines.numbers(4)
+        if latencies is None or ends is None or ends.min() < _EPOCH:
+            return False
+        self.tally.add(ends, latencies, None)
+        return True
+
+
+def pgbench_log(paths: Iterable[str | Path]) -> LogSummary:
+    """The figures of a transaction log, of all its files (one for each thread); ``count`` of a second is its TPS.
+
+    The lines of a file have as many fields as most of its first 1000 rows; one with fewer was cut. The last line
+    needs its newline. Raises ``ParseError`` for a file that cannot be read.
+    """
+    rules = _Pgbench()
+    reader = Reader(rules)
+    reader.read(paths)
+    latency = rules.tally.latency(0, _MICROSECONDS)
+    return LogSummary(
+        {"transaction": latency} if latency is not None else {},
+        dict(reader.left_out), reader.bad, reader.first_bad, tuple(reader.remarks),
+    )  # fmt: skip
