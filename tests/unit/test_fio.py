@@ -207,12 +207,13 @@ def test_steps_on_a_folder_and_on_a_device() -> None:
     assert runs[0].argv == ("test", "-d", "/srv/x")
     assert [step.undo for step in runs if step.undo] == [
         ("rm", "-f", "/srv/x/blocklab.fio"),
-        ("rm", "-rf", "/var/tmp/blocklab-fio"),
     ]
     assert "--filename=/srv/x/blocklab.fio" in runs[-1].argv
     assert "--direct=1" in runs[-1].argv
-    [put] = load().arm(DIR)
+    clear, put = load().arm(DIR)
     assert isinstance(put, Put) and "filename=/srv/x/blocklab.fio\n" in put.text
+    # fio appends to the logs of the run before.
+    assert isinstance(clear, Run) and clear.argv == clear.undo == ("rm", "-rf", "/var/tmp/blocklab-fio")
 
     steps = load(fill=False).prepare(BLOCK)
     runs = [step for step in steps if isinstance(step, Run)]

@@ -215,7 +215,6 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         steps: list[Step] = [Run(port.host, ("test", "-b" if port.kind == "block" else "-d", port.where))]
         if port.kind == "dir":
             steps.append(Run(port.host, ("rm", "-f", where), undo=("rm", "-f", where)))
-        steps.append(Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)))
         if self.fill and self.size is not None:
             fill = (
                 "fio", "--name=fill", "--filename=" + where.replace(":", "\\:"), f"--size={int(self.size)}",
@@ -226,8 +225,11 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         return tuple(steps)
 
     def arm(self, port: Port) -> tuple[Step, ...]:
-        """The job file."""
-        return (Put(port.host, JOBFILE, self.text(target(port))),)
+        """The job file in an empty folder: fio appends to the logs that it finds."""
+        return (
+            Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)),
+            Put(port.host, JOBFILE, self.text(target(port))),
+        )
 
     def load(self, port: Port) -> Load:
         """fio itself; it leaves three logs for each phase, in the order of the sections."""
