@@ -127,6 +127,35 @@ def test_tpcc_on_postgres(stand: Standing, tmp_path: Path) -> None:
     assert {"errors", "commits", "log.syncs", "log.bytes", "deadlocks"} <= set(found)
 
 
+def test_rounds_of_fio_and_what_each_layer_did(stand: Standing, tmp_path: Path) -> None:
+    jobs = {"r": {"rw": "randread"}, "w": {"rw": "randwrite"}}
+    plain = {"load": "fio", "size": "16MiB", "options": {"direct": 1, "ioengine": "libaio"}, "jobs": jobs}
+    load = study(("folder",), {**plain, "stop": {"rounds": "2..2", "each": "2s"}}).workloads["it"]
+    port = port_for(load, stand.ports["folder"], stand.ground)
+    found = Measured()
+    measure(stand.engine, load, port, stand.facts["folder"], tmp_path, found, stand.shapes["folder"], "a seed")
+    assert found.warnings == [] and found.suspicions == []
+    assert {(each.phase, each.rounds) for each in found.stops} == {("r", 2), ("w", 2)}
+    phases = found.parsed.phases
+    assert sorted(phase.name for phase in phases) == ["r", "r", "w", "w"]
+    course = [each for each in found.parsed.samples if each.time is not None and each.phase]
+    # fio appends to the logs that it finds, and a course would hold those of all trials before.
+    assert {each.phase: each.metric for each in course if each.metric.endswith("iops")} == {
+        "r": "read.iops", "w": "write.iops",
+    }  # fmt: skip
+    assert all(
+        any(phase.start < (each.time or 0) <= phase.end + 0.5 for phase in phases if phase.name == each.phase)
+        for each in course
+    )
+    device = next(port for port in stand.ports["folder"] if port.kind == "block").where.rpartition("/")[2]
+    counted = {(each.phase, each.metric): each.value for each in found.parsed.samples if each.layer == device}
+    told = {(each.phase, each.metric): each.value for each in found.parsed.samples if each.layer == "fio"}
+    for phase, way in (("r", "read"), ("w", "write")):
+        assert counted[phase, f"layer.{way}.bytes"] == pytest.approx(
+            told[phase, f"{way}.bytes"], rel=0.02, abs=2**18
+        )
+
+
 @pytest.mark.parametrize(
     ("stack", "plain", "rate"),
     [

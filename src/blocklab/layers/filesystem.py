@@ -112,7 +112,7 @@ class Ext4(_FileSystem, frozen=True, tag="ext4"):
 
     Example::
 
-        - {layer: ext4, mkfs: [-E, lazy_itable_init=0], mount: [noatime, data=writeback]}
+        - {layer: ext4, mkfs: [-b, "1024"], mount: [noatime, data=writeback]}
 
     Without mount options it has ``rw,relatime,data=ordered``, with barriers. With ``barrier=0`` ext4 sends no
     flush to the device, not for an fsync either: what a database was told to be on disk may be lost in a crash of
@@ -123,7 +123,8 @@ class Ext4(_FileSystem, frozen=True, tag="ext4"):
     """
 
     name: ClassVar[str] = "ext4"
-    always: ClassVar[Argv] = ("-F", "-E", "nodiscard")
+    # Or the kernel writes the inode tables in the minutes after the mount, under the load.
+    always: ClassVar[Argv] = ("-F", "-E", "nodiscard,lazy_itable_init=0")
 
 
 def in_force(option: str) -> dict[str, str]:
