@@ -12,6 +12,9 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from blocklab.report import render
+from blocklab.stats.floor import LIMITED
+from blocklab.store.floor import FIGURES
+from blocklab.study.grid import cells
 from tests.unit import synthetic
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -165,6 +168,66 @@ def test_dark_mode_is_dark_and_follows_the_system(browser: Browser, report: Path
     assert min(page.evaluate(brightness)) > 200
     assert "#0072B2" in page.inner_html("#bars svg")
     assert said == []
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a machine whose floor is known, with counts of each layer and stops."""
+    runs = tmp_path_factory.mktemp("runs")
+    return render(synthetic.make(runs, lab=True, busy=["drbd0/tps-scale1"], transactions=3000))
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_the_lab_limits_is_marked(
+    browser: Browser, limited: Path, size: tuple[int, int], scheme: str
+) -> None:
+    page, said, _ = visit(browser, limited, size, scheme)
+    assert said == []
+    assert page.is_visible("#floor .floor") and len(page.query_selector_all("#floor .floor tbody tr")) == len(
+        FIGURES
+    )
+    marked = page.eval_on_selector_all(
+        "#figures .lab", "all => all.map(each => [each.innerText, each.title, each.getBoundingClientRect().width])"
+    )
+    assert len(marked) == 8
+    assert all(words == LIMITED and title.startswith(f"{LIMITED}: ") and wide for words, title, wide in marked)
+    reasons = page.inner_text("#floor .limited")
+    assert "the node's CPU was 95\u00a0% busy" in reasons and "715\u00a0IOPS is within 1.5 times" in reasons
+    # Hollow bars are filled with the paper's colour, which hides the grid, and outlined in the stack's.
+    bars = page.eval_on_selector_all(
+        "#bars g.mark-rect.role-mark path",
+        "all => all.map(each => [each.getAttribute('fill'), each.getAttribute('stroke')])",
+    )
+    paper = "#1b1e23" if scheme == "dark" else "#ffffff"
+    assert len(bars) == 12 and sum(fill == paper and bool(stroke) for fill, stroke in bars) == 3
+    assert "limited by the lab" in page.inner_text("#bars figcaption")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    assert page.evaluate(OVERLAPPING) == []
+    page.close()
+
+
+def test_layers_and_stops_are_on_the_page(browser: Browser, limited: Path) -> None:
+    page, said, _ = visit(browser, limited)
+    assert said == []
+    layers = page.inner_text("#layers")
+    assert "What each layer did" in layers and "fio / rand-write-4k" in layers and "wire (vec0 of a1)" in layers
+    assert len(page.query_selector_all("#layers tbody tr.first")) == 3 * 6
+    assert len(page.query_selector_all("#method .stops tbody tr")) == 18
+    assert "seed 20201" in page.inner_text("#method")
+    page.close()
+
+
+def test_points_that_the_lab_limits_are_hollow(browser: Browser, tmp_path: Path) -> None:
+    busy = [cell.label for cell in cells(synthetic.sweep()) if cell.levels.get("threads") == "64"]
+    page, said, _ = visit(browser, render(synthetic.make_sweep(tmp_path, seconds=10, busy=busy)))
+    assert said == []
+    hollow = (
+        "all => all.map(each => each.querySelectorAll(\".mark-symbol.role-mark path[fill='#ffffff']\").length)"
+    )
+    assert page.eval_on_selector_all("#sweeps [data-spec]", hollow) == [7, 7, 6, 6]
+    assert len(page.query_selector_all("#figures .lab")) > 0 and page.evaluate(OVERLAPPING) == []
     page.close()
 
 

@@ -8,10 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Phase, Sample, Transaction
+from blocklab.store.floor import FIGURES, Figure, Floor, machine_of, save_floor
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Outcome, Record, draft
+from blocklab.store.run import Outcome, Rate, Record, Stopped, draft
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Cell, Study
@@ -124,8 +127,14 @@ def make(
     quick: bool = False,
     transactions: int = 10_000,
     factor: float = 1.0,
+    lab: bool = False,
+    busy: Iterable[str] = (),
 ) -> StudyFolder:
-    """A folder of the study; cells are named ``stack/workload``. ``factor`` slows drbd1 at scale 50."""
+    """A folder of the study; cells are named ``stack/workload``. ``factor`` slows drbd1 at scale 50.
+
+    ``lab``: as a machine leaves it whose floor is known, with the counts of each layer and why each phase was
+    measured no longer. ``busy``: the cells in which the active node's CPU was 95 % busy.
+    """
     plan = plan or study()
     grid = cells(plan)
     folder = StudyFolder.create(runs, Manifest(plan, grid, quick))
@@ -141,20 +150,122 @@ def make(
             outcome = Outcome("invalid", said, "check drbd.conf", EPOCH, 9.0)
         start = EPOCH + 1000 * number
         parsed = Parsed() if outcome.status == "failed" else _parsed(cell, start, transactions, factor)
+        if cell.label in busy:
+            parsed = _at_full_load(parsed)
+        stops: list[Stopped] = []
+        if lab and outcome.status == "ok":
+            parsed = Parsed((*parsed.samples, *_counted(cell, parsed)), parsed.phases, parsed.transactions)
+            stops = _stops(parsed)
+        host = {"kernel": "6.1.0", "cpus": 2}
         with draft(folder.cells, cell.key) as under:
             under.write(
                 cell,
                 outcome,
                 environment={
                     "blocklab": "0.1.0",
-                    "host": {"kernel": "6.1.0", "cpus": 2},
+                    **(LAB if lab else {"host": host}),
                     "packages": {"fio": "3.39"},
                 },
                 records=_records(cell, outcome),
                 knobs=_knobs(cell, outcome),
                 parsed=parsed,
+                stops=stops,
             )
+    if lab:
+        save_floor(folder.path, floor())
     return folder
+
+
+# The machine whose floor is known, and the seed of the cells' order.
+LAB: dict[str, Any] = {
+    "site": "uml",
+    "host": {"kernel": "6.1.0", "cpu": "Some CPU @ 2.50GHz", "cpus": 2},
+    "image": "cb0efbb1e15ad522",
+    "shim": True,
+    "seed": 20_201,
+}
+# With these a single 4 KiB write is the lab's on the local volume and on the mirror in the zone.
+FLOOR = {
+    "syscall": 3e-6, "empty.latency": 8e-6, "link.rtt": 150e-6,
+    "volume.read.latency": 0.40e-3, "volume.write.latency": 0.45e-3,
+    "volume.read.iops": 2500.0, "volume.write.iops": 2200.0,
+    "volume.read.iops.qd32": 3600.0, "volume.write.iops.qd32": 3400.0,
+    "mirror.write.latency": 0.95e-3, "mirror.write.iops": 1050.0, "mirror.write.iops.qd32": 3000.0,
+    "steal.host": 0.4, "idle.host": 51.0, "steal.node": 0.1, "idle.node": 22.0,
+}  # fmt: skip
+
+
+def floor(**values: float) -> Floor:
+    """The floor of that machine; ``values`` by name, with _ for the dots."""
+    changed = {**FLOOR, **{name.replace("_", "."): value for name, value in values.items()}}
+    figures = {
+        name: Figure(changed.get(name, 40e-6), unit, 0.05 * changed.get(name, 40e-6), 3)
+        for name, (_, unit) in FIGURES.items()
+    }
+    return Floor(machine_of(LAB), EPOCH - 86_400, 41.0, figures)
+
+
+def _at_full_load(parsed: Parsed) -> Parsed:
+    rows = tuple(
+        msgspec.structs.replace(row, value=5.0) if (row.metric, row.host) == ("cpu.idle", "a1") else row
+        for row in parsed.samples
+    )
+    return Parsed(rows, parsed.phases, parsed.transactions)
+
+
+def _counted(cell: Cell, parsed: Parsed) -> list[Sample]:
+    """What the kernel counted at each layer: on a mirror DRBD's device, the volumes under it, and the wire."""
+    rows: list[Sample] = []
+    fio = cell.workload == "fio"
+    for phase in parsed.phases:
+        name = phase.name if fio else ""
+        written = BLOCKS.get(name, 8192) * 10_000.0
+
+        def add(metric: str, value: float, unit: str, layer: str, host: str = "a1", phase: str = name) -> None:
+            rows.append(Sample(f"layer.{metric}", value, unit, layer, host, phase))
+
+        mirrored = cell.stack != "local"
+        devices = [("a1", "vda", 1.0 if mirrored else 1.01)]
+        if mirrored:
+            devices += [
+                ("a1", "drbd1", 1.01),
+                (PEERS[cell.stack][1], "vda", 1.0),
+                (PEERS[cell.stack][1], "vdb", 0),
+            ]
+        for host, device, ratio in devices:
+            add("reads", 12.0 if ratio else 0.0, "1", device, host)
+            add("read.bytes", 49_152.0 if ratio else 0.0, "B", device, host)
+            add("writes", 10_000.0 if ratio else 0.0, "1", device, host)
+            add("write.bytes", 1.01 * written if ratio else 0.0, "B", device, host)
+            if ratio and (fio or (device != "drbd1" and mirrored)):
+                add("write.amplification", ratio, "1", device, host)
+            if device == "vda":
+                add("flushes", 0.0 if fio else 10_400.0, "1", device, host)
+                if not fio:
+                    add("flushes.per.transaction", 1.04, "1", device, host)
+        if mirrored:
+            add("tx.bytes", 1.0605 * written, "B", "vec0")
+            add("rx.bytes", 0.02 * written, "B", "vec0")
+            add("wire.per.byte", 1.05, "1", "vec0")
+    return rows
+
+
+def _stops(parsed: Parsed) -> list[Stopped]:
+    """Phases of block I/O settle in 3 rounds, but for the last; databases are as sure as they can get."""
+    found = []
+    for row in parsed.samples:
+        if row.time is None and row.metric in ("tps", "write.iops"):
+            sure = row.phase != "rand-write-4k" and row.metric != "tps"
+            half = row.value * (0.011 if sure else 0.034)
+            why = "" if sure else f"{row.metric}: interval is ±3.4 %"
+            rounds = 3 if sure else 12
+            found.append(
+                Stopped(
+                    row.phase, "settled" if sure else "capped", (Rate(row.metric, row.value, half),), rounds,
+                    5.0 * rounds, why=why,
+                )
+            )  # fmt: skip
+    return found
 
 
 def _records(cell: Cell, outcome: Outcome) -> list[Record]:
@@ -309,9 +420,15 @@ def sweep(**changes: Any) -> Study:
 
 
 def make_sweep(
-    runs: Path, plan: Study | None = None, *, failed: Iterable[str] = (), seconds: int = 60, transactions: int = 0
+    runs: Path,
+    plan: Study | None = None,
+    *,
+    failed: Iterable[str] = (),
+    seconds: int = 60,
+    transactions: int = 0,
+    busy: Iterable[str] = (),
 ) -> StudyFolder:
-    """A folder of the sweep; cells are named as by ``Cell.label``."""
+    """A folder of the sweep; cells are named as by ``Cell.label``. ``busy``: those of a CPU at 95 %."""
     plan = plan or sweep()
     grid = cells(plan)
     folder = StudyFolder.create(runs, Manifest(plan, grid))
@@ -321,6 +438,8 @@ def make_sweep(
         if cell.label in failed:
             outcome = Outcome("failed", "a1: exit code 1 from: mkfs.xfs -f /dev/drbd0", "", start, 3.1)
         parsed = Parsed() if outcome.status == "failed" else _tpcc(cell, start, seconds, transactions)
+        if cell.label in busy:
+            parsed = _at_full_load(parsed)
         with draft(folder.cells, cell.key) as under:
             under.write(
                 cell,
@@ -397,8 +516,8 @@ def patterns() -> dict[str, Any]:
     return jobs
 
 
-def make_patterns(runs: Path, *, seconds: int = 10) -> StudyFolder:
-    """A folder of two stacks and a fio load of many jobs."""
+def make_patterns(runs: Path, *, seconds: int = 10, lab: bool = False) -> StudyFolder:
+    """A folder of two stacks and a fio load of many jobs; ``lab`` as in ``make``."""
     load = {
         "load": "fio",
         "size": "1GiB",
@@ -412,11 +531,17 @@ def make_patterns(runs: Path, *, seconds: int = 10) -> StudyFolder:
     for number, cell in enumerate(grid):
         start = EPOCH + 10_000 * number
         outcome = Outcome("ok", started=start, seconds=3000.0)
+        parsed = _patterns(cell, start, seconds)
+        if lab:
+            parsed = Parsed((*parsed.samples, *_counted(cell, parsed)), parsed.phases)
         with draft(folder.cells, cell.key) as under:
             under.write(
-                cell, outcome, environment={"blocklab": "0.1.0"}, records=_records(cell, outcome),
-                knobs=_knobs(cell, outcome), parsed=_patterns(cell, start, seconds),
+                cell, outcome, environment={"blocklab": "0.1.0", **(LAB if lab else {})},
+                records=_records(cell, outcome), knobs=_knobs(cell, outcome), parsed=parsed,
+                stops=_stops(parsed) if lab else (),
             )  # fmt: skip
+    if lab:
+        save_floor(folder.path, floor())
     return folder
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import Chart, colours, panel, text
+from blocklab.charts.base import HOLLOW, PAPER, Chart, colours, panel, text
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Item, plain_items, rate_label
 from blocklab.stats.format import listed, percent
@@ -50,12 +50,17 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
         scale=alt.Scale(domain=shown, range=[palette[stack] for stack in shown]),
         legend=alt.Legend(title=None, orient="top", symbolType="square"),
     )
+    hollow = any("note" in row for row in rows)
     tooltip = [alt.Tooltip(f"{field}:N") for field in ("what", "stack", "figure", "baseline", "keeps")]
+    noted = [*tooltip, alt.Tooltip("note:N")]
     # Where the page is narrow there is room for the share only.
     wording = alt.expr("width > 330 ? datum.long : datum.keeps")
     label = {"align": "left", "dx": 7, "fontSize": 12, "text": wording}
+    bar = base.transform_filter("!datum.note") if hollow else base
+    empty = base.transform_filter("datum.note").mark_bar(filled=False, strokeWidth=1.5, fill=PAPER)
     layers: list[Any] = [
-        base.mark_bar(cornerRadiusEnd=2).encode(y=y, yOffset=offset, x=x, color=colour, tooltip=tooltip),
+        bar.mark_bar(cornerRadiusEnd=2).encode(y=y, yOffset=offset, x=x, color=colour, tooltip=tooltip),
+        *([empty.encode(y=y, yOffset=offset, x=x, color=colour, tooltip=noted)] if hollow else []),
         base.mark_rule(strokeWidth=1.5).encode(y=y, yOffset=offset, x=alt.X("low:Q"), x2=alt.X2("high:Q")),
         alt.Chart(alt.NamedData(name="whole")).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("share:Q")),
         *([] if many else text(base, label, y=y, yOffset=offset, x=alt.X("high:Q"))),
@@ -71,7 +76,8 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
         if known
         else "There are no intervals: the loads left no series of one-second values that is long enough."
     )
-    return Chart("bars", _title(analysis, shown, compared), caption, (spec,))
+    title = _title(analysis, shown, compared)
+    return Chart("bars", title, caption + (HOLLOW if hollow else ""), (spec,))
 
 
 def _rows(analysis: Analysis, compared: Sequence[Item]) -> list[dict[str, Any]]:
@@ -80,8 +86,10 @@ def _rows(analysis: Analysis, compared: Sequence[Item]) -> list[dict[str, Any]]:
         for stack, share in item.shares.items():
             half = share.half or 0.0
             keeps, figure = percent(share.value), rate_label(item, stack)
+            said = analysis.share_limit(item.figures[stack])
             rows.append(
                 {
+                    **({"note": said} if said else {}),
                     "item": f"{item.label}\n{rate_label(item, analysis.baseline)}",
                     "what": item.label,
                     "stack": stack,

@@ -29,7 +29,16 @@ _RAMP_ON_DARK = (
     "#568EF9", "#8B89FF", "#B584F9", "#D982E9", "#F781D1", "#FF92B4", "#FEA5A4", "#FFB49A", "#FDC495",
 )  # fmt: skip
 ON_DARK |= dict(zip(RAMP, _RAMP_ON_DARK, strict=True))
+# What hollow marks are filled with, so that they hide the line or the grid under them.
+PAPER, PAPER_ON_DARK = "#ffffff", "#1b1e23"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+
+
+# How a chart shows the figures that are the lab's own, for its caption.
+HOLLOW = (
+    " Hollow: limited by the lab. The figure, or the one that it is a share of, is near the lab's floor or was "
+    "measured at a busy CPU; the tooltip says why."
+)
 
 
 class Panel(msgspec.Struct, frozen=True):
@@ -116,7 +125,7 @@ def heading(text: str, colour: str | None = None) -> alt.TitleParams:
 def config(*, dark: bool) -> dict[str, Any]:
     """Vega-Lite's configuration for one theme; the colours are those of the page's style sheet."""
     ink, quiet, line, paper = (
-        ("#e6e8eb", "#a3a9b1", "#363c44", "#1b1e23") if dark else ("#1d2126", "#5a6169", "#dfe2e6", "#ffffff")
+        ("#e6e8eb", "#a3a9b1", "#363c44", PAPER_ON_DARK) if dark else ("#1d2126", "#5a6169", "#dfe2e6", PAPER)
     )
     return {
         "background": paper,

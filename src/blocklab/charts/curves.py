@@ -11,7 +11,7 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import BASELINE, PALETTE, Panel, heading, log_ticks, panel, ramp, text
+from blocklab.charts.base import BASELINE, PALETTE, PAPER, Panel, heading, log_ticks, panel, ramp, text
 from blocklab.charts.plan import Dot, Plan, line_label
 from blocklab.stats.format import percent, plus_minus
 
@@ -51,6 +51,10 @@ class Frame:
         if self.shares:
             return 100.0 * dot.share.value if dot.share is not None else math.nan
         return dot.value * self.factor
+
+    def limited(self, dot: Dot) -> str:
+        """Why what is shown of a dot is the lab's; empty when it is not."""
+        return dot.share_limited if self.shares else dot.limited
 
     def half(self, dot: Dot) -> float:
         """The half width of its interval; 0 without one."""
@@ -118,6 +122,7 @@ def curve_panel(
     fields = (
         ["what", "figure", "share"] if any(dot.share is not None for dot in everything) else ["what", "figure"]
     )
+    hollow = any(frame.limited(dot) for dot in curves.dots)
     tooltip = [alt.Tooltip(f"{field}:N") for field in fields]
     base = alt.Chart(alt.NamedData(name="dots"))
     layers: list[Any] = []
@@ -130,10 +135,16 @@ def curve_panel(
         base.transform_filter("datum.low < datum.high").mark_rule(strokeWidth=1).encode(
             x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=colour
         ),
-        base.transform_filter("datum.point").mark_point(filled=True, size=38, opacity=1).encode(
+        base.transform_filter("datum.point && !datum.note").mark_point(filled=True, size=38, opacity=1).encode(
             x=x, y=y, color=colour, shape=shape, tooltip=tooltip
         ),
     ]  # fmt: skip
+    if hollow:
+        layers.append(
+            base.transform_filter("datum.point && datum.note")
+            .mark_point(filled=False, size=48, strokeWidth=1.75, opacity=1, fill=PAPER)
+            .encode(x=x, y=y, color=colour, shape=shape, tooltip=[*tooltip, alt.Tooltip("note:N")])
+        )
     if direct and len(mine) > 1:
         ends = alt.Chart(alt.NamedData(name="ends"))
         mark = {"align": "left", "dx": 9, "fontSize": 11, "fontWeight": 600}
@@ -238,6 +249,8 @@ def _rows(
             "figure": plus_minus(dot.value, dot.half, frame.unit, frame.metric),
             "share": percent(dot.share.value, dot.share.half) if dot.share is not None else "–",
         }  # fmt: skip
+        if said := frame.limited(dot):
+            row["note"] = said
         own = dot.levels.get(made.x.name)
         if own is not None:
             rows.append({"x": made.x.at(own), "point": True, **row})

@@ -103,11 +103,13 @@ def _sweep(
     dots = []
     for (stack, label, phase), total in totals.items():
         base = totals.get((analysis.grid.base(points[stack, label]), label, phase))
-        levels = {**{key: shapes[phase][key] for key in dimensions}, **rows[stack, label, phase][0].levels}
+        mine = rows[stack, label, phase]
+        levels = {**{key: shapes[phase][key] for key in dimensions}, **mine[0].levels}
         dots.append(
             Dot(
                 analysis.stacks[stack].name, levels, total.value, total.half,
                 ratio(total, base) if base is not None else None, stack in analysis.grid.baselines,
+                _said(analysis.limit(row) for row in mine), _said(analysis.share_limit(row) for row in mine),
             )
         )  # fmt: skip
     for factor in analysis.grid.factors:
@@ -128,6 +130,10 @@ def _sweep(
         notes,
         (BLOCK, ACCESS),
     )
+
+
+def _said(reasons: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
 
 def _total(rows: Sequence[Row]) -> Estimate:

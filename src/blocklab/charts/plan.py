@@ -20,7 +20,8 @@ STACK = "stack"
 class Dot(msgspec.Struct, frozen=True):
     """One figure of a sweep: ``levels`` by dimension, ``share`` its ratio to the baseline's.
 
-    ``base`` marks a figure of the baseline itself.
+    ``base`` marks a figure of the baseline itself. ``limited`` says why the figure is the lab's own rather than
+    the layout's, ``share_limited`` the same of the share, which the baseline's figure decides too.
     """
 
     stack: str
@@ -29,6 +30,8 @@ class Dot(msgspec.Struct, frozen=True):
     half: float | None
     share: Estimate | None
     base: bool
+    limited: str = ""
+    share_limited: str = ""
 
 
 class Scale(msgspec.Struct, frozen=True):

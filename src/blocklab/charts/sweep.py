@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from blocklab.charts.base import Chart, slug
+from blocklab.charts.base import HOLLOW, Chart, slug
 from blocklab.charts.curves import Curves, Frame, curve_panel
 from blocklab.charts.plan import STACK, Dot, Plan, belongs, panels, plan
 from blocklab.stats.analysis import Analysis
@@ -59,6 +59,8 @@ def _sweep(analysis: Analysis, family: Family) -> Sweep:
             row.half,
             row.relative,
             row.stack in analysis.grid.baselines,
+            analysis.limit(row),
+            analysis.share_limit(row),
         )
         for row in family.rows
     )
@@ -139,7 +141,8 @@ def _chart(name: str, title: str, sweep: Sweep, curves: Sequence[Curves], frame:
     )
     stacks = len({dot.stack for dot in everything}) if STACK in sweep.made.panels else 0
     columns = stacks if 2 <= stacks <= 3 else min(2, len(drawn))
-    return Chart(name, title, caption + sweep.notes, drawn, columns)
+    hollow = HOLLOW if any(frame.limited(dot) for dot in everything) else ""
+    return Chart(name, title, caption + sweep.notes + hollow, drawn, columns)
 
 
 def _axis_of(sweep: Sweep, curves: Curves) -> tuple[str | None, ...]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -27,8 +28,10 @@ from blocklab.probes import PROBES
 from blocklab.report import render, terminal_table
 from blocklab.runner.measure import PROBE_SECONDS, settled
 from blocklab.runner.run import run_study
+from blocklab.sites.uml import image as images
 from blocklab.sites.uml.site import UmlSite, check_room
 from blocklab.sites.uml.site import ground as uml_ground
+from blocklab.store.floor import load_floor, machine_of, save_floor
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.estimate import estimate, spoken
 from blocklab.study.factors import assignments, size, variant
@@ -130,7 +133,7 @@ def _measure(
         room_for(study, todo, folder.path / "study.yaml", volumes)
         # A missing image or add-on is found before the first stack starts, not after hours.
         for addons in {topology(layout.study, [layout.stack]).addons for layout in layouts(study, todo)}:
-            site.environment(addons)
+            keep_floor(folder, site.environment(addons), console)
         console.print(_about(study, todo))
         started = time.monotonic()
         try:
@@ -158,12 +161,43 @@ def report(
 ) -> None:
     """Write the report of a study's runs anew: report.html, report.csv and report.json in its folder."""
     there = StudyFolder(folder or newest(runs))
+    # A floor that was measured after the run, of the same machine and image, holds too.
+    for environment in environments(there):
+        keep_floor(there, environment, Console(stderr=True, highlight=False), anew=False)
     page = render(there)
     if as_json:
         typer.echo((there.path / "report.json").read_text())
         return
     Console(highlight=False).print(terminal_table(there))
     typer.echo(f"report: {page}")
+
+
+def keep_floor(
+    folder: StudyFolder, environment: Mapping[str, Any], console: Console, *, anew: bool = True
+) -> None:
+    """Copy this machine's floor to the study's folder, so that its report marks the same figures anywhere.
+
+    One that is there already stays unless ``anew``. One that cannot be read is a warning: a study runs without.
+    """
+    machine = machine_of(environment)
+    try:
+        if anew or load_floor(folder.path, machine) is None:
+            floor = load_floor(images.cache_folder(), machine)
+            if floor is not None:
+                save_floor(folder.path, floor)
+    except StoreError as error:
+        console.print(f"the lab's floor is left out: {error}", style="yellow", markup=False, soft_wrap=True)
+
+
+def environments(folder: StudyFolder) -> list[dict[str, Any]]:
+    """One environment for each machine and image that a study's cells ran on; of what can be read."""
+    found = {}
+    for path in sorted(folder.cells.glob("*/environment.json")):
+        # What cannot be read is for the report to say.
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            environment = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+            found[machine_of(environment)] = environment
+    return list(found.values())
 
 
 def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | None) -> None:
@@ -311,7 +345,8 @@ def planned(study: Study, name: str) -> list[dict[str, str]]:
         port = port_for(workload, stack.ports, ground)
         rows += _rows("data", workload.data(port))
         steps = workload.prepare(port)
-        rows += _rows("prepare", (*steps, *settled(shape.nodes)))
+        folders = [each for each in stack.ports if each.kind == "dir"]
+        rows += _rows("prepare", (*steps, *settled(shape.nodes, folders)))
         rows += [_row("knob", fact.host, fact.argv) for fact in both.facts + workload.facts(port)]
         rows += [_row("probe", host, probe.argv(PROBE_SECONDS)) for host in shape.nodes for probe in PROBES]
         rule = workload.rule()

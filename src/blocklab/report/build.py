@@ -11,16 +11,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from blocklab import __version__
 from blocklab.charts.all import draw
-from blocklab.charts.base import ON_DARK, colours, config
+from blocklab.charts.base import ON_DARK, PAPER, PAPER_ON_DARK, colours, config
 from blocklab.charts.layout import layouts
 from blocklab.errors import StoreError
 from blocklab.report import tables
 from blocklab.report.bundle import bundle
 from blocklab.report.files import as_csv, as_json
+from blocklab.report.layers import COLUMNS, layer_groups
+from blocklab.report.limits import floor_tables, limited_rows
 from blocklab.report.sheets import sheets
+from blocklab.report.stops import REASONS, order_text, stops
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import Findings, findings
-from blocklab.stats.format import seconds
+from blocklab.stats.floor import BUSY, LIMITED, NEAR
+from blocklab.stats.format import percent, seconds
 from blocklab.store.folder import StudyFolder
 
 _WORDS = {"ok": ("✓", "ok"), "failed": ("✗", "failed"), "unknown": ("?", "unknown")}
@@ -64,6 +68,7 @@ def html(analysis: Analysis, found: Findings) -> str:
     environment.filters["script_json"] = script_json
     drawn = draw(analysis)
     ran = list(analysis.runs.values())
+    limited, unlisted = limited_rows(analysis)
     return environment.get_template("report.html.j2").render(
         version=__version__,
         study=analysis.study,
@@ -79,6 +84,17 @@ def html(analysis: Analysis, found: Findings) -> str:
         left_out=drawn.left_out,
         groups=tables.figure_groups(analysis),
         sheets=sheets(analysis),
+        layers=layer_groups(analysis),
+        layer_columns=COLUMNS,
+        floors=floor_tables(analysis),
+        limited=limited,
+        unlisted=unlisted,
+        limited_words=LIMITED,
+        near=f"{NEAR:g}",
+        busy=percent(BUSY / 100),
+        stops=stops(analysis),
+        reasons=REASONS,
+        order=order_text(analysis),
         layouts=layouts(analysis),
         colours=colours(tuple(analysis.stacks), analysis.grid.baselines),
         knobs=tables.knob_tables(analysis),
@@ -87,7 +103,11 @@ def html(analysis: Analysis, found: Findings) -> str:
         versions=tables.versions(analysis),
         warnings=tables.warnings(analysis),
         on_dark=ON_DARK,
-        themes={"light": config(dark=False), "dark": config(dark=True), "onDark": ON_DARK},
+        themes={
+            "light": config(dark=False),
+            "dark": config(dark=True),
+            "onDark": {**ON_DARK, PAPER: PAPER_ON_DARK},
+        },
         style=_asset(environment, "style.css"),
         script=_asset(environment, "page.js"),
         vega=bundle(),

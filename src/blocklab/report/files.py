@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from blocklab.stats.analysis import Analysis, Gap
+from blocklab.stats.analysis import Analysis, Gap, Stop
 from blocklab.stats.figures import Row
 from blocklab.stats.findings import Findings
 from blocklab.stats.grid import levels_of
@@ -18,7 +18,7 @@ from blocklab.study.types import Expectation
 FORMAT = 1
 COLUMNS = (
     "study", "stack", "workload", "phase", "metric", "value", "unit", "layer", "host", "relative", "half_width",
-    "relative_half_width", "verdict",
+    "relative_half_width", "verdict", "limited",
 )  # fmt: skip
 
 
@@ -27,6 +27,7 @@ def as_csv(analysis: Analysis) -> str:
 
     ``relative`` is the ratio to the baseline's figure and ``half_width`` that of the 95 % interval within the
     run, in ``unit``; ``relative_half_width`` is that of the ratio and ``verdict`` what it says (``stats.ratio``).
+    ``limited`` says why a load's figure is the lab's own rather than the layout's.
     All are empty where there is none. Each factor of the study has a column with its level,
     which is empty where the factor makes no difference to the cell.
     """
@@ -40,7 +41,7 @@ def as_csv(analysis: Analysis) -> str:
         writer.writerow(
             [analysis.study.name, row.stack_name, row.workload_name,
              *(row.levels.get(factor, "") for factor in factors), row.phase, row.metric, f"{row.value:.9g}",
-             row.unit, row.layer, row.host, relative, half, *_said(row)]
+             row.unit, row.layer, row.host, relative, half, *_said(row), analysis.limit(row)]
         )  # fmt: skip
     return out.getvalue()
 
@@ -53,7 +54,8 @@ def _said(row: Row) -> tuple[str, str]:
 
 
 def as_json(analysis: Analysis, found: Findings) -> bytes:
-    """The whole analysis: question, findings, verdicts, gaps and figures."""
+    """The whole analysis: question, findings, verdicts, gaps, figures, why each phase was measured no longer, and
+    the floors of the lab that the figures are marked by."""
     study = analysis.study
     document = {
         "format": FORMAT,
@@ -87,6 +89,10 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
         ],
         "gaps": [_gap(analysis, gap) for gap in analysis.gaps],
         "figures": [_figure(analysis, row) for row in analysis.rows],
+        "seeds": analysis.seeds,
+        "repeats": study.repeats,
+        "stops": [_stop(analysis, stop) for stop in analysis.stops],
+        "floors": analysis.floors.distinct,
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
@@ -102,7 +108,17 @@ def _figure(analysis: Analysis, row: Row) -> dict[str, Any]:
     fields |= {"stack": fields.pop("stack_name"), "workload": fields.pop("workload_name")}
     levels = fields.pop("levels")
     fields["verdict"] = verdict(row.relative) if row.relative is not None else None
+    fields["limited"] = analysis.limit(row)
     return {**fields, "levels": levels} if analysis.grid.factors else fields
+
+
+def _stop(analysis: Analysis, stop: Stop) -> dict[str, Any]:
+    stack, workload = analysis.stacks[stop.stack], analysis.workloads[stop.workload]
+    fields = {
+        "stack": stack.name, "workload": workload.name, "block": stop.block,
+        **msgspec.structs.asdict(stop.stopped),
+    }  # fmt: skip
+    return {**fields, "levels": {**stack.levels, **workload.levels}} if analysis.grid.factors else fields
 
 
 def _gap(analysis: Analysis, gap: Gap) -> dict[str, Any]:

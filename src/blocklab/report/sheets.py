@@ -78,7 +78,7 @@ def _sheet(analysis: Analysis, name: str) -> Sheet:
             mine = by_cell.get((point.stack, point.workload, phase), [])
             gap = gaps.get((point.stack, point.workload))
             said = [point.stack_name, *(point.levels.get(factor, "–") for factor in factors)]
-            values = tuple(value_of(column.of(mine), gap, analysis.grid.baselines) for column in columns)
+            values = tuple(value_of(analysis, column.of(mine), gap) for column in columns)
             rows.append(SheetRow(point.stack, (*said, phase) if any(phases) else tuple(said), values))
     return Sheet(name, tuple(names), tuple(column.title for column in columns), tuple(rows))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,12 +34,16 @@ MOST_RUNS = 24
 
 
 class Value(msgspec.Struct, frozen=True):
-    """One table cell: the figure, its interval, its ratio to the baseline's, or why there is none."""
+    """One table cell: the figure, its interval, its ratio to the baseline's, or why there is none.
+
+    ``limited`` says why the figure is the lab's own rather than the layout's; empty when it is not.
+    """
 
     text: str
     half: str = ""
     relative: str = ""
     absent: bool = False
+    limited: str = ""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -140,11 +144,11 @@ def lower_devices(analysis: Analysis, workload: str) -> list[tuple[str, str]]:
 
 def _line(analysis: Analysis, workload: str, label: str, rows: dict[str, Row], source: str) -> Line:
     gaps = {gap.stack: gap.status for gap in analysis.gaps if gap.workload == workload}
-    values = [value_of(rows.get(stack), gaps.get(stack), analysis.grid.baselines) for stack in analysis.stacks]
+    values = [value_of(analysis, rows.get(stack), gaps.get(stack)) for stack in analysis.stacks]
     return Line(label, source, tuple(values))
 
 
-def value_of(row: Row | None, gap: str | None, baselines: Collection[str]) -> Value:
+def value_of(analysis: Analysis, row: Row | None, gap: str | None) -> Value:
     """The cell of a table for a figure, or for the lack of it."""
     if row is None:
         # A node that is not part of the stack has no figure for a good reason.
@@ -153,7 +157,8 @@ def value_of(row: Row | None, gap: str | None, baselines: Collection[str]) -> Va
     label = scale(row.unit, row.metric)[1]
     text = plus_minus(row.value, row.half, row.unit, row.metric).removesuffix(label).rstrip()
     text, _, half = text.partition(f"{NBSP}±")
-    return Value(text, f"±{half}" if half else "", "" if row.stack in baselines else relative_text(row))
+    relative = "" if row.stack in analysis.grid.baselines else relative_text(row)
+    return Value(text, f"±{half}" if half else "", relative, limited=analysis.limit(row))
 
 
 def relative_text(row: Row) -> str:
@@ -317,7 +322,8 @@ def warnings(analysis: Analysis) -> list[str]:
         failed = [record for record in run.records if record.code and record.part == "undo"]
         found += [f"{run.cell.label}: on {r.host}, exit code {r.code} from {shlex.join(r.argv)}" for r in failed]
     for name, values in versions(analysis).differs:
-        texts = {str(value) for _, value in values}
+        # The method tells the seeds.
+        texts = {str(value) for _, value in values if name != "seed"}
         if len(texts) > 1 and not all(isinstance(value, float) for _, value in values):
             found.append(f"The cells did not all run in the same environment: {name} was {listed(sorted(texts))}")
     return found

@@ -12,11 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from blocklab.charts.sweep import sweep_plan
+from blocklab.report.layers import NONE, LayerGroup, LayerRow, layer_groups
+from blocklab.report.stops import stops_line
 from blocklab.stats.analysis import Analysis, Gap, analyse
 from blocklab.stats.compare import Family, Item, families, plain_items
 from blocklab.stats.expect import Verdict
 from blocklab.stats.figures import Row
 from blocklab.stats.findings import findings
+from blocklab.stats.floor import LIMITED
 from blocklab.stats.format import number, percent, plus_minus, scale
 from blocklab.stats.grid import label_of
 from blocklab.stats.ratio import verdict as verdict_of
@@ -29,6 +32,10 @@ MOST_ROWS = 40
 FEWER_ROWS = 20
 _MARK = {"differs": "", "no difference shown": " =", "too noisy to say": " ?"}
 _KEY = "=: no difference shown; ?: too noisy to say whether it differs."
+_LIMITED = "†"
+_LIMITED_KEY = f"{_LIMITED}: {LIMITED} (near its floor, or its CPU was busy): the layout may do better."
+# More cells and phases than this are for the page.
+MOST_LAYERS = 20
 _MARKS = {"ok": ("✓ ok", "green"), "failed": ("✗ failed", "red"), "unknown": ("? unknown", "yellow")}
 
 
@@ -49,9 +56,14 @@ def terminal_table(folder: StudyFolder) -> RenderableType:
     shares = [row.relative for row in analysis.rows if row.load and row.relative is not None]
     if any(verdict_of(share) != "differs" for share in shares):
         parts.append(Text(_KEY, style="dim"))
+    if analysis.limits:
+        parts.append(Text(_LIMITED_KEY, style="dim"))
+    parts += _layers(layer_groups(analysis, most=1))
     if analysis.verdicts:
         parts.append(_verdicts(analysis.verdicts))
     parts += _gaps(analysis.gaps)
+    if said := stops_line(analysis):
+        parts.append(Text(said, style="dim"))
     parts += [Text(caveat, style="dim") for caveat in found.caveats]
     return Group(*parts)
 
@@ -80,6 +92,7 @@ def _figures(analysis: Analysis, compared: tuple[Item, ...]) -> Table:
         for stack in stacks:
             row, share = item.figures.get(stack), item.shares.get(stack)
             text = Text("–" if row is None else plus_minus(row.value, row.half, row.unit, row.metric))
+            text.append(_LIMITED if analysis.limit(row) else "")
             if share is not None:
                 text.append(f"  {percent(share.value, share.half):>5}{_MARK[verdict_of(share)]}", style="bold")
             cells.append(text)
@@ -109,7 +122,7 @@ def _sweep(analysis: Analysis, family: Family) -> Iterator[RenderableType]:
                 # A level stands in a line of its own: the names are long, and the figures short.
                 table.add_column(Text(name.replace(" ", "\n")), justify="right", overflow="fold")
             for level in made.x.levels:
-                table.add_row(Text(level), *(_short(columns[name], level) for name in some))
+                table.add_row(Text(level), *(_short(analysis, columns[name], level) for name in some))
             yield table
 
 
@@ -117,16 +130,36 @@ def _of(row: Row, names: Sequence[str]) -> dict[str, str]:
     return {name: row.levels[name] for name in names if name in row.levels}
 
 
-def _short(column: Mapping[str, Row], level: str) -> Text:
+def _short(analysis: Analysis, column: Mapping[str, Row], level: str) -> Text:
     # The factor may make no difference to the column's stack.
     row = column.get(level, column.get(""))
     if row is None:
         return Text("–")
     factor, _ = scale(row.unit, row.metric)
-    text = Text(number(row.value * factor))
+    text = Text(number(row.value * factor) + (_LIMITED if analysis.limit(row) else ""))
     if row.relative is not None and row.relative.value != 1:
         text.append(f" {percent(row.relative.value):>5}{_MARK[verdict_of(row.relative)]}", style="bold")
     return text
+
+
+def _layers(groups: Sequence[LayerGroup]) -> Iterator[RenderableType]:
+    """What each layer made of a byte and of a transaction, where that is not too much for a terminal."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    for title in ("what each layer did", "stack", "written per byte above", "flushes a transaction"):
+        table.add_column(title, overflow="fold")
+    for group in groups:
+        cells: dict[str, list[LayerRow]] = {}
+        for row in group.rows:
+            cells.setdefault(row.label, []).append(row)
+        for stack, rows in cells.items():
+            ratios, flushes = (
+                ", ".join(f"{row.short} {told}" for row, told in each if told != NONE)
+                for each in ([(r, r.per_byte) for r in rows], [(r, r.per_transaction) for r in rows])
+            )
+            if ratios or flushes:
+                table.add_row(Text(group.title), Text(stack), Text(ratios), Text(flushes))
+    if 0 < table.row_count <= MOST_LAYERS:
+        yield table
 
 
 def _verdicts(verdicts: tuple[Verdict, ...]) -> Table:

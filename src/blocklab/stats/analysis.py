@@ -13,8 +13,9 @@ from blocklab.stats.blocks import combined
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.figures import Measured, Row, find, rows
 from blocklab.stats.grid import Grid, Point, Side, grid
+from blocklab.stats.limits import Floors, Limit, Place, floors, limits
 from blocklab.store.folder import StudyFolder
-from blocklab.store.run import Run
+from blocklab.store.run import Run, Stopped
 from blocklab.study.types import Cell, Study
 
 # A page that shows more cells than this second by second is slow, and read by nobody.
@@ -22,7 +23,8 @@ MOST_DETAILED = 12
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A cell without usable figures: ``status`` is ``failed``, ``invalid``, ``unreadable`` or ``missing``."""
+    """A cell without usable figures: ``status`` is ``failed``, ``invalid``, ``suspect``, ``unreadable`` or
+    ``missing``."""
 
     stack: str
     workload: str
@@ -31,9 +33,21 @@ class Gap(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
+class Stop(msgspec.Struct, frozen=True):
+    """Why a phase of a cell was measured no longer, in one of the study's blocks (from 1)."""
+
+    stack: str
+    workload: str
+    block: int
+    stopped: Stopped
+
+
 @dataclass(frozen=True)
 class Analysis:
     """All that was learned from a folder; ``measured`` holds only good runs, ``runs`` every readable one.
+
+    ``seeds`` are those that decided the order of the cells; None for the order of the file. None at all: the runs
+    do not tell. ``stops`` are of all blocks.
 
     Cells are known by the labels of their stack and their load, which in a study with factors have the levels in
     them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart.
@@ -48,6 +62,35 @@ class Analysis:
     gaps: tuple[Gap, ...]
     rows: tuple[Row, ...]
     verdicts: tuple[Verdict, ...]
+    stops: tuple[Stop, ...]
+    seeds: tuple[int | None, ...]
+    floors: Floors
+
+    @cached_property
+    def limits(self) -> Mapping[Place, Limit]:
+        """The figures that are the lab's own, not the layout's."""
+        return limits(self.grid, self.rows, self.floors.of)
+
+    def limit(self, row: Row | None) -> str:
+        """The sentence that marks a load's own figure as limited by the lab; empty for all others."""
+        if row is None or not row.load:
+            return ""
+        found = self.limits.get((row.stack, row.workload, row.phase, row.metric))
+        return found.said if found is not None else ""
+
+    def share_limit(self, row: Row) -> str:
+        """The same of a figure's share of the baseline's, which says as little where the baseline is limited."""
+        point = self._points.get((row.stack, row.workload))
+        base = self.grid.base(point) if point is not None else ""
+        beside = self.limits.get((base, row.workload, row.phase, row.metric)) if row.load else None
+        own = self.limit(row)
+        if beside is None or base == row.stack:
+            return own
+        return "; ".join([*([f"{row.stack} is {own}"] if own else []), f"{base} is {beside.said}"])
+
+    @cached_property
+    def _points(self) -> Mapping[tuple[str, str], Point]:
+        return {(point.stack, point.workload): point for point in self.grid.points}
 
     @property
     def baseline(self) -> str:
@@ -134,13 +177,17 @@ def analyse(folder: StudyFolder) -> Analysis:
     measured: dict[tuple[str, str], Measured] = {}
     gaps = []
     tables = []
-    for block in blocks:
+    stops = []
+    seeds: dict[int | None, None] = {}
+    for number, block in enumerate(blocks, 1):
         good: dict[tuple[str, str], Measured] = {}
         for cell, point in zip(block, places.points, strict=True):
             at = (point.stack, point.workload)
             run, gap = _read(folder, cell, point)
             if run is not None:
                 runs.setdefault(at, run)
+                stops += [Stop(*at, number, each) for each in run.stops]
+                seeds |= {run.environment["seed"]: None} if "seed" in run.environment else {}
             if gap is not None:
                 gaps.append(gap)
             elif run is not None:
@@ -151,7 +198,10 @@ def analyse(folder: StudyFolder) -> Analysis:
     # What one block lacks another may have.
     reasons = {(gap.stack, gap.workload): gap.status for gap in gaps if (gap.stack, gap.workload) not in measured}
     verdicts = tuple(judge(claim, table, places.points, reasons) for claim in study.expect)
-    return Analysis(study, manifest.quick, places, manifest.cells, runs, measured, tuple(gaps), table, verdicts)
+    return Analysis(
+        study, manifest.quick, places, manifest.cells, runs, measured, tuple(gaps), table, verdicts,
+        tuple(stops), tuple(seeds), floors(folder, places, runs),
+    )  # fmt: skip
 
 
 def _read(folder: StudyFolder, cell: Cell, point: Point) -> tuple[Run | None, Gap | None]:

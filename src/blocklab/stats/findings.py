@@ -11,7 +11,7 @@ from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Item, families, plain_items
 from blocklab.stats.expect import Verdict
-from blocklab.stats.floor import BUSY
+from blocklab.stats.floor import BUSY, LIMITED, NEAR, caution
 from blocklab.stats.format import capital, exact, listed, percent, quantity, shortened
 from blocklab.stats.ratio import verdict as verdict_of
 from blocklab.stats.sweeps import sweep_lead, sweep_points
@@ -287,19 +287,52 @@ def _certainty(analysis: Analysis) -> Iterator[str]:
         f"Each cell was run once. The ± is the 95 % interval {how}; how much another build of the layout would "
         "differ is not known (repeats: 3 would tell)."
     )
-    open_ended = [
-        f"{stack}/{workload} {each.phase}".strip()
-        for (stack, workload), measured in analysis.measured.items()
-        for each in measured.run.stops
-        if each.reason == "capped" and each.why
-    ]
-    if open_ended:
-        yield f"Not as sure as was asked for within the time allowed: {shortened(open_ended)}."
+
+
+def _unsure(analysis: Analysis) -> Iterator[str]:
+    """The phases whose figures were not sure when they were measured no longer."""
+    ended: dict[str, dict[str, None]] = {}
+    for each in analysis.stops:
+        if each.stopped.why and (each.stack, each.workload) in analysis.measured:
+            name = f"{each.stack}/{each.workload} {each.stopped.phase}".strip()
+            ended.setdefault(each.stopped.reason, {})[name] = None
+    if capped := ended.get("capped"):
+        yield f"Not as sure as was asked for within the time allowed: {shortened(list(capped))}."
+    if drained := ended.get("drained"):
+        yield f"Ended by themselves before they were as sure as was asked for: {shortened(list(drained))}."
+
+
+def _limited(analysis: Analysis) -> Iterator[str]:
+    """Where the figures are those of the lab rather than of the layout."""
+    places = {place[:3] for place, limit in analysis.limits.items() if limit.floor}
+    names = dict.fromkeys(
+        f"{row.stack}/{row.workload} {row.phase}".strip()
+        for row in analysis.rows
+        if row.load and (row.stack, row.workload, row.phase) in places
+    )
+    if names:
+        many = len({(row.stack, row.workload, row.phase) for row in analysis.rows if row.load})
+        yield (
+            f"{capital(LIMITED)} (within {NEAR:g} times of its floor), {len(names)} of {many}: "
+            f"{shortened(list(names))}. There the layout itself may do better, and another one beside it looks "
+            "cheaper than it is."
+        )
+    if analysis.floors.trouble:
+        yield f"The lab's floor could not be read: {analysis.floors.trouble}."
+    elif analysis.floors.calibrate:
+        left = len(analysis.runs) - len(analysis.floors.of)
+        some = f" for {left} of {len(analysis.runs)} cells" if analysis.floors.of else ""
+        yield f"The lab's floor was not measured on this machine{some}: {analysis.floors.calibrate}"
+    for floor in analysis.floors.distinct:
+        if said := caution(floor):
+            yield f"The lab's floor: {said}"
 
 
 def _caveats(analysis: Analysis) -> Iterator[str]:
     yield from _busy(analysis)
+    yield from _limited(analysis)
     yield from _certainty(analysis)
+    yield from _unsure(analysis)
     if analysis.quick:
         yield "This was a quick run, with shorter loads than the study asks for: good for a first look."
     if analysis.gaps:

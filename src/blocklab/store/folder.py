@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from blocklab.store.run import Run, load, outcome_of, sweep
 from blocklab.study.types import Cell, Study
 
 FORMAT = 1
+_NEW = ".new"
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -52,14 +52,20 @@ class StudyFolder:
         folder = cls(runs / (manifest.study.name + ("-quick" if manifest.quick else "")))
         try:
             folder.cells.mkdir(parents=True, exist_ok=True)
-            sweep(folder.cells)
+            folder.sweep()
             if source is not None:
-                shutil.copyfile(source, folder.path / "study.yaml")
+                folder._replace("study.yaml", source.read_bytes())
             text = msgspec.json.format(msgspec.json.encode(manifest, enc_hook=enc_hook), indent=1)
-            (folder.path / "study.json").write_bytes(text + b"\n")
+            folder._replace("study.json", text + b"\n")
         except OSError as error:
             raise StoreError(f"{folder.path} cannot be written: {error}", hint="use --runs DIR") from error
         return folder
+
+    def _replace(self, name: str, text: bytes) -> None:
+        """Write a file so that whoever is killed meanwhile leaves the old one or the new one, and no part."""
+        draft = self.path / f".{name}{_NEW}"
+        draft.write_bytes(text)
+        draft.replace(self.path / name)
 
     def manifest(self) -> Manifest:
         """The study that was run. Raises ``StoreError``."""
@@ -77,6 +83,8 @@ class StudyFolder:
     def sweep(self) -> None:
         """Clear away what processes that are gone left half-written."""
         sweep(self.cells)
+        for draft in self.path.glob(f".*{_NEW}"):
+            draft.unlink(missing_ok=True)
 
     def has(self, cell: Cell) -> bool:
         """Whether a finished, good run of the cell is there."""

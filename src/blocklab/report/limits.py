@@ -1,0 +1,81 @@
+"""The lab's floor on the page: what was measured of the lab itself, and which figures are no better than that."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from blocklab.stats.analysis import Analysis
+from blocklab.stats.floor import LIMITED, caution, table
+from blocklab.stats.format import listed
+from blocklab.store.floor import FIGURES, Floor
+
+# Of more reasons than this the tables have the marks, and the CSV the rest.
+MOST_LIMITED = 40
+# So many figures of one phase with one reason are counted.
+MOST_METRICS = 4
+
+
+class FloorTable(msgspec.Struct, frozen=True):
+    """One machine's floor: what it holds for, and (figure, value, spread) by group."""
+
+    about: str
+    groups: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]
+    caution: str
+
+
+class LimitedRow(msgspec.Struct, frozen=True):
+    """Figures of one phase of one cell that are the lab's own for one reason. ``stack`` is a label for its colour;
+    ``metrics`` names a few figures, or says how many there are."""
+
+    stack: str
+    place: str
+    metrics: str
+    why: str
+
+
+# The first words of the names of a floor's figures, and what they have in common.
+_GROUPS = {
+    "A raw volume and a mirror, 4 KiB": ("volume.", "mirror."),
+    "A node and a link": ("syscall", "empty.", "link."),
+    "Error of emulated round trips": ("delay.",),
+    "The machine meanwhile": ("steal.", "idle."),
+}
+
+
+def floor_tables(analysis: Analysis) -> tuple[FloorTable, ...]:
+    """The floors of all machines and images that the study's cells ran on."""
+    return tuple(_floor(floor) for floor in analysis.floors.distinct)
+
+
+def _floor(floor: Floor) -> FloorTable:
+    machine = floor.machine
+    when = datetime.fromtimestamp(floor.when, UTC)
+    rounds = max(figure.rounds for figure in floor.figures.values())
+    about = (
+        f"{machine.cpu}, {machine.cpus} CPUs, kernel {machine.kernel}, image {machine.image}; measured "
+        f"{when:%Y-%m-%d %H:%M} UTC. Medians of {rounds} rounds; the spread is the largest less the smallest."
+    )
+    rows = dict(zip(FIGURES, table(floor), strict=True))
+    groups = tuple(
+        (title, tuple(row for name, row in rows.items() if name.startswith(starts)))
+        for title, starts in _GROUPS.items()
+    )
+    return FloorTable(about, groups, caution(floor))
+
+
+def limited_rows(analysis: Analysis) -> tuple[tuple[LimitedRow, ...], int]:
+    """What is the lab's own, and how many more rows there would be."""
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for row in analysis.rows:
+        if said := analysis.limit(row):
+            place = f"{row.stack}/{row.workload} {row.phase}".strip()
+            reasons.setdefault((row.stack, place, said.removeprefix(f"{LIMITED}: ")), []).append(row.metric)
+    rows = tuple(
+        LimitedRow(
+            stack, place, listed(metrics) if len(metrics) < MOST_METRICS else f"{len(metrics)} figures", why
+        )
+        for (stack, place, why), metrics in list(reasons.items())[:MOST_LIMITED]
+    )
+    return rows, len(reasons) - len(rows)

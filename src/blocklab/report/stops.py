@@ -1,0 +1,145 @@
+"""How long each phase was measured, why no longer, and how sure its rates were then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from blocklab.stats.analysis import Analysis, Stop
+from blocklab.stats.format import NBSP, percent, plus_minus, seconds
+from blocklab.stats.summary import percentile
+from blocklab.store.run import Rate, Reason
+
+# Of more phases than this only counts, and those that were not sure.
+MOST_ROWS = 24
+REASONS: tuple[Reason, ...] = ("settled", "capped", "drained", "failed")
+
+
+class StopRow(msgspec.Struct, frozen=True):
+    """One phase of one cell. ``stack`` is a label for its colour."""
+
+    stack: str
+    place: str
+    reason: str
+    why: str
+    took: str
+    rates: tuple[str, ...]
+
+
+class StopCount(msgspec.Struct, frozen=True):
+    """One load's phases on all stacks: how many for each of ``REASONS``, times and relative half widths."""
+
+    workload: str
+    counts: tuple[str, ...]
+    took: str
+    sure: str
+
+
+class Stops(msgspec.Struct, frozen=True):
+    """``counts`` are empty where ``rows`` has every phase; ``left`` is how many more were not sure."""
+
+    rows: tuple[StopRow, ...]
+    counts: tuple[StopCount, ...] = ()
+    left: int = 0
+
+
+def stops(analysis: Analysis) -> Stops:
+    """Every phase that a stopping rule measured, or, of many, counts for each load and those not settled."""
+    every = analysis.stops
+    if len(every) <= MOST_ROWS:
+        return Stops(tuple(_row(analysis, each) for each in every))
+    open_ended = [each for each in every if each.stopped.why]
+    names = dict.fromkeys(analysis.workloads[each.workload].name for each in every)
+    counts = tuple(
+        _count(name, [each for each in every if analysis.workloads[each.workload].name == name]) for name in names
+    )
+    rows = tuple(_row(analysis, each) for each in open_ended[:MOST_ROWS])
+    return Stops(rows, counts, len(open_ended) - len(rows))
+
+
+def _row(analysis: Analysis, stop: Stop) -> StopRow:
+    stopped = stop.stopped
+    block = f", block {stop.block}" if analysis.study.repeats > 1 else ""
+    rounds = f" in {stopped.rounds} rounds" if stopped.rounds > 1 else ""
+    cut = f", the first {_time(stopped.cut)} left out" if stopped.cut else ""
+    return StopRow(
+        stop.stack,
+        f"{stop.stack}/{stop.workload} {stopped.phase}".strip() + block,
+        stopped.reason,
+        stopped.why,
+        f"{_time(stopped.seconds)}{rounds}{cut}",
+        tuple(_rate(rate) for rate in stopped.rates),
+    )
+
+
+def _rate(rate: Rate) -> str:
+    """``write: 3,147 ± 2 IOPS (0.1 %)``; a load with one rate needs no way."""
+    way, _, kind = rate.metric.rpartition(".")
+    name = f"{way}: " if way else ""
+    if rate.value is None:
+        return f"{name}no {kind} that could be told"
+    part = relative(rate)
+    sure = f" ({percent(part)})" if part is not None else " (no interval)"
+    return f"{name}{plus_minus(rate.value, rate.half, '1/s', rate.metric)}{sure}"
+
+
+def relative(rate: Rate) -> float | None:
+    """The half width of a rate's interval as a part of its mean; None where there is none."""
+    return rate.half / abs(rate.value) if rate.value and rate.half is not None else None
+
+
+def _count(name: str, mine: Sequence[Stop]) -> StopCount:
+    reasons = Counter(each.stopped.reason for each in mine)
+    counts = tuple(str(reasons[reason]) if reasons[reason] else "–" for reason in REASONS)
+    return StopCount(name, counts, _times(mine), _sure(mine))
+
+
+def _times(mine: Sequence[Stop]) -> str:
+    took = sorted(each.stopped.seconds for each in mine if each.stopped.reason != "failed")
+    if not took:
+        return "–"
+    first, last = _time(took[0]), _time(took[-1])
+    return first if first == last else f"{first} to {last}"
+
+
+def _time(value: float) -> str:
+    """Whole seconds: 3 rounds of 2 s are 6 s, and not 6.00."""
+    return seconds(value) if value >= 100 or value < 1 else f"{value:.0f}{NBSP}s"
+
+
+def _sure(mine: Sequence[Stop]) -> str:
+    """The middle and the widest of the intervals."""
+    parts = sorted(part for each in mine for rate in each.stopped.rates if (part := relative(rate)) is not None)
+    if not parts:
+        return "–"
+    return f"±{percent(percentile(parts, 0.5))}, at most ±{percent(parts[-1])}"
+
+
+def stops_line(analysis: Analysis) -> str:
+    """All of it in a sentence for a terminal; empty where no rule was at work."""
+    every = analysis.stops
+    if not every:
+        return ""
+    reasons = Counter(each.stopped.reason for each in every)
+    said = ", ".join(f"{reasons[reason]:,} {reason}" for reason in REASONS if reasons[reason])
+    return f"Measured: {said}; {_times(every)} each; 95 % intervals {_sure(every)}."
+
+
+def order_text(analysis: Analysis) -> str:
+    """In which order the cells ran, and how often, for the method."""
+    repeats = analysis.study.repeats
+    often = (
+        "Every layout was built once" if repeats == 1 else f"Every layout was built and measured {repeats} times"
+    )
+    known = sorted(seed for seed in analysis.seeds if seed is not None)
+    if known:
+        seeds = f"seed{'s' if len(known) > 1 else ''} {', '.join(str(seed) for seed in known)}"
+        order = f"the cells that share one ran in a shuffled order ({seeds}; --seed repeats it)"
+        if None in analysis.seeds:
+            order += ", some of them in the order of the file"
+        return f"{often}; {order}."
+    if analysis.seeds:
+        return f"{often}; the cells that share one ran in the order of the study's file."
+    return f"{often}."
