@@ -51,7 +51,9 @@ FOLDERS = {
     "loads": ("Loads", "loads.md"),
     "probes": ("Probes", "probes.md"),
 }
-UNITS = {Size: "size", Duration: "time", Bandwidth: "bytes per second", BitRate: "bits per second", Share: "per cent"}
+UNITS = {
+    Size: "size", Duration: "time", Bandwidth: "bytes per second", BitRate: "bits per second", Share: "per cent",
+}  # fmt: skip
 PLAIN = {str: "text", int: "whole number", float: "number", bool: "truth value"}
 # What a tool's option or a level may be.
 ANY_VALUE = {str, int, float, bool}

@@ -218,8 +218,8 @@ def tag_of(kind: type) -> str | None:
 
 
 def tagged(package: ModuleType) -> set[type]:
-    """The classes with a tag: a layer or a load. What all of them derive from is called ``Base``, and is none."""
-    return {kind for kind in classes(package) if tag_of(kind) is not None and kind.__name__ != "Base"}
+    """The classes with a tag: a layer or a load. What others derive from is none."""
+    return {kind for kind in classes(package) if tag_of(kind) is not None and not kind.__subclasses__()}
 
 
 def probes(package: ModuleType) -> set[type]:

@@ -198,8 +198,9 @@ def test_everything_public_has_a_docstring() -> None:
 # Documentation, licences and names that are reserved for examples (RFC 2606); nothing that packages come from.
 HOSTS = {
     "127.0.0.1", "MIRROR", "dev.mysql.com", "docs.aws.amazon.com", "docs.kernel.org",
-    "fio.readthedocs.io", "jfly.uni-koeln.de", "json-schema.org", "keepachangelog.com",
-    "learn.microsoft.com", "linbit.com", "man7.org", "manpages.debian.org", "mariadb.com", "semver.org",
+    "fio.readthedocs.io", "hdrhistogram.org", "jfly.uni-koeln.de", "json-schema.org", "keepachangelog.com",
+    "learn.microsoft.com", "lemire.me", "linbit.com", "man7.org", "manpages.debian.org", "mariadb.com",
+    "semver.org",
     "vega.github.io", "www.apache.org", "www.postgresql.org", "www.tpc.org", "www.w3.org",
 }  # fmt: skip
 RESERVED = (".example", ".invalid", ".test", "example.com", "example.org")

@@ -18,8 +18,7 @@ from blocklab.model.plan import Argv
 from blocklab.runner import calibrate as bench
 from blocklab.runner.calibrate import calibrate
 from blocklab.sites.fake import FakeSite
-from blocklab.stats import findings
-from blocklab.stats.floor import BUSY, caution, limited, marks, queue_depth, table
+from blocklab.stats.floor import caution, limited, marks, queue_depth, table
 from blocklab.store.floor import (
     DELAYS_MS,
     FIGURES,
@@ -212,7 +211,6 @@ def test_a_busy_cpu_marks_any_speed_even_without_a_floor() -> None:
         assert marks(floor, "cpu.busy", 97.0, "%", busy=97.0) == ""
     both = marks(FLOOR, READ, 20e-6, "s", depth=1, busy=99.0)
     assert "; the node's CPU was" in both and both.count("limited by the lab") == 1
-    assert BUSY == findings.BUSY
 
 
 def test_limited_knows_which_way_is_near() -> None:

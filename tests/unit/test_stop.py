@@ -22,7 +22,8 @@ def stop(raw: Any) -> Any:
 
 
 def load(**raw: Any) -> AnyWorkload:
-    return msgspec.convert(raw, AnyWorkload, dec_hook=dec_hook)
+    found: AnyWorkload = msgspec.convert(raw, AnyWorkload, dec_hook=dec_hook)
+    return found
 
 
 # --- what a study may say
@@ -125,23 +126,20 @@ def sample(metric: str, value: float, unit: str = "1/s", time: float | None = No
 
 
 def test_rounds_are_put_together_by_what_a_figure_is() -> None:
-    rounds = [
-        Parsed(
-            (
-                sample("read.iops", iops), sample("read.ios", 10 * iops, "1"), sample("read.latency.max", iops, "s"),
-                sample("read.latency.p99", iops / 2, "s"), sample("read.iops", iops, time=at),
-            ),
-            (Phase("p", at, at + 1),),
-        )
-        for iops, at in ((10.0, 100.0), (30.0, 105.0))
-    ]  # fmt: skip
+    rounds = []
+    for iops, at in ((10.0, 100.0), (30.0, 105.0)):
+        found = (
+            sample("read.iops", iops), sample("read.ios", 10 * iops, "1"), sample("read.latency.max", iops, "s"),
+            sample("read.latency.p99", iops / 2, "s"), sample("read.iops", iops, time=at),
+        )  # fmt: skip
+        rounds.append(Parsed(found, (Phase("p", at, at + 1),)))
     rounds.append(Parsed((sample("write.iops", 3.0), sample("write.latency.p99", 4.0, "s"))))
     parsed, spreads = merged(rounds)
-    found = {each.metric: each.value for each in parsed.samples if each.time is None}
+    figures = {each.metric: each.value for each in parsed.samples if each.time is None}
     # A round without reads read nothing, but it has no latency of reads.
-    assert found["read.iops"] == pytest.approx(40 / 3) and found["read.ios"] == 400
-    assert found["read.latency.max"] == 30 and found["read.latency.p99"] == 10
-    assert found["write.iops"] == 1.0 and found["write.latency.p99"] == 4.0
+    assert figures["read.iops"] == pytest.approx(40 / 3) and figures["read.ios"] == 400
+    assert figures["read.latency.max"] == 30 and figures["read.latency.p99"] == 10
+    assert figures["write.iops"] == 1.0 and figures["write.latency.p99"] == 4.0
     assert [each.value for each in parsed.samples if each.time is not None] == [10.0, 30.0]
     assert len(parsed.phases) == 2
     assert {each.metric: each.values for each in spreads}["read.iops"] == (10.0, 30.0, 0.0)

@@ -17,8 +17,8 @@ from blocklab.stats.crosscheck import Part, Storeys, crosscheck, fio_io
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """Where a stack's devices are: on each host bottom to top, its active host, the replication link's interface at
-    each end, and the file systems of the stack."""
+    """Where a stack's devices are: its active host, the devices on each host bottom to top, the replication link's
+    interface at each end, and the file systems."""
 
     active: str
     storeys: Mapping[str, Storeys] = {}
@@ -37,10 +37,16 @@ class Cross:
         self.warnings: list[str] = []
 
     def read(self, folder: Path, when: str) -> None:
-        """Keep every host's counters in ``folder`` as ``counters.<host>.<when>``."""
+        """Keep every host's counters in ``folder`` as ``counters.<host>.<when>``; nothing of a host that does not
+        answer."""
         for name, host in self._engine.hosts.items():
             # It exits with 1 where DRBD is not loaded, which is no failure.
-            (folder / f"counters.{name}.{when}").write_bytes(host.run(counters.ARGV).out)
+            try:
+                text = host.run(counters.ARGV).out
+            except TimeoutError:
+                text = b""
+                self.warnings.append(f"{name}: its counters could not be read in time")
+            (folder / f"counters.{name}.{when}").write_bytes(text)
 
     def judge(self, workload: Workload, parsed: Parsed, folder: Path, phase: str, *, file: bool) -> Parsed:
         """What a run found, with the figures of each layer. What cannot be read is a warning."""
@@ -59,6 +65,6 @@ class Cross:
         return Parsed((*parsed.samples, *found.samples), parsed.phases, parsed.transactions)
 
     def _moved(self, folder: Path, host: str) -> counters.Counters:
-        texts = [(folder / f"counters.{host}.{when}").read_text() for when in ("before", "after")]
+        texts = [(folder / f"counters.{host}.{when}").read_text(errors="replace") for when in ("before", "after")]
         before, after = (counters.parse(text) for text in texts)
         return counters.difference(before, after)

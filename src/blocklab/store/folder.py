@@ -6,6 +6,7 @@
         study.yaml      the file, as the user wrote it
         study.json      the study as it was read (quick patch and job files in it), and its cells in order
         cells/<key>/    see ``run``
+        floors/         the lab's floor on the machines of the runs, see ``floor``
         report.html, report.csv, report.json
 """
 
