@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -141,7 +144,16 @@ def filled(folder: Path, loaders: dict[str, list[str]]) -> subprocess.CompletedP
     script = tpcc_tables.SCRIPT.replace('dir="/run"', f"dir={str(folder)!r}")
     tool = [sys.executable, str(folder / "tool.py"), "--db=bench", "--port=3306"]
     argv = [sys.executable, "-I", "-S", "-c", script, json.dumps(loaders), *tool]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    process = subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        # What it may have left waiting at a pipe is in its session.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
 
 def test_rows_go_from_the_tool_to_each_loader(tmp_path: Path) -> None:
