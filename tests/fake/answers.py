@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
+from blocklab.probes import PROBES
+from blocklab.sites.fake import FakeSite, Play
+from blocklab.workloads.fio import JOBFILE
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "golden"
 SIZE = 512 * 2**20
@@ -40,14 +47,21 @@ Inter-|   Receive                                                |  Transmit
 
 ==> /proc/uptime <==
 5.69 0.99
-"""
+"""  # noqa: E501
+
+
+_PROBES = {probe.argv(1) for probe in PROBES}
 
 
 class Answers:
-    """An answer for each command; ``override`` maps a word of the command line to a ``Result``."""
+    """An answer for each command; ``override`` maps a word of the command line to a ``Result``.
+
+    ``ahead``: by how many seconds the nodes' clocks differ from ours.
+    """
 
     def __init__(self) -> None:
         self.override: dict[str, Result] = {}
+        self.ahead = 0.0
         self.mounted: dict[str, str] = {}
         self.delay = 350.0
 
@@ -60,7 +74,9 @@ class Answers:
             self.mounted[host] = f"{argv[-2]} {argv[-1]} {argv[2]} rw,noatime,relatime 0 0"
         if argv[:3] == ("tc", "qdisc", "add") and "delay" in argv:
             self.delay = float(argv[argv.index("delay") + 1].removesuffix("us"))
-        return Result(0, self._said(host, argv, line), b"")
+        said = self._said(host, argv, line)
+        # A probe prints until it gets SIGINT.
+        return Play(0, said, b"") if argv in _PROBES else Result(0, said, b"")
 
     def _said(self, host: str, argv: Argv, line: str) -> bytes:  # noqa: C901  # one line for each command
         if argv[0] == "tail":
@@ -87,7 +103,7 @@ class Answers:
         if "json_object_agg" in line:
             return json.dumps({"shared_buffers": "64MB", "fsync": "on"}).encode()
         if argv[0] == "date":
-            return b"1700000000.0\n"
+            return f"{time.time() + self.ahead:.9f}\n".encode()
         if "--output-format=json" in argv:
             return (GOLDEN / "fio" / "stdout").read_bytes()
         if argv[0] == "ls":
@@ -97,3 +113,66 @@ class Answers:
         if "iostat" in argv:
             return (GOLDEN / "iostat" / "stopped.json").read_bytes()
         return b""
+
+
+Rate = Callable[[str, int], float]
+"""A fio job's name, and which of its runs it is (from 1) -> its IOPS."""
+
+
+class Fios(Answers):
+    """Hosts with a fio that obeys its job file: each job writes 4 KiB blocks at the ``rate`` given for its run.
+
+    ``runs`` is what it was asked to run, each as (job, seconds). ``instead`` maps a job and the number of its run
+    to another answer. ``counters`` names the golden files that the kernels print before and after each run.
+    """
+
+    def __init__(self, rate: Rate = lambda job, number: 1000.0) -> None:
+        super().__init__()
+        self.site = FakeSite(self)
+        self.rate = rate
+        self.runs: list[tuple[str, int]] = []
+        self.instead: dict[tuple[str, int], Result | Callable[[], Result]] = {}
+        self.counters: tuple[str, str] | None = None
+        self._asked: dict[str, int] = {}
+
+    def __call__(self, host: str, argv: Argv) -> Result:
+        if "--output-format=json" in argv:
+            return self._fio(host)
+        if argv[0] == "tail" and self.counters and not self.override.get("tail"):
+            self._asked[host] = self._asked.get(host, 0) + 1
+            name = self.counters[(self._asked[host] - 1) % 2]
+            return Result(0, (GOLDEN / "counters" / f"{name}.{host}").read_bytes(), b"")
+        # It leaves no logs.
+        return Result(0, b"", b"") if argv[0] == "ls" else super().__call__(host, argv)
+
+    def jobs(self) -> list[str]:
+        """The names of the jobs that were run, in order."""
+        return [job for job, _ in self.runs]
+
+    def _fio(self, host: str) -> Result:
+        made = self.site.labs[-1].hosts[host].get(JOBFILE).decode()
+        found = []
+        # [randwrite-4k-qd8]
+        for job, text in re.findall(r"^\[(?!global)(.+)\]\n((?:[^\[].*\n)*)", made, re.MULTILINE):
+            options = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+            self.runs.append((job, int(options["runtime"])))
+            number = self.jobs().count(job)
+            if (job, number) in self.instead:
+                other = self.instead[job, number]
+                return other if isinstance(other, Result) else other()
+            found.append(job_output(job, self.rate(job, number), int(options["runtime"])))
+        return Result(0, json.dumps({"jobs": found}).encode(), b"")
+
+
+_WROTE = json.loads((GOLDEN / "fio" / "stdout").read_bytes())["jobs"][2]
+
+
+def job_output(job: str, iops: float, seconds: int) -> dict[str, object]:
+    """The golden output of a job that writes 4 KiB blocks, at another rate."""
+    output: dict[str, object] = copy.deepcopy(_WROTE) | {"jobname": job}
+    ios = round(iops * seconds)
+    output["write"] = {
+        **_WROTE["write"], "iops": iops, "total_ios": ios, "io_bytes": 4096 * ios, "bw_bytes": 4096 * iops,
+        "runtime": 1000 * seconds,
+    }  # fmt: skip
+    return output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,8 @@ from blocklab.store.run import Record, Spread, Stopped
 PROBE_SECONDS = 1
 # iostat waits for the next whole second before it starts to count; the load starts after that.
 PROBE_LEAD = 1.5
+# An answer that took longer says of a clock no more than half of this; so two of them tell of a step beyond it.
+CLOCK_SECONDS = 1.0
 
 
 class Measured:
@@ -63,7 +66,7 @@ def measure(
             probes.wait()
             _load(engine, Cross(engine, shape), workload, port, raw / "load", measured, seed)
         finally:
-            probes.stop()
+            measured.warnings += probes.stop()
             _watched(hosts, raw, measured)
         # A mirror that broke during the load leaves figures of another layout: ask again.
         measured.knobs += engine.ask([fact for fact in facts if fact.wanted])
@@ -114,6 +117,7 @@ class _Watched:
 
     def __init__(self, engine: Engine, hosts: Sequence[str], raw: Path) -> None:
         self._engine = engine
+        self._raw = raw
         self._running: list[tuple[str, Probe, Proc, float]] = []
         self._started = time.monotonic()
         try:
@@ -133,18 +137,26 @@ class _Watched:
         """Until all of them count."""
         time.sleep(max(0.0, self._started + PROBE_LEAD - time.monotonic()))
 
-    def stop(self) -> None:
-        """End the probes with SIGINT, upon which iostat closes its JSON."""
+    def stop(self) -> list[str]:
+        """End the probes with SIGINT, upon which iostat closes its JSON. What is to be said of those that ended
+        before: what they printed until then looks whole."""
+        codes: list[int | None] = []
         for _, _, proc, _ in self._running:
-            try:
+            codes.append(None)
+            with contextlib.suppress(HostError):
+                codes[-1] = proc.poll()
                 proc.signal(signal.SIGINT)
-            except HostError:
-                continue
-        for host, probe, proc, started in self._running:
+        warnings = []
+        for (host, probe, proc, started), code in zip(self._running, codes, strict=True):
             stop(proc, signal.SIGINT)
             seconds = time.monotonic() - started
-            self._engine.records.append(Record("probe", host, probe.argv(PROBE_SECONDS), 0, seconds))
+            self._engine.records.append(Record("probe", host, probe.argv(PROBE_SECONDS), code or 0, seconds))
+            if code is not None:
+                said = (self._raw / "probes" / host / f"{probe.name}.stderr").read_text(errors="replace")
+                last = "".join(f": {line}" for line in said.strip().splitlines()[-1:])
+                warnings.append(f"{host}: probe {probe.name} ended before the load did, exit code {code}{last}")
         self._running.clear()
+        return warnings
 
 
 def _watched(hosts: Sequence[str], raw: Path, measured: Measured) -> None:
@@ -166,17 +178,37 @@ def not_in_force(knobs: Sequence[Knob]) -> list[Knob]:
 
 
 def offsets(hosts: Mapping[str, Host]) -> tuple[dict[str, float], list[str]]:
-    """Each host's clock less ours, in seconds, as far as a command's round trip tells; and the lost hosts."""
+    """Each host's clock less ours, in seconds, as far as a command's round trip tells; and the lost hosts.
+
+    A host that took more than a second to answer is left out.
+    """
     found: dict[str, float] = {}
     lost: list[str] = []
     for name, host in hosts.items():
-        before = time.time()
+        before, asked = time.time(), time.monotonic()
         try:
             there = float(must(host, ("date", "+%s.%N")))
         except NodeLost:
             lost.append(name)
             continue
-        except HostError:
+        except (HostError, ValueError):
             continue
-        found[name] = there - (before + time.time()) / 2
+        took = time.monotonic() - asked
+        if took <= CLOCK_SECONDS:
+            found[name] = there - (before + took / 2)
     return found, lost
+
+
+def stepped(before: Mapping[str, float], after: Mapping[str, float]) -> HostError | None:
+    """What is to be said when a host's clock was set, or ours, or this machine slept, between two ``offsets``.
+
+    Rates come from clocks that cannot be set, but a course or a probe's figures then lie at wrong times.
+    """
+    for name in before.keys() & after.keys():
+        step = after[name] - before[name]
+        if abs(step) > CLOCK_SECONDS:
+            return HostError(
+                name, f"its clock went {step:+,.1f} s against ours while the cell was measured",
+                hint="was a clock set, or did this machine sleep? `blocklab resume` measures the cell again",
+            )  # fmt: skip
+    return None

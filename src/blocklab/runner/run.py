@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from blocklab.errors import BlocklabError, KnobError, NodeLost, SuspectError
 from blocklab.model.host import Site
 from blocklab.model.sample import Parsed
-from blocklab.runner.measure import Measured, measure, not_in_force, offsets
+from blocklab.runner.measure import Measured, measure, not_in_force, offsets, stepped
 from blocklab.runner.workshop import Standing, Workshop
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Outcome, Status, Stopped, draft
@@ -84,10 +84,14 @@ def shuffled(cells: Sequence[Cell], seed: int) -> list[Cell]:
 
 
 def in_order(study: Study, found: Sequence[Layout]) -> list[Layout]:
-    """Layouts of the same hardware one after the other, so that they share booted nodes and copies of data."""
-    groups: dict[str, list[Layout]] = {}
+    """Layouts of the same hardware one after the other, so that they share booted nodes and copies of data.
+
+    One repeat after the other, since what is compared within a repeat must have had the same machine.
+    """
+    groups: dict[tuple[int, str], list[Layout]] = {}
     for layout in found:
-        groups.setdefault(hardware(topology(layout.study, [layout.stack])), []).append(layout)
+        alike = hardware(topology(layout.study, [layout.stack]))
+        groups.setdefault((layout.cells[0].block, alike), []).append(layout)
     return [layout for group in groups.values() for layout in group]
 
 
@@ -152,7 +156,8 @@ class _Group:
     def _cell(self, cell: Cell, workload: AnyWorkload, stand: Standing) -> tuple[Status, bool]:
         """Measure and store one cell: (how it ended, whether a node was lost)."""
         port = port_for(workload, stand.ports[cell.stack], stand.ground)
-        started, first = time.time(), len(stand.engine.records)
+        started, first = _Started(), len(stand.engine.records)
+        clocks_before, _ = offsets(stand.lab.hosts)
         measured = Measured()
         error: BlocklabError | None = None
         with draft(self._folder.cells, cell.key) as here:
@@ -170,11 +175,11 @@ class _Group:
                 )
             except BlocklabError as caught:
                 error = caught
-            status, error = _judge(measured, error)
-            outcome = _outcome(status, error, started)
             build = [record for record in stand.engine.records[:first] if record.part in ("build", "data")]
             # Any node may be gone, whatever the cell failed of: what was collected is stored all the same.
             clocks, lost = offsets(stand.lab.hosts)
+            status, error = _judge(measured, error or stepped(clocks_before, clocks))
+            outcome = _outcome(status, error, started)
             environment = {**self._environment, "clock_offsets": clocks}
             here.write(
                 cell, outcome, environment=environment, records=[*build, *stand.engine.records[first:]],
@@ -187,7 +192,7 @@ class _Group:
 
     def _never_built(self, cell: Cell, error: BlocklabError) -> None:
         """Store a cell whose stack could not be built, so that the report shows why."""
-        outcome = _outcome("failed", error, time.time())
+        outcome = _outcome("failed", error, _Started())
         with draft(self._folder.cells, cell.key) as here:
             here.write(cell, outcome, environment=self._environment, records=[], knobs=[], parsed=Parsed())
         self._progress.done(cell, outcome, Parsed(), ())
@@ -209,7 +214,17 @@ def _judge(measured: Measured, error: BlocklabError | None) -> tuple[Status, Blo
     return "ok", None
 
 
-def _outcome(status: Status, error: BlocklabError | None, started: float) -> Outcome:
-    return Outcome(
-        status, error.message if error else "", error.hint if error else "", started, time.time() - started
-    )
+class _Started:
+    """When something began, and how long ago that is: by a clock that nobody sets."""
+
+    def __init__(self) -> None:
+        self.at = time.time()
+        self._at = time.monotonic()
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._at
+
+
+def _outcome(status: Status, error: BlocklabError | None, started: _Started) -> Outcome:
+    said = (error.message, error.hint) if error else ("", "")
+    return Outcome(status, *said, started.at, started.seconds())

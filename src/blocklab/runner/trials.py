@@ -9,6 +9,8 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from blocklab.errors import BlocklabError
 from blocklab.model.plan import Port
 from blocklab.model.protocols import Workload
@@ -47,6 +49,8 @@ class Trials:
         self.parsed = Parsed()
         self.stops: list[Stopped] = []
         self.spreads: list[Spread] = []
+        # The phase that is being measured.
+        self._at = ""
 
     def run(self) -> None:
         """Measure every phase. Raises what a single run raises; what was found before that is kept."""
@@ -79,6 +83,7 @@ class Trials:
             self._conclude(found, seconds)
 
     def _trial(self, trial: Workload, phase: str, number: int) -> Parsed:
+        self._at = phase
         mark = self._engine.mark()
         self._engine.carry_out(trial.arm(self._port), "prepare")
         load = trial.load(self._port)
@@ -127,7 +132,7 @@ class Trials:
             self._long_run(trials[phase], phase)
 
     def _long_run(self, trial: Workload, phase: str) -> None:
-        rule = self._rule
+        self._at, rule = phase, self._rule
         judged: dict[str, Settled] = {}
 
         def enough(out: bytes, err: bytes) -> bool:
@@ -165,8 +170,17 @@ class Trials:
         self.parsed = _joined([self.parsed, parsed])
 
     def failed(self, error: BlocklabError) -> None:
-        """Note that the last phase ended with an error."""
-        self.stops.append(Stopped("", "failed", why=error.message))
+        """Note at which phase it failed, and that those in need of more rounds got no more of them."""
+        others = [each for each in self.stops if each.phase != self._at]
+        mine = next((each for each in self.stops if each.phase == self._at), Stopped(self._at, "failed", rounds=0))
+        self.stops = [self._cut_short(each) for each in others]
+        self.stops.append(msgspec.structs.replace(mine, reason="failed", why=error.message))
+
+    def _cut_short(self, stop: Stopped) -> Stopped:
+        rule = self._rule
+        if rule.kind not in ("rounds", "snia") or stop.reason != "capped" or stop.rounds >= rule.most:
+            return stop
+        return msgspec.structs.replace(stop, reason="failed", why=f"{self._at} failed; until then {stop.why}")
 
 
 def _steady(values: list[float]) -> Settled:

@@ -1,10 +1,12 @@
 """A site without machines, for tests: hosts that write down what they are told and answer from a table.
 
-``answer`` gets (host, argv) and returns a ``Result``; it may raise ``NodeLost`` to play a crash.
+``answer`` gets (host, argv) and returns a ``Result``, or a ``Play`` for a spawned command that goes on; it may
+raise ``NodeLost`` to play a crash.
 """
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,25 +26,69 @@ def always_ok(_host: str, _argv: Argv) -> Result:
     return OK
 
 
-class FakeProc:
-    """A command that ended at once."""
+class Play(Result, frozen=True, kw_only=True):
+    """A spawned command that goes on, without any time passing.
 
-    def __init__(self, result: Result, host: FakeHost, argv: Argv) -> None:
-        self._code = result.code
+    Each ``poll`` lets it print one of ``pieces`` (standard output, standard error). After the last one it ends by
+    itself if it ``ends``; a signal out of ``heeds`` ends it at once. Then it prints ``out`` and ``err``, and
+    ``code`` is its exit code. SIGKILL ends it without a word.
+    """
+
+    pieces: tuple[tuple[bytes, bytes], ...] = ()
+    ends: bool = False
+    heeds: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM)
+
+
+class FakeProc:
+    """A command that ended at once, or a ``Play``."""
+
+    def __init__(self, result: Result, host: FakeHost, argv: Argv, out: Path, err: Path) -> None:
+        self._result = result
         self._host = host
         self._argv = argv
+        self._files = out, err
+        self._pieces = list(result.pieces) if isinstance(result, Play) else []
+        self._code: int | None = None
+        out.touch()
+        err.touch()
+        if not isinstance(result, Play):
+            self._end(result.code)
+
+    def _say(self, *texts: bytes) -> None:
+        for file, text in zip(self._files, texts, strict=True):
+            with file.open("ab") as stream:
+                stream.write(text)
+
+    def _end(self, code: int) -> None:
+        if code != -signal.SIGKILL:
+            self._say(self._result.out, self._result.err)
+        self._code = code
 
     def poll(self) -> int | None:
-        """The exit code."""
+        """The exit code; None while it goes on, by one piece of its output."""
+        if self._code is None and self._pieces:
+            self._say(*self._pieces.pop(0))
+        elif isinstance(self._result, Play) and self._result.ends and self._code is None:
+            self._end(self._result.code)
         return self._code
 
     def wait(self, timeout: float) -> int:
-        """The exit code."""
-        return self._code
+        """The exit code. ``TimeoutError`` at once for what does not end by itself."""
+        while self._pieces and self._code is None:
+            self.poll()
+        code = self.poll()
+        if code is None:
+            raise TimeoutError
+        return code
 
     def signal(self, number: int) -> None:
-        """Noted in the log."""
+        """Noted in the log; it ends what heeds it."""
         self._host.log.append((self._host.name, ("signal", str(number), *self._argv)))
+        if isinstance(self._result, Play) and self._code is None:
+            if number == signal.SIGKILL:
+                self._end(-number)
+            elif number in self._result.heeds:
+                self._end(self._result.code)
 
 
 class FakeHost:
@@ -77,11 +123,8 @@ class FakeHost:
         return self._ask(("get", path)).out
 
     def spawn(self, argv: Sequence[str], out: Path, err: Path) -> FakeProc:
-        """Answered from the table; its output is in the files at once."""
-        result = self._ask(argv)
-        out.write_bytes(result.out)
-        err.write_bytes(result.err)
-        return FakeProc(result, self, tuple(argv))
+        """Answered from the table; a plain ``Result`` is in the files at once."""
+        return FakeProc(self._ask(argv), self, tuple(argv), out, err)
 
     def crash(self) -> None:
         """Every later call raises ``NodeLost``."""

@@ -192,10 +192,14 @@ def draft(cells: Path, key: str) -> Iterator[Draft]:
 
 
 def sweep(cells: Path) -> None:
-    """Remove the drafts of processes that are gone; put back a run that one was about to replace."""
+    """Remove the drafts of processes that are gone; put back a run that one was about to replace.
+
+    Not to be called while this process writes one: a draft under its own id is that of an earlier process (in a
+    container ids come again).
+    """
     for folder in [*cells.glob(".*.*.partial"), *cells.glob(".*.*.old")]:
         _, key, pid, kind = folder.name.split(".")
-        if Path(f"/proc/{pid}").exists():
+        if pid != str(os.getpid()) and Path(f"/proc/{pid}").exists():
             continue
         if kind == "old" and not (cells / key).exists():
             folder.rename(cells / key)
