@@ -59,9 +59,10 @@ def measure(
     hosts = list(engine.hosts)
     mark = engine.mark()
     try:
-        engine.carry_out([*workload.prepare(port), *settled(hosts, shape.folders)], "prepare")
+        # First, for they need a second or two until they count; what they see before the load is left out later.
         probes = _Watched(engine, hosts, raw)
         try:
+            engine.carry_out([*workload.prepare(port), *settled(hosts, shape.folders)], "prepare")
             measured.knobs = engine.ask([*facts, *workload.facts(port)])
             probes.wait()
             _load(engine, Cross(engine, shape), workload, port, raw / "load", measured, seed)
