@@ -12,15 +12,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with nodes come first and, with several workers, on one of them: they take longest, and look at what
-    the one before left on the machine."""
-    with_nodes = {item for item in items if "lab" in item.path.parts}
-    for item in with_nodes:
-        item.add_marker(pytest.mark.xdist_group("lab"))
-    items.sort(key=lambda item: item not in with_nodes)
-
-
 SMALL: dict[str, Any] = {
     "blocklab": 1,
     "name": "small",
