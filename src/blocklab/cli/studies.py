@@ -22,7 +22,7 @@ from blocklab.cli.catalogue import study_file
 from blocklab.cli.progress import Lines
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
-from blocklab.model.plan import Plan, Put, Run, Step, undo_of
+from blocklab.model.plan import Plan, Power, Put, Run, Step, undo_of
 from blocklab.model.units import schema_hook
 from blocklab.probes import PROBES
 from blocklab.report import render, terminal_table
@@ -374,6 +374,8 @@ def _rows(part: str, steps: tuple[Step, ...]) -> list[dict[str, str]]:
             rows.append(
                 {"part": part, "host": step.host, "command": f"write {step.path} ({len(step.text)} bytes)"}
             )
+        elif isinstance(step, Power):
+            rows.append({"part": part, "host": step.host, "command": f"power: {step.what}"})
         else:
             rows.append(_row(part if isinstance(step, Run) else "wait", step.host, step.argv))
     return rows

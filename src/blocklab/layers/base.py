@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 
+from blocklab.model.drill import Twins
 from blocklab.model.ground import Profile
-from blocklab.model.protocols import Map
+from blocklab.model.plan import Argv, Plan, Port, Step, again
+from blocklab.model.protocols import Map, Place
 
 
 class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="layer"):
@@ -39,3 +41,32 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
         if below != 1:
             raise ValueError(f"takes one device, but there are {below} below it; join them with a stripe first")
         return 1
+
+    def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
+        """Each layer has its own."""
+        raise NotImplementedError
+
+    @property
+    def survivor(self) -> str:
+        """None: it is on one node."""
+        return ""
+
+    def moved(self, peer: str) -> Self:
+        """The same: it has no peer."""
+        return self
+
+    def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """Build it over its data."""
+        return again(self.plan(place, below).steps)
+
+    def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """Nothing: it is on one node."""
+        return ()
+
+    def parted(self, place: Place) -> tuple[str, Argv] | None:
+        """It cannot be: there is one side only."""
+        return None
+
+    def twins(self, place: Place, below: tuple[Port, ...]) -> Twins | None:
+        """There is one side only."""
+        return None

@@ -61,7 +61,13 @@ class Host(Protocol):
         """Start a command; its standard output and error stream into the local files ``out`` and ``err``."""
 
     def crash(self) -> None:
-        """End the machine at once, as a power cut does."""
+        """End the machine at once, as a power cut does; nothing when it is dead already. It is gone on return."""
+
+    def freeze(self) -> None:
+        """Stop the machine where it is: it neither answers nor ends, and does not notice."""
+
+    def thaw(self) -> None:
+        """Let a frozen machine go on."""
 
 
 class Lab(Protocol):
@@ -73,6 +79,12 @@ class Lab(Protocol):
 
     def volume(self, stack: str, node: str, index: int = 0) -> Path | None:
         """The local file behind a raw volume, where the site has one."""
+
+    def boot(self, name: str) -> None:
+        """Start a machine anew that was crashed, with its volumes as they are; ``hosts`` has the new one.
+
+        Raises ``SetupError`` for one that is not dead, ``NodeLost`` when it does not come up.
+        """
 
     def save(self, name: str) -> None:
         """Keep a copy of all raw volumes for ``restore``, as long as the lab lives. Nothing may use them now.

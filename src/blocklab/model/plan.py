@@ -64,7 +64,15 @@ class Wait(msgspec.Struct, frozen=True, tag_field="step", tag="wait"):
     seconds: float = 30.0
 
 
-Step: TypeAlias = Run | Put | Wait
+class Power(msgspec.Struct, frozen=True, tag_field="step", tag="power"):
+    """What is done to a node itself: ``crash`` ends it as a power cut does, ``freeze`` stops it, ``thaw`` lets it
+    go on, ``boot`` starts one that is dead, with the volumes and links that it had."""
+
+    host: str
+    what: Literal["crash", "freeze", "thaw", "boot"]
+
+
+Step: TypeAlias = Run | Put | Wait | Power
 
 
 def again(steps: Iterable[Step]) -> tuple[Step, ...]:

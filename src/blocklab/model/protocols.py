@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol, Self
 
 import msgspec
 
+from blocklab.model.drill import Twins
 from blocklab.model.ground import Ground, LinkSpec, NodeSpec, Profile
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Step
 from blocklab.model.sample import Parsed, Sample
@@ -61,6 +62,28 @@ class Layer(Protocol):
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Steps, facts and the ports above, given the ports below (those of ``place.host`` first)."""
+
+    @property
+    def survivor(self) -> str:
+        """The node that can take over when the active one is gone; empty for a layer that has none."""
+
+    def moved(self, peer: str) -> Self:
+        """The same layer as it is once ``survivor`` is active, with ``peer`` as the other node."""
+
+    def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """Of a moved layer: steps on ``place.host`` that make it active there, the other node being gone or cut
+        off. The layers below it stand there."""
+
+    def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """Steps that take the other node in again, which has just booted, while this layer is active on
+        ``place.host``; at their end both sides have the same data."""
+
+    def parted(self, place: Place) -> tuple[str, Argv] | None:
+        """(host, argv) that prints something where the two sides were written to apart from each other, so that
+        neither has all (split brain); None for a layer where that cannot be."""
+
+    def twins(self, place: Place, below: tuple[Port, ...]) -> Twins | None:
+        """How its two sides are compared; None for a layer that has no two sides."""
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -137,6 +160,32 @@ class Workload(Protocol):
 
         Raises ``ParseError``.
         """
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """Where a fault strikes: the stack's active node and its other one (empty without), its name and number, the
+    ground, the links by name, and the ports of each of its hosts, the lowest first."""
+
+    stack: str
+    number: int
+    active: str
+    peer: str
+    ground: Ground
+    links: Mapping[str, LinkSpec]
+    ports: Mapping[str, tuple[Port, ...]]
+
+
+class Fault(Protocol):
+    """Something that breaks."""
+
+    def problems(self, scene: Scene) -> list[tuple[str, str]]:
+        """What it names that the stack lacks: (field, problem and cure) pairs."""
+
+    def strike(self, scene: Scene) -> tuple[Step, ...]:
+        """Steps that break it."""
+
+    def heal(self, scene: Scene) -> tuple[Step, ...]:
+        """Steps that mend it; empty for what stays broken (a crashed node is booted again anyway)."""
 
 
 class Probe(Protocol):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from blocklab.errors import BlocklabError, CommandError, HostError, WaitError
 from blocklab.model.host import Host, Result
-from blocklab.model.plan import Argv, Fact, Knob, Put, Run, Step, Wait, undo_of
+from blocklab.model.plan import Argv, Fact, Knob, Power, Put, Run, Step, Wait, undo_of
 from blocklab.store.run import Record
 
 POLL_SECONDS = 0.05
@@ -17,37 +17,47 @@ SAID_CHARACTERS = 4000
 
 
 class Engine:
-    """Runs steps on hosts.
+    """Runs steps on hosts; ``boot`` starts a dead one anew.
 
     ``records`` grows by one for each command, ``warnings`` by what an undo could not do.
     """
 
-    def __init__(self, hosts: Mapping[str, Host]) -> None:
+    def __init__(self, hosts: Mapping[str, Host], boot: Callable[[str], None] | None = None) -> None:
         self.hosts = hosts
+        self._boot = boot or _cannot_boot
         self.records: list[Record] = []
         self.warnings: list[str] = []
-        self._undo: list[tuple[str, Argv]] = []
+        # Each with a number that none before it had, so that a mark holds although some are left out.
+        self._undo: list[tuple[int, str, Argv]] = []
+        self._pushed = 0
 
     def carry_out(self, steps: Iterable[Step], part: str) -> None:
         """Run the steps in order. Raises ``CommandError``, ``WaitError``, ``HostError``, ``NodeLost``."""
         for step in steps:
             if undo := undo_of(step):
-                self._undo.append((step.host, undo))
+                self._undo.append((self._pushed, step.host, undo))
+                self._pushed += 1
             if isinstance(step, Run):
                 self._command(step.host, step.argv, step.timeout, part)
             elif isinstance(step, Put):
                 self._put(step, part)
-            else:
+            elif isinstance(step, Wait):
                 self._wait(step, part)
+            else:
+                self._power(step, part)
 
     def mark(self) -> int:
         """A place in the pile of undos, for ``undo``."""
-        return len(self._undo)
+        return self._pushed
+
+    def forget(self, host: str) -> None:
+        """Leave out the undos of a host that is dead: what they would undo went with it."""
+        self._undo = [each for each in self._undo if each[1] != host]
 
     def undo(self, to: int = 0) -> None:
         """Undo everything since ``mark`` in reverse order. Never raises: a failing undo becomes a warning."""
-        while len(self._undo) > to:
-            host, argv = self._undo.pop()
+        while self._undo and self._undo[-1][0] >= to:
+            _, host, argv = self._undo.pop()
             try:
                 self._command(host, argv, UNDO_SECONDS, "undo")
             except BlocklabError as error:
@@ -98,6 +108,19 @@ class Engine:
         argv = ("put", step.path)
         self.records.append(Record(part, step.host, argv, 0, time.monotonic() - started, step.text))
 
+    def _power(self, step: Power, part: str) -> None:
+        started = time.monotonic()
+        if step.what == "boot":
+            self._boot(step.host)
+        elif step.what == "crash":
+            self.hosts[step.host].crash()
+            self.forget(step.host)
+        elif step.what == "freeze":
+            self.hosts[step.host].freeze()
+        else:
+            self.hosts[step.host].thaw()
+        self.records.append(Record(part, step.host, ("power", step.what), 0, time.monotonic() - started))
+
     def _wait(self, step: Wait, part: str) -> None:
         started = time.monotonic()
         while True:
@@ -113,3 +136,7 @@ class Engine:
                 self.records.append(Record(part, step.host, step.argv, result.code, seconds, result.said))
                 raise WaitError(step.host, step.argv, step.seconds, result.said)
             time.sleep(POLL_SECONDS)
+
+
+def _cannot_boot(host: str) -> None:
+    raise HostError(host, "cannot be started anew: these hosts are not a lab's")

@@ -40,7 +40,7 @@ class Standing:
     def __init__(self, lab: Lab, study: Study, stacks: Sequence[str], ground: Ground, *, fresh: bool) -> None:
         self.lab = lab
         self.ground = ground
-        self.engine = Engine(lab.hosts)
+        self.engine = Engine(lab.hosts, lab.boot)
         self.facts: dict[str, tuple[Fact, ...]] = {}
         self.ports: dict[str, tuple[Port, ...]] = {}
         shape = topology(study, stacks)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from blocklab.errors import NodeLost
+from blocklab.errors import NodeLost, SetupError
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.host import Host, Result
 from blocklab.model.plan import Argv
@@ -99,10 +99,10 @@ class FakeHost:
         self.log = log
         self.files: dict[str, bytes] = {}
         self._answer = answer
-        self._crashed = False
+        self.crashed = False
 
     def _ask(self, argv: Sequence[str]) -> Result:
-        if self._crashed:
+        if self.crashed:
             raise NodeLost(self.name, "crashed on purpose")
         self.log.append((self.name, tuple(argv)))
         return self._answer(self.name, tuple(argv))
@@ -128,7 +128,16 @@ class FakeHost:
 
     def crash(self) -> None:
         """Every later call raises ``NodeLost``."""
-        self._crashed = True
+        self.log.append((self.name, ("crash",)))
+        self.crashed = True
+
+    def freeze(self) -> None:
+        """Noted."""
+        self.log.append((self.name, ("freeze",)))
+
+    def thaw(self) -> None:
+        """Noted."""
+        self.log.append((self.name, ("thaw",)))
 
 
 class FakeLab:
@@ -148,6 +157,13 @@ class FakeLab:
     def volume(self, stack: str, node: str, index: int = 0) -> Path | None:
         """There is no file."""
         return None
+
+    def boot(self, name: str) -> None:
+        """Noted; it answers again. Raises ``SetupError`` for one that was not crashed."""
+        if not self._hosts[name].crashed:
+            raise SetupError(f"{name} was not crashed, so it cannot be booted again")
+        self.log.append((name, ("boot",)))
+        self._hosts[name].crashed = False
 
     def save(self, name: str) -> None:
         """Noted in the log and in ``copies``."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from blocklab.faults import AnyFault, Takeover
 from blocklab.layers import AnyLayer
 from blocklab.model.ground import LinkSpec, NodeSpec
 from blocklab.model.units import Duration
@@ -183,6 +184,10 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The loads. Each must suit every stack."""
     links: dict[Name, LinkSpec] = {}
     """The links between nodes."""
+    faults: dict[Name, AnyFault] = {}
+    """What breaks while a ``ledger`` load writes; each such cell is a *drill*. Other loads see none of it."""
+    takeover: Takeover = Takeover()
+    """When and how the survivor of a mirror or a shared disk takes over."""
     profiles: dict[Name, dict[str, Any]] = {}
     """Volumes of your own by name, beside the shipped ones, of which one of the same name is replaced; see
     ``profiles``."""

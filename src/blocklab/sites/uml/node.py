@@ -130,6 +130,7 @@ class Node:
         self.process = process
         self.channel = Channel(name, end)
         self.doomed = threading.Event()
+        self.frozen = threading.Event()
 
     # -- Host ------------------------------------------------------------------------------------------
 
@@ -163,9 +164,22 @@ class Node:
     def crash(self) -> None:
         """SIGKILL to all of the node's processes, as a power cut."""
         self.doomed.set()
+        self.frozen.clear()
         self.process.kill()
         self.process.wait_gone()
         self.channel.fail(NodeLost(self.name, "crashed on purpose"))
+
+    def freeze(self) -> None:
+        """SIGSTOP to all of the node's processes."""
+        self.frozen.set()
+        self.process.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT to all of the node's processes."""
+        # Its heart has yet to beat again.
+        self.channel.last_beat = time.monotonic()
+        self.process.signal(signal.SIGCONT)
+        self.frozen.clear()
 
     # -- what the lab and the shell need ---------------------------------------------------------------
 
@@ -222,7 +236,7 @@ class Watch:
 
     def _watch(self) -> None:
         while not self._stop.wait(self.TICK):
-            for node in self._nodes.values():
+            for node in list(self._nodes.values()):
                 why = self._wrong(node)
                 if why:
                     node.channel.fail(NodeLost(node.name, why, node.console()))
@@ -230,12 +244,15 @@ class Watch:
     def _wrong(self, node: Node) -> str:
         if node.doomed.is_set():
             return ""
+        if node.frozen.is_set():
+            self._silent[node.name] = 0
+            return ""
         code = node.process.poll()
         if code is not None:
             console = node.console()
             return "its kernel panicked" if PANIC in console else f"its kernel ended with exit code {code}"
         age = time.monotonic() - node.channel.last_beat
-        self._silent[node.name] = self._silent[node.name] + 1 if age > self.LATE else 0
+        self._silent[node.name] = self._silent.get(node.name, 0) + 1 if age > self.LATE else 0
         if self._silent[node.name] >= self.TICKS:
             return f"hung: no heartbeat for {age:.1f} s"
         return ""

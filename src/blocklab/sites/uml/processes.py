@@ -138,6 +138,14 @@ class Folder:
         with self._groups.open("a") as file:
             file.write(f"{process.pid}\n")
 
+    def forget(self, process: Process) -> None:
+        """Tell the janitor that a process group is gone: its number may become somebody else's."""
+        left = [line for line in self._groups.read_text().splitlines() if line != str(process.pid)]
+        # In one piece: the janitor may look at any moment.
+        fresh = self._groups.with_suffix(".new")
+        fresh.write_text("".join(f"{line}\n" for line in left))
+        fresh.replace(self._groups)
+
     def close(self) -> None:
         """Remove the folder and let the janitor go."""
         shutil.rmtree(self.path, ignore_errors=True)

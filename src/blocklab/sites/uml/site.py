@@ -20,6 +20,8 @@ from blocklab.sites.uml.processes import Folder, Process, scratch
 from blocklab.sites.uml.volumes import Volume, copy_sparse, empty, make_file
 
 BOOT_SECONDS = 30.0
+# What an Ethernet frame has beside its payload, and more.
+FRAME = 64
 # One socketpair buffer holds about 100 full frames; the default would drop under load.
 LINK_BUFFER = 1 << 20
 
@@ -81,6 +83,8 @@ class UmlLab:
         self._volumes: list[Volume] = []
         self._watch: Watch | None = None
         self._cables = contextlib.ExitStack()
+        # Of each node: its ends of the links, with the largest MTU of each.
+        self._ends: dict[str, list[tuple[socket.socket, int]]] = {}
         self._open = True
         self._folder = Folder(base)
         self.folder = self._folder.path
@@ -101,23 +105,22 @@ class UmlLab:
             make_file(volume.file, int(spec.profile.size))
             self._volumes.append(volume)
             volume.serve(self._image, self._daemon)
-        nics = self._links(topology)
-        for number, name in enumerate(topology.nodes):
-            self._boot(number, name, topology, nics[name])
+        self._topology = topology
+        self._ends = self._links(topology)
+        for name in topology.nodes:
+            self._boot(name)
         deadline = time.monotonic() + BOOT_SECONDS
-        for node in self._nodes.values():
-            node.wait_ready(deadline)
+        for name in topology.nodes:
+            self._ready(name, deadline)
         self._watch = Watch(self._nodes)
-        for name in {node for volume in self._volumes if not volume.profile.plain for node in volume.spec.nodes}:
-            must(self._nodes[name], ("modprobe", "virtio_blk"))
 
-    def _links(self, topology: Topology) -> dict[str, list[tuple[int, int]]]:
+    def _links(self, topology: Topology) -> dict[str, list[tuple[socket.socket, int]]]:
         """A socketpair for each lane of each link.
 
         Our copies stay open: a crashed node's end would be closed otherwise, and the driver of a node that sends
         to a closed one spins for ever. A power cut at the far end leaves a cable that takes packets, too.
         """
-        nics: dict[str, list[tuple[int, int]]] = {name: [] for name in topology.nodes}
+        nics: dict[str, list[tuple[socket.socket, int]]] = {name: [] for name in topology.nodes}
         for link in topology.links.values():
             pairs = (socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(link.lanes))
             for node, end in (each for pair in pairs for each in zip(link.between, pair, strict=True)):
@@ -125,7 +128,7 @@ class UmlLab:
                 end.setblocking(False)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LINK_BUFFER)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LINK_BUFFER)
-                nics[node].append((end.fileno(), link.mtu))
+                nics[node].append((end, link.mtu))
         return nics
 
     def _daemon(self, name: str, argv: Sequence[str], log: Path) -> Process:
@@ -134,7 +137,10 @@ class UmlLab:
         self._folder.note(process)
         return process
 
-    def _boot(self, number: int, name: str, topology: Topology, nics: list[tuple[int, int]]) -> None:
+    def _boot(self, name: str) -> None:
+        topology = self._topology
+        number = list(topology.nodes).index(name)
+        nics = [(end.fileno(), mtu) for end, mtu in self._ends[name]]
         mine = [volume for volume in self._volumes if name in volume.spec.nodes]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
@@ -155,6 +161,11 @@ class UmlLab:
         self._folder.note(process)
         self._nodes[name] = Node(name, process, ours)
 
+    def _ready(self, name: str, deadline: float) -> None:
+        self._nodes[name].wait_ready(deadline)
+        if any(not volume.profile.plain for volume in self._volumes if name in volume.spec.nodes):
+            must(self._nodes[name], ("modprobe", "virtio_blk"))
+
     # -- Lab -----------------------------------------------------------------------------------------------
 
     @property
@@ -173,6 +184,23 @@ class UmlLab:
             if volume.spec.stack == stack and node in volume.spec.nodes and volume.spec.index == index:
                 return volume.file
         return None
+
+    def boot(self, name: str) -> None:
+        """Boot a node again that was crashed. Raises ``SetupError`` for one that runs, ``NodeLost``."""
+        dead = self._nodes[name]
+        if not dead.doomed.is_set():
+            raise SetupError(f"{name} was not crashed, so it cannot be booted again")
+        dead.process.wait_gone()
+        dead.channel.close()
+        self._processes.remove(dead.process)
+        self._folder.forget(dead.process)
+        # What was sent to it while it was dead is lost, as on any wire.
+        for end, mtu in self._ends[name]:
+            with contextlib.suppress(BlockingIOError):
+                while end.recv(mtu + FRAME):
+                    pass
+        self._boot(name)
+        self._ready(name, time.monotonic() + BOOT_SECONDS)
 
     def save(self, name: str) -> None:
         """Keep a copy of all volumes under a name, for ``restore``. No stack may stand on them."""

@@ -1,0 +1,157 @@
+"""A drill: what the client saw, what was done to the nodes, what was found afterwards, and the verdict. Plain
+data.
+
+Times are seconds since the epoch by the client's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from blocklab.model.plan import Argv, Step
+
+Answer: TypeAlias = Literal["acknowledged", "refused", "in doubt"]
+Status: TypeAlias = Literal["ok", "lost", "unknown"]
+
+
+class Attempt(msgspec.Struct, frozen=True, array_like=True):
+    """One transaction that the ledger's client was to do.
+
+    ``scheduled``: when it was due; ``sent``: when it began, None if it never did; ``ended``: when the client knew
+    its ``answer``, None if it never did. ``refused`` only where its COMMIT was never sent; ``in doubt`` where it
+    was and no answer came. ``server`` counts the addresses that the client knows, from 0.
+    """
+
+    id: int
+    worker: int
+    scheduled: float
+    sent: float | None
+    ended: float | None
+    answer: Answer
+    server: int
+    why: str = ""
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """What the database had afterwards: ``rows`` (id -> worker), and ``tally`` (worker -> how many it counted, the
+    last id), which each transaction updates along with its row.
+
+    ``binlog`` holds the ids in the binary log since the ledger was made; None where the server has none or it was
+    not asked for.
+    """
+
+    rows: Mapping[int, int]
+    tally: Mapping[int, tuple[int, int]]
+    binlog: frozenset[int] | None = None
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """An acknowledged transaction that is gone, and when it was acknowledged."""
+
+    id: int
+    acknowledged: float
+
+
+class Binlog(msgspec.Struct, frozen=True):
+    """The binary log against the tables: a replica that follows it would lack ``behind`` rows that the tables
+    have, and have ``ahead`` rows that they lack. ``level``: neither."""
+
+    status: Literal["level", "differs", "unknown"]
+    behind: int = 0
+    ahead: int = 0
+    why: str = ""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the history and the database say together.
+
+    ``lost`` where acknowledged rows are missing, transactions are torn, or there are rows that nobody can have
+    committed; ``unknown`` where it could not be told. ``rpo_seconds``: from the acknowledgement of the oldest
+    missing row to the last acknowledgement before the outage; 0 where nothing is missing. ``rto_seconds``: the
+    longest time without an acknowledgement that ends after the fault, which is from ``last`` to ``first``; None
+    where none came any more. ``bound``: where nothing is missing, the 95 % upper bound of the share of
+    acknowledged transactions that get lost, 3/N.
+    """
+
+    status: Status
+    why: str = ""
+    attempted: int = 0
+    acknowledged: int = 0
+    refused: int = 0
+    in_doubt: int = 0
+    found: int = 0
+    in_doubt_found: int = 0
+    missing: tuple[Missing, ...] = ()
+    unexpected: tuple[int, ...] = ()
+    torn: tuple[str, ...] = ()
+    rpo_seconds: float | None = None
+    rto_seconds: float | None = None
+    last: float | None = None
+    first: float | None = None
+    bound: float | None = None
+    binlog: Binlog | None = None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened at a moment: a fault, what the monitor noticed."""
+
+    time: float
+    what: str
+    said: str = ""
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """A part of the outage. Each begins where the one before it ended."""
+
+    name: str
+    start: float
+    end: float
+
+
+class Mirror(msgspec.Struct, frozen=True):
+    """The two sides of a mirror after the old primary was taken in again.
+
+    ``verified``: bytes that the mirror's own comparison found to differ, None where it has none; ``copies``: a
+    checksum of each host's data, made past the mirror.
+    """
+
+    status: Literal["in sync", "differs", "split brain", "unknown"]
+    verified: int | None = None
+    copies: Mapping[str, str] = {}
+    seconds: float = 0.0
+    why: str = ""
+
+
+class Drill(msgspec.Struct, frozen=True):
+    """One drill. ``servers``: the hosts at the addresses that the client knows, in its order. ``survivor`` is
+    empty where nothing could take over. ``stages`` add up to the verdict's ``rto_seconds`` where writes were
+    accepted again."""
+
+    seed: str
+    fault: str
+    active: str
+    survivor: str
+    took_over: bool
+    servers: tuple[str, ...]
+    events: tuple[Event, ...]
+    stages: tuple[Stage, ...]
+    verdict: Verdict
+    mirror: Mirror | None = None
+    rate: float | None = None
+    """Acknowledged transactions a second before the fault."""
+
+
+class Twins(msgspec.Struct, frozen=True):
+    """How the two sides of a mirror are compared, with nothing above it in use.
+
+    ``verify`` makes the mirror compare them; ``differ`` (host, argv) prints how many bytes it found to differ.
+    ``copies``: for each host a command that prints a checksum of the data on its side, without the mirror's own
+    metadata, made past the mirror.
+    """
+
+    verify: tuple[Step, ...]
+    differ: tuple[str, Argv]
+    copies: Mapping[str, Argv]
