@@ -1,4 +1,4 @@
-"""The stopping rule against a fixed time: patterns of ``studies/provisioned-iops.yaml`` on one raw volume.
+"""The stopping rule against a fixed time: patterns of ``studies/provisioned-iops.yaml`` on one volume.
 
 On one standing node every pattern is measured in four ways, each as blocklab measures a cell: for a fixed time
 (A), in short rounds (the default rule), in one long run, and for the fixed time again (B). B's distance from A is
@@ -44,7 +44,7 @@ from blocklab.study.read import read
 from blocklab.workloads import Fio
 
 STUDY = Path(__file__).parents[1] / "studies" / "provisioned-iops.yaml"
-STACK, WORKLOAD = "uncapped", "patterns"
+WORKLOAD = "patterns"
 A, B, ROUNDS, LONG = "fixed A", "fixed B", "rounds", "long run"
 # Williams's square of four: each way stands once at each place, and once right after each other way.
 SQUARE = ((0, 1, 3, 2), (1, 2, 0, 3), (2, 3, 1, 0), (3, 0, 2, 1))
@@ -149,14 +149,14 @@ def course_halves(parsed: Parsed) -> tuple[dict[tuple[str, str], float | None], 
     return halves, list(dict.fromkeys(foreign))
 
 
-def cell(stand: Standing, load: Fio, way: str, group: int, seed: str) -> Cell:
+def cell(stand: Standing, stack: str, load: Fio, way: str, group: int, seed: str) -> Cell:
     """Measure all patterns of a load, as a study's cell. An error leaves what was found before it."""
     measured = Measured()
-    port, error = port_for(load, stand.ports[STACK], stand.ground), ""
+    port, error = port_for(load, stand.ports[stack], stand.ground), ""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="blocklab-stopping-") as raw:
         try:
-            measure(stand.engine, load, port, stand.facts[STACK], Path(raw), measured, stand.shapes[STACK], seed)
+            measure(stand.engine, load, port, stand.facts[stack], Path(raw), measured, stand.shapes[stack], seed)
         except NodeLost:
             raise
         except BlocklabError as caught:
@@ -292,6 +292,12 @@ def options() -> argparse.Namespace:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--patterns", type=int, default=20, metavar="N", help="so many of them, drawn by the seed")
     which.add_argument("--all", action="store_true", help="all of them")
+    parser.add_argument(
+        "--stack",
+        default="combined",
+        metavar="NAME",
+        help="of the study: combined has a cloud volume's cap, uncapped is as fast and uneven as the machine",
+    )
     parser.add_argument("--fixed", type=int, default=60, metavar="SECONDS", help="the fixed time")
     parser.add_argument("--each", type=int, default=5, metavar="SECONDS", help="of a round")
     parser.add_argument("--rounds", default="3..12", metavar="LEAST..MOST")
@@ -337,12 +343,12 @@ def go(asked: argparse.Namespace, fio: Fio, ways: Mapping[str, Stop], groups: Se
     """Measure every group in every way, into ``cells``, until a node is lost."""
     names = random.Random(f"{asked.seed} ways").sample(list(ways), len(ways))
     started = time.monotonic()
-    with standing(UmlSite(), read(STUDY), [STACK]) as stand:
+    with standing(UmlSite(), read(STUDY), [asked.stack]) as stand:
         for number, group in enumerate(groups):
             made = loads(fio, ways, group)
             for way in (names[place] for place in SQUARE[number % len(SQUARE)]):
                 try:
-                    cells.append(cell(stand, made[way], way, number, f"{asked.seed} {number} {way}"))
+                    cells.append(cell(stand, asked.stack, made[way], way, number, f"{asked.seed} {number} {way}"))
                 except NodeLost as error:
                     raise SystemExit(f"stopped: {error.message}") from error
                 took = f"{cells[-1].wall:.0f} s for {len(cells[-1].found)} patterns"

@@ -6,6 +6,11 @@ import copy
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("blocklab", deadline=None)
+settings.load_profile("blocklab")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -121,3 +121,8 @@ def test_version_and_help(shell: Shell) -> None:
     assert code == 0
     for command in ("run", "resume", "check", "plan", "schema", "report", "up", "sh", "down", "doctor", "image"):
         assert command in out
+
+
+def test_a_seed_for_the_order_as_written_is_refused(shell: Shell, file: Path) -> None:
+    code, _, err = shell("run", str(file), "--order", "as-written", "--seed", "3")
+    assert code == 2 and "--seed" in err and "leave out" in err

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from blocklab.charts.all import draw
 from blocklab.charts.base import HOLLOW, Chart
-from blocklab.cli.studies import environments, keep_floor
+from blocklab.cli.floors import environments, keep_floor
 from blocklab.model.sample import Sample
 from blocklab.report import build, render, terminal_table
 from blocklab.report.layers import NONE, LayerRow, layer_groups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,9 +12,11 @@ from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.stop import AnyStop, Rule, Stop, rule_of
 from blocklab.model.units import Share, dec_hook
 from blocklab.stats.blocks import combined, interval, paired
-from blocklab.stats.figures import Row
+from blocklab.stats.figures import Measured, Row, sure
 from blocklab.stats.rounds import merged
 from blocklab.stats.summary import Estimate
+from blocklab.store.run import Outcome, Rate, Run, Spread, Stopped
+from blocklab.study.types import Cell
 from blocklab.workloads import AnyWorkload, Fio
 
 
@@ -180,3 +183,31 @@ def test_intervals_of_blocks() -> None:
     assert paired([0.5, 2.0]).value == pytest.approx(1.0)
     assert paired([0.0, 1.0]).value == 0.5
     assert (paired([1e-200, 1e200]).half or 0) > 1e100
+
+
+# --- a fixed time: one round
+
+
+def run_of(stops: tuple[Stopped, ...], rounds: tuple[Spread, ...], seconds: int) -> Measured:
+    course = tuple(sample("read.iops", 100.0 + number % 5, time=float(number)) for number in range(seconds))
+    run = Run(
+        Path(), Cell("k", "s", "w", {}), Outcome("ok"), {}, (), (), (sample("read.iops", 102.0), *course),
+        (Phase("p", 0.0, float(seconds)),), (), stops, rounds,
+    )  # fmt: skip
+    return Measured(run, "a1")
+
+
+def test_a_fixed_time_has_the_interval_of_its_course() -> None:
+    stop = Stopped("p", "capped", (Rate("read.iops", 102.0),))
+    spread = Spread("p", "read.iops", "fio", "a1", (102.0,))
+    alone = run_of((stop,), (spread,), 40)
+    assert sure(alone, alone.run.figures()[0]).half
+    # Too short for one: none is made up.
+    brief = run_of((stop,), (spread,), 5)
+    assert sure(brief, brief.run.figures()[0]).half is None
+    # Several rounds know better than their courses.
+    several = run_of(
+        (msgspec.structs.replace(stop, rates=(Rate("read.iops", 101.0, 7.0),)),),
+        (msgspec.structs.replace(spread, values=(95.0, 101.0, 107.0)),), 40,
+    )  # fmt: skip
+    assert sure(several, several.run.figures()[0]) == Estimate(101.0, 7.0)

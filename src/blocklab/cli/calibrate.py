@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from blocklab.cli.studies import INTERRUPTED
+from blocklab.cli.progress import INTERRUPTED
 from blocklab.errors import StudyError
 from blocklab.model.host import Site
 from blocklab.runner.calibrate import calibrate as measured

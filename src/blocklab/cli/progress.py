@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from blocklab.model.sample import Parsed
+from blocklab.report.stops import relative
 from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.types import Cell
 
@@ -17,6 +18,8 @@ _STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow", "suspe
 # The figures worth a look while the study goes on, and how many of them make a unit that people say.
 _HEADLINES = {"tps": (1.0, "TPS"), "write.iops": (1.0, "write IOPS"), "read.iops": (1.0, "read IOPS")}
 
+# What a shell reports of a program that Ctrl-C ended.
+INTERRUPTED = 130
 # Of a load with more phases than this a line says only how many ended how.
 MOST_PHASES = 4
 
@@ -90,5 +93,6 @@ def _rate(rate: Rate) -> str:
     factor, unit = _HEADLINES.get(rate.metric, (1.0, rate.metric))
     if rate.value is None:
         return f"no {unit}"
-    half = f" ± {100 * rate.half / rate.value:.1f} %" if rate.half is not None and rate.value else ""
+    share = relative(rate)
+    half = "" if share is None else f" ± {100 * share:.1f} %"
     return f"{rate.value * factor:.0f} {unit}{half}"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -19,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from blocklab.cli.catalogue import study_file
-from blocklab.cli.progress import Lines
+from blocklab.cli.floors import environments, keep_floor
+from blocklab.cli.progress import INTERRUPTED, Lines
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
 from blocklab.model.plan import Plan, Power, Put, Run, Step, undo_of
@@ -28,10 +28,8 @@ from blocklab.probes import PROBES
 from blocklab.report import render, terminal_table
 from blocklab.runner.measure import PROBE_SECONDS, settled
 from blocklab.runner.run import run_study
-from blocklab.sites.uml import image as images
 from blocklab.sites.uml.site import UmlSite, check_room
 from blocklab.sites.uml.site import ground as uml_ground
-from blocklab.store.floor import load_floor, machine_of, save_floor
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.estimate import estimate, spoken
 from blocklab.study.factors import assignments, size, variant
@@ -39,8 +37,6 @@ from blocklab.study.grid import cells, layouts, plan_ground, plan_stack, port_fo
 from blocklab.study.read import placed, read
 from blocklab.study.types import Cell, Study
 
-# What a shell reports of a program that Ctrl-C ended.
-INTERRUPTED = 130
 # From this size on a grid is more likely a slip than a wish.
 MOST_CELLS = 10_000
 
@@ -88,13 +84,15 @@ def run(
     Exit code 1 when a cell failed; what was measured is kept, and `blocklab resume` continues.
     """
     study = study_file(study)
+    if seed is not None and order is Order.AS_WRITTEN:
+        raise StudyError("", "--seed: the order as written has no use for it", hint="leave out --seed or --order")
     what = read(study, quick=quick)
     sure(what, yes=yes)
     grid = expanded(what, study)
     wanted = chosen(grid, selected(what, stack), levels_of(what, at))
     seed = None if order is Order.AS_WRITTEN else random.SystemRandom().randrange(2**31) if seed is None else seed
     folder = StudyFolder.create(runs, Manifest(what, grid, quick, str(study.resolve()), seed), study)
-    _measure(folder, what, wanted, volumes, seed, again=again, as_json=as_json)
+    carry_out(folder, what, wanted, volumes, seed, again=again, as_json=as_json)
 
 
 def resume(
@@ -109,10 +107,10 @@ def resume(
     there = StudyFolder(folder or newest(runs))
     manifest = there.manifest()
     there.sweep()
-    _measure(there, manifest.study, list(manifest.cells), volumes, manifest.seed, again=False, as_json=as_json)
+    carry_out(there, manifest.study, list(manifest.cells), volumes, manifest.seed, again=False, as_json=as_json)
 
 
-def _measure(
+def carry_out(
     folder: StudyFolder,
     study: Study,
     wanted: list[Cell],
@@ -122,6 +120,7 @@ def _measure(
     again: bool,
     as_json: bool,
 ) -> None:
+    """Measure those of the cells that are not measured yet, and write the report. Raises ``typer.Exit``."""
     todo = wanted if again else list(folder.missing(wanted))
     console = Console(stderr=True, highlight=False)
     if not todo:
@@ -170,34 +169,6 @@ def report(
         return
     Console(highlight=False).print(terminal_table(there))
     typer.echo(f"report: {page}")
-
-
-def keep_floor(
-    folder: StudyFolder, environment: Mapping[str, Any], console: Console, *, anew: bool = True
-) -> None:
-    """Copy this machine's floor to the study's folder, so that its report marks the same figures anywhere.
-
-    One that is there already stays unless ``anew``. One that cannot be read is a warning: a study runs without.
-    """
-    machine = machine_of(environment)
-    try:
-        if anew or load_floor(folder.path, machine) is None:
-            floor = load_floor(images.cache_folder(), machine)
-            if floor is not None:
-                save_floor(folder.path, floor)
-    except StoreError as error:
-        console.print(f"the lab's floor is left out: {error}", style="yellow", markup=False, soft_wrap=True)
-
-
-def environments(folder: StudyFolder) -> list[dict[str, Any]]:
-    """One environment for each machine and image that a study's cells ran on; of what can be read."""
-    found = {}
-    for path in sorted(folder.cells.glob("*/environment.json")):
-        # What cannot be read is for the report to say.
-        with contextlib.suppress(OSError, msgspec.MsgspecError):
-            environment = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-            found[machine_of(environment)] = environment
-    return list(found.values())
 
 
 def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | None) -> None:

@@ -31,7 +31,7 @@ MOST_COLUMNS = 7
 MOST_ROWS = 40
 FEWER_ROWS = 20
 _MARK = {"differs": "", "no difference shown": " =", "too noisy to say": " ?"}
-_KEY = "=: no difference shown; ?: too noisy to say whether it differs."
+_KEY = "=: no difference shown; ?: too noisy, or too short for an interval, to say whether it differs."
 _LIMITED = "†"
 _LIMITED_KEY = f"{_LIMITED}: {LIMITED} (near its floor, or its CPU was busy): the layout may do better."
 # More cells and phases than this are for the page.
@@ -53,7 +53,8 @@ def terminal_table(folder: StudyFolder) -> RenderableType:
         compared = tuple(ranked[:FEWER_ROWS])
     if compared:
         parts.append(_figures(analysis, compared))
-    shares = [row.relative for row in analysis.rows if row.load and row.relative is not None]
+    bases = analysis.grid.baselines
+    shares = [row.relative for row in analysis.rows if row.load and row.relative and row.stack not in bases]
     if any(verdict_of(share) != "differs" for share in shares):
         parts.append(Text(_KEY, style="dim"))
     if analysis.limits:

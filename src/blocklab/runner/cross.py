@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from blocklab.errors import HostError, ParseError
+from blocklab.errors import ParseError
 from blocklab.model.plan import Port
 from blocklab.model.protocols import Workload
 from blocklab.model.sample import Parsed
@@ -54,7 +54,7 @@ class Cross:
         try:
             moved = {name: self._moved(folder, name) for name in self._engine.hosts}
         except (ParseError, OSError) as error:
-            said = error.message if isinstance(error, HostError | ParseError) else str(error)
+            said = error.message if isinstance(error, ParseError) else str(error)
             self.warnings.append(f"the layers could not be compared: {said}")
             return parsed
         io = fio_io(options, file=file) if options else None

@@ -96,7 +96,7 @@ class Trials:
         return parsed
 
     def _settled(self, rounds: list[Parsed]) -> bool:
-        return self._rule.kind != "fixed" and all(each.settled for each in self._judged(rounds).values())
+        return self._rule.kind != "fixed" and _sure(self._judged(rounds))
 
     def _judged(self, rounds: list[Parsed]) -> dict[str, Settled]:
         rule = self._rule
@@ -118,9 +118,10 @@ class Trials:
             self.spreads += spreads
             judged = self._judged(rounds)
             rates = tuple(Rate(metric, each.value, each.half) for metric, each in judged.items())
-            settled = self._rule.kind == "fixed" or all(each.settled for each in judged.values())
-            why = "" if settled else _why(judged)
-            reason: Reason = "settled" if settled and self._rule.kind != "fixed" else "capped"
+            fixed = self._rule.kind == "fixed"
+            settled = not fixed and _sure(judged)
+            why = "" if settled or fixed else _why(judged)
+            reason: Reason = "settled" if settled else "capped"
             self.stops.append(Stopped(phase, reason, rates, len(rounds), seconds * len(rounds), why=why))
         self.parsed = _joined(whole)
 
@@ -143,7 +144,7 @@ class Trials:
                     for name, values in rates.items()
                 }
             )
-            return bool(judged) and all(each.settled for each in judged.values())
+            return _sure(judged)
 
         mark = self._engine.mark()
         self._engine.carry_out(trial.arm(self._port), "prepare")
@@ -157,7 +158,7 @@ class Trials:
         self._engine.undo(mark)
         enough(raw["stdout"], raw["stderr"])
         seconds = sum(each.end - each.start for each in parsed.phases)
-        settled = bool(judged) and all(each.settled for each in judged.values())
+        settled = _sure(judged)
         drained = not early and not settled and 0 < seconds < rule.at_most - _EARLY
         rates = tuple(Rate(metric, each.value, each.half) for metric, each in judged.items())
         self.stops.append(
@@ -199,6 +200,11 @@ def _rates(workload: Workload, rounds: list[Parsed]) -> dict[str, list[float]]:
             if sample.time is None and sample.metric in workload.rates:
                 found.setdefault(sample.metric, [0.0] * len(rounds))[number] = sample.value
     return found
+
+
+def _sure(judged: Mapping[str, Settled]) -> bool:
+    """Whether every rate is sure enough; a load that has reported none is not."""
+    return bool(judged) and all(each.settled for each in judged.values())
 
 
 def _why(judged: Mapping[str, Settled]) -> str:

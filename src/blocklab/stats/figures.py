@@ -223,11 +223,11 @@ def _rows_of(point: Point, measured: Measured) -> Iterator[Row]:
         "stack_name": point.stack_name, "workload_name": point.workload_name, "levels": point.levels,
     }  # fmt: skip
     for sample in measured.run.figures():
-        sure = _sure(measured, sample)
+        known = sure(measured, sample)
         top = (sample.layer, sample.host) == (measured.device, measured.active)
         yield Row(
-            stack, workload, sample.phase, sample.metric, sure.value, sample.unit, sample.layer, sample.host,
-            half=sure.half, load=not of_layer(sample), top=of_layer(sample) and top, **where,
+            stack, workload, sample.phase, sample.metric, known.value, sample.unit, sample.layer, sample.host,
+            half=known.half, load=not of_layer(sample), top=of_layer(sample) and top, **where,
         )  # fmt: skip
     named = {sample.phase for sample in measured.run.figures() if not of_layer(sample)}
     # One for each round of the phase.
@@ -242,19 +242,19 @@ def _rows_of(point: Point, measured: Measured) -> Iterator[Row]:
             yield Row(stack, workload, name, metric, value, unit, layer, host, top=top, **where)
 
 
-def _sure(measured: Measured, sample: Sample) -> Estimate:
+def sure(measured: Measured, sample: Sample) -> Estimate:
     """A load's figure with its interval: as the rule found it, else from its rounds, else from its course."""
-    if found := measured.decided.get((sample.phase, sample.metric)):
+    rounds = measured.spreads.get((sample.phase, sample.metric, sample.layer, sample.host), ())
+    # One round alone (a fixed time) tells nothing of its own spread; its course may.
+    alone = len(rounds) == 1
+    if not alone and (found := measured.decided.get((sample.phase, sample.metric))):
         # Without what the rule took for warm-up.
         return Estimate(sample.value if found.value is None else found.value, found.half)
-    if sample.metric == "tpmc" and (tps := measured.decided.get((sample.phase, "tps"))):
+    if not alone and sample.metric == "tpmc" and (tps := measured.decided.get((sample.phase, "tps"))):
         # New orders are a fixed share of all transactions.
         return Estimate(sample.value, tps.half and sample.value * tps.half / (tps.value or sample.value))
-    rounds = measured.spreads.get((sample.phase, sample.metric, sample.layer, sample.host))
-    if rounds is not None:
-        half = (
-            None if is_count(sample.metric) or len(rounds) < 2 else from_rounds(rounds, 0.02, 2, MOST_ROUNDS).half
-        )
+    if len(rounds) > 1:
+        half = None if is_count(sample.metric) else from_rounds(rounds, 0.02, 2, MOST_ROUNDS).half
         return Estimate(sample.value, half)
     own = measured.series.get((sample.host, sample.layer, sample.metric, sample.phase), [])
     return Estimate(sample.value, batch_means([value for _, value in own]))

@@ -126,11 +126,14 @@ def _ranges(analysis: Analysis, chosen: Sequence[Item], what: str = "Block I/O")
     said: dict[str, list[str]] = {}
     for item in chosen:
         for stack, share in item.shares.items():
-            said.setdefault(verdict_of(share), []).append(f"{stack} in {item.label}")
+            word = "no interval" if share.half is None else verdict_of(share)
+            said.setdefault(word, []).append(f"{stack} in {item.label}")
     if alike := said.get("no difference shown"):
         yield f"No difference from {analysis.baseline} was shown: {shortened(alike)}."
     if noisy := said.get("too noisy to say"):
         yield f"Too noisy to say whether it differs from {analysis.baseline}: {shortened(noisy)}."
+    if unsure := said.get("no interval"):
+        yield f"Too short for an interval, so nothing is said of how sure it is: {shortened(unsure)}."
 
 
 def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) -> Iterator[str]:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-# Student's t, 97.5 %, for 1 to 9 degrees of freedom: never more than BATCHES - 1 are needed.
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+from blocklab.stats.series import t975
+
 BATCHES = 10
 # With fewer batches the t factor is so large that the interval says nothing.
 LEAST_BATCHES = 5
@@ -45,7 +45,7 @@ def batch_means(values: Sequence[float]) -> float | None:
     size = len(values) // count
     kept = values[len(values) - count * size :]
     means = [statistics.fmean(kept[at : at + size]) for at in range(0, len(kept), size)]
-    return _T[count - 2] * statistics.stdev(means) / math.sqrt(count)
+    return t975(count - 1) * statistics.stdev(means) / math.sqrt(count)
 
 
 def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float | None:

@@ -79,7 +79,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     """Write the file or part once before the measurement, so that no read meets a hole and no write allocates."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
-    rates: ClassVar[tuple[str, ...]] = ("read.iops", "write.iops")
+    rates: ClassVar[tuple[str, ...]] = ("read.iops", "write.iops", "trim.iops")
     ends_on: ClassVar[int | None] = signal.SIGINT
 
     def problems(self) -> list[tuple[str, str]]:

@@ -117,7 +117,7 @@ def so_far(out: bytes) -> dict[str, list[float]]:
     except msgspec.ValidationError as error:
         raise ParseError("fio", f"its JSON cannot be read: {error}") from error
     rates: dict[str, list[float]] = {}
-    for way in ("read", "write"):
+    for way in DIRECTIONS:
         points = [(getattr(job, way).runtime, getattr(job, way).total_ios) for (job, *_) in reports]
         rows = [
             1000 * (after - before) / (end - start)

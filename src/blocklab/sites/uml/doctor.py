@@ -285,7 +285,8 @@ def image() -> list[Fact]:
         shim = Fact("idle shim", "ok", "present")
     else:
         cure = (
-            "install gcc and libc6-dev, then `blocklab image build`; mirror writes are slower, uneven without it"
+            "install gcc and libc6-dev, then `blocklab image build`; without it mirror writes are slower and "
+            "uneven, and with two busy interfaces a volume's I/O may hang"
         )
         shim = Fact("idle shim", "warn", "missing", cure)
     return [Fact("image", "ok", f"{folder.name}, built {stored['built']}"), shim]
