@@ -19,7 +19,8 @@ VERIFY_ALG = "crc32c"
 SCRIPT = '''\
 """Follows one DRBD device by /proc/drbd and the kernel's log.
 
-    drbd.py mark MINOR        a line in the kernel's log, from which on "parted" looks
+    drbd.py mark MINOR NAME   ends the connection, where there is one; then a line in the kernel's log, from which
+                              on "parted" looks
     drbd.py joined MINOR      until both sides are connected and up to date; else exit code 1 and the reason
     drbd.py verified MINOR    until an online verification has ended
     drbd.py differ MINOR      prints how many bytes are known to differ
@@ -28,6 +29,7 @@ SCRIPT = '''\
 
 import os
 import re
+import subprocess
 import sys
 import time
 
@@ -60,7 +62,10 @@ def log():
             continue
 
 
-def mark(minor):
+def mark(minor, name):
+    # A connection to a node that is gone may still count as one. drbdadm fails where there is none.
+    if state(minor).get("cs") not in ("StandAlone", "Unconfigured", None):
+        subprocess.run(["drbdadm", "disconnect", "--force", name], check=True)
     with open("/dev/kmsg", "w") as file:
         file.write(f"blocklab: drbd{minor} is joined anew\\n")
 
@@ -122,13 +127,14 @@ def parted(minor):
     print("".join(f"{line}\\n" for line in split(minor)), end="")
 
 
-{"mark": mark, "joined": joined, "verified": verified, "differ": differ, "parted": parted}[sys.argv[1]](sys.argv[2])
+COMMANDS = {"mark": mark, "joined": joined, "verified": verified, "differ": differ, "parted": parted}
+COMMANDS[sys.argv[1]](*sys.argv[2:])
 '''.replace("@CONNECT@", str(CONNECT_SECONDS)).replace("@SYNC@", str(SYNC_SECONDS))
 
 
-def ask(stack: str, minor: int, what: str) -> Argv:
+def ask(stack: str, minor: int, what: str, *words: str) -> Argv:
     """The program's command ``what``."""
-    return ("python3", "-I", "-S", _path(stack), what, str(minor))
+    return ("python3", "-I", "-S", _path(stack), what, str(minor), *words)
 
 
 def put(host: str, stack: str) -> Put:
@@ -157,9 +163,8 @@ def joined(here: str, there: str, stack: str, minor: int, config: str) -> tuple[
     """
     return (
         put(here, stack),
-        # The connection to a node that is gone may still count as one; and nothing is to happen before the mark.
-        Run(here, ("drbdadm", "disconnect", "--force", stack)),
-        Run(here, ask(stack, minor, "mark")),
+        # Before the other side is up: nothing is to happen before the mark.
+        Run(here, ask(stack, minor, "mark", stack)),
         module(there),
         Put(there, f"/etc/drbd.d/{stack}.res", config),
         # Like "up", also where it was never taken down: on a node that was only cut off.
