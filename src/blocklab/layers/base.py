@@ -8,7 +8,7 @@ import msgspec
 
 from blocklab.model.drill import Twins
 from blocklab.model.ground import Profile
-from blocklab.model.plan import Argv, Plan, Port, Step, again
+from blocklab.model.plan import Argv, Fact, Plan, Port, Step, again
 from blocklab.model.protocols import Map, Place
 
 
@@ -58,6 +58,14 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
     def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
         """Build it over its data."""
         return again(self.plan(place, below).steps)
+
+    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """Build it over its data."""
+        return again(self.plan(place, below).steps)
+
+    def alone(self, place: Place, below: tuple[Port, ...]) -> tuple[Fact, ...]:
+        """The same as ever."""
+        return tuple(fact for fact in self.plan(place, below).facts if fact.host == place.host)
 
     def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
         """Nothing: it is on one node."""

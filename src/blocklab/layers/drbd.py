@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
+import msgspec
+
+from blocklab.layers import drbd_pair
 from blocklab.layers.base import Base
 from blocklab.layers.peer import link_problems, peer_problems
-from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run, Step, Wait
+from blocklab.model.drill import Twins
+from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.protocols import Map, Place
 
 Value: TypeAlias = str | int | bool
@@ -21,8 +25,6 @@ _SIZE = re.compile(r"^(?P<number>\d+)(?P<unit>[kKmMgGs]?)$")
 _UNITS = {"": 1, "s": 512, "k": 2**10, "m": 2**20, "g": 2**30}
 # What the primary's connection may be when it may run ahead of its peer (on-congestion: pull-ahead).
 LAGGING = frozenset({"Connected", "Ahead", "SyncSource", "PausedSyncS"})
-# A full copy that takes longer than this is taken for stuck.
-SYNC_SECONDS = 3600.0
 
 
 class Drbd(Base, frozen=True, tag="drbd"):
@@ -99,13 +101,12 @@ class Drbd(Base, frozen=True, tag="drbd"):
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Both sides up and connected, ``place.host`` primary, both disks up to date; then alone, if asked."""
         here, name = place.host, place.stack
-        sides = {port.host: port.where for port in below}
+        sides = _sides(below)
         config = self.config(place, sides)
         steps: list[Step] = []
         for host in sides:
             steps += [
-                # There are no handlers; asking drbdadm for them at each change only takes the node's time.
-                Run(host, ("modprobe", "drbd", "usermode_helper=disabled")),
+                drbd_pair.module(host),
                 Put(host, f"/etc/drbd.d/{name}.res", config),
                 Run(host, ("drbdadm", "create-md", "--force", name), once=True),
             ]
@@ -120,7 +121,7 @@ class Drbd(Base, frozen=True, tag="drbd"):
         else:
             steps.append(Run(here, ("drbdadm", "--", "--clear-bitmap", "new-current-uuid", name), once=True))
         steps.append(Run(here, promote, undo=("drbdadm", "secondary", name)))
-        steps.append(Wait(here, ("drbdadm", "dstate", name), until="UpToDate/UpToDate", seconds=SYNC_SECONDS))
+        steps.append(Wait(here, ("drbdadm", "dstate", name), until="UpToDate/UpToDate", seconds=drbd_pair.SYNC_SECONDS))
         if self.standalone:
             # No undo: "down" takes a mirror down in either state.
             steps.append(Run(here, ("drbdadm", "disconnect", name), late=True))
@@ -133,6 +134,52 @@ class Drbd(Base, frozen=True, tag="drbd"):
             ),
             ports=(Port(here, "block", f"/dev/drbd{place.number}"),),
         )
+
+    @property
+    def survivor(self) -> str:
+        """The peer; none for a mirror that is run alone, whose peer lacks what was written since."""
+        return "" if self.standalone else self.peer
+
+    def moved(self, peer: str) -> Self:
+        """With the other node as its peer."""
+        return msgspec.structs.replace(self, peer=peer)
+
+    def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """Cut off from the other side, primary."""
+        return drbd_pair.promoted(place.host, place.stack)
+
+    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """Up and primary, without waiting for the other side."""
+        here, name = place.host, place.stack
+        return (
+            drbd_pair.module(here),
+            Put(here, f"/etc/drbd.d/{name}.res", self.config(place, _sides(below))),
+            Run(here, ("drbdadm", "up", name), undo=("drbdadm", "down", name)),
+            *drbd_pair.promoted(here, name),
+        )
+
+    def alone(self, place: Place, below: tuple[Port, ...]) -> tuple[Fact, ...]:
+        """No connection, so none of its options; the local disk up to date."""
+        name, here = place.stack, place.host
+        return (self._options(name, here, net=False), *_alone(name, here))
+
+    def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """Up on the other node, connected, synchronised; nothing for a mirror that is run alone."""
+        if self.standalone:
+            return ()
+        config = self.config(place, _sides(below))
+        return drbd_pair.joined(place.host, self.peer, place.stack, place.number, config)
+
+    def parted(self, place: Place) -> tuple[str, Argv] | None:
+        """What the kernel said when ``rejoin`` connected the two."""
+        return place.host, drbd_pair.ask(place.stack, place.number, "parted")
+
+    def twins(self, place: Place, below: tuple[Port, ...]) -> Twins | None:
+        """``drbdadm verify``, and checksums of the devices below, but for DRBD's notes at their ends."""
+        if self.standalone:
+            return None
+        algorithm = "" if "verify-alg" in self.net else drbd_pair.VERIFY_ALG
+        return drbd_pair.compared(place.host, place.stack, place.number, _sides(below), algorithm)
 
     def config(self, place: Place, sides: Mapping[str, str]) -> str:
         """The resource file, the same on both sides."""
@@ -156,7 +203,7 @@ class Drbd(Base, frozen=True, tag="drbd"):
     def _states(self, name: str, host: str) -> tuple[Fact, Fact]:
         """Asked before and after each load: a mirror that broke meanwhile was not measured."""
         if self.standalone:
-            return _state(host, name, "cstate", "StandAlone"), _state(host, name, "dstate", "UpToDate/DUnknown")
+            return _alone(name, host)
         if self.net.get("on-congestion", "block") == "block":
             return _state(host, name, "cstate", "Connected"), _state(host, name, "dstate", "UpToDate/UpToDate")
         # Asked to pull ahead, it may well be ahead, or be catching up.
@@ -170,6 +217,15 @@ class Drbd(Base, frozen=True, tag="drbd"):
         wanted |= {f"net.{option}": canonical(_text(value)) for option, value in self.net.items() if net}
         wanted |= {f"disk.{option}": canonical(_text(value)) for option, value in self.disk.items()}
         return Fact(host, "drbd", ("drbdsetup", "show", name, "--show-defaults"), parse_show, wanted)
+
+
+def _sides(below: tuple[Port, ...]) -> dict[str, str]:
+    """The device below on each host, the active one first."""
+    return {port.host: port.where for port in below}
+
+
+def _alone(name: str, host: str) -> tuple[Fact, Fact]:
+    return _state(host, name, "cstate", "StandAlone"), _state(host, name, "dstate", "UpToDate/DUnknown")
 
 
 def _state(host: str, name: str, what: str, wanted: str) -> Fact:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 
+from blocklab.layers import net_mirror_pair
 from blocklab.layers.base import Base
 from blocklab.layers.peer import link_problems, peer_problems
+from blocklab.model.drill import Twins
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.protocols import Map, Place
 from blocklab.model.units import Duration
@@ -21,7 +23,8 @@ FIRST_MD = 300
 MOST_CONNECTIONS = 16
 MOST_BEHIND = 16383
 #        1      43        0        1      active sync writemostly   /dev/nbd0
-_MEMBER = re.compile(r"^\s+\d+\s+\d+\s+\d+\s+(?P<member>\d+)\s+(?P<state>[a-z -]+?)\s+/dev/\S+$", re.MULTILINE)
+#        -      43        0        -      faulty   /dev/nbd0
+_MEMBER = re.compile(r"^\s+\d+\s+\d+\s+\d+\s+\d+\s+(?P<state>[a-z -]+?)\s+(?P<device>/dev/\S+)$", re.MULTILINE)
 
 
 class NetMirror(Base, frozen=True, tag="net_mirror"):
@@ -53,8 +56,8 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
     """Reads stay on the local leg: ``--write-mostly`` of the remote one, see md(4). Without it they are spread
     over both."""
     bitmap: bool = True
-    """A write-intent bitmap on both legs (``--bitmap=internal``), so that a leg that was away is not copied
-    whole."""
+    """A write-intent bitmap on both legs (``--bitmap=internal``), so that the leg of an active node that died is
+    not copied whole when it comes back after a takeover."""
     write_behind: int = 0
     """So many writes, 0 to 16383, may be under way to the peer after they were acknowledged, which makes the
     mirror asynchronous: ``--write-behind``. Needs ``write_mostly`` and ``bitmap``."""
@@ -90,9 +93,9 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """The peer's device served, connected, and joined with the local one."""
-        here = place.host
-        local, served = (next(port.where for port in below if port.host == host) for host in (here, self.peer))
-        remote, mirror = f"/dev/nbd{place.number}", f"/dev/md{FIRST_MD + place.number}"
+        here, sides = place.host, _sides(below)
+        local, served = sides[here], sides[self.peer]
+        remote, mirror = _devices(place)
         steps = (
             *self._server(place, served),
             # By itself the module makes 16 devices as soon as it is loaded.
@@ -108,12 +111,59 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
         )
         return Plan(steps, self._facts(place, mirror, remote), (Port(here, "block", mirror),))
 
+    @property
+    def survivor(self) -> str:
+        """The peer."""
+        return self.peer
+
+    def moved(self, peer: str) -> Self:
+        """With the other node as its peer."""
+        return msgspec.structs.replace(self, peer=peer)
+
+    def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """No longer served, but an array of one leg."""
+        here, (_, mirror) = place.host, _devices(place)
+        return net_mirror_pair.promoted(here, place.stack, mirror, _sides(below)[here], _stop(place))
+
+    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """The array of its local leg."""
+        return net_mirror_pair.assembled(place.host, _devices(place)[1], _sides(below)[place.host])
+
+    def alone(self, place: Place, below: tuple[Port, ...]) -> tuple[Fact, ...]:
+        """An array of its local leg."""
+        wanted = {
+            "state": "clean, degraded", "local leg": "active sync", "remote leg": "absent", "bitmap": self._bitmap,
+        }  # fmt: skip
+        detail = ("mdadm", "--detail", _devices(place)[1])
+        return (Fact(place.host, "net_mirror", detail, parse_detail, wanted),)
+
+    def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """Served on the other node, connected, added, synchronised."""
+        remote, mirror = _devices(place)
+        return net_mirror_pair.joined(
+            place.host, place.stack, mirror, remote, self._connect(place, remote),
+            self._server(place, _sides(below)[self.peer]), mostly=self.write_mostly, bitmap=self.bitmap,
+        )  # fmt: skip
+
+    def parted(self, place: Place) -> tuple[str, Argv] | None:
+        """What the other leg's superblock says, once ``rejoin`` has connected it."""
+        remote, mirror = _devices(place)
+        return place.host, net_mirror_pair.ask(place.stack, "parted", mirror, remote)
+
+    def twins(self, place: Place, below: tuple[Port, ...]) -> Twins | None:
+        """MD's check, and checksums of the legs' data areas."""
+        return net_mirror_pair.compared(place.host, place.stack, _devices(place)[1], _sides(below))
+
+    @property
+    def _bitmap(self) -> str:
+        return "Internal" if self.bitmap else "none"
+
     def _address(self, place: Place) -> tuple[str, int]:
         return place.ground.ends[self.link][self.peer].address, FIRST_PORT + place.number
 
     def _server(self, place: Place, device: str) -> tuple[Step, ...]:
         address, port = self._address(place)
-        config, pid = (f"/run/blocklab/{place.stack}-nbd.{kind}" for kind in ("conf", "pid"))
+        config = f"/run/blocklab/{place.stack}-nbd.conf"
         text = "\n".join([
             "[generic]", f"listenaddr = {address}", f"port = {port}",
             f"[{place.stack}]", f"exportname = {device}",
@@ -121,15 +171,11 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
             # would differ where it was told that nothing is needed any more.
             "flush = true", "fua = true", "trim = true", "",
         ])  # fmt: skip
-        stop = (
-            "start-stop-daemon", "--stop", "--oknodo", "--pidfile", pid, "--name", "nbd-server",
-            "--retry", "TERM/5/KILL/5", "--remove-pidfile",
-        )  # fmt: skip
         return (
             Put(self.peer, config, text),
-            Run(self.peer, ("nbd-server", "-C", config, "-p", pid), undo=stop),
+            Run(self.peer, ("nbd-server", "-C", config, "-p", _pid(place)), undo=_stop(place)),
             # It goes on in the background before it has written its number or listens.
-            Wait(self.peer, ("test", "-s", pid), seconds=10.0),
+            Wait(self.peer, ("test", "-s", _pid(place)), seconds=10.0),
             Wait(self.peer, ("ss", "-Hltn", f"sport = :{port}"), until=f"{address}:{port}", seconds=10.0),
         )
 
@@ -155,7 +201,7 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
             "state": "clean",
             "local leg": "active sync",
             "remote leg": "active sync writemostly" if self.write_mostly else "active sync",
-            "bitmap": "Internal" if self.bitmap else "none",
+            "bitmap": self._bitmap,
         }
         facts = [
             Fact(here, "net_mirror", ("mdadm", "--detail", mirror), parse_detail, wanted),
@@ -175,19 +221,42 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
         return tuple(facts)
 
 
+def _sides(below: tuple[Port, ...]) -> dict[str, str]:
+    """The device below on each host, the active one first."""
+    return {port.host: port.where for port in below}
+
+
+def _devices(place: Place) -> tuple[str, str]:
+    """The remote leg and the array, on the active node."""
+    return f"/dev/nbd{place.number}", f"/dev/md{FIRST_MD + place.number}"
+
+
+def _pid(place: Place) -> str:
+    return f"/run/blocklab/{place.stack}-nbd.pid"
+
+
+def _stop(place: Place) -> Argv:
+    """End the server, which has ended already or not."""
+    return (
+        "start-stop-daemon", "--stop", "--oknodo", "--pidfile", _pid(place), "--name", "nbd-server",
+        "--retry", "TERM/5/KILL/5", "--remove-pidfile",
+    )  # fmt: skip
+
+
 def parse_detail(text: str) -> dict[str, str]:
-    """``mdadm --detail``: the state, both legs, the bitmap."""
+    """``mdadm --detail``: the state, both legs, the bitmap. Which leg is the remote one its device tells, not its
+    number: after a takeover the legs have changed places."""
     #              State : clean
     #      Intent Bitmap : Internal
     fields = dict(line.strip().split(" : ", 1) for line in text.splitlines() if " : " in line)
     states = [word.strip() for word in fields.get("State", "absent").split(",")]
     # "active" only says that the last write is less than a fifth of a second ago.
     state = ", ".join("clean" if word == "active" else word for word in states)
-    members = {match["member"]: match["state"] for match in _MEMBER.finditer(text)}
+    legs = {match["device"].startswith("/dev/nbd"): match["state"] for match in _MEMBER.finditer(text)}
     return {
         "state": state,
-        "local leg": members.get("0", "absent"),
-        "remote leg": members.get("1", "absent"),
+        "local leg": legs.get(False, "absent"),
+        "remote leg": legs.get(True, "absent"),
         "bitmap": fields.get("Intent Bitmap", "none"),
     }
 

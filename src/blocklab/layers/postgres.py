@@ -102,6 +102,8 @@ class Postgres(Base, frozen=True, tag="postgres"):
                 (*AS_POSTGRES, f"{BIN}/psql", *server, "-X", "-q", "-c", "CHECKPOINT", DATABASE),
                 once=True,
             ),
+            # initdb was told not to sync. A crash would leave files without content, which no checkpoint mends.
+            Run(host, ("sync", "--file-system", data), once=True, timeout=600.0),
         )  # fmt: skip
         dsn = str(Dsn("postgresql", "postgres", DATABASE, run, port))
         return Plan(steps, (self._fact(host, dsn),), (Port(host, "postgresql", dsn),))

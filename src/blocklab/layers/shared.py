@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Self
+
+import msgspec
 
 from blocklab.layers.base import Base
 from blocklab.layers.peer import peer_problems
-from blocklab.model.plan import Fact, Kind, Plan, Port, Run
+from blocklab.model.plan import Fact, Kind, Plan, Port, Run, Step
 from blocklab.model.protocols import Map, Place
 
 
@@ -55,7 +57,7 @@ class Shared(Base, frozen=True, tag="shared"):
         steps: list[Run] = []
         facts: list[Fact] = []
         for index, port in enumerate(there):
-            device, hold = port.where, f"{place.stack}-held-{index}"
+            device, hold = port.where, _hold(place, index)
             table = ("--readonly", "--table", f"0 8 linear {device} 0")
             steps += [
                 Run(port.host, ("modprobe", "dm-mod")),
@@ -69,6 +71,49 @@ class Shared(Base, frozen=True, tag="shared"):
             ]
             facts += _guard(port, hold)
         return Plan(tuple(steps), tuple(facts), here)
+
+    @property
+    def survivor(self) -> str:
+        """The peer."""
+        return self.peer
+
+    def moved(self, peer: str) -> Self:
+        """With the other node as its peer."""
+        return msgspec.structs.replace(self, peer=peer)
+
+    def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """The guard's hold let go, the device writable. What keeps the other node from writing is not here: it has
+        to be gone."""
+        steps: list[Run] = []
+        for index, port in enumerate(port for port in below if port.host == place.host):
+            steps += [
+                # Not removed, which the undo of the build is still going to do; without a table it holds nothing.
+                Run(port.host, ("dmsetup", "wipe_table", "--noudevsync", _hold(place, index))),
+                Run(port.host, ("blockdev", "--setrw", port.where)),
+                # What was read of it so far is out of date: the other node has written since.
+                Run(port.host, ("blockdev", "--flushbufs", port.where)),
+            ]
+        return tuple(steps)
+
+    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """Nothing: the active node's device has no guard."""
+        return ()
+
+    def alone(self, place: Place, below: tuple[Port, ...]) -> tuple[Fact, ...]:
+        """The device is writable. Who else has it can only be asked there."""
+        return tuple(
+            Fact(port.host, "shared", ("lsblk", "--json", "--nodeps", "--output", "RO", port.where),
+                 partial(_read_only, port.where), {f"read-only {port.where}": "no"})
+            for port in below if port.host == place.host
+        )  # fmt: skip
+
+    def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """The guard on the other node."""
+        return self.plan(place, below).steps
+
+
+def _hold(place: Place, index: int) -> str:
+    return f"{place.stack}-held-{index}"
 
 
 def _guard(port: Port, hold: str) -> tuple[Fact, ...]:
@@ -90,6 +135,11 @@ def _use(read_only: str, mounted: str, text: str) -> dict[str, str]:
     device = json.loads(text)["blockdevices"][0]
     folders = [folder for folder in device["mountpoints"] if folder]
     return {read_only: "yes" if device["ro"] else "no", mounted: ", ".join(folders) or "no"}
+
+
+def _read_only(device: str, text: str) -> dict[str, str]:
+    # {"blockdevices": [{"ro": false}]}
+    return {f"read-only {device}": "yes" if json.loads(text)["blockdevices"][0]["ro"] else "no"}
 
 
 def _held(held: str, hold: str, text: str) -> dict[str, str]:

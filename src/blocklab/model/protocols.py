@@ -74,6 +74,13 @@ class Layer(Protocol):
         """Of a moved layer: steps on ``place.host`` that make it active there, the other node being gone or cut
         off. The layers below it stand there."""
 
+    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+        """Steps that make it active on ``place.host`` again, by itself, after its nodes were all booted anew. The
+        layers below it stand there; ``rejoin`` takes the other node in."""
+
+    def alone(self, place: Place, below: tuple[Port, ...]) -> tuple[Fact, ...]:
+        """What holds on ``place.host`` between ``takeover`` and ``rejoin``. It asks no other node."""
+
     def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
         """Steps that take the other node in again, which has just booted, while this layer is active on
         ``place.host``; at their end both sides have the same data."""

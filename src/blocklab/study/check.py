@@ -13,7 +13,8 @@ from blocklab.layers import AnyLayer, Cap, Shared, Volume
 from blocklab.model.ground import LinkSpec
 from blocklab.model.protocols import Map
 from blocklab.study.factors import assignments, level_text, level_texts, variant
-from blocklab.study.grid import layer_tag
+from blocklab.study.grid import between, layer_tag
+from blocklab.study.takeover import survivor_of
 from blocklab.study.types import Expectation, Stack, Study
 from blocklab.workloads import AnyWorkload
 
@@ -172,6 +173,10 @@ def _client(study: Study, path: str, workload: AnyWorkload) -> Iterator[Problem]
         joined = any(set(link.between) == {client, stack.on} for link in study.links.values())
         if client != stack.on and not joined:
             yield f"{path}.from", f"no link joins {client} to {stack.on}, where stack {name} is active; add one"
+        heir = survivor_of(stack) if workload.drilled else ""
+        if heir and heir != client and not between(study, client, heir):
+            said = f"the {workload.__struct_config__.tag}'s node {client} needs a link to {heir}, which may take over"
+            yield f"{path}.from", f"{said}; add one"
 
 
 def _factors(study: Study) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,7 +134,8 @@ def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | Non
     for name in study.workloads if workloads is None else workloads:
         if client := study.workloads[name].client:
             used[client] = None
-            links |= {_between(study, client, study.stacks[stack].on) for stack in stacks}
+            reached = _reached(study.workloads[name])
+            links |= {between(study, client, host) for stack in stacks for host in reached(study.stacks[stack])}
     volumes = [volume for name in stacks for volume in _volumes(name, study.stacks[name])]
     return Topology(
         nodes={name: node for name, node in study.nodes.items() if name in used},
@@ -146,7 +147,13 @@ def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | Non
     )
 
 
-def _between(study: Study, client: str, host: str) -> str:
+def _reached(workload: AnyWorkload) -> Callable[[Stack], tuple[str, ...]]:
+    """The hosts of a stack that a load's client needs a link to: in a drill it goes on where another one takes
+    over."""
+    return hosts_of if workload.drilled else lambda stack: (stack.on,)
+
+
+def between(study: Study, client: str, host: str) -> str:
     """The first link between a client and a host; empty without one, or where they are the same."""
     return next((name for name, link in study.links.items() if set(link.between) == {client, host}), "")
 
@@ -195,17 +202,33 @@ def plan_stack(study: Study, name: str, number: int, ground: Ground) -> Plan:
     return Plan(tuple(steps), tuple(facts), tuple(ports))
 
 
+@dataclass(frozen=True)
+class Spot:
+    """A layer on one host: where it is planned, the ports below it, and its plan."""
+
+    layer: AnyLayer
+    place: Place
+    below: tuple[Port, ...]
+    plan: Plan
+
+
 def plan_layers(study: Study, name: str, number: int, ground: Ground) -> Iterator[dict[str, Plan]]:
     """The plan of each layer of a stack on each of its hosts, from the raw volume up."""
+    for storey in spots(study, name, number, ground):
+        yield {host: spot.plan for host, spot in storey.items()}
+
+
+def spots(study: Study, name: str, number: int, ground: Ground) -> Iterator[dict[str, Spot]]:
+    """Each layer of a stack on each of its hosts, from the raw volume up."""
     stack = study.stacks[name]
-    below: dict[str, tuple[Port, ...]] = {}
+    given: dict[str, tuple[Port, ...]] = {}
     for index, layer in enumerate(stack.layers):
-        storey: dict[str, Plan] = {}
+        storey: dict[str, Spot] = {}
         for host in hosts_at(stack, index):
-            reach = layer.spans(host)
             place = Place(name, host, number, ground, clients(study, name, ground) if host == stack.on else ())
-            storey[host] = layer.plan(place, tuple(port for peer in reach for port in below.get(peer, ())))
-        below = {host: plan.ports for host, plan in storey.items()}
+            below = tuple(port for peer in layer.spans(host) for port in given.get(peer, ()))
+            storey[host] = Spot(layer, place, below, layer.plan(place, below))
+        given = {host: spot.plan.ports for host, spot in storey.items()}
         yield storey
 
 

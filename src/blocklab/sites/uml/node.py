@@ -244,7 +244,8 @@ class Watch:
     def _wrong(self, node: Node) -> str:
         if node.doomed.is_set():
             return ""
-        if node.frozen.is_set():
+        # One that boots has no heart yet; ``wait_ready`` looks after it.
+        if node.frozen.is_set() or not node.channel.ready.is_set():
             self._silent[node.name] = 0
             return ""
         code = node.process.poll()

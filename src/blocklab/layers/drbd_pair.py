@@ -1,0 +1,197 @@
+"""What DRBD's two sides do when one of them is gone, and when it comes back; and how they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from blocklab.layers import checksum
+from blocklab.model.drill import Twins
+from blocklab.model.plan import Argv, Put, Run, Step
+
+# How long an active side waits for the other one to connect: DRBD tries every 10 s (connect-int).
+CONNECT_SECONDS = 40
+# A full copy, or a comparison, that takes longer than this is taken for stuck.
+SYNC_SECONDS = 3600.0
+# The kernel has it built in, and it is the quickest one; an independent SHA-256 stands beside it.
+VERIFY_ALG = "crc32c"
+
+# Runs on the node, so it is text here.
+SCRIPT = '''\
+"""Follows one DRBD device by /proc/drbd and the kernel's log.
+
+    drbd.py mark MINOR NAME   ends the connection, where there is one; then a line in the kernel's log, from which
+                              on "parted" looks
+    drbd.py joined MINOR      until both sides are connected and up to date; else exit code 1 and the reason
+    drbd.py verified MINOR    until an online verification has ended
+    drbd.py differ MINOR      prints how many bytes are known to differ
+    drbd.py parted MINOR      prints what the kernel said of a split brain since the last mark, if anything
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+CONNECT_SECONDS = @CONNECT@
+SYNC_SECONDS = @SYNC@
+ABSENT = {"Unconfigured", "StandAlone", "WFConnection"}
+
+
+def state(minor):
+    """{cs, ro, ds, oos} of a device; empty where there is none."""
+    #  0: cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C r-----
+    #     ns:1048508 nr:0 dw:0 dr:1049236 al:0 bm:0 lo:0 pe:0 ua:0 ap:0 ep:1 wo:f oos:0
+    with open("/proc/drbd") as file:
+        text = file.read()
+    part = re.search(rf"^ *{minor}: .*(\\n {{4}}.*)*", text, re.MULTILINE)
+    return dict(re.findall(r"(cs|ro|ds|oos):(\\S+)", part[0])) if part else {}
+
+
+def log():
+    """The lines of the kernel's log."""
+    # 6,1403,12345678,-;block drbd0: Split-Brain detected but unresolved, dropping connection!
+    file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    while True:
+        try:
+            yield os.read(file, 8192).decode(errors="replace").split("\\n")[0].partition(";")[2]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            # The oldest ones were overwritten meanwhile.
+            continue
+
+
+def mark(minor, name):
+    # A connection to a node that is gone may still count as one. drbdadm fails where there is none.
+    if state(minor).get("cs") not in ("StandAlone", "Unconfigured", None):
+        subprocess.run(["drbdadm", "disconnect", "--force", name], check=True)
+    with open("/dev/kmsg", "w") as file:
+        file.write(f"blocklab: drbd{minor} is joined anew\\n")
+
+
+def since_mark(minor):
+    """The log's lines since the mark; None where it is not to be found."""
+    found = None
+    for line in log():
+        if line == f"blocklab: drbd{minor} is joined anew":
+            found = []
+        elif found is not None:
+            found.append(line)
+    return found
+
+
+def split(minor):
+    return [line for line in since_mark(minor) or () if f"drbd{minor}: Split-Brain detected" in line]
+
+
+def joined(minor):
+    begun = time.monotonic()
+    while time.monotonic() < begun + SYNC_SECONDS:
+        now = state(minor)
+        if now.get("cs") == "Connected" and now.get("ds") == "UpToDate/UpToDate":
+            return
+        if now.get("cs") in ABSENT:
+            if found := split(minor):
+                sys.exit(f"split brain: {found[-1]}")
+            # Connecting, too, begins alone; but then somebody waits for the other one.
+            if now["cs"] != "WFConnection":
+                reasons = [line for line in since_mark(minor) or () if "drbd" in line]
+                sys.exit(f"drbd{minor} is {now['cs']}: the other node was refused\\n" + "\\n".join(reasons[-8:]))
+            if time.monotonic() > begun + CONNECT_SECONDS:
+                sys.exit(f"drbd{minor}: the other node did not connect in {CONNECT_SECONDS} s")
+        time.sleep(0.05)
+    sys.exit(f"drbd{minor} is not in sync after {SYNC_SECONDS:g} s: {state(minor)}")
+
+
+def verified(minor):
+    begun = time.monotonic()
+    while (now := state(minor)).get("cs") in ("VerifyS", "VerifyT"):
+        if time.monotonic() > begun + SYNC_SECONDS:
+            sys.exit(f"drbd{minor}: the comparison did not end in {SYNC_SECONDS:g} s")
+        time.sleep(0.05)
+    if now.get("cs") != "Connected":
+        sys.exit(f"drbd{minor}: the comparison did not end, the connection did: {now.get('cs')}")
+
+
+def differ(minor):
+    if state(minor).get("cs") != "Connected":
+        sys.exit(f"drbd{minor} is not connected, so that nothing was compared")
+    # in KiB
+    print(int(state(minor)["oos"]) * 1024)
+
+
+def parted(minor):
+    if since_mark(minor) is None:
+        sys.exit(f"the kernel's log has nothing of drbd{minor} being joined, so that nobody can tell")
+    print("".join(f"{line}\\n" for line in split(minor)), end="")
+
+
+COMMANDS = {"mark": mark, "joined": joined, "verified": verified, "differ": differ, "parted": parted}
+COMMANDS[sys.argv[1]](*sys.argv[2:])
+'''.replace("@CONNECT@", str(CONNECT_SECONDS)).replace("@SYNC@", str(SYNC_SECONDS))
+
+
+def ask(stack: str, minor: int, what: str, *words: str) -> Argv:
+    """The program's command ``what``."""
+    return ("python3", "-I", "-S", _path(stack), what, str(minor), *words)
+
+
+def put(host: str, stack: str) -> Put:
+    """The program on its node."""
+    return Put(host, _path(stack), SCRIPT)
+
+
+def module(host: str) -> Run:
+    """There are no handlers; asking drbdadm for them at each change only takes the node's time."""
+    return Run(host, ("modprobe", "drbd", "usermode_helper=disabled"))
+
+
+def promoted(host: str, stack: str) -> tuple[Step, ...]:
+    """Active without the other side, of which nothing is awaited any more."""
+    return (
+        # Without --force it would wait for the silent peer, for seconds.
+        Run(host, ("drbdadm", "disconnect", "--force", stack)),
+        Run(host, ("drbdadm", "primary", stack), undo=("drbdadm", "secondary", stack)),
+    )
+
+
+def joined(here: str, there: str, stack: str, minor: int, config: str) -> tuple[Step, ...]:
+    """The node ``there``, just booted, taken in again; at the end both sides are up to date.
+
+    Where both were written to, DRBD refuses to connect them: that is an error here, and ``parted`` says it.
+    """
+    return (
+        put(here, stack),
+        # Before the other side is up: nothing is to happen before the mark.
+        Run(here, ask(stack, minor, "mark", stack)),
+        module(there),
+        Put(there, f"/etc/drbd.d/{stack}.res", config),
+        # Like "up", also where it was never taken down: on a node that was only cut off.
+        Run(there, ("drbdadm", "adjust", stack), undo=("drbdadm", "down", stack)),
+        Run(here, ("drbdadm", "connect", stack)),
+        Run(here, ask(stack, minor, "joined"), timeout=SYNC_SECONDS + 60.0),
+    )
+
+
+def compared(here: str, stack: str, minor: int, sides: Mapping[str, str], algorithm: str) -> Twins:
+    """Both sides compared by DRBD, and by checksums of the devices below. ``algorithm``: empty where one is set
+    already."""
+    chosen = (Run(here, ("drbdadm", "net-options", f"--verify-alg={algorithm}", stack)),) if algorithm else ()
+    return Twins(
+        verify=(
+            *(checksum.put(host, stack) for host in sides),
+            put(here, stack),
+            *chosen,
+            Run(here, ("drbdadm", "verify", stack)),
+            Run(here, ask(stack, minor, "verified"), timeout=SYNC_SECONDS + 60.0),
+        ),
+        differ=(here, ask(stack, minor, "differ")),
+        copies={
+            host: checksum.of_beginning(stack, device, f"drbd{minor}") for host, device in sides.items()
+        },
+    )
+
+
+def _path(stack: str) -> str:
+    return f"/run/blocklab/{stack}-drbd.py"

@@ -1,0 +1,210 @@
+"""Takeovers: a study in, steps out, compared with what was read and found right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from blocklab.errors import StudyError
+from blocklab.layers import checksum, drbd_pair, net_mirror, net_mirror_pair
+from blocklab.model.ground import Ground, Topology
+from blocklab.model.plan import Put, Run, Step, undo_of
+from blocklab.sites.fake import FakeSite
+from blocklab.study.grid import clients, plan_stack, topology
+from blocklab.study.read import build
+from blocklab.study.takeover import (
+    ground_steps,
+    moved,
+    parted,
+    rejoin,
+    restart,
+    revive,
+    survivor_of,
+    takeover,
+    twins,
+)
+from blocklab.study.types import Study
+from blocklab.workloads import Pgbench
+from tests.unit.golden import Golden
+
+VOLUME = {"layer": "volume", "size": "512MiB"}
+DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
+NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
+SHARED = {"layer": "shared", "peer": "a2"}
+XFS = {"layer": "xfs"}
+
+STACKS: dict[str, list[dict[str, Any]]] = {
+    "drbd-postgres": [{**VOLUME, "count": 2}, {"layer": "stripe"}, DRBD, {"layer": "ext4"}, {"layer": "postgres"}],
+    "shared-postgres": [{**VOLUME, "count": 2}, SHARED, {"layer": "stripe"}, XFS, {"layer": "postgres"}],
+    "net-mirror-mariadb": [VOLUME, NET, XFS, {"layer": "mariadb"}],
+}
+
+
+def study_of(small: dict[str, Any], layers: list[dict[str, Any]], **more: Any) -> Study:
+    small["stacks"] = {"one": {"on": "a1", "layers": layers}}
+    small["baseline"] = "one"
+    small["workloads"] = {"io": {**small["workloads"]["io"], "size": "16MiB"}}
+    return build(small | more)
+
+
+def stood(study: Study) -> tuple[Topology, Ground]:
+    shape = topology(study, ["one"])
+    return shape, FakeSite().ground(shape)
+
+
+def plain(steps: Any) -> Any:
+    """Steps as data; of the programs, which are the same everywhere, the first line."""
+    programs = {drbd_pair.SCRIPT, net_mirror_pair.SCRIPT, checksum.SCRIPT}
+    return msgspec.to_builtins([
+        msgspec.structs.replace(step, text=step.text.split("\n")[0])
+        if isinstance(step, Put) and step.text in programs else step
+        for step in steps
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_the_takeover_of_a_stack(small: dict[str, Any], golden: Golden, name: str) -> None:
+    study = study_of(small, STACKS[name])
+    shape, ground = stood(study)
+    recipe = takeover(study, "one", 3, ground)
+    after = moved(study, "one")
+    compare = twins(after, "one", 3, ground)
+    golden.check(f"takeovers/{name}.json", {
+        "survivor": recipe.survivor, "old": recipe.old,
+        **{stage.name: plain(stage.steps) for stage in recipe.stages},
+        "facts": [{"argv": fact.argv, "wanted": dict(fact.wanted)} for fact in recipe.plan.facts],
+        "ports": msgspec.to_builtins(recipe.plan.ports),
+        "ground": plain(ground_steps(shape, ground, "a1")),
+        "revive": plain(revive(after, "one", 3, ground, "a1")),
+        "rejoin": plain(rejoin(after, "one", 3, ground)),
+        "parted": msgspec.to_builtins(parted(after, "one", 3, ground)),
+        "verify": plain(compare.verify) if compare else None,
+        "differ": compare and compare.differ,
+        "copies": compare and dict(compare.copies),
+        **{f"restart: {stage.name}": plain(stage.steps) for stage in restart(study, "one", 3, ground)},
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_what_a_takeover_asks_and_does_is_on_the_survivor(small: dict[str, Any], name: str) -> None:
+    study = study_of(small, STACKS[name])
+    shape, ground = stood(study)
+    recipe = takeover(study, "one", 0, ground)
+    assert (recipe.survivor, recipe.old) == ("a2", "a1")
+    assert [stage.name for stage in recipe.stages] == ["promotion", "mount", "recovery"]
+    steps = [step for stage in recipe.stages for step in stage.steps]
+    assert {step.host for step in steps} == {fact.host for fact in recipe.plan.facts} == {"a2"}
+    assert not any(isinstance(step, Run) and step.once for step in steps)
+    made = {step.argv for step in plan_stack(study, "one", 0, ground).steps if isinstance(step, Run) and step.once}
+    assert made and not made & {step.argv for step in steps if isinstance(step, Run)}
+    # The same things as on the old node, elsewhere.
+    before = plan_stack(study, "one", 0, ground).ports
+    assert [(port.kind, port.where) for port in recipe.plan.ports] == [(port.kind, port.where) for port in before]
+    assert {port.host for port in recipe.plan.ports} == {"a2"}
+    assert all(step.host == "a1" for step in ground_steps(shape, ground, "a1"))
+    # And back again.
+    back = takeover(moved(study, "one"), "one", 0, ground)
+    assert (back.survivor, back.old) == ("a1", "a2") and moved(moved(study, "one"), "one") == study
+
+
+@pytest.mark.parametrize("layers", [[VOLUME, XFS], [VOLUME, {**DRBD, "standalone": True}, XFS]])
+def test_a_stack_without_a_survivor(small: dict[str, Any], layers: list[dict[str, Any]]) -> None:
+    study = study_of(small, layers)
+    _, ground = stood(study)
+    assert survivor_of(study.stacks["one"]) == ""
+    for what in (lambda: moved(study, "one"), lambda: takeover(study, "one", 0, ground)):
+        with pytest.raises(ValueError, match="the stack one is on a1 alone"):
+            what()
+    assert rejoin(study, "one", 0, ground) == () and twins(study, "one", 0, ground) is None
+    names = [stage.name for stage in restart(study, "one", 0, ground)]
+    assert names == ["promotion", "mount", *(["resync"] if len(layers) == 3 else [])]
+
+
+def test_a_disk_without_a_mirror_starts_over_its_data(small: dict[str, Any]) -> None:
+    study = build(small)
+    ground = FakeSite().ground(topology(study, ["local"]))
+    stages = restart(study, "local", 0, ground)
+    assert [stage.name for stage in stages] == ["promotion", "mount", "recovery"]
+    assert not any(isinstance(step, Run) and step.argv[0].startswith("mkfs") for step in stages[1].steps)
+    assert parted(study, "local", 0, ground) is None and revive(study, "local", 0, ground, "a1")
+
+
+def test_a_verification_uses_the_studys_own_algorithm(small: dict[str, Any]) -> None:
+    for net, count in (({}, 1), ({"verify-alg": "sha1"}, 0)):
+        study = study_of(small, [VOLUME, {**DRBD, "net": net}])
+        compare = twins(study, "one", 0, stood(study)[1])
+        assert compare is not None
+        chosen = [step for step in compare.verify if isinstance(step, Run) and "net-options" in step.argv]
+        assert len(chosen) == count
+
+
+def test_every_started_thing_is_stopped_again(small: dict[str, Any]) -> None:
+    for layers in STACKS.values():
+        study = study_of(small, layers)
+        _, ground = stood(study)
+        steps: list[Step] = [step for stage in takeover(study, "one", 0, ground).stages for step in stage.steps]
+        steps += rejoin(moved(study, "one"), "one", 0, ground)
+        started = ("mount", "primary", "--assemble", "nbd-client", "nbd-server", "adjust", "start")
+        for step in steps:
+            if isinstance(step, Run) and set(started) & set(step.argv) and not {"leave", "--stop"} & set(step.argv):
+                assert undo_of(step), step.argv
+
+
+def test_the_legs_are_told_by_their_devices_after_they_changed_places() -> None:
+    text = (
+        "             State : active\n     Intent Bitmap : Internal\n"
+        "       2      43        0        0      active sync writemostly   /dev/nbd0\n"
+        "       1      98       16        1      active sync   /dev/ubdb\n"
+    )
+    assert net_mirror.parse_detail(text) == {
+        "state": "clean", "local leg": "active sync", "remote leg": "active sync writemostly",
+        "bitmap": "Internal",
+    }  # fmt: skip
+
+
+# -- the client of a drill --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drilled(monkeypatch: pytest.MonkeyPatch, small: dict[str, Any]) -> dict[str, Any]:
+    """A study whose load is drilled, from a node of its own, over one link."""
+    monkeypatch.setattr(Pgbench, "drilled", True)
+    small["nodes"]["c1"] = {"memory": "256MiB"}
+    small["links"]["client"] = {"between": ["c1", "a1"]}
+    small["stacks"] = {"mirror": small["stacks"]["mirror"]}
+    small["baseline"] = "mirror"
+    small["workloads"] = {"tx": {**small["workloads"]["tx"], "from": "c1"}}
+    return small
+
+
+def test_the_client_of_a_drill_needs_a_link_to_the_survivor(drilled: dict[str, Any]) -> None:
+    with pytest.raises(StudyError, match=r"workloads\.tx\.from: the pgbench's node c1 needs a link to a2, which"):
+        build(drilled)
+    drilled["links"]["other"] = {"between": ["a2", "c1"]}
+    study = build(drilled)
+    shape = topology(study, ["mirror"])
+    assert {"client", "other"} <= set(shape.links)
+    ground = FakeSite().ground(shape)
+    ends = ground.ends
+    assert clients(study, "mirror", ground) == (ends["client"]["a1"].address,)
+    assert clients(moved(study, "mirror"), "mirror", ground) == (ends["other"]["a2"].address,)
+    configs = [step.text for stage in takeover(study, "mirror", 0, ground).stages for step in stage.steps
+               if isinstance(step, Put) and step.path.endswith("server.conf")]  # fmt: skip
+    assert len(configs) == 1 and ends["other"]["a2"].address in configs[0]
+
+
+def test_a_load_that_is_not_drilled_needs_no_other_link(
+    drilled: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drilled["links"]["other"] = {"between": ["a2", "c1"]}
+    monkeypatch.setattr(Pgbench, "drilled", False)
+    assert "other" not in topology(build(drilled), ["mirror"]).links
+
+
+@pytest.mark.parametrize("script", [drbd_pair.SCRIPT, net_mirror_pair.SCRIPT, checksum.SCRIPT])
+def test_the_nodes_programs_are_python(script: str, tmp_path: Path) -> None:
+    compile(script, str(tmp_path), "exec")
+    assert "@" not in script
