@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from blocklab.model.host import must
-from blocklab.sites.uml import recipe, rootfs, tools
+from blocklab.sites.uml import go_programs, recipe, rootfs, tools
 from blocklab.sites.uml.image import Image, find, require
 from blocklab.sites.uml.node import Node
 from blocklab.sites.uml.site import UmlLab, UmlSite
@@ -97,8 +97,9 @@ def host(node: UmlLab) -> Node:
 
 
 def test_load_drivers_run_in_a_node(image: Image, host: Node) -> None:
-    assert f"Release version: v{recipe.GO_TPC_VERSION}" in must(host, ["go-tpc", "version"])
-    assert image.packages["go-tpc"] == recipe.GO_TPC_VERSION
+    assert f"Release version: v{go_programs.GO_TPC_VERSION}" in must(host, ["go-tpc", "version"])
+    assert image.packages["go-tpc"] == go_programs.GO_TPC_VERSION
+    assert must(host, ["blocklab-ledger", "--version"]).split()[1] == image.packages["blocklab-ledger"]
     assert must(host, ["sysbench", "--version"]).startswith("sysbench 1.")
     assert host.run(["go", "version"]).code == 127
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from blocklab.errors import ImageError
-from blocklab.sites.uml import image, recipe, rootfs, tools
+from blocklab.sites.uml import go_programs, image, recipe, rootfs, tools
 
 # mmdebstrap 1.3.5 with apt 2.6; the mirror's name is changed.
 EXPIRED = """\
@@ -176,13 +176,13 @@ def test_a_part_is_extracted_and_its_script_is_run(
     subprocess.run(["sh", "-n", "-c", part.script], check=True)
 
 
-def test_the_script_of_go_tpc_builds_the_recorded_version(tmp_path: Path) -> None:
-    """With a chroot that notes its arguments, and makes the file that Go would make."""
+def test_the_script_of_the_programs_in_go_builds_the_recorded_versions(tmp_path: Path) -> None:
+    """With a chroot that notes its arguments, and makes the files that Go would make."""
     fake = tmp_path / "bin/chroot"
     fake.parent.mkdir()
     fake.write_text("""#!/bin/sh
 echo "$GOPROXY $GOTOOLCHAIN $SSL_CERT_FILE $*" >> "$1/../calls"
-touch "$1/build/module/go-tpc"
+touch "$1/build/module/go-tpc" "$1/build/ledger/blocklab-ledger"
 """)
     fake.chmod(0o755)
     root = tmp_path / "root"
@@ -194,15 +194,36 @@ touch "$1/build/module/go-tpc"
         "GOPROXY": "http://proxy.example",
         "SSL_CERT_FILE": str(own),
     }
-    subprocess.run(["sh", "-c", recipe.GO_TPC_SCRIPT, "exec", str(root)], check=True, env=os.environ | given)
+    subprocess.run(["sh", "-c", recipe.GO.script, "exec", str(root)], check=True, env=os.environ | given)
     calls = (tmp_path / "calls").read_text().splitlines()
-    start = f"http://proxy.example local /build/ca.crt {root} /usr/lib/go/bin/go -C /build/module"
+    start = f"http://proxy.example local /build/ca.crt {root} /usr/lib/go/bin/go -C /build/"
     assert all(call.startswith(start) for call in calls)
     assert calls[1].endswith("get github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12")
     assert "-X main.version=v1.0.12" in calls[2]
     assert (root / "build/ca.crt").read_text() == "certificates"
-    assert (root / ".out/packages").read_text() == "go-tpc 1.0.12\n"
-    assert (root / ".out/tree/usr/bin/go-tpc").stat().st_mode & 0o777 == 0o755
+    sources = go_programs.ledger_sources()
+    assert {"go.mod", "go.sum", "main.go"} <= set(sources)
+    assert {name: (root / "build/ledger" / name).read_text() for name in sources} == sources
+    version = go_programs.ledger_version(sources)
+    assert "-C /build/ledger build -mod=readonly" in calls[3] and f"-X main.version={version}" in calls[3]
+    assert (root / ".out/packages").read_text() == f"go-tpc 1.0.12\nblocklab-ledger {version}\n"
+    for name in ("go-tpc", "blocklab-ledger"):
+        assert (root / f".out/tree/usr/bin/{name}").stat().st_mode & 0o777 == 0o755
+
+
+def test_the_writer_s_sources_decide_its_version_and_the_part_s_key(tmp_path: Path) -> None:
+    sources = go_programs.ledger_sources()
+    other = {**sources, "main.go": sources["main.go"] + "// another line\n"}
+    assert go_programs.ledger_version(sources) != go_programs.ledger_version(other)
+    part = recipe.GO._replace(script=go_programs.script("", other))
+    assert recipe.part_key(part) != recipe.part_key(recipe.GO._replace(script=go_programs.script("", sources)))
+    # One word of a command line takes no more.
+    assert len(recipe.GO.script.encode()) < 2**17
+    for text in ("END_OF_FILE_OF_BLOCKLAB\n", "no line end"):
+        with pytest.raises(ValueError, match="source of the ledger"):
+            go_programs.script("", {"x.go": text})
+    (tmp_path / "a_test.go").write_text("package main\n")
+    assert go_programs.ledger_sources(tmp_path) == {}
 
 
 def test_the_hook_takes_only_names_of_suites() -> None:
@@ -245,7 +266,7 @@ def test_each_ingredient_changes_the_key(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_each_set_of_addons_has_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(recipe.ADDONS, "other", recipe.GO_TPC._replace(name="other"))
+    monkeypatch.setitem(recipe.ADDONS, "other", recipe.GO._replace(name="other"))
     sets: list[tuple[str, ...]] = [(), ("mysql",), ("other",), ("mysql", "other")]
     keys = [recipe.recipe_key(addons) for addons in sets]
     assert len(set(keys)) == 4 and recipe.recipe_key(("other", "mysql", "mysql")) == keys[3]
@@ -352,7 +373,7 @@ def test_build_find_list_remove(fake_stages: Path) -> None:
     said: list[str] = []
     built = image.build(said.append)
     assert image.find() == built == image.require() and image.listing() == [built]
-    assert built.packages == {"user-mode-linux": "7.2um1", "go-tpc": "1.0"} and built.shim
+    assert built.packages == {"user-mode-linux": "7.2um1", "go": "1.0"} and built.shim
     assert built.addons == ()
     assert built.rootfs.read_bytes()[1080:1082] == b"\x53\xef"  # the magic number of ext4
     assert set(built.nbdkit_plugins) == {"file", "memory"} and set(built.nbdkit_filters) == {"delay"}
@@ -375,7 +396,7 @@ def test_parts_are_written_into_the_root(fake_stages: Path) -> None:
     """A root file system of 4 MiB grows to take what is larger than it."""
     disk = image.build(lambda _: None, ["mysql"]).rootfs
     subprocess.run(["e2fsck", "-fn", str(disk)], check=True, env=rootfs.environment(), capture_output=True)
-    for name in ("go-tpc", "mysql"):
+    for name in ("go", "mysql"):
         assert debugfs(disk, f"cat /usr/lib/{name}") == name * 100_000
         program, data = debugfs(disk, f"stat /usr/lib/{name}"), debugfs(disk, f"stat /opt/{name}/data")
         assert "Mode:  0755" in program and "User:     0   Group:     0" in program

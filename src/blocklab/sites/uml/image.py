@@ -75,7 +75,7 @@ class Image(msgspec.Struct, frozen=True):
     shim: Path | None
     """For ``LD_PRELOAD`` of the kernel; None when there was no C compiler."""
     packages: dict[str, str]
-    """Debian package -> version, of everything in the root; and go-tpc, which is in no package."""
+    """Debian package -> version, of everything in the root; and the programs that are in no package."""
     bytes: int
     """What the folder takes on the disk, in bytes."""
     built: str

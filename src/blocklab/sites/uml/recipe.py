@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from blocklab.sites.uml import go_programs
+
 LAYOUT = 1
 """Version of the layout of a finished image folder. Raise it when a reader of older folders would go wrong."""
 
@@ -188,40 +190,12 @@ out="$1/.out"
 mkdir -p "$out/tree"
 """
 
-GO_TPC_VERSION = "1.0.12"
-GO_TPC_MODULE = "github.com/pingcap/go-tpc"
-
-# The Go proxy has no list of go-tpc's versions, so `go install ...@v1.0.12` fails where `go get` does not. Left to
-# itself the program says that its version is "dev".
-# GOPROXY, GOSUMDB and their kind, and the proxy variables, come from the user's environment; certificates from
-# Debian and from this machine (a company may have its own; in a user namespace not every file can be read).
-# TMPDIR is not the module's folder, since Go ignores a go.mod in the folder for temporary files.
-GO_TPC_SCRIPT = f"""\
-{PART_SCRIPT}\
-mkdir -p "$root/build/module" "$root/build/tmp" "$out/tree/usr/bin"
-for file in "${{SSL_CERT_FILE:-}}" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
-    if [ -r "$file" ]; then cp -L "$file" "$root/build/ca.crt"; break; fi
-done
-go() {{
-    env HOME=/build TMPDIR=/build/tmp \\
-        SSL_CERT_FILE=/build/ca.crt SSL_CERT_DIR=/usr/share/ca-certificates/mozilla \\
-        GOROOT=/usr/lib/go GOPATH=/build/path GOCACHE=/build/cache GOENV=off GOFLAGS= GO111MODULE=on GOWORK=off \\
-        GOTOOLCHAIN=local GOOS=linux GOARCH=amd64 CGO_ENABLED=0 \\
-        chroot "$root" /usr/lib/go/bin/go -C /build/module "$@"
-}}
-go mod init blocklab.invalid/image
-go get {GO_TPC_MODULE}/cmd/go-tpc@v{GO_TPC_VERSION}
-go build -trimpath -ldflags "-s -w -X main.version=v{GO_TPC_VERSION}" -o go-tpc {GO_TPC_MODULE}/cmd/go-tpc
-install -m 755 "$root/build/module/go-tpc" "$out/tree/usr/bin/go-tpc"
-echo "go-tpc {GO_TPC_VERSION}" > "$out/packages"
-"""
-
-GO_TPC = Part(
-    "go-tpc",
-    "go-tpc from its sources (a minute or two, beside the rest)",
+GO = Part(
+    "go",
+    "go-tpc and the ledger's writer from their sources (a minute or two, beside the rest)",
     SUITE,
     ("ca-certificates", "golang-go"),
-    GO_TPC_SCRIPT,
+    go_programs.script(PART_SCRIPT, go_programs.ledger_sources()),
 )
 
 MYSQL_FOLDER = "/opt/mysql"
@@ -282,7 +256,7 @@ MYSQL = Part(
     MYSQL_SCRIPT,
 )
 
-PARTS = (GO_TPC,)
+PARTS = (GO,)
 """The parts of every image."""
 ADDONS = {part.name: part for part in (MYSQL,)}
 """The parts that an image has only when asked for: ``blocklab image build --with NAME``."""

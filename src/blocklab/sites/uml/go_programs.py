@@ -1,0 +1,67 @@
+"""The image's programs in Go: go-tpc, and blocklab's own writer of ``ledger/``. Both come from one tree, so that
+Go and the drivers that they share are fetched once."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+GO_TPC_VERSION = "1.0.12"
+GO_TPC_MODULE = "github.com/pingcap/go-tpc"
+
+LEDGER = Path(__file__).parent / "ledger"
+# Ends a file in the script below; no source has such a line.
+_END = "END_OF_FILE_OF_BLOCKLAB"
+
+# The Go proxy has no list of go-tpc's versions, so `go install ...@v1.0.12` fails where `go get` does not. Left to
+# itself the program says that its version is "dev".
+# GOPROXY, GOSUMDB and their kind, and the proxy variables, come from the user's environment; certificates from
+# Debian and from this machine (a company may have its own; in a user namespace not every file can be read).
+# TMPDIR is not the module's folder, since Go ignores a go.mod in the folder for temporary files.
+_SCRIPT = f"""\
+mkdir -p "$root/build/module" "$root/build/ledger" "$root/build/tmp" "$out/tree/usr/bin"
+for file in "${{SSL_CERT_FILE:-}}" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
+    if [ -r "$file" ]; then cp -L "$file" "$root/build/ca.crt"; break; fi
+done
+go() {{
+    module="$1"
+    shift
+    env HOME=/build TMPDIR=/build/tmp \\
+        SSL_CERT_FILE=/build/ca.crt SSL_CERT_DIR=/usr/share/ca-certificates/mozilla \\
+        GOROOT=/usr/lib/go GOPATH=/build/path GOCACHE=/build/cache GOENV=off GOFLAGS= GO111MODULE=on GOWORK=off \\
+        GOTOOLCHAIN=local GOOS=linux GOARCH=amd64 CGO_ENABLED=0 \\
+        chroot "$root" /usr/lib/go/bin/go -C "/build/$module" "$@"
+}}
+go module mod init blocklab.invalid/image
+go module get {GO_TPC_MODULE}/cmd/go-tpc@v{GO_TPC_VERSION}
+go module build -trimpath -ldflags "-s -w -X main.version=v{GO_TPC_VERSION}" -o go-tpc {GO_TPC_MODULE}/cmd/go-tpc
+install -m 755 "$root/build/module/go-tpc" "$out/tree/usr/bin/go-tpc"
+echo "go-tpc {GO_TPC_VERSION}" > "$out/packages"
+@FILES@
+go ledger build -mod=readonly -trimpath -ldflags "-s -w -X main.version=@VERSION@" -o blocklab-ledger .
+install -m 755 "$root/build/ledger/blocklab-ledger" "$out/tree/usr/bin/blocklab-ledger"
+echo "blocklab-ledger @VERSION@" >> "$out/packages"
+"""
+
+
+def ledger_sources(folder: Path = LEDGER) -> dict[str, str]:
+    """File name -> text of the writer's module: what its build needs, tests left out."""
+    found = sorted((*folder.glob("*.go"), *folder.glob("go.*")))
+    return {path.name: path.read_text() for path in found if not path.name.endswith("_test.go")}
+
+
+def ledger_version(sources: dict[str, str]) -> str:
+    """What the writer calls its version: the first 12 hex digits of a hash of its sources."""
+    digest = hashlib.sha256()
+    for name, text in sources.items():
+        digest.update(f"{name} {len(text)}\n{text}".encode())
+    return digest.hexdigest()[:12]
+
+
+def script(head: str, sources: dict[str, str]) -> str:
+    """The script of the part that builds both, which begins with ``head``. The sources are in it, so that the
+    part's key follows from them. Raises ``ValueError`` for a source that the script cannot hold."""
+    if any(_END in text or not text.endswith("\n") for text in sources.values()):
+        raise ValueError(f"a source of the ledger's writer has {_END} in it, or no line end at its end")
+    files = [f"cat > \"$root/build/ledger/{name}\" <<'{_END}'\n{text}{_END}" for name, text in sources.items()]
+    return head + _SCRIPT.replace("@VERSION@", ledger_version(sources)).replace("@FILES@", "\n".join(files))
