@@ -15,7 +15,7 @@ from blocklab.report import render
 from blocklab.stats.floor import LIMITED
 from blocklab.store.floor import FIGURES
 from blocklab.study.grid import cells
-from tests.unit import synthetic
+from tests.unit import synthetic, synthetic_drills
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
@@ -245,4 +245,61 @@ def test_a_page_without_any_run_opens_too(browser: Browser, tmp_path: Path) -> N
     page, said, _ = visit(browser, render(synthetic.make(tmp_path, missing=everything)))
     assert said == [] and page.query_selector_all("[data-spec]") == []
     assert "There is no answer yet" in page.inner_text("#answer")
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def drilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return render(synthetic_drills.make_drills(tmp_path_factory.mktemp("runs")))
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_drills_are_drawn_and_can_be_read(
+    browser: Browser, drilled: Path, size: tuple[int, int], scheme: str
+) -> None:
+    page, said, asked = visit(browser, drilled, size, scheme)
+    assert said == [] and len([url for url in asked if not url.startswith("data:")]) == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    assert page.evaluate(OVERLAPPING) == []
+    assert page.evaluate(WIDER) == []
+    marks = "all => all.map(each => each.querySelectorAll('.mark-symbol.role-mark path').length)"
+    # A mark for each cell: the local disk's have no round trip, so they have a panel of their own.
+    assert sum(page.eval_on_selector_all("#cost [data-spec]", marks)) == 20
+    counts = page.eval_on_selector_all(
+        "#drills .drill [data-spec]",
+        "all => all.map(each => each.querySelectorAll('.mark-rect.role-mark path').length)",
+    )
+    assert len(counts) == 12 and all(count > 50 for count in counts)
+    page.close()
+
+
+def test_the_time_line_is_true_to_time(browser: Browser, drilled: Path) -> None:
+    page, said, _ = visit(browser, drilled)
+    assert said == []
+    # The stages of the takeover fill the silence that is shaded, from its begin to its end.
+    spans = page.eval_on_selector_all(
+        "#drills .drill [data-spec]",
+        """all => all.map((each) => {
+            const box = (path) => path.getBoundingClientRect();
+            const rects = [...each.querySelectorAll(".mark-rect.role-mark")].map(
+                (group) => [...group.querySelectorAll("path")].map(box));
+            const stages = rects[rects.length - 1], outage = rects[0][0];
+            return [outage.left - Math.min(...stages.map((one) => one.left)),
+                    outage.right - Math.max(...stages.map((one) => one.right)), stages.length];
+        })""",
+    )
+    shown = [each for each in spans if each[2] == 6]
+    assert len(shown) >= 10
+    assert all(abs(left) < 1 and abs(right) < 1 for left, right, _ in shown), shown
+    page.close()
+
+
+def test_lists_of_a_drill_open(browser: Browser, drilled: Path) -> None:
+    page, _, _ = visit(browser, drilled, PHONE)
+    first = page.locator("#drills .drill details").first
+    assert not first.locator("table").first.is_visible()
+    first.locator("summary").click()
+    assert first.locator("table").first.is_visible() and "acknowledged (UTC)" in first.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
     page.close()

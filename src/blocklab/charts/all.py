@@ -6,11 +6,14 @@ from altair.utils.schemapi import debug_mode
 
 from blocklab.charts.bars import bars
 from blocklab.charts.base import Chart, Charts
+from blocklab.charts.cost import cost
 from blocklab.charts.latency import latencies
 from blocklab.charts.matrix import matrices
+from blocklab.charts.outage import outage
 from blocklab.charts.sweep import sweeps
 from blocklab.charts.timeline import timelines
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.drill_view import chosen
 
 
 def draw(analysis: Analysis, *, check: bool = False) -> Charts:
@@ -27,6 +30,11 @@ def draw(analysis: Analysis, *, check: bool = False) -> Charts:
         shares = bars(analysis, drawn)
         made += [shares] if isinstance(shares, Chart) or not made else []
         made += [*latencies(analysis), *timelines(analysis)]
+        if analysis.drills:
+            picked = chosen(analysis)
+            made += [cost(analysis), *(outage(each.drill, name, label) for name, label, each in picked)]
+            if left := len(analysis.drills) - len(picked):
+                made.append(f"time lines of {left} more drills; the table has what they say")
     if left := len(analysis.measured) - len(analysis.detailed) if analysis.grid.factors else 0:
         made.append(
             f"time lines and single transactions of {left} cells; shown are those at the first and last levels of "

@@ -69,11 +69,12 @@ class Verdict(msgspec.Struct, frozen=True):
     """What the history and the database say together.
 
     ``lost`` where acknowledged rows are missing, transactions are torn, or there are rows that nobody can have
-    committed; ``unknown`` where it could not be told. ``rpo_seconds``: from the acknowledgement of the oldest
-    missing row to the last acknowledgement before the outage; 0 where nothing is missing. ``rto_seconds``: the
-    longest time without an acknowledgement that ends after the fault, which is from ``last`` to ``first``; None
-    where none came any more. ``bound``: where nothing is missing, the 95 % upper bound of the share of
-    acknowledged transactions that get lost, 3/N.
+    committed; ``unknown`` where it could not be told. ``found``: rows in the table, of whatever answer.
+    ``rpo_seconds``: from the acknowledgement of the oldest missing row to the last acknowledgement before the
+    outage; 0 where nothing is missing, and where only the very last one is. ``rto_seconds``: the longest time
+    without an acknowledgement that ends after the fault, which is from ``last`` to ``first``; None where none came
+    any more. ``bound``: where nothing is missing, the 95 % upper bound of the share of acknowledged transactions
+    that get lost, 3/N.
     """
 
     status: Status
@@ -93,6 +94,20 @@ class Verdict(msgspec.Struct, frozen=True):
     first: float | None = None
     bound: float | None = None
     binlog: Binlog | None = None
+
+
+class Bin(msgspec.Struct, frozen=True, array_like=True):
+    """What the client saw in a short time from ``time`` on: how many transactions were due, and how many of each
+    answer it got. ``p50`` and ``longest``: the latency (s) of those acknowledged, from when they were due; None
+    where there were none."""
+
+    time: float
+    scheduled: int = 0
+    acknowledged: int = 0
+    refused: int = 0
+    in_doubt: int = 0
+    p50: float | None = None
+    longest: float | None = None
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -142,6 +157,14 @@ class Drill(msgspec.Struct, frozen=True):
     mirror: Mirror | None = None
     rate: float | None = None
     """Acknowledged transactions a second before the fault."""
+    struck: float | None = None
+    """When the (first) fault struck; None where none did."""
+    until: float | None = None
+    """When the client's load was over."""
+    bins: tuple[Bin, ...] = ()
+    """The whole history in short times of equal length, without a gap."""
+    width: float = 0.1
+    """How long each of them is (s)."""
 
 
 class Twins(msgspec.Struct, frozen=True):

@@ -16,7 +16,10 @@ from blocklab.charts.layout import layouts
 from blocklab.errors import StoreError
 from blocklab.report import tables
 from blocklab.report.bundle import bundle
-from blocklab.report.files import as_csv, as_json
+from blocklab.report.drills import COLUMNS as DRILL_COLUMNS
+from blocklab.report.drills import WORDS as DRILL_WORDS
+from blocklab.report.drills import drill_section
+from blocklab.report.files import as_csv, as_json, drills_csv
 from blocklab.report.layers import COLUMNS, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows
 from blocklab.report.sheets import sheets
@@ -31,7 +34,8 @@ _WORDS = {"ok": ("✓", "ok"), "failed": ("✗", "failed"), "unknown": ("?", "un
 
 
 def render(folder: StudyFolder) -> Path:
-    """Write report.html, report.csv and report.json into the study's folder; the path of the page.
+    """Write report.html, report.csv and report.json into the study's folder, and drills.csv where it has drills;
+    the path of the page.
 
     Raises ``StoreError`` when the folder is no study's, or cannot be written.
     """
@@ -41,6 +45,7 @@ def render(folder: StudyFolder) -> Path:
     texts = {
         folder.path / "report.csv": as_csv(analysis).encode(),
         folder.path / "report.json": as_json(analysis, found),
+        **({folder.path / "drills.csv": drills_csv(analysis).encode()} if analysis.drills else {}),
         page: html(analysis, found).encode(),
     }
     try:
@@ -82,6 +87,9 @@ def html(analysis: Analysis, found: Findings) -> str:
         clouds=[chart for chart in drawn.shown if chart.name.startswith("latency-")],
         lines=[c for c in drawn.shown if c.name.startswith(("bandwidth-", "await-", "iops-", "cpu-"))],
         left_out=drawn.left_out,
+        drills=drill_section(analysis, drawn.shown),
+        drill_columns=DRILL_COLUMNS,
+        drill_words=DRILL_WORDS,
         groups=tables.figure_groups(analysis),
         sheets=sheets(analysis),
         layers=layer_groups(analysis),

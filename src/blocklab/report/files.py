@@ -1,4 +1,4 @@
-"""The twins of the page for programs: report.csv and report.json."""
+"""The twins of the page for programs: report.csv, drills.csv and report.json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from blocklab.stats.analysis import Analysis, Gap, Stop
+from blocklab.stats.analysis import Analysis, Drilled, Gap, Stop
+from blocklab.stats.drills import Summary, summaries
 from blocklab.stats.figures import Row
 from blocklab.stats.findings import Findings
 from blocklab.stats.grid import levels_of
@@ -19,6 +20,13 @@ FORMAT = 1
 COLUMNS = (
     "study", "stack", "workload", "phase", "metric", "value", "unit", "layer", "host", "relative", "half_width",
     "relative_half_width", "verdict", "limited",
+)  # fmt: skip
+
+
+DRILL_COLUMNS = (
+    "drill", "run", "fault", "seed", "survivor", "took_over", "verdict", "why", "attempted", "acknowledged",
+    "refused", "in_doubt", "in_doubt_found", "missing", "unexpected", "torn", "rpo_s", "rto_s", "rate", "stages",
+    "binlog", "behind", "ahead", "mirror",
 )  # fmt: skip
 
 
@@ -44,6 +52,63 @@ def as_csv(analysis: Analysis) -> str:
              row.unit, row.layer, row.host, relative, half, *_said(row), analysis.limit(row)]
         )  # fmt: skip
     return out.getvalue()
+
+
+def drills_csv(analysis: Analysis) -> str:
+    """One line a drill, in base units; ``run`` is the status of its run, and only those of ``ok`` count. Each
+    factor of the study has a column. ``stages`` is ``name=seconds`` with blanks between."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    factors = analysis.grid.factors
+    writer.writerow(["study", "stack", "workload", *factors, *DRILL_COLUMNS])
+    for each in analysis.drills:
+        stack, workload = analysis.stacks[each.stack], analysis.workloads[each.workload]
+        levels = {**stack.levels, **workload.levels}
+        writer.writerow(
+            [analysis.study.name, stack.name, workload.name, *(levels.get(factor, "") for factor in factors),
+             *_drill_line(each)]
+        )  # fmt: skip
+    return out.getvalue()
+
+
+def _drill_line(each: Drilled) -> list[Any]:
+    drill, verdict, log = each.drill, each.drill.verdict, each.drill.verdict.binlog
+    numbers = ["" if x is None else f"{x:.9g}" for x in (verdict.rpo_seconds, verdict.rto_seconds, drill.rate)]
+    return [
+        each.block, each.status, drill.fault, drill.seed, drill.survivor, str(drill.took_over).lower(),
+        verdict.status, verdict.why, verdict.attempted, verdict.acknowledged, verdict.refused, verdict.in_doubt,
+        verdict.in_doubt_found, len(verdict.missing), len(verdict.unexpected), len(verdict.torn), *numbers,
+        " ".join(f"{stage.name.replace(' ', '-')}={stage.end - stage.start:.6f}" for stage in drill.stages),
+        *(("", "", "") if log is None else (log.status, log.behind, log.ahead)),
+        "" if drill.mirror is None else drill.mirror.status,
+    ]  # fmt: skip
+
+
+def _drills(analysis: Analysis) -> dict[str, Any]:
+    """What a study with drills has besides: the cells' summaries, and each drill without its course."""
+    if not analysis.drills:
+        return {}
+    return {
+        "drills": {
+            "cells": [_summary(each) for each in summaries(analysis)],
+            "each": [
+                {**_at(analysis, each.stack, each.workload), "block": each.block, "run": each.status,
+                 **msgspec.structs.asdict(msgspec.structs.replace(each.drill, bins=()))}
+                for each in analysis.drills
+            ],
+        }
+    }  # fmt: skip
+
+
+def _summary(each: Summary) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(each)
+    point = fields.pop("point")
+    return {"stack": point.stack_name, "workload": point.workload_name, "levels": point.levels, **fields}
+
+
+def _at(analysis: Analysis, stack: str, workload: str) -> dict[str, Any]:
+    below, above = analysis.stacks[stack], analysis.workloads[workload]
+    return {"stack": below.name, "workload": above.name, "levels": {**below.levels, **above.levels}}
 
 
 def _said(row: Row) -> tuple[str, str]:
@@ -93,6 +158,7 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
         "repeats": study.repeats,
         "stops": [_stop(analysis, stop) for stop in analysis.stops],
         "floors": analysis.floors.distinct,
+        **_drills(analysis),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from blocklab.charts.sweep import sweep_plan
+from blocklab.report.drill_table import drill_parts
 from blocklab.report.layers import NONE, LayerGroup, LayerRow, layer_groups
 from blocklab.report.stops import stops_line
 from blocklab.stats.analysis import Analysis, Gap, analyse
@@ -60,6 +61,7 @@ def terminal_table(folder: StudyFolder) -> RenderableType:
     if analysis.limits:
         parts.append(Text(_LIMITED_KEY, style="dim"))
     parts += _layers(layer_groups(analysis, most=1))
+    parts += drill_parts(analysis)
     if analysis.verdicts:
         parts.append(_verdicts(analysis.verdicts))
     parts += _gaps(analysis.gaps)

@@ -9,6 +9,7 @@ from functools import cached_property
 import msgspec
 
 from blocklab.errors import StoreError
+from blocklab.model.drill import Drill
 from blocklab.stats.blocks import combined
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.figures import Measured, Row, find, rows
@@ -42,12 +43,23 @@ class Stop(msgspec.Struct, frozen=True):
     stopped: Stopped
 
 
+class Drilled(msgspec.Struct, frozen=True):
+    """One drill of a cell, in one of the study's blocks (from 1). ``status`` is that of its run: where it is not
+    ``ok`` the drill was of another layout than the study asks for, or not carried out to its end."""
+
+    stack: str
+    workload: str
+    block: int
+    status: str
+    drill: Drill
+
+
 @dataclass(frozen=True)
 class Analysis:
     """All that was learned from a folder; ``measured`` holds only good runs, ``runs`` every readable one.
 
     ``seeds`` are those that decided the order of the cells; None for the order of the file. None at all: the runs
-    do not tell. ``stops`` are of all blocks.
+    do not tell. ``stops`` and ``drills`` are of all blocks.
 
     Cells are known by the labels of their stack and their load, which in a study with factors have the levels in
     them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart.
@@ -65,6 +77,7 @@ class Analysis:
     stops: tuple[Stop, ...]
     seeds: tuple[int | None, ...]
     floors: Floors
+    drills: tuple[Drilled, ...] = ()
 
     @cached_property
     def limits(self) -> Mapping[Place, Limit]:
@@ -111,6 +124,17 @@ class Analysis:
     def others(self) -> tuple[str, ...]:
         """The stacks besides the baseline, at all their levels."""
         return tuple(stack for stack in self.stacks if stack not in self.grid.baselines)
+
+    @cached_property
+    def drilled_loads(self) -> int:
+        """How many loads have drills."""
+        return len({self.workloads[each.workload].name for each in self.drills})
+
+    def drilled_label(self, stack: str, workload: str) -> str:
+        """The cell of a drill for people, without the name of the load where there is only one."""
+        if self.drilled_loads > 1:
+            return f"{stack}/{workload}"
+        return f"{stack}{workload.removeprefix(self.workloads[workload].name)}"
 
     @cached_property
     def detailed(self) -> tuple[tuple[str, str], ...]:
@@ -178,6 +202,7 @@ def analyse(folder: StudyFolder) -> Analysis:
     gaps = []
     tables = []
     stops = []
+    drills = []
     seeds: dict[int | None, None] = {}
     for number, block in enumerate(blocks, 1):
         good: dict[tuple[str, str], Measured] = {}
@@ -187,6 +212,7 @@ def analyse(folder: StudyFolder) -> Analysis:
             if run is not None:
                 runs.setdefault(at, run)
                 stops += [Stop(*at, number, each) for each in run.stops]
+                drills += [] if run.drill is None else [Drilled(*at, number, run.outcome.status, run.drill)]
                 seeds |= {run.environment["seed"]: None} if "seed" in run.environment else {}
             if gap is not None:
                 gaps.append(gap)
@@ -200,7 +226,7 @@ def analyse(folder: StudyFolder) -> Analysis:
     verdicts = tuple(judge(claim, table, places.points, reasons) for claim in study.expect)
     return Analysis(
         study, manifest.quick, places, manifest.cells, runs, measured, tuple(gaps), table, verdicts,
-        tuple(stops), tuple(seeds), floors(folder, places, runs),
+        tuple(stops), tuple(seeds), floors(folder, places, runs), tuple(drills),
     )  # fmt: skip
 
 

@@ -14,6 +14,8 @@
         transactions.jsonl  what the load logged of single transactions, if it did
         stops.json          of a load that went on until it was sure: why each phase was measured no longer
         rounds.jsonl        its figures in each round
+        drill.json          of a drill: what was done, what the client saw in each tenth of a second, the verdict
+        ledger.json         what the database had afterwards, which the verdict was made from
 
 It is written under a temporary name and renamed when complete; so a folder that exists is whole.
 """
@@ -30,6 +32,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from blocklab.errors import StoreError
+from blocklab.model.drill import Drill, Ledger
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Phase, Sample, Transaction
 from blocklab.study.types import Cell
@@ -115,6 +118,7 @@ class Run(msgspec.Struct, frozen=True):
     transactions: tuple[Transaction, ...]
     stops: tuple[Stopped, ...] = ()
     rounds: tuple[Spread, ...] = ()
+    drill: Drill | None = None
 
     def figures(self) -> tuple[Sample, ...]:
         """The samples that stand for a whole phase."""
@@ -151,6 +155,8 @@ class Draft:
         parsed: Parsed,
         stops: Sequence[Stopped] = (),
         rounds: Sequence[Spread] = (),
+        drill: Drill | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         """Everything but the raw output, which is there already."""
         _write_json(self.folder / "cell.json", cell)
@@ -163,6 +169,11 @@ class Draft:
         if stops:
             _write_json(self.folder / "stops.json", stops)
             _write_lines(self.folder / "rounds.jsonl", rounds)
+        if drill is not None:
+            _write_json(self.folder / "drill.json", drill)
+        if ledger is not None:
+            # A row each would be a line each.
+            (self.folder / "ledger.json").write_bytes(msgspec.json.encode(ledger) + b"\n")
         _write_json(self.folder / "result.json", outcome)
 
 
@@ -225,7 +236,14 @@ def load(folder: Path) -> Run:
         transactions=tuple(_read_lines(folder / "transactions.jsonl", Transaction)),
         stops=_read_json(folder / "stops.json", tuple[Stopped, ...]) if ruled else (),
         rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if ruled else (),
+        drill=_read_json(folder / "drill.json", Drill) if (folder / "drill.json").exists() else None,
     )
+
+
+def ledger_of(folder: Path) -> Ledger | None:
+    """What the database had after a drill; None where it could not be read then. Raises ``StoreError``."""
+    path = folder / "ledger.json"
+    return _read_json(path, Ledger) if path.exists() else None
 
 
 def outcome_of(folder: Path) -> Outcome:

@@ -1,0 +1,209 @@
+"""What a layout costs against what it loses: a mark for each cell that has drills."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from blocklab.charts.base import Chart, Panel, at, colours, heading, log_ticks, panel, text
+from blocklab.stats.analysis import Analysis
+from blocklab.stats.drills import Summary, rate_text, rto_text, share_text, summaries
+from blocklab.stats.format import listed, number, percent, quantity
+from blocklab.stats.grid import label_of
+
+HEIGHT = 230
+# The band at the bottom in which nothing was lost: a logarithm has no place for 0. Pixels.
+BAND, LANE = 30, 13
+# Marks nearer to each other than this part of the axis stand on lanes of their own there: 14 of 300 pixels.
+_NEAR = 0.05
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
+MOST_PANELS = 6
+
+
+def cost(analysis: Analysis) -> Chart | str:
+    """Throughput relative to the baseline against lost commits a drill; a note where no drill has both."""
+    found = [each for each in summaries(analysis) if _x(each, True) is not None and _known(each)]
+    shares = bool(found)
+    if not shares:
+        found = [each for each in summaries(analysis) if _x(each, False) is not None and _known(each)]
+    if not found:
+        return "cost against loss: no drill has both a rate before its fault and a verdict"
+    shape, panels = _plan(analysis, found)
+    groups: dict[tuple[str, ...], list[Summary]] = {}
+    for each in found:
+        groups.setdefault(tuple(each.point.levels.get(name, "") for name in panels), []).append(each)
+    chosen = list(groups.items())[:MOST_PANELS]
+    frame = _Frame(analysis, found, shares, shape)
+    drawn = tuple(
+        _panel(frame, {name: at for name, at in zip(panels, levels, strict=True) if at}, mine)
+        for levels, mine in chosen
+    )
+    caption = (
+        f"Each mark is a stack{' at levels of the factors' if analysis.grid.factors else ''}, over all of its "
+        "drills whose verdict is known. Along the axis: acknowledged transactions a second before the fault"
+        f"{f', as a share of {analysis.baseline}' if shares else ''}, with the 95 % interval where there are "
+        "several drills. Upwards, on a logarithmic scale: acknowledged transactions that were gone, for each "
+        "drill. The band at the bottom is 0: there nothing was lost of N acknowledged, which leaves up to 3/N "
+        "with 95 % confidence; the height within it means nothing."
+    )
+    if len(groups) > MOST_PANELS:
+        caption += f" {len(groups) - MOST_PANELS} more panels are left out; the table has all."
+    return Chart("cost", _title(found), caption, drawn, min(len(drawn), 3))
+
+
+def _known(each: Summary) -> int:
+    return each.losses.ok + each.losses.lost
+
+
+def _per_drill(each: Summary) -> float:
+    return each.losses.missing / _known(each)
+
+
+def _x(each: Summary, shares: bool) -> float | None:
+    estimate = each.relative if shares else each.rate
+    return None if estimate is None else estimate.value * (100 if shares else 1)
+
+
+def _half(each: Summary, shares: bool) -> float:
+    estimate = each.relative if shares else each.rate
+    half = 0.0 if estimate is None else estimate.half or 0.0
+    return half * (100 if shares else 1)
+
+
+def _plan(analysis: Analysis, found: Sequence[Summary]) -> tuple[str, list[str]]:
+    """The factor that the marks' shapes tell, and those that make panels."""
+    several = {
+        name: len({each.point.levels[name] for each in found if name in each.point.levels})
+        for name in analysis.grid.factors
+    }
+    several = {name: count for name, count in several.items() if count > 1}
+    fit = [name for name, count in several.items() if count <= len(_SHAPES)]
+    shape = max(fit, key=lambda name: (several[name], name), default="")
+    return shape, [name for name in several if name != shape]
+
+
+class _Frame:
+    """What the panels share: axes, colours, shapes."""
+
+    def __init__(self, analysis: Analysis, found: Sequence[Summary], shares: bool, shape: str) -> None:
+        self.analysis, self.found, self.shares, self.shape = analysis, found, shares, shape
+        palette = colours(list(dict.fromkeys(each.point.stack_name for each in found)),
+                          {each.point.stack_name for each in found if each.base})  # fmt: skip
+        self.palette: Mapping[str, str] = palette
+        levels = [each.point.levels.get(shape, "") for each in found]
+        self.levels = [level for level in dict.fromkeys(levels) if level]
+        lost = [_per_drill(each) for each in found if each.losses.missing]
+        self.low = 10 ** math.floor(math.log10(min(lost, default=1.0)))
+        self.high = max(10 ** math.ceil(math.log10(max(lost, default=1.0))), 10 * self.low)
+        tops = [(_x(each, shares) or 0.0) + _half(each, shares) for each in found]
+        self.most = max([100.0 if shares else 0.0, *tops]) * 1.06
+
+    def height(self, value: float) -> float:
+        """Where a number of lost commits stands, in pixels from above; only above 0."""
+        span = math.log(self.high / self.low)
+        return (HEIGHT - 8) * (1 - math.log(value / self.low) / span) + 4
+
+
+def _panel(frame: _Frame, levels: Mapping[str, str], mine: Sequence[Summary]) -> Panel:
+    rows, lanes = _rows(frame, mine)
+    band = max(BAND, LANE * lanes + 26)
+    height = HEIGHT + band
+    title = f"throughput, share of {frame.analysis.baseline}, %" if frame.shares else "acknowledged a second"
+    x = alt.X("x:Q", title=title, scale=alt.Scale(domain=[0, frame.most], nice=False), axis=alt.Axis(tickCount=5))
+    # The axis is in pixels, so that the band for 0 can stand below the logarithm.
+    raw = alt.Scale(domain=[height, 0], range=[height, 0], nice=False, zero=False)
+    ticks = log_ticks(frame.low, frame.high)
+    if len(ticks) > 7:
+        ticks = [tick for tick in ticks if f"{tick:e}".startswith("1")]
+    names = {round(frame.height(tick), 2): f"{tick:,g}" for tick in ticks}
+    names[HEIGHT + band / 2] = "0"
+    words = "".join(f"abs(datum.value - {place}) < 0.1 ? '{name}' : " for place, name in names.items())
+    axis = alt.Axis(
+        values=list(names),
+        labelExpr=f"{words}''",
+        title="lost commits a drill",
+        grid=True,
+        gridOpacity=alt.condition(f"datum.value > {HEIGHT}", alt.value(0), alt.value(1)),
+    )
+    y: Any = alt.Y("y:Q", scale=raw, axis=axis)
+    colour = alt.Color(
+        "stack:N", scale=alt.Scale(domain=list(frame.palette), range=list(frame.palette.values())),
+        legend=alt.Legend(title=None, orient="top", columns=3, symbolType="circle"),
+    )  # fmt: skip
+    channels: dict[str, Any] = {"x": x, "y": y, "color": colour}
+    if len(frame.levels) > 1:
+        channels["shape"] = alt.Shape(
+            "level:N", scale=alt.Scale(domain=frame.levels, range=list(_SHAPES[: len(frame.levels)])),
+            legend=alt.Legend(title=frame.shape, orient="top", titleOrient="left"),
+        )  # fmt: skip
+    tooltip = [alt.Tooltip(f"{field}:N") for field in ("what", "throughput", "lost", "drills", "RPO", "RTO")]
+    base = alt.Chart(alt.NamedData(name="cells"))
+    nothing = alt.Chart(alt.NamedData(name="zero"))
+    layers: list[Any] = [
+        nothing.mark_rect(opacity=0.12).encode(y=alt.Y("top:Q", scale=raw, axis=axis), y2=alt.Y2("end:Q")),
+        *text(nothing, {"align": "left", "baseline": "bottom", "dx": 4, "dy": -2, "fontSize": 11},
+              x=at(0, alt.XValue), y=alt.Y("end:Q", scale=raw, axis=axis), text=alt.Text("said:N")),
+        base.transform_filter("datum.low < datum.high").mark_rule().encode(
+            x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y, color=colour
+        ),
+        base.mark_point(filled=True, size=62, opacity=1).encode(**channels, tooltip=tooltip),
+    ]  # fmt: skip
+    chart = alt.layer(*layers)
+    where = label_of("", levels).strip()
+    if where:
+        chart = chart.properties(title=heading(where))
+    zero = [{"top": HEIGHT, "end": height, "said": "nothing lost (95 %: < 3/N)"}]
+    label = f"cost against loss{f', {where}' if where else ''}"
+    return panel(label, chart, {"cells": rows, "zero": zero}, height)
+
+
+def _rows(frame: _Frame, mine: Sequence[Summary]) -> tuple[list[dict[str, Any]], int]:
+    """A row for each cell, and how many lanes those need that lost nothing."""
+    rows: list[dict[str, Any]] = []
+    ends: list[float] = []
+    for each in sorted(mine, key=lambda each: _x(each, frame.shares) or 0.0):
+        x, half = _x(each, frame.shares) or 0.0, _half(each, frame.shares)
+        lost = _per_drill(each)
+        if lost:
+            y = frame.height(lost)
+        else:
+            # Above the band's words; the first lane that has room.
+            lane = next((number for number, end in enumerate(ends) if x - end > _NEAR * frame.most), len(ends))
+            ends[lane : lane + 1] = [x]
+            y = HEIGHT + 8 + LANE * lane
+        rows.append(
+            {"x": round(x, 3), "low": round(max(0.0, x - half), 3), "high": round(x + half, 3), "y": round(y, 2),
+             "stack": each.point.stack_name, "level": each.point.levels.get(frame.shape, ""), **_told(frame, each)}
+        )  # fmt: skip
+    return rows, len(ends)
+
+
+def _told(frame: _Frame, each: Summary) -> dict[str, str]:
+    mine = each.losses
+    share = percent(each.relative.value, each.relative.half) if frame.shares and each.relative else ""
+    return {
+        "what": each.label,
+        "throughput": " = ".join(part for part in (rate_text(each.rate), share) if part),
+        "lost": f"{mine.missing:,} of {mine.acknowledged:,} ({share_text(mine)})",
+        "drills": f"{mine.lost} of {_known(each)} lost something",
+        "RPO": f"at most {quantity(mine.rpo.most, 's')}" if mine.rpo is not None else "",
+        "RTO": rto_text(each.rto) if each.rto is not None else "no write accepted again",
+    }
+
+
+def _title(found: Sequence[Summary]) -> str:
+    others = [each for each in found if not each.base] or list(found)
+    safe = [each for each in others if not each.losses.lost]
+    lossy = [each for each in others if each.losses.missing]
+    said = []
+    if safe:
+        best = max(safe, key=lambda each: _x(each, each.relative is not None) or 0.0)
+        kept = percent(best.relative.value) if best.relative is not None else rate_text(best.rate)
+        said.append(f"Without a loss {best.label} is the fastest ({kept})")
+    if lossy:
+        worst = max(lossy, key=_per_drill)
+        said.append(f"{worst.label} loses {number(_per_drill(worst))} commits a drill")
+    return listed(said) or "No layout came through without damage"

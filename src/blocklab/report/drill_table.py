@@ -1,0 +1,64 @@
+"""The drills of a study for a terminal of 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from blocklab.report.drills import NONE, WORDS, fields, status_of
+from blocklab.stats.analysis import Analysis, analyse
+from blocklab.stats.drill_answer import drill_points
+from blocklab.stats.drills import Summary, rate_text, summaries, tally
+from blocklab.stats.format import percent, seconds
+from blocklab.store.folder import StudyFolder
+
+_STYLES = {"ok": "green", "lost": "red", "unknown": "yellow"}
+
+
+def drill_table(folder: StudyFolder) -> RenderableType:
+    """What the drills say, a row for each cell, and the tally over all. Raises ``StoreError``."""
+    analysis = analyse(folder)
+    if not analysis.drills:
+        return Text("There is no drill in this study yet.")
+    return Group(*(Text(point) for point in drill_points(analysis)), *drill_parts(analysis))
+
+
+def drill_parts(analysis: Analysis) -> Iterator[RenderableType]:
+    """The table and the tally; nothing for a study without drills."""
+    found = summaries(analysis)
+    if not found:
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    table.add_column("drills", overflow="fold", ratio=3)
+    for title in ("verdict", "TPS", "gone", "RPO", "RTO", "binlog", "mirror"):
+        words = title in ("verdict", "binlog", "mirror")
+        table.add_column(title, justify="left" if words else "right", overflow="fold")
+    for each in found:
+        table.add_row(*_cells(each))
+    yield table
+    yield Text(tally([each.drill for each in analysis.drills if each.status == "ok"]), style="dim")
+
+
+def _cells(each: Summary) -> list[Text]:
+    mine = fields(each)
+    status = status_of(each)
+    known = each.losses.ok + each.losses.lost
+    count = f"{each.losses.lost if status == 'lost' else each.losses.ok}/{each.losses.drills}"
+    rate = Text(rate_text(each.rate).partition("\u00a0")[0] or NONE)
+    if each.relative is not None and not each.base:
+        rate.append(f" {percent(each.relative.value)}", style="bold")
+    rto = "never" if each.rto is None else seconds(each.rto.median)
+    return [
+        Text(each.label.replace(" ", "\n")),
+        Text(f"{WORDS[status][0]} {status} {count if known else ''}".rstrip(), style=_STYLES[status]),
+        rate,
+        Text(mine["gone"].text.replace(" of ", "\nof ")),
+        Text(mine["RPO, most"].text),
+        Text(rto),
+        Text(mine["binary log"].text),
+        Text(mine["mirror"].text),
+    ]

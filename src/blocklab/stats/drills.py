@@ -1,0 +1,234 @@
+"""Drills together: how much was lost, how long it took, at what cost; for each stack, load and level."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from blocklab.checks.ledger import RULE_OF_THREE, check
+from blocklab.model.drill import Attempt, Drill, Ledger, Verdict
+from blocklab.stats.analysis import Analysis, Drilled
+from blocklab.stats.binomial import Middle, Share, middle, share
+from blocklab.stats.blocks import interval, paired
+from blocklab.stats.format import NBSP, number, plus_minus, seconds
+from blocklab.stats.grid import Point
+from blocklab.stats.ratio import ratio
+from blocklab.stats.summary import Estimate
+
+BINLOG = ("level", "differs", "unknown")
+MIRROR = ("in sync", "differs", "split brain", "unknown")
+
+
+class Losses(msgspec.Struct, frozen=True):
+    """What some drills lost. Only drills whose verdict is known count in ``acknowledged``, ``missing`` and
+    ``losing``: what could not be looked at is no proof of anything.
+
+    ``share`` is the part of acknowledged transactions that is missing, ``bound`` the 95 % upper bound of it where
+    none is, 3/N; it takes transactions for independent, which those of one drill are not, so ``losing`` tells how
+    many of the drills lost something. ``rpo`` (s) is over all known drills.
+    """
+
+    drills: int
+    ok: int
+    lost: int
+    unknown: int
+    acknowledged: int
+    missing: int
+    unexpected: int
+    torn: int
+    in_doubt: int
+    in_doubt_found: int
+    worst: int
+    share: float | None
+    bound: float | None
+    losing: Share | None
+    rpo: Middle | None
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The drills of one stack under one load, at one combination of levels, over the study's blocks.
+
+    ``label`` names the cell for people. ``void`` drills are those of runs that do not count (a knob not in force, not carried out to the end);
+    ``void_lost`` of them lost something. ``rto`` (s) is over drills in which writes were accepted again, and
+    ``never`` counts the others. ``stages`` are the medians (s) of the takeover's parts, in their order.
+    ``rate`` (1/s): acknowledged before the fault, with Student's interval over the drills; ``relative``: the same
+    relative to the baseline's drills, taken block by block where both have all of them.
+    """
+
+    point: Point
+    label: str
+    losses: Losses
+    rto: Middle | None
+    never: int
+    stages: tuple[tuple[str, float], ...]
+    rate: Estimate | None
+    relative: Estimate | None
+    binlog: Mapping[str, int]
+    behind: int
+    ahead: int
+    mirror: Mapping[str, int]
+    void: int = 0
+    void_lost: int = 0
+    base: bool = False
+
+    @property
+    def stages_sum(self) -> float:
+        """The medians added up (s); near the median of the RTO, but not the same."""
+        return sum(took for _, took in self.stages)
+
+
+def losses(drills: Sequence[Drill]) -> Losses:
+    """Counts and bounds over some drills."""
+    verdicts = [drill.verdict for drill in drills]
+    known = [verdict for verdict in verdicts if verdict.status != "unknown"]
+    counts = Counter(verdict.status for verdict in verdicts)
+    acknowledged = sum(verdict.acknowledged for verdict in known)
+    missing = sum(len(verdict.missing) for verdict in known)
+    rpo = [verdict.rpo_seconds for verdict in known if verdict.rpo_seconds is not None]
+    return Losses(
+        drills=len(drills),
+        ok=counts["ok"],
+        lost=counts["lost"],
+        unknown=counts["unknown"],
+        acknowledged=acknowledged,
+        missing=missing,
+        unexpected=sum(len(verdict.unexpected) for verdict in known),
+        torn=sum(len(verdict.torn) for verdict in known),
+        in_doubt=sum(verdict.in_doubt for verdict in known),
+        in_doubt_found=sum(verdict.in_doubt_found for verdict in known),
+        worst=max((len(verdict.missing) for verdict in known), default=0),
+        share=missing / acknowledged if acknowledged else None,
+        bound=min(1.0, RULE_OF_THREE / acknowledged) if acknowledged and not missing else None,
+        losing=share(counts["lost"], len(known)) if known else None,
+        rpo=middle(rpo) if rpo else None,
+    )
+
+
+def summaries(analysis: Analysis) -> tuple[Summary, ...]:
+    """One for each cell that has drills, in the order of the study; none in a study without drills."""
+    mine: dict[tuple[str, str], list[Drilled]] = {}
+    for each in analysis.drills:
+        mine.setdefault((each.stack, each.workload), []).append(each)
+    ranks = {stack: rank for rank, stack in enumerate(analysis.stacks)}
+    points = sorted(analysis.grid.points, key=lambda point: ranks[point.stack])
+    return tuple(
+        _summary(analysis, point, mine[at], mine.get((analysis.grid.base(point), point.workload), []))
+        for point in points
+        if (at := (point.stack, point.workload)) in mine
+    )
+
+
+def _summary(analysis: Analysis, point: Point, mine: Sequence[Drilled], base: Sequence[Drilled]) -> Summary:
+    good = [each.drill for each in mine if each.status == "ok"]
+    void = [each for each in mine if each.status != "ok"]
+    again = [each.verdict.rto_seconds for each in good if each.verdict.rto_seconds is not None]
+    logs = [each.verdict.binlog for each in good if each.verdict.binlog is not None]
+    rates = _rates(mine)
+    return Summary(
+        point,
+        analysis.drilled_label(point.stack, point.workload),
+        losses(good),
+        rto=middle(again) if again else None,
+        never=len(good) - len(again),
+        stages=_stages([each for each in good if each.verdict.rto_seconds is not None]),
+        rate=interval(list(rates.values())) if rates else None,
+        relative=_relative(rates, _rates(base)),
+        binlog=_counted([each.status for each in logs], BINLOG),
+        behind=max((each.behind for each in logs), default=0),
+        ahead=max((each.ahead for each in logs), default=0),
+        mirror=_counted([each.mirror.status for each in good if each.mirror is not None], MIRROR),
+        void=len(void),
+        void_lost=sum(each.drill.verdict.status == "lost" for each in void),
+        base=point.stack in analysis.grid.baselines,
+    )
+
+
+def _counted(said: Sequence[str], order: Sequence[str]) -> dict[str, int]:
+    counts = Counter(said)
+    return {status: counts[status] for status in order if counts[status]}
+
+
+def _stages(drills: Sequence[Drill]) -> tuple[tuple[str, float], ...]:
+    """A stage that a drill lacks took no time there."""
+    names = dict.fromkeys(stage.name for drill in drills for stage in drill.stages)
+    return tuple(
+        (
+            name,
+            statistics.median(
+                sum(stage.end - stage.start for stage in drill.stages if stage.name == name)
+                for drill in drills
+                if drill.stages
+            ),
+        )
+        for name in names
+    )
+
+
+def _rates(drills: Sequence[Drilled]) -> dict[int, float]:
+    """By block."""
+    return {each.block: each.drill.rate for each in drills if each.status == "ok" and each.drill.rate is not None}
+
+
+def _relative(mine: Mapping[int, float], base: Mapping[int, float]) -> Estimate | None:
+    if not mine or not base or not all(base.values()):
+        return None
+    if mine == base:
+        return Estimate(1.0)
+    if len(mine) > 1 and mine.keys() == base.keys():
+        return paired([rate / base[block] for block, rate in mine.items()])
+    return ratio(interval(list(mine.values())), interval(list(base.values())))
+
+
+def again(attempts: Sequence[Attempt] | None, ledger: Ledger | None, drill: Drill) -> Verdict:
+    """The verdict of a stored drill, made once more from what the run folder has: the parsed history and
+    ``ledger.json``."""
+    old = drill.verdict
+    log = old.binlog.why if old.binlog is not None and old.binlog.status == "unknown" else ""
+    return check(attempts, ledger, drill.struck, old.why, until=drill.until, binlog_unread=log)
+
+
+def tally(drills: Sequence[Drill]) -> str:
+    """All drills so far in one line: ``12 drills: 11 ok, 1 lost; 21 of 174,588 acknowledged gone (0.012 %); writes
+    again after 2.31 s in the median``."""
+    if not drills:
+        return "no drill yet"
+    found = losses(drills)
+    counts = [f"{count} {word}" for count, word in ((found.ok, "ok"), (found.lost, "lost"),
+              (found.unknown, "unknown")) if count]  # fmt: skip
+    parts = [f"{len(drills)} {'drill' if len(drills) == 1 else 'drills'}: {', '.join(counts)}"]
+    if found.acknowledged:
+        parts.append(f"{found.missing:,} of {found.acknowledged:,} acknowledged gone ({share_text(found)})")
+    again = [each.verdict.rto_seconds for each in drills if each.verdict.rto_seconds is not None]
+    if again:
+        parts.append(f"writes again after {rto_text(middle(again))}")
+    if never := len(drills) - len(again):
+        parts.append(f"in {never} never")
+    return "; ".join(parts).replace(NBSP, " ")
+
+
+def share_text(found: Losses) -> str:
+    """``0.012 %``, or where nothing is missing ``95 %: under 0.0029 %``; empty where nothing is known."""
+    if found.bound is not None:
+        return f"95{NBSP}%: under {small_percent(found.bound)}"
+    return "" if found.share is None else small_percent(found.share)
+
+
+def small_percent(value: float) -> str:
+    """A share that may be very small: ``0.0029 %``."""
+    return f"{number(100 * value) if 100 * value >= 1e-4 or not value else f'{100 * value:.1e}'}{NBSP}%"
+
+
+def rto_text(found: Middle) -> str:
+    """``2.31 s (2.20 to 2.52)``: the median with its 95 % interval, or with the range where there is none."""
+    text = seconds(found.median)
+    if found.low is not None and found.high is not None:
+        return f"{text} ({found.low:.2f} to {found.high:.2f})"
+    return text if found.count == 1 else f"{text} (range {found.least:.2f} to {found.most:.2f})"
+
+
+def rate_text(found: Estimate | None) -> str:
+    """``1,944 ± 12 /s``; empty without one."""
+    return "" if found is None else plus_minus(found.value, found.half, "1/s", "tps")

@@ -1,0 +1,354 @@
+"""Drills together, and how they are told: figures, charts, page, terminal, files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from blocklab.charts.all import draw
+from blocklab.charts.base import Chart
+from blocklab.model.drill import Binlog, Drill, Mirror, Missing, Stage, Status, Verdict
+from blocklab.report import drill_table, render, terminal_table
+from blocklab.report.drills import MOST_IDS, drill_section
+from blocklab.stats.analysis import Analysis, analyse
+from blocklab.stats.binomial import middle, share
+from blocklab.stats.drill_answer import drill_points
+from blocklab.stats.drill_view import MOST_CHOSEN, chosen, mark_of, merged, span
+from blocklab.stats.drills import Summary, losses, summaries, tally
+from blocklab.stats.format import NBSP
+from blocklab.store.folder import StudyFolder
+from tests.unit import synthetic
+from tests.unit.synthetic_drills import STAGES, failover, make_drills
+from tests.unit.test_report import Reader
+
+
+def made(status: Status = "ok", *, n: int = 1000, gone: int = 0, rto: float | None = 2.0) -> Drill:
+    """A drill with just a verdict."""
+    missing = tuple(Missing(id, 100.0 + id) for id in range(gone))
+    verdict = Verdict(
+        status,
+        acknowledged=n,
+        missing=missing,
+        rto_seconds=rto,
+        rpo_seconds=0.01 * gone,
+    )
+    return Drill("1", "kill", "a1", "a2", True, ("a1", "a2"), (), (), verdict, rate=100.0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
+    made = make_drills(tmp_path_factory.mktemp("runs"))
+    render(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def analysis(folder: StudyFolder) -> Analysis:
+    return analyse(folder)
+
+
+def by_label(analysis: Analysis) -> dict[str, Summary]:
+    return {each.label: each for each in summaries(analysis)}
+
+
+# -- figures -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "of", "low", "high"),
+    # Clopper and Pearson's own interval for 1 of 10 is in many books; at the ends the rule of three's exact form.
+    [(1, 10, 0.00253, 0.44502), (5, 10, 0.18709, 0.81291), (0, 50, 0.0, 1 - 0.05 ** (1 / 50)),
+     (50, 50, 0.05 ** (1 / 50), 1.0), (48, 50, 0.86286, 0.99512)],
+)  # fmt: skip
+def test_the_interval_of_a_share(count: int, of: int, low: float, high: float) -> None:
+    found = share(count, of)
+    assert [found.low, found.high] == pytest.approx([low, high], abs=1e-4)
+
+
+def test_the_interval_of_a_share_covers() -> None:
+    dice, of, true = random.Random(7), 40, 0.13
+    shares = [share(sum(dice.random() < true for _ in range(of)), of) for _ in range(400)]
+    assert sum(each.low <= true <= each.high for each in shares) >= 0.93 * 400
+    with pytest.raises(ValueError, match="is no share"):
+        share(0, 0)
+
+
+def test_the_median_and_its_interval() -> None:
+    assert middle([3.0, 1.0, 2.0]) == middle([1.0, 2.0, 3.0])
+    few = middle([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert (few.median, few.low, few.high, few.least, few.most) == (3.0, None, None, 1.0, 5.0)
+    assert (middle([1.0, 2.0]).median, middle(list(map(float, range(1, 7)))).low) == (1.5, 1.0)
+    # Of 50 values the 18th and the 33rd: the table of the sign test.
+    fifty = middle(list(map(float, range(1, 51))))
+    assert (fifty.low, fifty.high) == (18.0, 33.0)
+    with pytest.raises(ValueError, match="no median"):
+        middle([])
+
+
+def test_drills_whose_verdict_is_unknown_prove_nothing() -> None:
+    found = losses([made(n=1000), made(n=2000), made("unknown", n=50_000)])
+    assert (found.ok, found.lost, found.unknown, found.drills) == (2, 0, 1, 3)
+    assert found.acknowledged == 3000 and found.bound == pytest.approx(0.001)
+    assert found.losing is not None and found.losing.of == 2
+    none = losses([made("unknown")])
+    assert (none.bound, none.share, none.losing, none.rpo) == (None, None, None, None)
+
+
+def test_a_loss_takes_the_bound_away() -> None:
+    found = losses([made(n=1000), made("lost", n=1000, gone=4), made("lost", n=2000, gone=1)])
+    assert (found.missing, found.worst, found.share, found.bound) == (5, 4, 5 / 4000, None)
+    assert found.losing is not None and (found.losing.count, found.losing.of) == (2, 3)
+
+
+def test_the_tally_is_one_line() -> None:
+    assert tally([]) == "no drill yet"
+    assert tally([made(n=100_000) for _ in range(10)]) == (
+        "10 drills: 10 ok; 0 of 1,000,000 acknowledged gone (95 %: under 0.0003 %); writes again after 2.00 s "
+        "(2.00 to 2.00)"
+    )
+    mixed = tally([made("lost", n=14_588, gone=21, rto=2.31), made("unknown"), made(rto=None)])
+    assert mixed == (
+        "3 drills: 1 ok, 1 lost, 1 unknown; 21 of 15,588 acknowledged gone (0.135 %); writes again after 2.16 s "
+        "(range 2.00 to 2.31); in 1 never"
+    )
+
+
+def test_the_study_is_summed_up_by_cell(analysis: Analysis) -> None:
+    found = by_label(analysis)
+    assert len(found) == 2 + 3 * 6 and all(each.losses.drills == 3 for each in found.values())
+    safe, lossy = found["drbd-c rtt=10ms commit=on"], found["drbd-a rtt=10ms commit=on"]
+    assert (safe.losses.ok, safe.losses.missing, safe.losses.bound is not None) == (3, 0, True)
+    assert (lossy.losses.lost, lossy.losses.missing > 0, lossy.losses.bound) == (3, True, None)
+    assert [name for name, _ in safe.stages] == list(STAGES)
+    assert safe.rto is not None and safe.stages_sum == pytest.approx(safe.rto.median, rel=0.02)
+    assert (safe.mirror, safe.binlog, safe.never) == ({"in sync": 3}, {"level": 3}, 0)
+    local = found["local commit=on"]
+    assert (local.rto, local.never, local.base, local.stages) == (None, 3, True, ())
+    assert local.relative is not None and local.relative.value == 1.0
+    assert safe.relative is not None and safe.relative.half is not None and 0.05 < safe.relative.value < 0.25
+
+
+def test_what_does_not_count_is_told_and_not_counted(tmp_path: Path) -> None:
+    bad = "drbd-a/ledger rtt=10ms commit=on"
+    found = analyse(make_drills(tmp_path, invalid=[bad]))
+    each = by_label(found)["drbd-a rtt=10ms commit=on"]
+    assert (each.void, each.void_lost, each.losses.drills) == (1, 1, 2)
+    assert any("do not count" in text and "1 of them lost something" in text for text in drill_points(found))
+
+
+def test_an_unread_ledger_is_told_and_is_not_ok(tmp_path: Path) -> None:
+    cell = "drbd-c/ledger rtt=2ms commit=on"
+    found = analyse(make_drills(tmp_path, failover(repeats=1), unread=[cell]))
+    each = by_label(found)["drbd-c rtt=2ms commit=on"]
+    assert (each.losses.unknown, each.losses.acknowledged, each.losses.bound) == (1, 0, None)
+    points = drill_points(found)
+    assert any("could not be told" in text and "drbd-c rtt=2ms commit=on" in text for text in points)
+    assert "drbd-c rtt=2ms commit=on" not in points[0]
+    section = drill_section(found, ())
+    assert section is not None
+    (row,) = [row for row in section.rows if row.names == ("drbd-c", "2ms", "on")]
+    assert row.status == "unknown"
+
+
+def test_the_answer_says_what_the_figures_say(analysis: Analysis) -> None:
+    points = [text.replace(NBSP, " ") for text in drill_points(analysis)]
+    kept = [each for each in summaries(analysis) if not each.losses.lost]
+    acknowledged = sum(each.losses.acknowledged for each in kept)
+    assert points[0].startswith("Nothing that was acknowledged was lost on ")
+    assert f"0 of {acknowledged:,} in {3 * len(kept)} drills" in points[0] and "95 % confidence" in points[0]
+    assert sum(text.startswith("Acknowledged transactions were lost on ") for text in points) == 4
+    assert any("Writes were not accepted again" in text and "local commit=on (3 of 3)" in text for text in points)
+    assert not any("Split brain" in text or "binary log" in text for text in points)
+
+
+def test_logs_and_mirrors_that_differ_are_in_the_answer(tmp_path: Path) -> None:
+    folder = make_drills(tmp_path, failover(repeats=1, factors={}))
+    for cell in folder.manifest().cells:
+        path = folder.cells / cell.key / "drill.json"
+        plain = msgspec.json.decode(path.read_bytes(), type=Drill)
+        verdict = msgspec.structs.replace(plain.verdict, binlog=Binlog("differs", 7, 2))
+        path.write_bytes(
+            msgspec.json.encode(msgspec.structs.replace(plain, verdict=verdict, mirror=Mirror("split brain")))
+        )
+    text = " ".join(drill_points(analyse(folder)))
+    assert "a replica that follows it would lack 7 rows and have 2 too many" in text
+    assert "Split brain, both sides had taken writes, on local (1)" in text
+
+
+# -- charts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def charts(analysis: Analysis) -> dict[str, Chart]:
+    return {chart.name: chart for chart in draw(analysis, check=True).shown}
+
+
+def test_every_cell_has_one_mark_and_zero_has_a_band(charts: dict[str, Chart], analysis: Analysis) -> None:
+    panels = charts["cost"].panels
+    rows = [row for panel in panels for row in panel.spec["datasets"]["cells"]]
+    assert len(rows) == len(summaries(analysis)) and len({row["what"] for row in rows}) == len(rows)
+    for panel in panels:
+        (zero,) = panel.spec["datasets"]["zero"]
+        assert panel.spec["height"] == zero["end"]
+        for row in panel.spec["datasets"]["cells"]:
+            # Below the band's upper edge just where nothing was lost.
+            assert (row["y"] > zero["top"]) == row["lost"].startswith("0 of")
+            assert 0 < row["y"] < zero["end"]
+            assert row["low"] <= row["x"] <= row["high"]
+    assert "Without a loss" in charts["cost"].title
+
+
+def test_marks_without_a_loss_do_not_hide_each_other(charts: dict[str, Chart]) -> None:
+    for panel in charts["cost"].panels:
+        most = panel.spec["layer"][-1]["encoding"]["x"]["scale"]["domain"][1]
+        spots = [
+            (row["x"] / most, row["y"]) for row in panel.spec["datasets"]["cells"] if row["lost"][:4] == "0 of"
+        ]
+        for at, one in enumerate(spots):
+            assert all(abs(one[0] - other[0]) > 0.04 or abs(one[1] - other[1]) > 10 for other in spots[at + 1 :])
+
+
+def test_more_lost_stands_higher(charts: dict[str, Chart]) -> None:
+    for panel in charts["cost"].panels:
+        lost = [
+            (int(row["lost"].partition(" ")[0].replace(",", "")), row["y"])
+            for row in panel.spec["datasets"]["cells"]
+        ]
+        ranked = [y for count, y in sorted(lost) if count]
+        assert ranked == sorted(ranked, reverse=True)
+
+
+def test_the_time_line_has_the_whole_outage(charts: dict[str, Chart], analysis: Analysis) -> None:
+    (name, label, each), *_ = [pick for pick in chosen(analysis) if pick[2].stack.startswith("drbd-a")]
+    (panel,) = charts[f"outage-{name.replace(' ', '-').replace('=', '-').replace('.', '-')}"].panels
+    assert label.startswith("drbd-a")
+    data, drill = panel.spec["datasets"], each.drill
+    assert drill.verdict.last is not None and drill.verdict.first is not None and drill.struck is not None
+    assert data["outage"] == [
+        {"t": round(drill.verdict.last - drill.struck, 4), "to": round(drill.verdict.first - drill.struck, 4)}
+    ]
+    view = span(drill)
+    shown = [row for row in drill.bins if view.start - 0.05 <= row.time - drill.struck <= view.end - 0.05]
+    for kind in ("acknowledged", "refused", "in doubt"):
+        drawn = sum(row["n"] for row in data["stack"] if row["kind"] == kind)
+        assert drawn == sum(getattr(row, kind.replace(" ", "_")) for row in shown)
+    names = [thing["name"].replace(NBSP, " ") for thing in data["things"]]
+    assert names[0] == "kill" and sum(text.startswith(tuple(STAGES)) for text in names) == len(STAGES)
+    assert len({thing["y"] for thing in data["things"]}) == len(names)
+    stages = [thing for thing in data["things"] if thing["kind"] == "stage"]
+    assert sum(thing["to"] - thing["t"] for thing in stages) == pytest.approx(drill.verdict.rto_seconds, abs=0.01)
+
+
+def test_a_long_outage_is_shown_in_longer_steps() -> None:
+    plain = made()
+    from blocklab.model.drill import Bin
+
+    rows = tuple(Bin(round(100 + 0.1 * at, 1), 10, 9, 1, 0, 0.002, 0.02) for at in range(2000))
+    verdict = msgspec.structs.replace(plain.verdict, last=110.0, first=250.0, rto_seconds=140.0)
+    drill = msgspec.structs.replace(plain, bins=rows, struck=110.0, verdict=verdict)
+    view = span(drill)
+    assert view.width == pytest.approx(0.6) and (view.start, round(view.end)) == (-2.0, 142)
+    together = merged(drill, view)
+    assert len(together) <= 240 and together[0].scheduled == 60 and together[0].longest == 0.02
+    assert sum(row.acknowledged for row in together) == 9 * 1440
+
+
+def test_stages_before_the_axis_are_left_out_and_names_are_cut() -> None:
+    plain = made()
+    drill = msgspec.structs.replace(
+        plain, stages=(Stage("x" * 60, 110.0, 110.5), Stage("early", 1.0, 2.0)), struck=110.0, bins=()
+    )
+    from blocklab.stats.drill_view import Span
+
+    marks = mark_of(drill, Span(110.0, -2.0, 5.0, 0.1))
+    assert [mark.kind for mark in marks] == ["fault", "stage"] and len(marks[1].label) < 50
+
+
+def test_those_that_lost_something_are_chosen_before_more_of_the_same(analysis: Analysis) -> None:
+    picked = chosen(analysis)
+    assert len(picked) == MOST_CHOSEN and len({name for name, *_ in picked}) == MOST_CHOSEN
+    assert all(each.drill.verdict.status == "lost" for *_, each in picked)
+    assert len({(each.stack, each.workload) for *_, each in picked}) >= 10
+
+
+# -- page, terminal, files ---------------------------------------------------------------------------------------
+
+
+def test_the_page_tells_of_drills(folder: StudyFolder, analysis: Analysis) -> None:
+    reader = Reader((folder.path / "report.html").read_text())
+    assert " Drills " in reader.text and "drills.csv" in reader.links
+    for point in drill_points(analysis):
+        assert point.replace(NBSP, " ") in reader.text
+    for each in summaries(analysis):
+        mine = each.losses
+        assert f"{mine.missing:,} of {mine.acknowledged:,}" in reader.text
+    *_, drilled = chosen(analysis)[0]
+    first = drilled.drill.verdict.missing[0]
+    assert f"{first.id} " in reader.text and "with the time of their acknowledgement" in reader.text
+    assert reader.text.count("The figures of the time line") == MOST_CHOSEN
+    assert len((folder.path / "report.html").read_bytes()) < 2_000_000
+
+
+def test_a_study_without_drills_says_nothing_of_them(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path)
+    text = Reader(render(folder).read_text()).text
+    assert "Drills" not in text and not (folder.path / "drills.csv").exists()
+    assert "drills" not in json.loads((folder.path / "report.json").read_text())
+    assert "no drill" in drill_table(folder).plain  # type: ignore[union-attr]
+
+
+def test_a_long_list_of_losses_is_capped_with_a_count(tmp_path: Path) -> None:
+    folder = make_drills(tmp_path, failover(repeats=1, factors={}))
+    (cell,) = [cell for cell in folder.manifest().cells if cell.stack == "drbd-a"]
+    path = folder.cells / cell.key / "drill.json"
+    plain = msgspec.json.decode(path.read_bytes(), type=Drill)
+    missing = tuple(Missing(id, (plain.struck or 0.0) - 1e-3 * id) for id in range(1, 1001))
+    verdict = msgspec.structs.replace(
+        plain.verdict, status="lost", why="</script><script>alert('x')</script>", missing=missing,
+        torn=("worker 1 has 3 rows, and its tally counts 4",), unexpected=(99, 100),
+    )  # fmt: skip
+    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(plain, verdict=verdict, fault="<b>bang</b>")))
+    page = render(folder).read_text()
+    reader = Reader(page)
+    assert "1000 lost, with the time" in reader.text and f"And {1000 - MOST_IDS} more" in reader.text
+    assert "torn: worker 1 has 3 rows" in reader.text and "unexpected rows: 99, 100" in reader.text
+    assert "<script>alert" not in page and "<b>bang</b> on a1" in reader.text
+
+
+def test_the_terminals_table_fits_a_hundred_columns(folder: StudyFolder, tmp_path: Path) -> None:
+    for table in (drill_table(folder), terminal_table(folder)):
+        console = Console(width=100, record=True, file=(tmp_path / "out").open("w"))
+        console.print(table)
+        console.file.close()
+        text = console.export_text()
+        assert all(len(line) <= 100 for line in text.splitlines())
+        assert "✗ lost 3/3" in text and "✓ ok 3/3" in text and "60 drills: " in text
+
+
+def test_the_csv_has_a_line_for_each_drill(folder: StudyFolder, analysis: Analysis) -> None:
+    with (folder.path / "drills.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(analysis.drills) == 60
+    (row,) = [
+        row for row in rows
+        if (row["stack"], row["rtt"], row["commit"], row["drill"]) == ("drbd-a", "10ms", "on", "2")
+    ]  # fmt: skip
+    assert (row["run"], row["verdict"], row["fault"], row["mirror"]) == ("ok", "lost", "kill", "in sync")
+    assert int(row["missing"]) > 0 and math.isclose(
+        sum(float(part.partition("=")[2]) for part in row["stages"].split()), float(row["rto_s"]), rel_tol=1e-3
+    )
+    assert [row["rto_s"] for row in rows if row["stack"] == "local"] == [""] * 6
+
+
+def test_the_json_has_cells_and_drills(folder: StudyFolder) -> None:
+    found = json.loads((folder.path / "report.json").read_text())["drills"]
+    assert len(found["cells"]) == 20 and len(found["each"]) == 60
+    assert found["cells"][0]["losses"]["losing"]["of"] == 3
+    assert found["each"][0]["verdict"]["status"] in ("ok", "lost") and not found["each"][0]["bins"]
