@@ -29,6 +29,7 @@ from unittest import mock
 
 from bench.common import PLAIN, show
 from bench.stopping import bounded
+from blocklab.model.drill import Drill
 from blocklab.model.sample import Parsed
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite
@@ -144,6 +145,9 @@ class Watch:
         if self._last:
             # What follows is the nodes' end.
             self.end()
+
+    def drilled(self, cell: Cell, drill: Drill) -> None:
+        """There are none."""
 
     def warning(self, text: str) -> None:
         """Say it."""

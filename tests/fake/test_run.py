@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from blocklab.errors import NodeLost
+from blocklab.model.drill import Drill
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Parsed
@@ -28,6 +29,7 @@ class Silent:
     def __init__(self) -> None:
         self.outcomes: dict[str, Outcome] = {}
         self.warnings: list[str] = []
+        self.drills: list[Drill] = []
 
     def stack(self, name: str, text: str) -> None: ...
 
@@ -35,6 +37,9 @@ class Silent:
 
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: object) -> None:
         self.outcomes[cell.label] = outcome
+
+    def drilled(self, cell: Cell, drill: Drill) -> None:
+        self.drills.append(drill)
 
     def warning(self, text: str) -> None:
         self.warnings.append(text)

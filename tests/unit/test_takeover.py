@@ -149,7 +149,11 @@ def test_every_started_thing_is_stopped_again(small: dict[str, Any]) -> None:
         steps += rejoin(moved(study, "one"), "one", 0, ground)
         started = ("mount", "primary", "--assemble", "nbd-client", "nbd-server", "adjust", "start")
         for step in steps:
-            if isinstance(step, Run) and set(started) & set(step.argv) and not {"leave", "--stop"} & set(step.argv):
+            if (
+                isinstance(step, Run)
+                and set(started) & set(step.argv)
+                and not {"leave", "--stop"} & set(step.argv)
+            ):
                 assert undo_of(step), step.argv
 
 

@@ -6,11 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from blocklab.model.drill import Drill
 from blocklab.model.sample import Parsed
 from blocklab.report.stops import relative
+from blocklab.stats.drills import tally
 from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.types import Cell
 
@@ -30,6 +33,7 @@ class Lines:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._started = time.monotonic()
+        self._drills: dict[str, list[Drill]] = {}
 
     def stack(self, name: str, text: str) -> None:
         """A stack is being built or stands."""
@@ -49,6 +53,13 @@ class Lines:
             self._console.print(
                 Text(f"{outcome.error}\n  hint: {outcome.hint}" if outcome.hint else outcome.error)
             )
+
+    def drilled(self, cell: Cell, drill: Drill) -> None:
+        """A cell was a drill: what is known of its kind so far."""
+        kind = msgspec.structs.replace(cell, block=0).label
+        mine = self._drills.setdefault(kind, [])
+        mine.append(drill)
+        self._line(f"  {kind}: {tally(mine)}")
 
     def warning(self, text: str) -> None:
         """Something that does not stop the study."""

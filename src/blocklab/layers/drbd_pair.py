@@ -187,9 +187,7 @@ def compared(here: str, stack: str, minor: int, sides: Mapping[str, str], algori
             Run(here, ask(stack, minor, "verified"), timeout=SYNC_SECONDS + 60.0),
         ),
         differ=(here, ask(stack, minor, "differ")),
-        copies={
-            host: checksum.of_beginning(stack, device, f"drbd{minor}") for host, device in sides.items()
-        },
+        copies={host: checksum.of_beginning(stack, device, f"drbd{minor}") for host, device in sides.items()},
     )
 
 

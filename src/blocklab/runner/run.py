@@ -9,16 +9,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from blocklab.errors import BlocklabError, KnobError, NodeLost, SuspectError
+from blocklab.model.drill import Drill
+from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Site
 from blocklab.model.sample import Parsed
+from blocklab.runner.drill import drill
 from blocklab.runner.measure import Measured, measure, not_in_force, offsets, stepped
 from blocklab.runner.workshop import Standing, Workshop
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Outcome, Status, Stopped, draft
 from blocklab.study.factors import variant
-from blocklab.study.grid import Layout, hardware, layouts, port_for, topology
+from blocklab.study.grid import Layout, hardware, is_drill, layouts, port_for, topology
 from blocklab.study.types import Cell, Study
-from blocklab.workloads import AnyWorkload
+from blocklab.workloads import AnyWorkload, Ledger
 
 
 class Progress(Protocol):
@@ -32,6 +35,9 @@ class Progress(Protocol):
 
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
         """A cell is stored."""
+
+    def drilled(self, cell: Cell, drill: Drill) -> None:
+        """A cell was a drill."""
 
     def warning(self, text: str) -> None:
         """Something that does not stop the study."""
@@ -86,12 +92,14 @@ def shuffled(cells: Sequence[Cell], seed: int) -> list[Cell]:
 def in_order(study: Study, found: Sequence[Layout]) -> list[Layout]:
     """Layouts of the same hardware one after the other, so that they share booted nodes and copies of data.
 
-    One repeat after the other, since what is compared within a repeat must have had the same machine.
+    One repeat after the other, since what is compared within a repeat must have had the same machine. Drills are
+    counted, not compared: all of a layout follow each other.
     """
     groups: dict[tuple[int, str], list[Layout]] = {}
     for layout in found:
         alike = hardware(topology(layout.study, [layout.stack]))
-        groups.setdefault((layout.cells[0].block, alike), []).append(layout)
+        counted = all(is_drill(layout.study, cell.workload) for cell in layout.cells)
+        groups.setdefault((0 if counted else layout.cells[0].block, alike), []).append(layout)
     return [layout for group in groups.values() for layout in group]
 
 
@@ -161,18 +169,26 @@ class _Group:
         measured = Measured()
         error: BlocklabError | None = None
         with draft(self._folder.cells, cell.key) as here:
+            found: Drill | None = None
+            ledger: Found | None = None
             try:
                 seed = "" if self._seed is None else f"{self._seed} {cell.key}"
-                measure(
-                    stand.engine,
-                    workload,
-                    port,
-                    stand.facts[cell.stack],
-                    here.raw,
-                    measured,
-                    stand.shapes[cell.stack],
-                    seed,
-                )
+                if isinstance(workload, Ledger) and is_drill(self._layout.study, cell.workload):
+                    what = self._layout.study
+                    found, ledger = drill(
+                        stand, what, cell.stack, workload, here.raw, measured, f"{self._seed} {cell.key}"
+                    )
+                else:
+                    measure(
+                        stand.engine,
+                        workload,
+                        port,
+                        stand.facts[cell.stack],
+                        here.raw,
+                        measured,
+                        stand.shapes[cell.stack],
+                        seed,
+                    )
             except BlocklabError as caught:
                 error = caught
             build = [record for record in stand.engine.records[:first] if record.part in ("build", "data")]
@@ -184,10 +200,13 @@ class _Group:
             here.write(
                 cell, outcome, environment=environment, records=[*build, *stand.engine.records[first:]],
                 knobs=measured.knobs, parsed=measured.parsed, stops=measured.stops, rounds=measured.rounds,
+                drill=found, ledger=ledger,
             )  # fmt: skip
         for warning in measured.warnings:
             self._progress.warning(f"{cell.label}: {warning}")
         self._progress.done(cell, outcome, measured.parsed, measured.stops)
+        if found is not None:
+            self._progress.drilled(cell, found)
         return status, bool(lost) or isinstance(error, NodeLost)
 
     def _never_built(self, cell: Cell, error: BlocklabError) -> None:

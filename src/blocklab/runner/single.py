@@ -115,11 +115,11 @@ def _fetch(host: Host, load: Load, folder: Path) -> None:
             (folder / name).write_bytes(data)
 
 
-def stop(proc: Proc, number: int) -> None:
-    """Signal and wait; SIGKILL when that does not help. A lost node ends the wait."""
+def stop(proc: Proc, number: int, seconds: float = STOP_SECONDS) -> None:
+    """Signal and wait so long; SIGKILL when that does not help. A lost node ends the wait."""
     try:
         proc.signal(number)
-        proc.wait(STOP_SECONDS)
+        proc.wait(seconds)
     except TimeoutError:
         # What outlives SIGKILL hangs in the node's kernel; the node's end will be its end.
         with contextlib.suppress(TimeoutError, HostError):

@@ -43,6 +43,8 @@ class Standing:
         self.engine = Engine(lab.hosts, lab.boot)
         self.facts: dict[str, tuple[Fact, ...]] = {}
         self.ports: dict[str, tuple[Port, ...]] = {}
+        self._study = study
+        self._above: dict[str, int] = {}
         shape = topology(study, stacks)
         wires = plan_wires(shape, ground)
         self._wires = wires.steps if fresh else ()
@@ -63,11 +65,20 @@ class Standing:
         Raises what ``Engine.carry_out`` raises; what was built then still has to be undone.
         """
         self.engine.carry_out([*self._wires, *self._links.steps], "build")
-        for name, plan in self.plans.items():
-            steps = before_data(plan.steps) if for_data else plan.steps
-            self.engine.carry_out(again(steps) if over_data else steps, "build")
+        for number, (name, plan) in enumerate(self.plans.items()):
+            layers = self._study.stacks[name].layers
+            for layer, storey in zip(layers, plan_layers(self._study, name, number, self.ground), strict=True):
+                steps = tuple(step for each in storey.values() for step in each.steps)
+                steps = before_data(steps) if for_data else steps
+                self.engine.carry_out(again(steps) if over_data else steps, "build")
+                if layer.gives == "block":
+                    self._above[name] = self.engine.mark()
             self.facts[name] = self._always + plan.facts
             self.ports[name] = plan.ports
+
+    def above(self, name: str) -> int:
+        """The mark of the engine's undos above which is only what stands on a stack's highest block device."""
+        return self._above[name]
 
 
 def _shape(study: Study, name: str, number: int, ground: Ground) -> Shape:

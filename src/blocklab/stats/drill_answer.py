@@ -97,8 +97,8 @@ def _sides(found: Sequence[Summary]) -> Iterator[str]:
         parts = [f"lack {behind:,} rows"] if behind else []
         parts += [f"have {ahead:,} too many"] if ahead else []
         yield (
-            f"The binary log did not agree with the tables on {shortened(said, MOST_NAMED)}: in the worst drill a replica "
-            f"that follows it would {listed(parts)}."
+            f"The binary log did not agree with the tables on {shortened(said, MOST_NAMED)}: in the worst drill a "
+            f"replica that follows it would {listed(parts)}."
         )
     split = [f"{each.label} ({each.mirror['split brain']})" for each in found if each.mirror.get("split brain")]
     if split:

@@ -12,6 +12,7 @@ from blocklab.errors import StudyError
 from blocklab.layers import AnyLayer, Cap, Shared, Volume
 from blocklab.model.ground import LinkSpec
 from blocklab.model.protocols import Map
+from blocklab.study import drills
 from blocklab.study.factors import assignments, level_text, level_texts, variant
 from blocklab.study.grid import between, layer_tag
 from blocklab.study.takeover import survivor_of
@@ -39,6 +40,7 @@ def problems(study: Study) -> Iterator[Problem]:
     for name, stack in study.stacks.items():
         yield from _stack(study, name, stack)
     yield from _workloads(study)
+    yield from drills.problems(study)
     yield from _factors(study)
     yield from _expectations(study)
 
@@ -175,7 +177,9 @@ def _client(study: Study, path: str, workload: AnyWorkload) -> Iterator[Problem]
             yield f"{path}.from", f"no link joins {client} to {stack.on}, where stack {name} is active; add one"
         heir = survivor_of(stack) if workload.drilled else ""
         if heir and heir != client and not between(study, client, heir):
-            said = f"the {workload.__struct_config__.tag}'s node {client} needs a link to {heir}, which may take over"
+            said = (
+                f"the {workload.__struct_config__.tag}'s node {client} needs a link to {heir}, which may take over"
+            )
             yield f"{path}.from", f"{said}; add one"
 
 

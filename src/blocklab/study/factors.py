@@ -96,7 +96,7 @@ def variant(study: Study, levels: Levels) -> Study:
     """
     if not levels:
         return study
-    plain: dict[str, Any] = profiles.unfilled(msgspec.to_builtins(study, enc_hook=enc_hook))
+    plain: dict[str, Any] = _lists(profiles.unfilled(msgspec.to_builtins(study, enc_hook=enc_hook)))
     for name, level in levels.items():
         if name not in study.factors:
             raise StudyError(
@@ -127,11 +127,15 @@ def _assign(value: Any, parts: list[str], new: Any) -> int:
     """Set the field in place; how many places took it."""
     head, rest = parts[0], parts[1:]
     if isinstance(value, list | tuple):
-        inner = [each for index, each in enumerate(value) if head in ("*", str(index), _kind(each))]
-        if not rest:
-            # An item has no name of its own to be set by; its fields have.
+        inner = [index for index, each in enumerate(value) if head in ("*", str(index), _kind(each))]
+        if rest:
+            return sum(_assign(value[index], rest, new) for index in inner)
+        if not isinstance(new, dict) or not isinstance(value, list):
             return 0
-        return sum(_assign(each, rest, new) for each in inner)
+        # One layer for another: a new one, with nothing of the old one's fields.
+        for index in inner:
+            value[index] = new
+        return len(inner)
     if not isinstance(value, dict):
         return 0
     if not rest:
@@ -141,6 +145,13 @@ def _assign(value: Any, parts: list[str], new: Any) -> int:
     return sum(
         _assign(value[name], rest, new) for name in (list(value) if head == "*" else [head]) if name in value
     )
+
+
+def _lists(value: Any) -> Any:
+    """The same with lists for tuples, in which items can be replaced."""
+    if isinstance(value, dict):
+        return {name: _lists(each) for name, each in value.items()}
+    return [_lists(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _kind(item: Any) -> str:

@@ -77,7 +77,14 @@ def spec_of(study: Study, stack: str, workload: str) -> dict[str, Any]:
             "links": _builtins(shape.links),
         }
     )
+    if is_drill(study, workload):
+        spec["faults"], spec["takeover"] = _builtins(study.faults), _builtins(study.takeover)
     return spec
+
+
+def is_drill(study: Study, workload: str) -> bool:
+    """Whether the study's faults strike under that load."""
+    return bool(study.faults) and study.workloads[workload].drilled
 
 
 def layouts(study: Study, wanted: Sequence[Cell]) -> tuple[Layout, ...]:
@@ -91,6 +98,8 @@ def layouts(study: Study, wanted: Sequence[Cell]) -> tuple[Layout, ...]:
         }
         del shared["nodes"], shared["links"]
         shared["block"] = cell.block
+        shared.pop("faults", None)
+        shared.pop("takeover", None)
         groups.setdefault(key_of(shared), []).append(cell)
     return tuple(
         Layout(variant(study, group[0].levels), group[0].stack, tuple(group)) for group in groups.values()
@@ -136,6 +145,11 @@ def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | Non
             used[client] = None
             reached = _reached(study.workloads[name])
             links |= {between(study, client, host) for stack in stacks for host in reached(study.stacks[stack])}
+        if is_drill(study, name):
+            # The monitor's.
+            links |= {
+                between(study, *hosts_of(study.stacks[stack])[:2]) for stack in stacks if _pair(study, stack)
+            }
     volumes = [volume for name in stacks for volume in _volumes(name, study.stacks[name])]
     return Topology(
         nodes={name: node for name, node in study.nodes.items() if name in used},
@@ -145,6 +159,10 @@ def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | Non
             sorted({need for name in stacks for layer in study.stacks[name].layers for need in layer.needs})
         ),
     )
+
+
+def _pair(study: Study, stack: str) -> bool:
+    return len(hosts_of(study.stacks[stack])) > 1
 
 
 def _reached(workload: AnyWorkload) -> Callable[[Stack], tuple[str, ...]]:

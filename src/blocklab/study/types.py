@@ -58,13 +58,18 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``workloads.tx.clients``. A layer goes by its kind, or by its number where a stack has two of a kind:
     ``stacks.mirror.layers.drbd.protocol``, ``stacks.mirror.layers[1].protocol``. ``*`` stands for every name or
     layer at its place that has such a field: ``stacks.*.layers.postgres.settings.shared_buffers``. A name that has
-    dots itself stands in brackets: ``nodes.a1.sysctl[net.ipv4.tcp_rmem]``.
+    dots itself stands in brackets: ``nodes.a1.sysctl[net.ipv4.tcp_rmem]``. A path that ends at a layer replaces it as
+    a whole.
 
     Example::
 
         factors:
           # one field, a list of values
           rtt: {field: links.zone.rtt, values: [0.5ms, 2ms, 10ms]}
+          # a layer as a whole
+          database:
+            field: stacks.*.layers.postgres
+            values: {pg: {layer: postgres}, maria: {layer: mariadb}}
           # two fields that have the same value
           volumes: {field: [stacks.md.layers.volume.count, stacks.lvm.layers.volume.count], values: [2, 4]}
           # values that need a name

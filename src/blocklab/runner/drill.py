@@ -1,0 +1,322 @@
+"""One drill: a client writes, something breaks, the survivor takes over, and what was acknowledged is counted.
+
+The main thread only sequences. It looks at what the client and the monitor have printed every 20 ms, lets faults
+strike and heal when they are due, and carries out the takeover when the monitor, not blocklab, takes the active
+node for dead.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from blocklab.checks.ledger import bins, check
+from blocklab.errors import BlocklabError, CommandError, ParseError
+from blocklab.faults import monitor
+from blocklab.layers import Drbd
+from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
+from blocklab.model.drill import Ledger as Found
+from blocklab.model.dsn import Dsn
+from blocklab.model.host import Proc
+from blocklab.model.plan import Port, Power, Put
+from blocklab.model.sample import Parsed
+from blocklab.runner.aftermath import Aftermath
+from blocklab.runner.measure import Measured, offsets, settled
+from blocklab.runner.single import stop
+from blocklab.runner.strikes import STRIKES, Counters, End, Strikes
+from blocklab.runner.workshop import Standing
+from blocklab.store.run import Record
+from blocklab.study import takeover as recipes
+from blocklab.study.drills import scene
+from blocklab.study.grid import hosts_of, port_for
+from blocklab.study.types import Study
+from blocklab.workloads import Ledger, ledger_output
+from blocklab.workloads.ledger_output import History
+
+LOOK_SECONDS = 0.02
+# What the client needs to end, beside what is under way.
+SPARE_SECONDS = 10.0
+# A fault that leaves the node alive may show late: DRBD takes a silent peer for gone after 6 s.
+NOTICE_SECONDS = 8.0
+
+
+def drill(
+    stand: Standing, study: Study, stack: str, workload: Ledger, raw: Path, measured: Measured, seed: str
+) -> tuple[Drill, Found | None]:
+    """Carry out the study's faults on a stack that stands, under its ledger load. ``seed`` decides random moments.
+
+    The drill, and what the database had afterwards, if it could be read. Raw output goes to ``raw``; figures,
+    knobs and warnings into ``measured``. Raises ``CommandError`` when the client fails, ``NodeLost`` for a node
+    that was lost without a fault, and what preparing raises. What goes wrong in the takeover or after it is told
+    in the drill.
+    """
+    return _Drill(stand, study, stack, workload, raw, measured, seed).run()
+
+
+class _Drill:
+    def __init__(
+        self, stand: Standing, study: Study, stack: str, workload: Ledger, raw: Path, measured: Measured, seed: str
+    ) -> None:
+        self._stand = stand
+        self._engine = stand.engine
+        self._study = study
+        self._stack = stack
+        self._workload = workload
+        self._raw = raw
+        self._measured = measured
+        self._seed = seed
+        hosts = hosts_of(study.stacks[stack])
+        self._active, self._peer = hosts[0], hosts[1] if len(hosts) > 1 else ""
+        self._port = port_for(workload, stand.ports[stack], stand.ground)
+        self._recipe = (
+            recipes.takeover(study, stack, 0, stand.ground) if recipes.survivor_of(study.stacks[stack]) else None
+        )
+        self._strikes = Strikes(
+            stand.engine, study.faults, scene(study, stack, 0, stand.ground), random.Random(seed)
+        )
+        self._after = Aftermath(stand, study, stack, raw)
+        self._events: list[Event] = []
+        # Ours of seconds since the epoch plus this is the client's.
+        self._offset: dict[str, float] = {}
+        self._marks: list[tuple[str, float]] = []
+        self._took_over = False
+        self._failed = False
+
+    def run(self) -> tuple[Drill, Found | None]:
+        """The whole of it."""
+        self._prepare()
+        servers = self._servers()
+        self._write(servers)
+        attempts, history, why = self._history()
+        self._after.dead |= self._strikes.dead
+        self._strikes.mend(sorted(self._after.dead))
+        if self._took_over:
+            self._after.moved()
+        ledger, unread = self._ledger()
+        struck = next((event.time for event in self._events if event.what.endswith(STRIKES)), None)
+        until = history.stop if history else None
+        verdict = check(
+            attempts, ledger, struck, why or unread, until=until, binlog_unread=self._after.binlog_unread
+        )
+        mirror = self._mirror()
+        if attempts and history:
+            self._measured.parsed = _before(attempts, history, struck, self._port.host)
+        rate = next(
+            (each.value for each in self._measured.parsed.samples if (each.metric, each.time) == ("tps", None)),
+            None,
+        )
+        drill = Drill(
+            seed=self._seed, fault=", ".join(self._study.faults), active=self._active,
+            survivor=self._recipe.survivor if self._recipe else "", took_over=self._took_over,
+            servers=tuple(servers), events=tuple(sorted(self._events, key=lambda event: event.time)),
+            stages=self._stages(verdict), verdict=verdict, mirror=mirror, rate=rate, struck=struck, until=until,
+            bins=bins(attempts or (), edge=struck or 0.0),
+        )  # fmt: skip
+        return drill, ledger
+
+    # -- before ----------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        hosts = list(self._engine.hosts)
+        folders = self._stand.shapes[self._stack].folders
+        steps = [*self._workload.prepare(self._port), *settled(hosts, folders)]
+        self._engine.carry_out(steps, "prepare")
+        facts = [*self._stand.facts[self._stack], *self._workload.facts(self._port)]
+        self._measured.knobs = self._engine.ask(facts)
+        found, _ = offsets(self._engine.hosts)
+        self._offset = found
+
+    def _servers(self) -> dict[str, str]:
+        """Host -> the address (with port) at which the client finds a database that is active there."""
+        found = {self._active: _address(self._port)}
+        if self._recipe:
+            port = port_for(self._workload, self._recipe.plan.ports, self._stand.ground)
+            found[self._recipe.survivor] = _address(port)
+        return found
+
+    # -- while the client writes -----------------------------------------------------------------------------
+
+    def _write(self, servers: dict[str, str]) -> None:
+        seconds = self._longest()
+        load = self._workload.writer(self._port, tuple(servers.values()), seconds)
+        folder = self._raw / "load"
+        folder.mkdir(parents=True)
+        watch = self._watch()
+        try:
+            started = time.monotonic()
+            client = self._engine.hosts[load.host].spawn(load.argv, folder / "stdout", folder / "stderr")
+            try:
+                self._loop(client, Counters(folder / "stdout"), watch, started + seconds)
+            finally:
+                stop(client, signal.SIGTERM, self._workload.patience + SPARE_SECONDS)
+            record = Record("load", load.host, load.argv, client.poll() or 0, time.monotonic() - started)
+            self._engine.records.append(record)
+            (folder / "history.tsv").write_bytes(self._engine.hosts[load.host].get(load.fetch[0]))
+        finally:
+            if watch is not None:
+                stop(watch, signal.SIGTERM)
+
+    def _longest(self) -> float:
+        """The most seconds that the client may have to write: whatever the faults do, it ends by itself."""
+        faults = self._study.faults.values()
+        struck = max(each.moments()[1] + float(each.lasts or 0) for each in faults)
+        return struck + 30 + float(self._study.takeover.wait) + float(self._workload.after) + NOTICE_SECONDS + 60
+
+    def _watch(self) -> Proc | None:
+        """The monitor on the survivor; None where nothing could take over."""
+        if self._recipe is None:
+            return None
+        host, config = self._recipe.survivor, self._study.takeover
+        address = monitor.address(scene(self._study, self._stack, 0, self._stand.ground))
+        mirrored = any(isinstance(layer, Drbd) for layer in self._study.stacks[self._stack].layers)
+        self._engine.carry_out([Put(host, monitor.PATH, monitor.SCRIPT)], "prepare")
+        argv = monitor.argv(address, config, self._stack if mirrored else "")
+        folder = self._raw / "monitor"
+        folder.mkdir(parents=True)
+        return self._engine.hosts[host].spawn(argv, folder / "stdout", folder / "stderr")
+
+    def _loop(self, client: Proc, counters: Counters, watch: Proc | None, deadline: float) -> None:
+        """Until writes are accepted again for long enough, or will not be."""
+        while counters.look() is None:
+            self._alive(client, deadline)
+            time.sleep(LOOK_SECONDS)
+        self._strikes.start()
+        config, notice = self._study.takeover, NOTICE_SECONDS if self._recipe else 0.0
+        end = End(float(self._workload.after), float(config.wait), notice)
+        while True:
+            self._alive(client, deadline)
+            count = counters.look()
+            for what, begun, done in self._strikes.look(counters):
+                self._happened(what, begun)
+                self._marks.append(("fault", done))
+            assert count is not None
+            if self._failed or self._hopeless() or end.reached(count, self._strikes):
+                return
+            if not self._took_over and self._dead(watch):
+                self._take_over()
+                end.taken_over()
+            time.sleep(LOOK_SECONDS)
+
+    def _hopeless(self) -> bool:
+        """Whether the active node is dead and nothing is left that could take over."""
+        dead = self._strikes.dead
+        if self._took_over or self._active not in dead:
+            return False
+        return self._recipe is None or self._recipe.survivor in dead
+
+    def _alive(self, client: Proc, deadline: float) -> None:
+        code = client.poll()
+        if code is None and time.monotonic() < deadline:
+            return
+        load = self._workload.writer(self._port, (), 0.0)
+        said = (self._raw / "load" / "stderr").read_text(errors="replace")
+        raise CommandError(load.host, load.argv, code if code is not None else -9, said or "it ended too early")
+
+    def _dead(self, watch: Proc | None) -> bool:
+        """Whether the monitor takes the active node for dead."""
+        if watch is None:
+            return False
+        code = watch.poll()
+        if code is not None:
+            assert self._recipe is not None
+            said = (self._raw / "monitor" / "stderr").read_text(errors="replace")
+            raise CommandError(self._recipe.survivor, ("monitor",), code, said)
+        found = monitor.events((self._raw / "monitor" / "stdout").read_bytes())
+        return any(each.what == "dead" for each in found)
+
+    def _take_over(self) -> None:
+        """Fence the old node and carry out the recipe, each stage timed."""
+        assert self._recipe is not None
+        self._marks.append(("detection", time.time()))
+        try:
+            if self._study.takeover.fence:
+                self._engine.carry_out([Power(self._active, "crash")], "takeover")
+                self._after.dead.add(self._active)
+                self._marks.append(("fencing", time.time()))
+            for stage in self._recipe.stages:
+                self._engine.carry_out(stage.steps, "takeover")
+                self._marks.append((stage.name, time.time()))
+                if stage.name == "promotion":
+                    self._after.above = self._engine.mark()
+            self._took_over = True
+        except BlocklabError as error:
+            self._failed = True
+            self._happened("takeover failed", time.time(), error.message)
+            self._measured.warnings.append(f"the takeover failed: {error.message}")
+
+    def _happened(self, what: str, when: float, said: str = "") -> None:
+        """Note an event that happened ``when`` by our clock."""
+        self._events.append(Event(self._by_client(when), what, said))
+
+    def _by_client(self, ours: float) -> float:
+        return ours + self._offset.get(self._port.host, 0.0)
+
+    # -- afterwards ------------------------------------------------------------------------------------------
+
+    def _history(self) -> tuple[list[Attempt] | None, History | None, str]:
+        """What the client has on record, and why it cannot be read where it cannot; the monitor's events go among
+        ours."""
+        try:
+            if self._recipe:
+                text = (self._raw / "monitor" / "stdout").read_bytes()
+                shift = self._offset.get(self._port.host, 0.0) - self._offset.get(self._recipe.survivor, 0.0)
+                self._events += [Event(each.time + shift, each.what, each.said) for each in monitor.events(text)]
+            attempts, history = ledger_output.attempts((self._raw / "load" / "history.tsv").read_bytes())
+        except ParseError as error:
+            return None, None, error.message
+        return attempts, history, ""
+
+    def _ledger(self) -> tuple[Found | None, str]:
+        """What the database has; where it does not stand any more, after it was built again over its data."""
+        if self._took_over or self._active not in self._after.dead:
+            ledger, why = self._after.ledger(self._workload)
+            if ledger is not None or self._took_over:
+                return ledger, why
+        try:
+            self._after.restart()
+        except BlocklabError as error:
+            return None, f"the stack could not be built again over its data: {error.message}"
+        return self._after.ledger(self._workload)
+
+    def _mirror(self) -> Mirror | None:
+        old = self._active if self._took_over else self._peer if self._peer in self._after.dead else ""
+        try:
+            return self._after.mirror(old)
+        except BlocklabError as error:
+            self._measured.warnings.append(f"{old} could not be taken in again: {error.message}")
+            return None
+
+    def _stages(self, verdict: Verdict) -> tuple[Stage, ...]:
+        """The parts of the outage, one after the other, from the last acknowledgement before it to the first
+        after."""
+        if not self._took_over or verdict.last is None or verdict.first is None:
+            return ()
+        last, first = verdict.last, verdict.first
+        marks = [(name, self._by_client(when)) for name, when in self._marks if name != "fault"]
+        ends = [*((name, min(max(when, last), first)) for name, when in marks), ("first commit", first)]
+        starts = [last, *(end for _, end in ends)]
+        return tuple(Stage(name, start, end) for (name, end), start in zip(ends, starts, strict=False))
+
+
+def _before(attempts: Sequence[Attempt], history: History, struck: float | None, host: str) -> Parsed:
+    """The load's figures until the fault: what it does on this layout in peace."""
+    stop = min(filter(None, (history.stop, struck)), default=None)
+    calm = msgspec.structs.replace(history, stop=stop, whole=True)
+    tried = [each for each in attempts if stop is None or each.scheduled < stop]
+    try:
+        samples, done = ledger_output.figures(tried, calm, host)
+    except ParseError:
+        # Nothing was acknowledged before it: the verdict says so.
+        return Parsed()
+    phase = ledger_output.phase_of(tried, calm)
+    return Parsed(tuple(samples), (phase,) if phase else (), tuple(done))
+
+
+def _address(port: Port) -> str:
+    dsn = Dsn.of(port.where)
+    return f"{dsn.address}:{dsn.port}"

@@ -1,0 +1,180 @@
+"""Faults when they are due, and what the client says of its progress meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from blocklab.faults import AnyFault
+from blocklab.model.plan import Power
+from blocklab.model.protocols import Scene
+from blocklab.runner.engine import Engine
+
+# A rate is steady when its last three seconds are within a tenth of their mean; it is not waited for any longer.
+STEADY_SECONDS, STEADY, LONGEST_SETTLING = 3, 0.1, 30.0
+# Writes are accepted where one was acknowledged so lately (s).
+FLOWING = 0.5
+# Of the addresses that the client knows the active node's comes first.
+SURVIVOR = 1
+STRIKES, MENDED = " strikes", " is mended"
+
+
+class Count(msgspec.Struct, frozen=True):
+    """The client's running counters, as it prints them every 100 ms. ``server``: who gave the last
+    acknowledgement, -1 before the first one."""
+
+    time: float
+    scheduled: int
+    acknowledged: int
+    refused: int
+    in_doubt: int
+    server: int = -1
+
+
+class Counters:
+    """What the client has printed so far."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._at = 0
+        self.counts: list[Count] = []
+
+    def look(self) -> Count | None:
+        """Read what is new; the last counters, None before the first."""
+        with self._file.open("rb") as file:
+            file.seek(self._at)
+            text = file.read()
+        whole = text.rfind(b"\n") + 1
+        self._at += whole
+        self.counts += [msgspec.json.decode(line, type=Count) for line in text[:whole].splitlines()]
+        return self.counts[-1] if self.counts else None
+
+    @property
+    def steady(self) -> bool:
+        """Whether acknowledgements come at a steady rate."""
+        if not self.counts or self.counts[-1].time - self.counts[0].time < STEADY_SECONDS + 1:
+            return False
+        end, marks = self.counts[-1].time, []
+        for back in range(STEADY_SECONDS + 1):
+            marks.append(next(each for each in reversed(self.counts) if each.time <= end - back + 0.05))
+        rates = [later.acknowledged - earlier.acknowledged for later, earlier in itertools.pairwise(marks)]
+        return min(rates) > 0 and max(rates) - min(rates) <= STEADY * sum(rates) / len(rates)
+
+
+class _Due:
+    """One fault on its way: struck at ``struck``, mended at ``healed`` (seconds, monotonic)."""
+
+    def __init__(self, name: str, fault: AnyFault, moment: float) -> None:
+        self.name = name
+        self.fault = fault
+        self.moment = moment
+        self.struck: float | None = None
+        self.healed: float | None = None
+
+
+class Strikes:
+    """The study's faults on one stack. ``dice`` decides moments that are ranges."""
+
+    def __init__(self, engine: Engine, faults: Mapping[str, AnyFault], scene: Scene, dice: random.Random) -> None:
+        self._engine = engine
+        self._scene = scene
+        self._started = time.monotonic()
+        self._settled: float | None = None
+        self.dead: set[str] = set()
+        """The nodes that they crashed."""
+        # In the order of the file, so that the dice fall alike each time.
+        self._due = [_Due(name, fault, fault.moment(dice)) for name, fault in faults.items()]
+
+    def start(self) -> None:
+        """The load has started."""
+        self._started = time.monotonic()
+
+    def look(self, counters: Counters) -> list[tuple[str, float, float]]:
+        """Let strike and heal what is due; (what, when it began, when it was done) by our clock of seconds since
+        the epoch."""
+        now = time.monotonic()
+        if self._settled is None and (counters.steady or now - self._started > LONGEST_SETTLING):
+            self._settled = now
+        found = []
+        for due in sorted(self._due, key=lambda each: each.moment):
+            since = self._settled if due.fault.when == "settled" else self._started
+            if due.struck is None and since is not None and now - since >= due.moment:
+                found.append(self._do(due, STRIKES))
+                due.struck = time.monotonic()
+            lasts = due.fault.lasts
+            if lasts is not None and due.struck is not None and due.healed is None and now - due.struck >= lasts:
+                found.append(self._do(due, MENDED))
+                due.healed = time.monotonic()
+        return found
+
+    def _do(self, due: _Due, what: str) -> tuple[str, float, float]:
+        begun = time.time()
+        steps = due.fault.strike(self._scene) if what == STRIKES else due.fault.heal(self._scene)
+        self._engine.carry_out(steps, "fault")
+        self.dead |= {step.host for step in steps if isinstance(step, Power) and step.what == "crash"}
+        return f"{due.name}{what}", begun, time.time()
+
+    @property
+    def last(self) -> float | None:
+        """When the last of them struck or was mended (monotonic); None while one is still to come."""
+        times = []
+        for due in self._due:
+            if due.struck is None or (due.fault.lasts is not None and due.healed is None):
+                return None
+            times.append(due.healed or due.struck)
+        return max(times, default=None)
+
+    def mend(self, dead: Sequence[str]) -> list[tuple[str, float, float]]:
+        """Heal what was to last until the end; on nodes that are dead there is nothing to heal."""
+        found = []
+        for due in self._due:
+            if due.struck is None or due.healed is not None:
+                continue
+            steps = [step for step in due.fault.heal(self._scene) if step.host not in dead]
+            if steps:
+                begun = time.time()
+                self._engine.carry_out(steps, "fault")
+                found.append((f"{due.name}{MENDED}", begun, time.time()))
+            due.healed = time.monotonic()
+        return found
+
+
+class End:
+    """When a drill has seen enough: writes are accepted again for ``after`` seconds, or will not be.
+
+    ``wait``: how long (s) after the last fault it is hoped for; ``notice``: how long a fault may take to show.
+    """
+
+    def __init__(self, after: float, wait: float, notice: float) -> None:
+        self._after = after
+        self._wait = wait
+        self._notice = notice
+        self._taken: float | None = None
+        self._accepted: float | None = None
+        self._last = (0, time.monotonic())
+
+    def taken_over(self) -> None:
+        """The survivor is active from now on."""
+        self._taken = time.monotonic()
+
+    def reached(self, count: Count, faults: Strikes) -> bool:
+        """Whether it is over, given the client's last counters."""
+        now = time.monotonic()
+        if count.acknowledged > self._last[0]:
+            self._last = (count.acknowledged, now)
+            if self._taken is not None and self._accepted is None and count.server == SURVIVOR:
+                self._accepted = now
+        last = faults.last
+        if self._taken is not None and self._accepted is None:
+            return now - self._taken >= self._wait
+        if last is None:
+            return False
+        if self._accepted is not None:
+            return now - max(last, self._accepted) >= self._after
+        flows = now - self._last[1] <= FLOWING
+        return now - last >= (max(self._after, self._notice) if flows else self._wait)
