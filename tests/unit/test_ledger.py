@@ -149,7 +149,10 @@ def test_histories_of_real_runs(golden: Golden, name: str) -> None:
     raw = read(f"ledger-{name}")
     tried, head = ledger_output.attempts(raw["blocklab-ledger.tsv"])
     assert Counter(each.answer for each in tried)["acknowledged"] > 100
-    golden.check(f"ledger-{name}/expected-attempts.json", [*tried[:5], *(a for a in tried if a.why)][:60])
+    golden.check(
+        f"ledger-{name}/expected-attempts.json",
+        msgspec.to_builtins([*tried[:5], *(each for each in tried if each.why)][:60]),
+    )
     golden.check(f"ledger-{name}/expected-head.json", msgspec.to_builtins(head))
     parsed = Ledger(client="app").parse(raw, "app")
     assert len(parsed.transactions) == Counter(each.answer for each in tried)["acknowledged"]
@@ -224,7 +227,10 @@ def test_no_answer_is_an_error() -> None:
             ledger_found.found(raw)
 
 
-LISTING = b"1\t11.8.6-MariaDB-0+deb13u1-log\t/mnt/maria/mariadb/binlog\nbinlog.000001\t330\nbinlog.000002\t98213\n"
+LISTING = (
+    b"1\t11.8.6-MariaDB-0+deb13u1 from Debian-log\t/mnt/maria/mariadb/binlog\n"
+    b"binlog.000001\t330\nbinlog.000002\t98213\n"
+)
 
 
 def test_the_binary_logs_are_read_one_by_one() -> None:
@@ -249,24 +255,67 @@ def test_binary_logs_that_cannot_be_read(listing: bytes, why: str) -> None:
         ledger_found.logs({"binlogs": listing})
 
 
+def binlogs(name: str) -> dict[str, bytes]:
+    """What was read of a real server that was killed under the writer and went on with another log."""
+    return {key: text for key, text in read(f"ledger-binlog-{name}").items() if not key.startswith("expected")}
+
+
 @pytest.mark.parametrize("name", ["row", "mixed"])
 def test_binary_logs_of_real_servers(golden: Golden, name: str) -> None:
-    """Each server was killed under the writer and went on with another log."""
-    raw = {key: text for key, text in read(f"ledger-binlog-{name}").items() if not key.startswith("expected")}
-    found = ledger_found.found(raw)
-    assert found.binlog is not None and found.binlog == set(found.rows)
-    golden.check(f"ledger-binlog-{name}/expected.json", sorted(found.binlog))
-    # One that was not read, or is no log.
+    raw = binlogs(name)
+    ids = ledger_found.binlog(raw)
+    assert ids is not None and ids == set(ledger_found.found(raw).rows) and len(ledger_found.logs(raw)) == 2
+    golden.check(f"ledger-binlog-{name}/expected.json", sorted(ids))
     last = max(ledger_found.logs(raw))
-    for broken in ({}, {last: b""}, {last: raw[last][:40]}, {f"{last}.stderr": b"ERROR: Could not find file"}):
-        kept = {key: text for key, text in raw.items() if broken or key != last}
-        with pytest.raises(ParseError, match=last):
-            ledger_found.found({**kept, **broken})
+    # Without its last log, what the server did after it came back is missing.
+    fewer = ledger_found.binlog({**raw, last: raw[last][:200] + b"\n# End of log file\n"})
+    assert fewer is not None and fewer < ids
+
+
+@pytest.mark.parametrize("name", ["row", "mixed"])
+def test_a_binary_log_that_was_not_read_is_an_error(name: str) -> None:
+    raw = binlogs(name)
+    last = max(ledger_found.logs(raw))
+    with pytest.raises(ParseError, match=last):
+        ledger_found.binlog({key: text for key, text in raw.items() if key != last})
+    for cut in (0, 40, len(raw[last]) // 2):
+        with pytest.raises(ParseError, match=f"{last} was not read to its end"):
+            ledger_found.binlog({**raw, last: raw[last][:cut]})
+
+
+# What mariadb-binlog 11.8 says of a log cut in an event, in an event's header, in its first event, and of one that
+# ends in zeros.
+CUT = [
+    b"ERROR: Error in Log_event::read_log_event(): 'Event truncated', data_len: 31, event_type: 16\n",
+    b"ERROR: Error in Log_event::read_log_event(): 'Event truncated'\n",
+    b"ERROR: Error in Log_event::read_log_event(): 'Event truncated', data_len: 252, event_type: 15\n"
+    b"ERROR: Could not read entry at offset 4: Error in log format or read error.\n",
+    b"ERROR: Error in Log_event::read_log_event(): 'Event invalid', data_len: 0, event_type: 0\n",
+]
+# And of one with another byte in the middle, one that is not there, and one that is none.
+DAMAGED = [
+    b"ERROR: Error in Log_event::read_log_event(): 'Event crc check failed! "
+    b"Most likely there is event corruption.', data_len: 112, event_type: 23\n",
+    b"\x07mariadb-binlog: File '/x/binlog.000001' not found (Errcode: 2 \"No such file or directory\")\n",
+    b"ERROR: File is not a binary log file.\n",
+]
+
+
+def test_a_log_cut_by_a_crash_is_not_damaged() -> None:
+    raw = binlogs("row")
+    first = min(ledger_found.logs(raw))
+    for said in CUT:
+        assert ledger_found.binlog({**raw, f"{first}.stderr": said}) == ledger_found.binlog(raw)
+    for said in DAMAGED:
+        with pytest.raises(ParseError, match=f"{first} cannot be read"):
+            ledger_found.binlog({**raw, f"{first}.stderr": said})
+    # Cut in its first event, it has no end that could be printed.
+    assert ledger_found.binlog({**raw, first: b"DELIMITER /*!*/;\n", f"{first}.stderr": CUT[2]}) is not None
 
 
 def test_a_log_cut_by_a_crash_keeps_what_was_committed() -> None:
-    raw = read("ledger-binlog-cut")
-    ids = list(ledger_found._inserted("binlog.000001", raw["binlog.000001"], raw["binlog.000001.stderr"].decode()))
-    assert raw["binlog.000001.stderr"].startswith(b"ERROR") and ids and len(set(ids)) == len(ids)
+    raw = {**read("ledger-binlog-cut"), "binlogs": LISTING.replace(b"binlog.000002\t98213\n", b"")}
+    ids = ledger_found.binlog(raw)
+    assert raw["binlog.000001.stderr"].startswith(b"ERROR") and ids
     # The last transaction has no end, so no replica would do it.
     assert raw["binlog.000001"].count(b"### INSERT INTO `bench`.`ledger`") == len(ids) + 1

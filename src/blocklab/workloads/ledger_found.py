@@ -1,6 +1,6 @@
 """What a database has of the ledger after a crash, and what its binary log has.
 
-Two steps, each a command whose output is kept as a raw file, before ``found`` judges it all:
+Two steps of commands, the output of each kept as a raw file; then ``found`` and ``binlog`` read those:
 
 1. ``reads(port)`` on ``port.host``: rows and tally of one snapshot; of MariaDB and MySQL also the names of the
    binary logs.
@@ -33,8 +33,8 @@ _LISTING = (
     "PREPARE blocklab FROM @blocklab; EXECUTE blocklab"
 )
 
-# "1\t11.8.6-MariaDB-0+deb13u1-log\t/mnt/maria/mariadb/binlog"; with 0 the last one is NULL
-_SERVER = re.compile(r"([01])\t(\S+)\t(NULL|/\S+)")
+# "1\t11.8.6-MariaDB-0+deb13u1 from Debian-log\t/mnt/maria/mariadb/binlog"; with 0 the last one is NULL
+_SERVER = re.compile(r"([01])\t([^\t]+)\t(NULL|/\S+)")
 # "binlog.000001\t330"; MySQL has a third column
 _LOG = re.compile(r"([\w.-]+\.(\d{6,}))\t(\d+)(?:\t\w+)?")
 
@@ -52,11 +52,20 @@ _ROW_ID = re.compile(rb"###   @1=(\d+)(?: .*)?$")
 _STATEMENT = re.compile(rb"INSERT INTO ledger\(id, worker, pad\) VALUES \((\d+), ")
 _BEGIN = (b"BEGIN", b"START TRANSACTION")
 
-# Of a log that ends in the middle of an event:
-#   ERROR: Error in Log_event::read_log_event(): 'read error', data_len: 128, event_type: 2
-#   ERROR: Could not read entry at offset 3812: Error in log format or read error 0.
-_CUT = re.compile(r"Could not read entry at offset \d+|read_log_event\(\)")
-_ERROR = re.compile(r"^ERROR:? .*", re.MULTILINE)
+_END = b"\n# End of log file\n"
+
+# Of a log that ends in the middle of an event, or in zeros that were never written; the last line where that is in
+# its very first event:
+#   ERROR: Error in Log_event::read_log_event(): 'Event truncated', data_len: 31, event_type: 16
+#   ERROR: Error in Log_event::read_log_event(): 'Event invalid', data_len: 0, event_type: 0
+#   ERROR: Could not read entry at offset 4: Error in log format or read error.
+# Not of one that is damaged ("Event crc check failed!"), where later events may follow.
+_EMPTY = "ERROR: Could not read entry at offset 4: "
+_CUT = re.compile(
+    r"ERROR: Error in Log_event::read_log_event\(\): "
+    r"('Event truncated'.*|'read error'.*|'Event invalid', data_len: 0, event_type: 0)"
+    r"|ERROR: Could not read entry at offset \d+: .*|WARNING: .*"
+)
 
 
 def reads(port: Port) -> Mapping[str, Argv]:
@@ -88,20 +97,27 @@ def logs(raw: Mapping[str, bytes]) -> Mapping[str, Argv]:
 
 
 def found(raw: Mapping[str, bytes]) -> Ledger:
-    """What the database has. ``raw``: the output of ``reads`` and ``logs``, and as ``<name>.stderr`` what the
-    latter printed as errors.
+    """The tables, without the binary log. ``raw``: the output of ``reads``.
 
-    Raises ``ParseError`` where a file is missing, cut, or no such output: then nothing is known.
+    Raises ``ParseError`` where it is missing, cut, or no such output: then nothing is known.
     """
-    rows, tally = _state(raw)
+    return Ledger(*_state(raw))
+
+
+def binlog(raw: Mapping[str, bytes]) -> frozenset[int] | None:
+    """The ids of the ledger's rows that the binary log has as committed; None without a binary log. ``raw``: the
+    output of ``reads`` and ``logs``, and as ``<name>.stderr`` what the latter printed as errors.
+
+    Raises ``ParseError`` where a log is missing, cannot be read, or is damaged before its end.
+    """
     if LOGS not in raw or not (wanted := logs(raw)):
-        return Ledger(rows, tally)
+        return None
     ids: set[int] = set()
     for name in wanted:
         if name not in raw or f"{name}.stderr" not in raw:
             raise ParseError(LAYER, f"the binary log {name} was not read")
         ids.update(_inserted(name, raw[name], raw[f"{name}.stderr"].decode(errors="replace")))
-    return Ledger(rows, tally, frozenset(ids))
+    return frozenset(ids)
 
 
 def _state(raw: Mapping[str, bytes]) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
@@ -164,18 +180,14 @@ def _listed(text: bytes) -> tuple[str, list[str]]:
 
 def _inserted(name: str, text: bytes, said: str) -> Iterator[int]:
     """The ids of the ledger's committed rows in one binary log."""
-    lines = text.split(b"\n")
-    if (
-        not text.startswith(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;")
-        or b"\nDELIMITER /*!*/;\n" not in text
-    ):
+    complaints = [line for line in said.splitlines() if line.strip()]
+    if any(_CUT.fullmatch(line) is None for line in complaints):
         raise ParseError(LAYER, f"the binary log {name} cannot be read", said)
-    errors = _ERROR.findall(said)
-    if errors and not any(_CUT.search(each) for each in errors):
-        raise ParseError(LAYER, f"the binary log {name} cannot be read", said)
+    if _END not in text and not any(line.startswith(_EMPTY) for line in complaints):
+        raise ParseError(LAYER, f"the binary log {name} was not read to its end", said)
     pending: list[int] = []
     row = False
-    for line in lines:
+    for line in text.split(b"\n"):
         if line.startswith(b"#"):
             if line.startswith(_ROW):
                 row = _ROW_TABLE.match(line) is not None

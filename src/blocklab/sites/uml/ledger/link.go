@@ -42,7 +42,8 @@ type hopeless struct{ error }
 // What a server is asked first: whether it only reads, the highest id, how many workers the tally has.
 const state = "(SELECT coalesce(max(id), 0) FROM ledger), (SELECT count(*) FROM tally)"
 
-func connect(set settings, server int, first int64) (link, error) {
+// connect gives a connection to a server that accepts writes; own tells an id above all that this run has used.
+func connect(set settings, server int, own func() int64) (link, error) {
 	var found *sqlLink
 	var err error
 	if set.kind == "postgresql" {
@@ -53,7 +54,7 @@ func connect(set settings, server int, first int64) (link, error) {
 	if err != nil {
 		return nil, missing(err)
 	}
-	if err := found.check(set, first); err != nil {
+	if err := found.check(set, own); err != nil {
 		found.close()
 		return nil, missing(err)
 	}
@@ -161,7 +162,7 @@ func (l *sqlLink) exec(text string) (driver.Result, error) {
 	return l.conn.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
 }
 
-func (l *sqlLink) check(set settings, first int64) error {
+func (l *sqlLink) check(set settings, own func() int64) error {
 	rows, err := l.conn.(driver.QueryerContext).QueryContext(context.Background(), l.ask, nil)
 	if err != nil {
 		return err
@@ -186,7 +187,8 @@ func (l *sqlLink) check(set settings, first int64) error {
 	if numbers[0] != 0 {
 		return errors.New("it only reads")
 	}
-	if numbers[1] >= first {
+	// Asked for last: other workers go on meanwhile.
+	if numbers[1] >= own() {
 		return hopeless{fmt.Errorf("the ledger has the id %d already, which is in this node's future: "+
 			"ids are times, and its clock is behind that of the run before", numbers[1])}
 	}

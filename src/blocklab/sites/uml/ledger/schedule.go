@@ -80,6 +80,13 @@ func (w *writer) end() {
 	w.mutex.Unlock()
 }
 
+// unused is above each id that this run has used.
+func (w *writer) unused() int64 {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return w.first + w.next
+}
+
 // take gives a connected worker the next transaction, due now or later; false where there will be none.
 func (w *writer) take(worker int) (int64, bool) {
 	w.mutex.Lock()

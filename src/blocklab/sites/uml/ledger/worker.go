@@ -54,7 +54,7 @@ func (w *writer) connect(server int) (link, int) {
 		if over {
 			return nil, 0
 		}
-		found, err := connect(w.set, server, w.first)
+		found, err := connect(w.set, server, w.unused)
 		if err == nil {
 			return found, server
 		}
