@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Annotated
@@ -22,13 +23,17 @@ from blocklab.cli.studies import (
     chosen,
     expanded,
     levels_of,
+    newest,
     selected,
     sure,
 )  # fmt: skip
-from blocklab.errors import StudyError
+from blocklab.errors import ParseError, StoreError, StudyError
+from blocklab.stats.drills import again
 from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.store.run import ledger_of
 from blocklab.study.grid import is_drill
 from blocklab.study.read import read
+from blocklab.workloads import ledger_output
 
 
 def drill(
@@ -42,7 +47,7 @@ def drill(
     ] = None,
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
-    again: Annotated[bool, typer.Option("--again", help="Repeat finished drills.")] = False,
+    anew: Annotated[bool, typer.Option("--again", help="Repeat finished drills.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -63,4 +68,43 @@ def drill(
     wanted = chosen(grid, selected(what, stack), levels_of(what, at))
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     folder = StudyFolder.create(runs, Manifest(what, grid, quick, str(study.resolve()), seed), study)
-    carry_out(folder, what, wanted, volumes, seed, again=again, as_json=as_json)
+    carry_out(folder, what, wanted, volumes, seed, again=anew, as_json=as_json)
+
+
+def verdict(
+    folder: Annotated[
+        Path | None, typer.Argument(help="A study's folder; without it the newest in --runs.")
+    ] = None,
+    runs: Runs = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Make the verdict of every drill again from what is stored: the client's history and what the database had.
+
+    Exit code 1 when one differs from the verdict that was stored, or cannot be made again.
+    """
+    there = StudyFolder(folder or newest(runs))
+    rows, differ = [], 0
+    for run in there.runs():
+        if run.drill is None:
+            continue
+        history = run.folder / "raw" / "load" / "history.tsv"
+        try:
+            attempts = ledger_output.attempts(history.read_bytes())[0] if history.exists() else None
+            made = again(attempts, ledger_of(run.folder), run.drill)
+            same, said = made == run.drill.verdict, made.why
+        except (ParseError, StoreError) as error:
+            same, made, said = False, None, error.message
+        differ += not same
+        rows.append({"cell": run.cell.label, "stored": run.drill.verdict.status,
+                     "again": made.status if made else "cannot be made", "same": same, "why": said})  # fmt: skip
+    if not rows:
+        raise StoreError(f"{there.path} has no drills", hint="blocklab drill STUDY")
+    if as_json:
+        typer.echo(json.dumps({"drills": len(rows), "differ": differ, "verdicts": rows}, indent=1))
+    else:
+        for row in rows:
+            mark = "the same" if row["same"] else f"stored as {row['stored']}"
+            typer.echo(f"{row['cell']}: {row['again']} ({mark}){': ' if row['why'] else ''}{row['why']}")
+        typer.echo(f"{len(rows)} verdicts made again, {differ} differ")
+    if differ:
+        raise typer.Exit(1)

@@ -23,7 +23,7 @@ from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.dsn import Dsn
 from blocklab.model.host import Proc
-from blocklab.model.plan import Port, Power, Put
+from blocklab.model.plan import Argv, Port, Power, Put
 from blocklab.model.sample import Parsed
 from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.measure import Measured, offsets, settled
@@ -84,6 +84,7 @@ class _Drill:
         # Ours of seconds since the epoch plus this is the client's.
         self._offset: dict[str, float] = {}
         self._marks: list[tuple[str, float]] = []
+        self._argv: Argv = ()
         self._took_over = False
         self._failed = False
 
@@ -144,6 +145,7 @@ class _Drill:
     def _write(self, servers: dict[str, str]) -> None:
         seconds = self._longest()
         load = self._workload.writer(self._port, tuple(servers.values()), seconds)
+        self._argv = load.argv
         folder = self._raw / "load"
         folder.mkdir(parents=True)
         watch = self._watch()
@@ -213,9 +215,8 @@ class _Drill:
         code = client.poll()
         if code is None and time.monotonic() < deadline:
             return
-        load = self._workload.writer(self._port, (), 0.0)
         said = (self._raw / "load" / "stderr").read_text(errors="replace")
-        raise CommandError(load.host, load.argv, code if code is not None else -9, said or "it ended too early")
+        raise CommandError(self._port.host, self._argv, -9 if code is None else code, said or "it ended too early")
 
     def _dead(self, watch: Proc | None) -> bool:
         """Whether the monitor takes the active node for dead."""

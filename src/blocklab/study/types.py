@@ -58,8 +58,8 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``workloads.tx.clients``. A layer goes by its kind, or by its number where a stack has two of a kind:
     ``stacks.mirror.layers.drbd.protocol``, ``stacks.mirror.layers[1].protocol``. ``*`` stands for every name or
     layer at its place that has such a field: ``stacks.*.layers.postgres.settings.shared_buffers``. A name that has
-    dots itself stands in brackets: ``nodes.a1.sysctl[net.ipv4.tcp_rmem]``. A path that ends at a layer replaces it as
-    a whole.
+    dots itself stands in brackets: ``nodes.a1.sysctl[net.ipv4.tcp_rmem]``. A path that ends at a layer replaces it
+    as a whole.
 
     Example::
 

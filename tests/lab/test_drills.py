@@ -1,0 +1,187 @@
+"""Drills on real nodes: what must be lost is told as lost, what must be kept as kept, and what cannot be read as
+unknown. The last ones prove that the check can fail."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blocklab.errors import NodeLost
+from blocklab.model.drill import Drill, Ledger
+from blocklab.model.plan import Run as Step
+from blocklab.runner.aftermath import Aftermath
+from blocklab.runner.run import run_study
+from blocklab.sites.uml.site import UmlSite
+from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.store.run import Run
+from blocklab.study.grid import cells
+from blocklab.study.read import build
+from blocklab.workloads import Ledger as LedgerLoad
+from tests.fake.test_run import Silent
+
+BASE: dict[str, Any] = {
+    "blocklab": 1,
+    "name": "drills",
+    "question": "What is lost?",
+    "nodes": {"a1": {"memory": "512MiB"}, "a2": {"memory": "512MiB"}, "c1": {"memory": "192MiB"}},
+    "links": {
+        "beat": {"between": ["a1", "a2"]},
+        "pair": {"between": ["a1", "a2"], "rtt": "0.5ms"},
+        "front": {"between": ["c1", "a1"]},
+        "back": {"between": ["c1", "a2"]},
+    },
+    "workloads": {"ledger": {"load": "ledger", "from": "c1", "connections": 8, "after": "1s"}},
+    "faults": {"kill": {"fault": "crash", "at": "2s..3s"}},
+}
+VOLUME = {"layer": "volume", "size": "384MiB"}
+MARIADB = {
+    "layer": "mariadb",
+    "settings": {"log_bin": True, "sync_binlog": 0, "innodb_flush_log_at_trx_commit": 1},
+}
+
+
+def study(database: dict[str, Any], *middle: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    raw = copy.deepcopy(BASE)
+    raw["stacks"] = {"s": {"on": "a1", "layers": [VOLUME, *middle, {"layer": "ext4"}, database]}}
+    for path, value in changes.items():
+        at: Any = raw
+        *way, last = path.split("__")
+        for name in way:
+            at = at.setdefault(name, {})
+        at[last] = value
+    return raw
+
+
+def drbd(protocol: str = "C") -> dict[str, Any]:
+    return {"layer": "drbd", "peer": "a2", "link": "pair", "protocol": protocol}
+
+
+def drilled(raw: dict[str, Any], folder: Path) -> tuple[Run, Drill, Silent]:
+    what = build(raw)
+    grid = cells(what)
+    there, progress = StudyFolder.create(folder, Manifest(what, grid)), Silent()
+    bad = run_study(UmlSite(), what, grid, there, progress, 1)
+    (run,) = there.runs()
+    assert bad == 0, run.outcome.error
+    assert run.drill is not None and progress.drills == [run.drill]
+    return run, run.drill, progress
+
+
+def test_a_synchronous_mirror_loses_nothing_and_takes_over(tmp_path: Path) -> None:
+    run, drill, progress = drilled(study({"layer": "postgres"}, drbd()), tmp_path)
+    verdict = drill.verdict
+    assert (verdict.status, verdict.why, progress.warnings) == ("ok", "", [])
+    assert verdict.acknowledged > 50 and verdict.missing == () and verdict.bound == 3 / verdict.acknowledged
+    assert drill.took_over and drill.survivor == "a2" and drill.servers == ("a1", "a2")
+    # Nobody told blocklab: the monitor saw it, after the fault.
+    (dead,) = (event.time for event in drill.events if event.what == "dead")
+    assert drill.struck is not None and dead > drill.struck
+    # The parts are the outage, without a gap.
+    names = [stage.name for stage in drill.stages]
+    assert names == ["detection", "fencing", "promotion", "mount", "recovery", "first commit"]
+    assert verdict.rto_seconds == pytest.approx(sum(stage.end - stage.start for stage in drill.stages))
+    # The old primary came back and both sides are the same.
+    assert drill.mirror is not None and (drill.mirror.status, drill.mirror.verified) == ("in sync", 0)
+    assert len(set(drill.mirror.copies.values())) == 1 and set(drill.mirror.copies) == {"a1", "a2"}
+    # Its throughput is that before the fault.
+    tps = run.figure("tps")
+    assert tps is not None and drill.rate == tps.value > 0
+    assert sum(each.acknowledged for each in drill.bins) == verdict.acknowledged
+
+
+def test_an_asynchronous_mirror_loses_what_is_under_way(tmp_path: Path) -> None:
+    raw = study(MARIADB, drbd("A"), links__pair__rtt="10ms", workloads__ledger__connections=16)
+    _, drill, _ = drilled(raw, tmp_path)
+    verdict = drill.verdict
+    assert verdict.status == "lost" and "gone" in verdict.why
+    assert verdict.missing and verdict.rpo_seconds is not None and verdict.bound is None
+    assert verdict.last is not None
+    assert all(each.acknowledged <= verdict.last for each in verdict.missing)
+    assert verdict.binlog is not None and verdict.binlog.status != "unknown"
+
+
+def test_without_a_survivor_nothing_takes_over_but_what_is_left_is_counted(tmp_path: Path) -> None:
+    raw = study({"layer": "postgres", "settings": {"synchronous_commit": False}})
+    raw["nodes"].pop("a2")
+    raw["links"] = {"front": raw["links"]["front"]}
+    _, drill, _ = drilled(raw, tmp_path)
+    assert (drill.survivor, drill.took_over, drill.stages, drill.mirror) == ("", False, (), None)
+    # What the server had only told its own memory is gone with it.
+    assert drill.verdict.status == "lost" and drill.verdict.rto_seconds is None
+
+
+def test_an_unfenced_primary_that_comes_back_is_caught(tmp_path: Path) -> None:
+    raw = study(
+        {"layer": "postgres"}, drbd(), takeover={"fence": False},
+        faults={"pause": {"fault": "freeze", "at": "2s", "for": "4s"}}, workloads__ledger__after="3s",
+    )  # fmt: skip
+    _, drill, _ = drilled(raw, tmp_path)
+    assert drill.took_over and drill.mirror is not None and drill.mirror.status == "split brain"
+
+
+def test_a_database_that_cannot_be_read_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Aftermath.ledger
+
+    def killed(self: Aftermath, workload: LedgerLoad) -> tuple[Ledger | None, str]:
+        self._engine.carry_out([Step("a2", ("killall", "-9", "postgres"))], "planted")
+        return read(self, workload)
+
+    monkeypatch.setattr(Aftermath, "ledger", killed)
+    _, drill, _ = drilled(study({"layer": "postgres"}, drbd()), tmp_path)
+    assert drill.verdict.status == "unknown" and drill.verdict.why and drill.verdict.bound is None
+
+
+def test_a_planted_loss_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Aftermath.ledger
+
+    def robbed(self: Aftermath, workload: LedgerLoad) -> tuple[Ledger | None, str]:
+        ledger, why = read(self, workload)
+        assert ledger is not None
+        rows = dict(ledger.rows)
+        del rows[sorted(rows)[len(rows) // 2]]
+        return Ledger(rows, ledger.tally, ledger.binlog), why
+
+    monkeypatch.setattr(Aftermath, "ledger", robbed)
+    _, drill, _ = drilled(study(MARIADB, {"layer": "shared", "peer": "a2"}), tmp_path)
+    assert drill.verdict.status == "lost"
+    assert drill.verdict.torn, "its worker counted one more than there are"
+
+
+def test_a_crashed_peer_is_no_outage(tmp_path: Path) -> None:
+    raw = study({"layer": "postgres"}, drbd(), faults={"kill": {"fault": "crash", "node": "peer", "at": "1s"}})
+    _, drill, _ = drilled(raw, tmp_path)
+    assert not drill.took_over and drill.verdict.status == "ok"
+    assert drill.mirror is not None and drill.mirror.status == "in sync"
+
+
+def test_a_power_cut_of_both_nodes(tmp_path: Path) -> None:
+    raw = study({"layer": "postgres"}, drbd(), faults={"dark": {"fault": "power-cut", "at": "2s"}})
+    _, drill, _ = drilled(raw, tmp_path)
+    assert not drill.took_over and drill.verdict.rto_seconds is None
+    assert drill.verdict.status == "ok" and drill.verdict.acknowledged > 10
+    assert drill.mirror is not None and drill.mirror.status == "in sync"
+
+
+def test_a_client_that_is_lost_ends_the_drill_as_failed(tmp_path: Path) -> None:
+    raw = study({"layer": "postgres"}, drbd(), faults={"pause": {"fault": "freeze", "at": "1s", "for": "600s"}})
+    what = build(raw)
+    grid = cells(what)
+
+    class Site(UmlSite):
+        pass
+
+    there, progress = StudyFolder.create(tmp_path, Manifest(what, grid)), Silent()
+    lost = pytest.MonkeyPatch()
+    with lost.context() as patch:
+        patch.setattr("blocklab.runner.drill._Drill._dead", _end_client)
+        bad = run_study(Site(), what, grid, there, progress, 1)
+    (run,) = there.runs()
+    assert bad == 1 and run.outcome.status == "failed" and "c1" in run.outcome.error and run.drill is None
+
+
+def _end_client(self: Any, watch: object) -> bool:
+    self._engine.hosts["c1"].crash()
+    raise NodeLost("c1", "crashed on purpose")
