@@ -121,7 +121,9 @@ class Drbd(Base, frozen=True, tag="drbd"):
         else:
             steps.append(Run(here, ("drbdadm", "--", "--clear-bitmap", "new-current-uuid", name), once=True))
         steps.append(Run(here, promote, undo=("drbdadm", "secondary", name)))
-        steps.append(Wait(here, ("drbdadm", "dstate", name), until="UpToDate/UpToDate", seconds=drbd_pair.SYNC_SECONDS))
+        steps.append(
+            Wait(here, ("drbdadm", "dstate", name), until="UpToDate/UpToDate", seconds=drbd_pair.SYNC_SECONDS)
+        )
         if self.standalone:
             # No undo: "down" takes a mirror down in either state.
             steps.append(Run(here, ("drbdadm", "disconnect", name), late=True))

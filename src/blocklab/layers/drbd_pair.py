@@ -15,8 +15,8 @@ SYNC_SECONDS = 3600.0
 # The kernel has it built in, and it is the quickest one; an independent SHA-256 stands beside it.
 VERIFY_ALG = "crc32c"
 
-# By itself DRBD begins at 250 KiB/s, and goes on carefully. Nobody waits for anything else now: 512 MiB were compared
-# in 11 s with these, in 68 s without.
+# By itself DRBD begins at 250 KiB/s, and waits 0.1 s after each request while there is other I/O. Nobody waits for
+# anything else now: 132 MiB were copied in 4 s with these and in 20 s without.
 QUICKLY: Argv = (
     "--c-plan-ahead=20", "--c-fill-target=16M", "--c-max-rate=1G", "--c-min-rate=0", "--resync-rate=200M",
 )  # fmt: skip
@@ -202,9 +202,7 @@ def compared(
             *_as_written(sides, stack, quickly=quickly),
         ),
         differ=(here, ask(stack, minor, "differ")),
-        copies={
-            host: checksum.of_beginning(stack, device, f"drbd{minor}") for host, device in sides.items()
-        },
+        copies={host: checksum.of_beginning(stack, device, f"drbd{minor}") for host, device in sides.items()},
     )
 
 

@@ -16,7 +16,7 @@ SCRIPT = '''\
 """Takes the remote leg of an MD mirror out and in.
 
     net_mirror.py own MD DEVICE          MD, which was assembled of DEVICE alone, reads and writes it as its own
-    net_mirror.py leave MD NBD           takes NBD out, where it is a leg, and disconnects it, where it is connected
+    net_mirror.py leave MD NBD           takes NBD out where it is a leg, and disconnects it where it is connected
     net_mirror.py join MD NBD PARTS...   adds NBD and waits until both legs are in sync; else exit code 1 and the
                                          reason. PARTS: "mostly" for a write-mostly leg; "bitmap" to copy only what
                                          the bitmap says, where the file MOVED is there too
@@ -104,7 +104,7 @@ def apart(md, nbd):
 
 def join(md, nbd, *parts):
     if found := apart(md, nbd):
-        sys.exit(f"split brain: {nbd} was in use without {md} until {found.get('Update Time')}; nothing was changed")
+        sys.exit(f"split brain: {nbd} was used without {md} until {found.get('Update Time')}; nothing was changed")
     mostly = ["--write-mostly"] if "mostly" in parts else []
     moved = [part for part in parts if part.startswith("/") and os.path.exists(part)]
     if not ("bitmap" in parts and moved and run("mdadm", "--manage", md, "--re-add", *mostly, nbd)[0] == 0):
@@ -149,7 +149,7 @@ def check(md):
 
 def parted(md, nbd):
     if found := apart(md, nbd):
-        print(f"{nbd} was in use without {md} until {found.get('Update Time')}")
+        print(f"{nbd} was used without {md} until {found.get('Update Time')}")
 
 
 def differ(md):

@@ -175,7 +175,9 @@ def _client(study: Study, path: str, workload: AnyWorkload) -> Iterator[Problem]
             yield f"{path}.from", f"no link joins {client} to {stack.on}, where stack {name} is active; add one"
         heir = survivor_of(stack) if workload.drilled else ""
         if heir and heir != client and not between(study, client, heir):
-            said = f"the {workload.__struct_config__.tag}'s node {client} needs a link to {heir}, which may take over"
+            said = (
+                f"the {workload.__struct_config__.tag}'s node {client} needs a link to {heir}, which may take over"
+            )
             yield f"{path}.from", f"{said}; add one"
 
 
