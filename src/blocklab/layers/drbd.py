@@ -170,7 +170,8 @@ class Drbd(Base, frozen=True, tag="drbd"):
         if self.standalone:
             return ()
         config = self.config(place, _sides(below))
-        return drbd_pair.joined(place.host, self.peer, place.stack, place.number, config)
+        name, number = place.stack, place.number
+        return drbd_pair.joined(place.host, self.peer, name, number, config, quickly=self._quickly)
 
     def parted(self, place: Place) -> tuple[str, Argv] | None:
         """What the kernel said when ``rejoin`` connected the two."""
@@ -181,7 +182,14 @@ class Drbd(Base, frozen=True, tag="drbd"):
         if self.standalone:
             return None
         algorithm = "" if "verify-alg" in self.net else drbd_pair.VERIFY_ALG
-        return drbd_pair.compared(place.host, place.stack, place.number, _sides(below), algorithm)
+        return drbd_pair.compared(
+            place.host, place.stack, place.number, _sides(below), algorithm=algorithm, quickly=self._quickly
+        )
+
+    @property
+    def _quickly(self) -> bool:
+        """The study's own rates are left as they are."""
+        return not drbd_pair.RATES & set(self.disk)
 
     def config(self, place: Place, sides: Mapping[str, str]) -> str:
         """The resource file, the same on both sides."""

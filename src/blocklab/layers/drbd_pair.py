@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from blocklab.layers import checksum
 from blocklab.model.drill import Twins
@@ -14,6 +14,13 @@ CONNECT_SECONDS = 40
 SYNC_SECONDS = 3600.0
 # The kernel has it built in, and it is the quickest one; an independent SHA-256 stands beside it.
 VERIFY_ALG = "crc32c"
+
+# By itself DRBD begins at 250 KiB/s, and waits 0.1 s after each request while there is other I/O. Nobody waits for
+# anything else now: 132 MiB were copied in 4 s with these and in 20 s without.
+QUICKLY: Argv = (
+    "--c-plan-ahead=20", "--c-fill-target=16M", "--c-max-rate=1G", "--c-min-rate=0", "--resync-rate=200M",
+)  # fmt: skip
+RATES = frozenset({"c-plan-ahead", "c-fill-target", "c-max-rate", "c-min-rate", "resync-rate"})
 
 # Runs on the node, so it is text here.
 SCRIPT = '''\
@@ -156,7 +163,9 @@ def promoted(host: str, stack: str) -> tuple[Step, ...]:
     )
 
 
-def joined(here: str, there: str, stack: str, minor: int, config: str) -> tuple[Step, ...]:
+def joined(
+    here: str, there: str, stack: str, minor: int, config: str, *, quickly: bool
+) -> tuple[Step, ...]:  # fmt: skip
     """The node ``there``, just booted, taken in again; at the end both sides are up to date.
 
     Where both were written to, DRBD refuses to connect them: that is an error here, and ``parted`` says it.
@@ -169,26 +178,42 @@ def joined(here: str, there: str, stack: str, minor: int, config: str) -> tuple[
         Put(there, f"/etc/drbd.d/{stack}.res", config),
         # Like "up", also where it was never taken down: on a node that was only cut off.
         Run(there, ("drbdadm", "adjust", stack), undo=("drbdadm", "down", stack)),
+        *_rates((here, there), stack, quickly=quickly),
         Run(here, ("drbdadm", "connect", stack)),
         Run(here, ask(stack, minor, "joined"), timeout=SYNC_SECONDS + 60.0),
+        *_as_written((here, there), stack, quickly=quickly),
     )
 
 
-def compared(here: str, stack: str, minor: int, sides: Mapping[str, str], algorithm: str) -> Twins:
+def compared(
+    here: str, stack: str, minor: int, sides: Mapping[str, str], *, algorithm: str, quickly: bool
+) -> Twins:
     """Both sides compared by DRBD, and by checksums of the devices below. ``algorithm``: empty where one is set
-    already."""
+    already. What is chosen for it is taken back: each time anew, since a new connection would forget it."""
     chosen = (Run(here, ("drbdadm", "net-options", f"--verify-alg={algorithm}", stack)),) if algorithm else ()
     return Twins(
         verify=(
             *(checksum.put(host, stack) for host in sides),
             put(here, stack),
             *chosen,
+            *_rates(sides, stack, quickly=quickly),
             Run(here, ("drbdadm", "verify", stack)),
             Run(here, ask(stack, minor, "verified"), timeout=SYNC_SECONDS + 60.0),
+            *_as_written(sides, stack, quickly=quickly),
         ),
         differ=(here, ask(stack, minor, "differ")),
         copies={host: checksum.of_beginning(stack, device, f"drbd{minor}") for host, device in sides.items()},
     )
+
+
+def _rates(hosts: Iterable[str], stack: str, *, quickly: bool) -> tuple[Step, ...]:
+    options = ("drbdadm", "disk-options", *QUICKLY, stack)
+    return tuple(Run(host, options) for host in hosts) if quickly else ()
+
+
+def _as_written(hosts: Iterable[str], stack: str, *, quickly: bool) -> tuple[Step, ...]:
+    """The options that the resource file has."""
+    return tuple(Run(host, ("drbdadm", "adjust", stack)) for host in hosts) if quickly else ()
 
 
 def _path(stack: str) -> str:

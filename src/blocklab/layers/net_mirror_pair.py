@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from blocklab.layers import checksum
 from blocklab.model.drill import Twins
-from blocklab.model.plan import Argv, Put, Run, Step, Wait
+from blocklab.model.plan import Argv, Put, Run, Step
 
 # A full copy, or a comparison, that takes longer than this is taken for stuck.
 SYNC_SECONDS = 3600.0
@@ -16,11 +16,12 @@ SCRIPT = '''\
 """Takes the remote leg of an MD mirror out and in.
 
     net_mirror.py own MD DEVICE          MD, which was assembled of DEVICE alone, reads and writes it as its own
-    net_mirror.py leave MD NBD           takes NBD out, where it is a leg, and disconnects it, where it is connected
+    net_mirror.py leave MD NBD           takes NBD out where it is a leg, and disconnects it where it is connected
     net_mirror.py join MD NBD PARTS...   adds NBD and waits until both legs are in sync; else exit code 1 and the
                                          reason. PARTS: "mostly" for a write-mostly leg; "bitmap" to copy only what
                                          the bitmap says, where the file MOVED is there too
     net_mirror.py parted MD NBD          prints something where both legs were written to apart from each other
+    net_mirror.py check MD               compares both legs, until the end
     net_mirror.py differ MD              prints how many bytes the last check found to differ
 """
 
@@ -31,6 +32,8 @@ import sys
 import time
 
 SYNC_SECONDS = @SYNC@
+# KiB/s
+QUICKLY = "1000000"
 
 
 def path(md, *names):
@@ -101,7 +104,7 @@ def apart(md, nbd):
 
 def join(md, nbd, *parts):
     if found := apart(md, nbd):
-        sys.exit(f"split brain: {nbd} was in use without {md} until {found.get('Update Time')}; nothing was changed")
+        sys.exit(f"split brain: {nbd} was used without {md} until {found.get('Update Time')}; nothing was changed")
     mostly = ["--write-mostly"] if "mostly" in parts else []
     moved = [part for part in parts if part.startswith("/") and os.path.exists(part)]
     if not ("bitmap" in parts and moved and run("mdadm", "--manage", md, "--re-add", *mostly, nbd)[0] == 0):
@@ -114,7 +117,15 @@ def join(md, nbd, *parts):
         os.remove(part)
 
 
+def speed(md, least, most):
+    for name, value in (("sync_speed_min", least), ("sync_speed_max", most)):
+        with open(path(md, name), "w") as file:
+            file.write(value)
+
+
 def wait(md, nbd):
+    # By itself MD lets any other I/O go first, down to 1 MB/s.
+    speed(md, QUICKLY, QUICKLY)
     deadline = time.monotonic() + SYNC_SECONDS
     while int(read(path(md, "degraded"))) or read(path(md, "sync_action")) != "idle":
         if not os.path.exists(member(md, nbd)) or "faulty" in read(member(md, nbd, "state")):
@@ -122,11 +133,23 @@ def wait(md, nbd):
         if time.monotonic() > deadline:
             sys.exit(f"{md} is not in sync after {SYNC_SECONDS:g} s: {read(path(md, 'sync_completed'))}")
         time.sleep(0.05)
+    speed(md, "system", "system")
+
+
+def check(md):
+    speed(md, QUICKLY, QUICKLY)
+    must("mdadm", "--action=check", md)
+    deadline = time.monotonic() + SYNC_SECONDS
+    while read(path(md, "sync_action")) != "idle":
+        if time.monotonic() > deadline:
+            sys.exit(f"{md}: the check did not end in {SYNC_SECONDS:g} s: {read(path(md, 'sync_completed'))}")
+        time.sleep(0.05)
+    speed(md, "system", "system")
 
 
 def parted(md, nbd):
     if found := apart(md, nbd):
-        print(f"{nbd} was in use without {md} until {found.get('Update Time')}")
+        print(f"{nbd} was used without {md} until {found.get('Update Time')}")
 
 
 def differ(md):
@@ -136,7 +159,7 @@ def differ(md):
     print(int(read(path(md, "mismatch_cnt"))) * 512)
 
 
-COMMANDS = {"own": own, "leave": leave, "join": join, "parted": parted, "differ": differ}
+COMMANDS = {"own": own, "leave": leave, "join": join, "check": check, "parted": parted, "differ": differ}
 COMMANDS[sys.argv[1]](*sys.argv[2:])
 '''.replace("@SYNC@", str(SYNC_SECONDS))
 
@@ -197,13 +220,11 @@ def joined(
 
 def compared(here: str, stack: str, mirror: str, sides: Mapping[str, str]) -> Twins:
     """Both legs compared by MD, and by checksums of their data areas."""
-    action = f"/sys/class/block/{mirror.rpartition('/')[2]}/md/sync_action"
     return Twins(
         verify=(
             *(checksum.put(host, stack) for host in sides),
             put(here, stack),
-            Run(here, ("mdadm", "--action=check", mirror)),
-            Wait(here, ("cat", action), until="idle", seconds=SYNC_SECONDS),
+            Run(here, ask(stack, "check", mirror), timeout=SYNC_SECONDS + 60.0),
         ),
         differ=(here, ask(stack, "differ", mirror)),
         copies={host: checksum.of_member(stack, device) for host, device in sides.items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import socket
 import threading
@@ -49,13 +50,23 @@ def kernel_argv(
         "root=/dev/ubda", "ro", "rootfstype=ext4", "init=/usr/lib/blocklab/init", f"node={node}",
         *(f"ubd{number}{'c' if shared else ''}={disk}" for number, (disk, shared) in enumerate(disks, 1)),
         *(f"virtio_uml.device={path}:2" for path in sockets),
-        *(f"vec{number}:transport=fd,fd={fd},depth=64,mtu={mtu}" for number, (fd, mtu) in enumerate(nics)),
+        *(
+            f"vec{number}:transport=fd,fd={fd},depth=64,mtu={mtu},mac={mac_of(node, number)}"
+            for number, (fd, mtu) in enumerate(nics)
+        ),
         f"ssl0=fd:{line},fd:{line}",
         "con=null", "con0=null,fd:1", "ssl=null", "quiet", "loglevel=4",
         # A panicked kernel must end its process, not wait for somebody to look.
         "panic=-1", "oops=panic",
         f"umid={node}", f"uml_dir={folder}/uml/",
     ]  # fmt: skip
+
+
+def mac_of(node: str, number: int) -> str:
+    """The address of a node's n-th interface, the same after each boot: the others go on sending to the one that
+    they know, for half a minute if nobody answers there."""
+    # 02: locally administered, one interface
+    return "02:" + hashlib.sha256(f"{node} {number}".encode()).digest()[:5].hex(":")
 
 
 class NodeProc:
