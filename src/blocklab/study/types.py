@@ -186,7 +186,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The links between nodes."""
     faults: dict[Name, AnyFault] = {}
     """What breaks while a ``ledger`` load writes; each such cell is a *drill*. Other loads see none of it."""
-    takeover: Takeover = Takeover()
+    takeover: Takeover = msgspec.field(default_factory=Takeover)
     """When and how the survivor of a mirror or a shared disk takes over."""
     profiles: dict[Name, dict[str, Any]] = {}
     """Volumes of your own by name, beside the shipped ones, of which one of the same name is replaced; see
