@@ -24,6 +24,7 @@ from blocklab.faults import (
     VolumeStall,
     monitor,
 )
+from blocklab.model import fragile
 from blocklab.model.drill import Event
 from blocklab.model.ground import LinkSpec
 from blocklab.model.host import Host, Proc, must
@@ -263,6 +264,27 @@ def test_a_volume_with_errors_and_without(small: dict[str, Any]) -> None:
         stack.undone()
 
 
+UPON: dict[str, list[dict[str, Any]]] = {
+    "xfs": [XFS, FRAGILE, {"layer": "xfs"}],
+    "shared": [PLAIN, {"layer": "shared", "peer": "a2"}, FRAGILE, {"layer": "ext4"}],
+    "net_mirror": [PLAIN, FRAGILE, {"layer": "net_mirror", "peer": "a2", "link": "zone"}, {"layer": "ext4"}],
+    "lvm_stripe": [{**PLAIN, "count": 2}, FRAGILE, {"layer": "lvm_stripe"}, {"layer": "ext4"}],
+    "cap": [{**PLAIN, "iops": 3000}, FRAGILE, {"layer": "cap", "write_iops": 500}, {"layer": "ext4"}],
+}
+
+
+@pytest.mark.parametrize("name", UPON)
+def test_what_stands_on_fragile_volumes_is_in_force(small: dict[str, Any], name: str) -> None:
+    with standing(UmlSite(), _study(small, UPON[name]), ["one"]) as stand:
+        stack = Stack(small, stand, UPON[name])
+        assert stack.wrong() == {}
+        # The kernel counts by the name that the stack goes by.
+        (device, *_) = fragile.devices(stack.scene.ports["a1"])
+        assert device in must(stack.host, ["cat", "/proc/diskstats"]).split()
+        stack.write("file")
+        stack.undone()
+
+
 def test_a_mirror_gives_up_a_volume_with_errors_and_goes_on(small: dict[str, Any]) -> None:
     layers = [PLAIN, FRAGILE, DRBD, {"layer": "ext4"}]
     with standing(UmlSite(), _study(small, layers), ["one"]) as stand:
@@ -369,6 +391,18 @@ def test_a_slow_link_is_not_a_dead_node(wires: Wires, tmp_path: Path) -> None:
     assert watch.events("dead") == []
     watch.end()
     wires.heal(fault)
+
+
+def test_a_survivor_that_stood_still_itself_does_not_blame_the_other(wires: Wires, tmp_path: Path) -> None:
+    """One miss would be enough."""
+    watch = Monitor(wires.lab.nodes["a2"], wires.scene, tmp_path, Takeover(interval=Duration("1s"), misses=1))
+    fault = Freeze(at="1s", node="peer")
+    wires.strike(fault)
+    time.sleep(3.3)
+    wires.heal(fault)
+    time.sleep(1.5)
+    assert [each.what for each in watch.events()] == ["started", "answered"]
+    watch.end()
 
 
 @pytest.mark.parametrize(
