@@ -1,4 +1,4 @@
-"""Writes docs/reference/: a page for each layer, load and probe, and for each part of a study file.
+"""Writes docs/reference/: a page for each layer, load, fault and probe, and for each part of a study file.
 
     python -m tools.reference
 
@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from blocklab.faults import AnyFault, Takeover
 from blocklab.layers import AnyLayer
 from blocklab.layers.figures import Figures
 from blocklab.model.describe import field_docs, summary
@@ -42,6 +43,7 @@ PARTS: dict[str, type[msgspec.Struct]] = {
     "profiles": profiles.Entry,
     "factors": Factor,
     "stop": Stop,
+    "takeover": Takeover,
     "expectations": Expectation,
 }
 # Folder -> its title, and the document that says how its pages belong together.
@@ -49,6 +51,7 @@ FOLDERS = {
     "study": ("Study files", "study-file.md"),
     "layers": ("Layers", "layers.md"),
     "loads": ("Loads", "loads.md"),
+    "faults": ("Faults", "faults.md"),
     "probes": ("Probes", "probes.md"),
 }
 UNITS = {
@@ -69,10 +72,12 @@ def members(union: Any) -> dict[str, type[Any]]:
     return {str(kind.__struct_config__.tag): kind for kind in typing.get_args(union)}
 
 
-LAYERS, LOADS = members(AnyLayer), members(AnyWorkload)
+LAYERS, LOADS, FAULTS = members(AnyLayer), members(AnyWorkload), members(AnyFault)
 # What a name in a text leads to: not the probes, since ``net`` and ``drbd`` mean something else as well.
 _PAGES = {name: f"study/{name}.md" for name in PARTS} | {
-    name: f"{folder}/{name}.md" for folder, found in (("loads", LOADS), ("layers", LAYERS)) for name in found
+    name: f"{folder}/{name}.md"
+    for folder, found in (("loads", LOADS), ("layers", LAYERS), ("faults", FAULTS))
+    for name in found
 }
 _STRUCTS = {kind: f"study/{name}.md" for name, kind in PARTS.items()} | {Figures: "study/profiles.md"}
 
@@ -81,7 +86,7 @@ def pages() -> dict[str, str]:
     """Path below docs/reference -> text, of every page."""
     found: dict[str, Iterator[str]] = {}
     listed: dict[str, list[tuple[str, str]]] = {folder: [] for folder in FOLDERS}
-    for folder, kinds in (("study", PARTS), ("layers", LAYERS), ("loads", LOADS)):
+    for folder, kinds in (("study", PARTS), ("layers", LAYERS), ("loads", LOADS), ("faults", FAULTS)):
         for name, kind in kinds.items():
             found[f"{folder}/{name}.md"] = struct_page(folder, name, kind)
             listed[folder].append((name, summary(kind)))
@@ -95,8 +100,9 @@ def pages() -> dict[str, str]:
 def index(listed: dict[str, list[tuple[str, str]]]) -> Iterator[str]:
     """The page that leads to all others."""
     yield from (MADE, "", "# Reference", "")
-    yield "Every field of a study file, every layer, load and probe: units, defaults, what the kernel or the tool"
-    yield "gets. In the tables a *value* is a text, a number, `true` or `false`, a *truth value* one of the two."
+    yield "Every field of a study file, every layer, load, fault and probe: units, defaults, what the kernel or"
+    yield "the tool gets. In the tables a *value* is a text, a number, `true` or `false`, a *truth value* one of"
+    yield "the two."
     for folder, rows in listed.items():
         title, overview = FOLDERS[folder]
         yield from ("", f"## {title}", "", f"How they belong together: [{title}](../{overview}).", "")
@@ -199,7 +205,7 @@ def value_of(kind: Any, s: str = "") -> str:
     if kind is Any:
         return "anything"
     if origin is Literal:
-        return ", ".join(f"`{each}`" for each in arguments)
+        return ", ".join(f"`{each}`" for each in arguments if each != "")
     if origin is typing.Annotated:
         return value_of(arguments[0], s)
     if origin in (typing.Union, types.UnionType):
@@ -212,7 +218,7 @@ def value_of(kind: Any, s: str = "") -> str:
 
 
 def _one_of(kinds: tuple[Any, ...], s: str) -> str:
-    for name, found in (("layer", LAYERS), ("load", LOADS)):
+    for name, found in (("layer", LAYERS), ("load", LOADS), ("fault", FAULTS)):
         if set(kinds) == set(found.values()):
             return f"[{name}{s}](../README.md#{name}s)"
     left = [kind for kind in kinds if kind is not type(None)]
@@ -228,7 +234,9 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         return "required"
     factory = field.default_factory
     value = field.default if factory is msgspec.NODEFAULT else factory()
-    return "" if value in (None, "", (), {}) else f"`{pretty(value)}`"
+    # The fields of a part have their defaults on its own page.
+    plain = value not in (None, "", (), {}) and not isinstance(value, msgspec.Struct)
+    return f"`{pretty(value)}`" if plain else ""
 
 
 def pretty(value: Any) -> str:

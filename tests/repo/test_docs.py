@@ -16,10 +16,12 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from blocklab import probes
+from blocklab.faults import AnyFault
 from blocklab.layers import AnyLayer, Drbd
 from blocklab.layers.figures import Figures
 from blocklab.model import describe
 from blocklab.model.ground import LinkSpec, NodeSpec
+from blocklab.model.netem import BASE_RTT
 from blocklab.model.protocols import Map
 from blocklab.model.stop import Stop
 from blocklab.model.units import Bandwidth, BitRate, Duration, Size, dec_hook, schema_hook
@@ -28,7 +30,6 @@ from blocklab.sites.uml.volumes import PATH_SECONDS
 from blocklab.study import profiles
 from blocklab.study.factors import assignments
 from blocklab.study.grid import cells
-from blocklab.study.links import BASE_RTT
 from blocklab.study.read import read
 from blocklab.study.types import Stack, Study
 from blocklab.workloads import AnyWorkload
@@ -38,6 +39,7 @@ from tools import reference
 COMPLETE = "<!-- complete study -->"
 LAYERS = sorted(house.members(AnyLayer), key=lambda kind: kind.__name__)
 LOADS = sorted(house.members(AnyWorkload), key=lambda kind: kind.__name__)
+FAULTS = sorted(house.members(AnyFault), key=lambda kind: kind.__name__)
 
 
 def document(name: str) -> str:
@@ -124,10 +126,11 @@ def test_a_field_without_a_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         reference.pages()
 
 
-def test_every_layer_load_and_probe_has_its_page_and_its_place_in_the_overview() -> None:
+def test_every_layer_load_fault_and_probe_has_its_page_and_its_place_in_the_overview() -> None:
     for folder, wanted in (
         ("layers", [house.tag_of(kind) for kind in LAYERS]),
         ("loads", [house.tag_of(kind) for kind in LOADS]),
+        ("faults", [house.tag_of(kind) for kind in FAULTS]),
         ("probes", [probe.name for probe in probes.PROBES]),
     ):
         found = [path for path in pages() if path.startswith(f"{folder}/")]
@@ -137,8 +140,8 @@ def test_every_layer_load_and_probe_has_its_page_and_its_place_in_the_overview()
 
 
 def test_every_part_of_a_study_has_its_page() -> None:
-    """All that a study is made of, but for layers and loads: each is a page, or a piece of one."""
-    parts = set(describe.structs(Study)) - house.members(AnyLayer) - house.members(AnyWorkload)
+    """All that a study is made of, but for layers, loads and faults: each is a page, or a piece of one."""
+    parts = set(describe.structs(Study)) - {*LAYERS, *LOADS, *FAULTS}
     assert parts <= set(reference.PARTS.values()) | {Figures}
     linked = {target for _, target in house.links(document("study-file.md"))}
     assert {f"reference/study/{name}.md" for name in reference.PARTS} <= linked
@@ -244,6 +247,10 @@ def test_examples_in_the_reference_can_be_read(path: str) -> None:
         loads = [load for block in found for load in _fragment("workloads", block).values()]
         assert name in {house.tag_of(type(load)) for load in loads}
         assert [load.problems() for load in loads] == [[]] * len(loads)
+    elif folder == "faults":
+        faults = [fault for block in found for fault in _fragment("faults", block["faults"]).values()]
+        assert name in {house.tag_of(type(fault)) for fault in faults}
+        assert all(fault.moments() for fault in faults)
     elif folder == "study":
         assert found or name == "study"
         for block in found:
@@ -255,7 +262,7 @@ def test_examples_in_the_reference_can_be_read(path: str) -> None:
 
 
 def test_examples_in_the_documents_can_be_read() -> None:
-    for name in ("layers.md", "loads.md", "study-file.md"):
+    for name in ("layers.md", "loads.md", "faults.md", "study-file.md"):
         assert examples(name)
         for block in examples(name):
             if isinstance(block, list):

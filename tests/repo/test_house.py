@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from blocklab import layers, workloads
+from blocklab import faults, layers, workloads
 from blocklab import probes as probe_package
 from tests.repo import house
 
@@ -146,10 +146,10 @@ def test_the_search_for_shell_strings_can_find(line: str) -> None:
 
 @pytest.mark.parametrize(
     ("package", "union"),
-    [(layers, layers.AnyLayer), (workloads, workloads.AnyWorkload)],
-    ids=["layers", "workloads"],
+    [(layers, layers.AnyLayer), (workloads, workloads.AnyWorkload), (faults, faults.AnyFault)],
+    ids=["layers", "workloads", "faults"],
 )
-def test_every_layer_and_load_is_in_its_union(package: ModuleType, union: object) -> None:
+def test_every_layer_load_and_fault_is_in_its_union(package: ModuleType, union: object) -> None:
     assert house.tagged(package) == house.members(union)
     tags = [house.tag_of(kind) for kind in house.members(union)]
     assert len(set(tags)) == len(tags)

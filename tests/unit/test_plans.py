@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from blocklab.layers import drbd, filesystem, postgres
 from blocklab.model.ground import LinkSpec
+from blocklab.model.netem import netem
 from blocklab.model.units import BitRate, Duration
 from blocklab.sites.fake import FakeSite
 from blocklab.study import links
@@ -66,7 +67,7 @@ def test_tc_of_a_real_link() -> None:
 
 def test_netem_is_given_and_expected_in_the_same_words() -> None:
     link = LinkSpec(("a", "b"), rtt=Duration("2.7ms"), jitter=Duration("0.1ms"), rate=BitRate("100Mbit/s"))
-    argv, wanted = links.netem(link, first=True)
+    argv, wanted = netem(link, first=True)
     assert argv == (
         "limit",
         "100000",
@@ -79,8 +80,8 @@ def test_netem_is_given_and_expected_in_the_same_words() -> None:
         "100000000bit",
     )
     assert wanted == {"limit": "100000", "delay": "2550us", "jitter": "100us", "rate": "100000000bit/s"}
-    assert links.netem(link, first=False)[0] == ("limit", "100000", "rate", "100000000bit")
-    assert links.netem(LinkSpec(("a", "b")), first=True) == ((), {})
+    assert netem(link, first=False)[0] == ("limit", "100000", "rate", "100000000bit")
+    assert netem(LinkSpec(("a", "b")), first=True) == ((), {})
 
 
 def test_a_ping_without_an_answer_is_said() -> None:

@@ -12,6 +12,8 @@ from blocklab.model.plan import Step
 from blocklab.model.protocols import Scene
 from blocklab.model.units import Duration
 
+# What a drill waits for at most, and how long a fault may last.
+MOST_SECONDS = 3600.0
 # "5s", "4s..8s"
 _RANGE = re.compile(r"(?P<low>[^.]+(?:\.\d+[^.]*)?)\.\.(?P<high>.+)")
 
@@ -36,6 +38,8 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="f
         low, high = (float(Duration(text)) for text in texts)
         if low > high:
             raise ValueError(f"{self.at}: the earlier time comes first")
+        if high > MOST_SECONDS:
+            raise ValueError(f"{self.at}: later than 1 h")
         return low, high
 
     def moment(self, dice: random.Random) -> float:
@@ -43,14 +47,17 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="f
         return dice.uniform(*self.moments())
 
     def problems(self, scene: Scene) -> list[tuple[str, str]]:
-        """A time that is none."""
+        """Times that are none."""
+        found = []
         try:
             self.moments()
         except ValueError as error:
-            return [("at", f"{error}; give a time like 5s or a range like 4s..8s")]
+            found.append(("at", f"{error}; give a time like 5s or a range like 4s..8s"))
         if not self.at and not self.when:
-            return [("at", "when does it strike? give at: 5s, at: 4s..8s or when: settled")]
-        return []
+            found.append(("at", "when does it strike? give at: 5s, at: 4s..8s or when: settled"))
+        if self.lasts is not None and not 0 < self.lasts <= MOST_SECONDS:
+            found.append(("for", f"{self.lasts}: must be more than 0s and at most 1 h, or left out"))
+        return found
 
     def strike(self, scene: Scene) -> tuple[Step, ...]:
         """Each fault has its own."""

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from blocklab.layers.cap import Cap
 from blocklab.layers.drbd import Drbd
 from blocklab.layers.filesystem import Ext4, Xfs
+from blocklab.layers.fragile import Fragile
 from blocklab.layers.mysql import MariaDb, MySql
 from blocklab.layers.net_mirror import NetMirror
 from blocklab.layers.postgres import Postgres
@@ -17,6 +18,7 @@ from blocklab.layers.volume import Volume
 AnyLayer: TypeAlias = (
     Volume
     | Shared
+    | Fragile
     | Stripe
     | LvmStripe
     | Raid10
@@ -35,6 +37,7 @@ __all__ = [
     "Cap",
     "Drbd",
     "Ext4",
+    "Fragile",
     "LvmStripe",
     "MariaDb",
     "MySql",

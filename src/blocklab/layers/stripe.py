@@ -83,7 +83,8 @@ class _Md(_Joined, frozen=True):
             "Chunk Size": f"{self.chunk // 1024}K",
             "Active Devices": str(len(members)),
             "Failed Devices": "0",
-            "members": " ".join(members),
+            # Of a device-mapper's two names mdadm shows the kernel's, where mount(8) shows the other.
+            "members": " ".join(members).replace("/dev/mapper/dm-", "/dev/dm-"),
         }
 
 

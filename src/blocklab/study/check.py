@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.layers import AnyLayer, Cap, Shared, Volume
+from blocklab.layers import AnyLayer, Cap, Fragile, Shared, Volume
 from blocklab.model.ground import LinkSpec
 from blocklab.model.protocols import Map
 from blocklab.study import drills
@@ -138,6 +138,11 @@ def _fits(at: str, below: AnyLayer | None, layer: AnyLayer) -> Iterator[Problem]
         yield at, f"{tag} can only be the lowest layer"
     elif isinstance(layer, Shared) and not isinstance(below, Volume):
         yield at, f"shared is a volume that two nodes have; put it directly on the volume, not on {lower}"
+    elif isinstance(layer, Fragile) and not isinstance(below, Volume | Shared):
+        yield (
+            at,
+            f"fragile makes a volume fail; put it directly on the volume or on shared, not on {lower}",
+        )
     elif layer.takes != below.gives:
         cure = "; put xfs or ext4 between them" if (layer.takes, below.gives) == ("dir", "block") else ""
         yield at, f"{tag} needs a {layer.takes}, but {lower} below it gives a {below.gives}{cure}"

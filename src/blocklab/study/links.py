@@ -7,13 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from blocklab.model.ground import End, Ground, LinkSpec, Topology
-from blocklab.model.plan import Argv, Fact, Plan, Run, Step
-
-# What a link of the lab takes by itself (two context switches and a netem timer); ``bench/floor.py`` measures it.
-# An rtt of 0.5 ms in the study means that a ping takes 0.5 ms, so netem gets the rest.
-BASE_RTT = 0.00015
-# netem's queue in packets. The default of 1000 drops at 20 ms and full speed, which TCP takes for congestion.
-NETEM_LIMIT = 100_000
+from blocklab.model.netem import netem
+from blocklab.model.plan import Fact, Plan, Run, Step
 
 
 def plan_wires(shape: Topology, ground: Ground) -> Plan:
@@ -91,27 +86,6 @@ def _bonding(text: str) -> dict[str, str]:
 def _sysctl(name: str, text: str) -> dict[str, str]:
     # "4096\t131072\t6291456": the kernel puts tabs between the three of tcp_rmem
     return {name: " ".join(text.split())}
-
-
-def netem(link: LinkSpec, *, first: bool) -> tuple[Argv, dict[str, str]]:
-    """netem's arguments at one end, and the values to find in force. Empty when nothing is asked of it."""
-    argv: list[str] = []
-    wanted: dict[str, str] = {}
-    if first and link.rtt:
-        delay = round(max(0.0, link.rtt - BASE_RTT) * 1e6)
-        argv += ["delay", f"{delay}us"]
-        wanted["delay"] = f"{delay}us"
-        if link.jitter:
-            jitter = round(link.jitter * 1e6)
-            argv += [f"{jitter}us", "distribution", "normal"]
-            wanted["jitter"] = f"{jitter}us"
-    if link.rate is not None:
-        argv += ["rate", f"{round(link.rate)}bit"]
-        wanted["rate"] = f"{round(link.rate)}bit/s"
-    if not argv:
-        return (), {}
-    wanted["limit"] = str(NETEM_LIMIT)
-    return ("limit", str(NETEM_LIMIT), *argv), wanted
 
 
 def _mtu(text: str) -> dict[str, str]:

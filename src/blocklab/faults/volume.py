@@ -1,0 +1,157 @@
+"""Faults of volumes: errors, stalls, no room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from blocklab.faults.base import Base
+from blocklab.faults.node import named, node_problems
+from blocklab.model import fragile
+from blocklab.model.plan import Put, Run, Step
+from blocklab.model.protocols import Scene
+
+# Runs on the node. Reserving blocks takes milliseconds where writing them would take as long as the volume is big.
+FILL = '''\
+"""Takes all room of a file system with one file: reserves blocks in halving steps, down to the last one."""
+
+import errno
+import os
+import sys
+
+path = sys.argv[1]
+with open(path, "wb") as file:
+    block = os.statvfs(path).f_frsize
+    size, step = 0, 1 << 40
+    while step >= block:
+        try:
+            os.posix_fallocate(file.fileno(), size, step)
+            size += step
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EFBIG):
+                sys.exit(f"{path}: {error.strerror}")
+            step //= 2
+'''
+SCRIPT = "/run/blocklab/fill.py"
+FILE = "blocklab-fill"
+
+
+class _OnVolume(Base, frozen=True):
+    node: str = "active"
+    """The node whose volumes it is: ``active``, ``peer`` or a name."""
+
+    def problems(self, scene: Scene) -> list[tuple[str, str]]:
+        """A node that the stack does not stand on, a stack without the layer that makes it possible."""
+        found = Base.problems(self, scene) + node_problems(self.node, scene)
+        host = named(self.node, scene)
+        if not found and not fragile.devices(scene.ports.get(host, ())):
+            found.append(
+                (
+                    "node",
+                    f"the stack {scene.stack} has nothing on {host} that can be made to fail; "
+                    "put {layer: fragile} on its volume",
+                )
+            )
+        return found
+
+    def on(self, scene: Scene) -> Iterator[tuple[str, str]]:
+        """(host, device-mapper name) of each of the node's volumes."""
+        host = named(self.node, scene)
+        for device in fragile.devices(scene.ports.get(host, ())):
+            yield host, device
+
+
+class VolumeError(_OnVolume, frozen=True, tag="volume-error"):
+    """Every read and write of a node's volumes fails with an I/O error, as of a disk that is gone.
+
+    What was written before is kept, and is there again once it is mended; whoever used the device may have given
+    it up by then (DRBD detaches, a file system goes read-only). The stack needs the layer ``fragile``, whose table
+    is wiped (``dmsetup wipe_table``) and loaded again.
+
+    Example::
+
+        faults:
+          broken: {fault: volume-error, node: active, at: 5s}
+    """
+
+    def strike(self, scene: Scene) -> tuple[Step, ...]:
+        """The error target. The file system is not told first: a disk does not say that it is about to die."""
+        return tuple(
+            Run(host, ("dmsetup", "wipe_table", "--noudevsync", "--noflush", "--nolockfs", device))
+            for host, device in self.on(scene)
+        )
+
+    def heal(self, scene: Scene) -> tuple[Step, ...]:
+        """The table that it had."""
+        steps: list[Step] = []
+        for host, device in self.on(scene):
+            steps += [
+                Run(host, ("dmsetup", "load", device, fragile.table(device))),
+                Run(host, ("dmsetup", "resume", "--noudevsync", "--noflush", "--nolockfs", device)),
+            ]
+        return tuple(steps)
+
+
+class VolumeStall(_OnVolume, frozen=True, tag="volume-stall"):
+    """Every read and write of a node's volumes waits, and goes on once it is mended: ``dmsetup suspend`` and
+    ``resume`` of the layer ``fragile``, which the stack needs.
+
+    Example::
+
+        faults:
+          stuck: {fault: volume-stall, node: peer, at: 5s, for: 5s}
+    """
+
+    def strike(self, scene: Scene) -> tuple[Step, ...]:
+        """Suspend, without a file system's chance to write back first."""
+        return tuple(
+            Run(host, ("dmsetup", "suspend", "--noudevsync", "--noflush", "--nolockfs", device))
+            for host, device in self.on(scene)
+        )
+
+    def heal(self, scene: Scene) -> tuple[Step, ...]:
+        """Resume; what waited goes on."""
+        return tuple(Run(host, ("dmsetup", "resume", "--noudevsync", device)) for host, device in self.on(scene))
+
+
+class VolumeFull(Base, frozen=True, tag="volume-full"):
+    """The stack's file system has no room left, not even what is reserved for root. Mended by making room again.
+
+    One file takes all blocks (``posix_fallocate``). Files that have their blocks already, as a database's log
+    segments, can still be written to, so that a database may take a while to notice.
+
+    Example::
+
+        faults:
+          full: {fault: volume-full, at: 5s, for: 10s}
+    """
+
+    node: str = "active"
+    """The node whose file system it is: ``active``, or the name of the active node, since the other one has none
+    mounted."""
+
+    def problems(self, scene: Scene) -> list[tuple[str, str]]:
+        """A node without a file system of the stack."""
+        found = Base.problems(self, scene) + node_problems(self.node, scene)
+        if not found and not self._folders(scene):
+            host = named(self.node, scene)
+            cure = "give node: active" if host != scene.active else "put {layer: xfs} or {layer: ext4} on it"
+            found.append(("node", f"the stack {scene.stack} has no file system on {host}; {cure}"))
+        return found
+
+    def _folders(self, scene: Scene) -> tuple[str, ...]:
+        ports = scene.ports.get(named(self.node, scene), ())
+        return tuple(port.where for port in ports if port.kind == "dir")
+
+    def strike(self, scene: Scene) -> tuple[Step, ...]:
+        """Fill it."""
+        host = named(self.node, scene)
+        steps: list[Step] = [Put(host, SCRIPT, FILL)]
+        steps += [
+            Run(host, ("python3", "-I", "-S", SCRIPT, f"{folder}/{FILE}")) for folder in self._folders(scene)
+        ]
+        return tuple(steps)
+
+    def heal(self, scene: Scene) -> tuple[Step, ...]:
+        """Make room."""
+        host = named(self.node, scene)
+        return tuple(Run(host, ("rm", "-f", f"{folder}/{FILE}")) for folder in self._folders(scene))

@@ -1,0 +1,432 @@
+"""Faults: when they strike, what they do and undo, what they refuse; and the monitor's lines."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blocklab.errors import ParseError, StudyError
+from blocklab.faults import (
+    AnyFault,
+    Crash,
+    Freeze,
+    LinkCut,
+    LinkLoss,
+    LinkSlow,
+    PowerCut,
+    Takeover,
+    VolumeError,
+    VolumeFull,
+    VolumeStall,
+    monitor,
+)
+from blocklab.layers import fragile as layer
+from blocklab.model import fragile
+from blocklab.model.drill import Event
+from blocklab.model.ground import LinkSpec
+from blocklab.model.netem import netem
+from blocklab.model.plan import Port, Power, Put, Run, Step
+from blocklab.model.protocols import Fault, Scene
+from blocklab.model.units import BitRate, Duration, Share, dec_hook
+from blocklab.sites.fake import FakeSite
+from blocklab.study.grid import plan_layers, plan_stack, topology
+from blocklab.study.read import build
+
+VOLUME = {"layer": "volume", "size": "64MiB"}
+DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
+
+
+def scene_of(small: dict[str, Any], layers: list[dict[str, Any]], peer: str = "a2") -> Scene:
+    """The scene of one stack on the fake site's ground."""
+    small["stacks"] = {"one": {"on": "a1", "layers": layers}}
+    small["baseline"] = "one"
+    small["workloads"] = {"io": {**small["workloads"]["io"], "size": "16MiB"}}
+    study = build(small)
+    ground = FakeSite().ground(topology(study, ["one"]))
+    ports: dict[str, tuple[Port, ...]] = {}
+    for storey in plan_layers(study, "one", 2, ground):
+        for host, plan in storey.items():
+            ports[host] = ports.get(host, ()) + plan.ports
+    return Scene("one", 2, "a1", peer, ground, study.links, ports)
+
+
+@pytest.fixture
+def mirror(small: dict[str, Any]) -> Scene:
+    """A mirror over fragile volumes, with a file system."""
+    return scene_of(small, [VOLUME, {"layer": "fragile"}, DRBD, {"layer": "ext4"}])
+
+
+def said(steps: tuple[Step, ...]) -> list[str]:
+    """Runs and power as text, each with its host."""
+    found = []
+    for step in steps:
+        if isinstance(step, Run):
+            found.append(f"{step.host}: {' '.join(step.argv)}")
+        elif isinstance(step, Power):
+            found.append(f"{step.host}: {step.what}")
+    return found
+
+
+def read(**fields: Any) -> AnyFault:
+    """A fault as a study would have it."""
+    found: AnyFault = msgspec.convert(fields, AnyFault, dec_hook=dec_hook)
+    return found
+
+
+# -- when -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "moments"),
+    [
+        ("5s", (5.0, 5.0)),
+        ("4s..8s", (4.0, 8.0)),
+        ("0.5s..1.5s", (0.5, 1.5)),
+        ("500ms..2s", (0.5, 2.0)),
+        ("1s..1s", (1.0, 1.0)),
+        (" 4s .. 8s ", (4.0, 8.0)),
+        ("1.5min", (90.0, 90.0)),
+        ("0s", (0.0, 0.0)),
+        ("60min", (3600.0, 3600.0)),
+        ("", (0.0, 0.0)),
+    ],
+)
+def test_when_it_strikes(at: str, moments: tuple[float, float]) -> None:
+    assert Crash(at=at).moments() == moments
+    assert moments[0] <= Crash(at=at).moment(random.Random(1)) <= moments[1]
+
+
+@pytest.mark.parametrize(
+    ("at", "problem"),
+    [
+        ("8s..4s", "the earlier time comes first"),
+        ("5", "not a number with a unit"),
+        ("soon", "not a number with a unit"),
+        ("5 parsecs", "unknown unit 'parsecs'"),
+        ("4..8s", "'4' is not a number with a unit"),
+        ("4s..", "not a number with a unit"),
+        ("..8s", "not a number with a unit"),
+        ("4s..8s..9s", "not a number with a unit"),
+        ("4s...8s", "not a number with a unit"),
+        ("-4s..8s", "not a number with a unit"),
+        ("4s-8s", "not a number with a unit"),
+        ("1e9s", "not a number with a unit"),
+        ("infs", "not a number with a unit"),
+        ("nans..5s", "not a number with a unit"),
+        ("3601s", "later than 1 h"),
+        ("1s..99999999999999999999s", "later than 1 h"),
+        ("1" + "0" * 400 + "s", "later than 1 h"),
+    ],
+)
+def test_a_time_that_is_none(at: str, problem: str, mirror: Scene) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Crash(at=at).moments()
+    ((field, text),) = Crash(at=at).problems(mirror)
+    assert field == "at" and problem in text and "4s..8s" in text
+
+
+def test_a_fault_without_a_time_and_one_that_waits_for_steadiness(mirror: Scene) -> None:
+    ((field, text),) = Crash().problems(mirror)
+    assert field == "at" and "when: settled" in text
+    assert Crash(when="settled").problems(mirror) == []
+    assert Crash(when="settled", at="1s..2s").problems(mirror) == []
+    with pytest.raises(msgspec.ValidationError, match="when"):
+        read(fault="crash", when="later")
+    with pytest.raises(msgspec.ValidationError, match="at"):
+        read(fault="crash", at=5)
+
+
+@pytest.mark.parametrize("lasts", ["0s", "3601s"])
+def test_a_fault_that_lasts_no_time_or_for_ever(lasts: str, mirror: Scene) -> None:
+    ((field, text),) = read(fault="freeze", at="5s", **{"for": lasts}).problems(mirror)
+    assert field == "for" and "left out" in text
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000), st.integers())
+def test_a_moment_is_in_its_range_and_the_seed_decides(low: int, more: int, seed: int) -> None:
+    fault = Crash(at=f"{low}ms..{low + more}ms")
+    moment = fault.moment(random.Random(seed))
+    assert low / 1000 - 1e-9 <= moment <= (low + more) / 1000 + 1e-9
+    assert moment == fault.moment(random.Random(seed))
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------
+
+
+def test_faults_of_nodes(mirror: Scene) -> None:
+    assert said(Crash(at="1s").strike(mirror)) == ["a1: crash"]
+    assert said(Crash(at="1s", node="peer").strike(mirror)) == ["a2: crash"]
+    assert said(PowerCut(at="1s").strike(mirror)) == ["a1: crash", "a2: crash"]
+    freeze = Freeze(at="1s", node="a2")
+    assert said(freeze.strike(mirror)) == ["a2: freeze"] and said(freeze.heal(mirror)) == ["a2: thaw"]
+
+
+@pytest.mark.parametrize("kind", [Crash, Freeze, VolumeError, VolumeStall, VolumeFull])
+@pytest.mark.parametrize("node", ["b1", "nowhere", ""])
+def test_a_node_that_the_stack_does_not_stand_on(kind: type[Crash], node: str, mirror: Scene) -> None:
+    ((field, text),) = kind(at="1s", node=node).problems(mirror)
+    assert field == "node" and "a1, a2" in text
+
+
+def test_a_peer_where_there_is_none(small: dict[str, Any]) -> None:
+    scene = scene_of(small, [VOLUME, {"layer": "ext4"}], peer="")
+    ((field, _),) = Crash(at="1s", node="peer").problems(scene)
+    assert field == "node"
+    assert said(PowerCut(at="1s").strike(scene)) == ["a1: crash"]
+
+
+# -- links ------------------------------------------------------------------------------------------------------
+
+CUT = "root netem limit 100000"
+
+
+def test_a_cut_link_keeps_its_delay_and_is_whole_again(mirror: Scene) -> None:
+    fault = LinkCut(link="zone", at="1s")
+    assert fault.problems(mirror) == []
+    assert said(fault.strike(mirror)) == [
+        f"a1: tc qdisc replace dev vec0 {CUT} delay 350us loss 100%",
+        f"a2: tc qdisc replace dev vec0 {CUT} loss 100%",
+    ]
+    assert said(fault.heal(mirror)) == [
+        f"a1: tc qdisc replace dev vec0 {CUT} delay 350us",
+        f"a2: tc qdisc replace dev vec0 {CUT}",
+        "a2: tc qdisc del dev vec0 root",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("direction", "node"), [("from a1", "a1"), ("from a2", "a2"), ("from active", "a1"), ("from peer", "a2")]
+)
+def test_one_direction(direction: str, node: str, mirror: Scene) -> None:
+    fault = LinkCut(link="zone", at="1s", direction=direction)
+    assert fault.problems(mirror) == []
+    assert {step.host for step in (*fault.strike(mirror), *fault.heal(mirror))} == {node}
+
+
+@pytest.mark.parametrize("direction", ["", "a1", "from", "from b1", "to a1", "fromage"])
+def test_a_direction_that_is_none(direction: str, mirror: Scene) -> None:
+    for fault in (LinkCut(link="zone", at="1s", direction=direction),
+                  LinkLoss(link="zone", at="1s", direction=direction)):  # fmt: skip
+        ((field, text),) = fault.problems(mirror)
+        assert field == "direction" and "both, from a1, from a2" in text
+
+
+def test_all_lanes_with_rate_and_jitter(small: dict[str, Any]) -> None:
+    small["links"]["zone"] |= {"lanes": 2, "rtt": "2ms", "jitter": "0.1ms", "rate": "50Mbit/s"}
+    scene = scene_of(small, [VOLUME, DRBD, {"layer": "ext4"}])
+    for fault in (LinkCut(link="zone", at="1s"), LinkLoss(link="zone", at="1s", loss=Share("2.5%"))):
+        assert [step.host for step in fault.strike(scene)] == ["a1", "a1", "a2", "a2"]
+        for step in fault.heal(scene):
+            # What plan_links set up, word for word.
+            assert isinstance(step, Run)
+            own, _ = netem(scene.links["zone"], first=step.host == "a1")
+            assert step.argv[-len(own) :] == own and "rate" in own
+    assert said(LinkLoss(link="zone", at="1s", loss=Share("2.5%")).strike(scene))[3].endswith(
+        "dev vec1 root netem limit 100000 rate 50000000bit loss 2.5%"
+    )
+    (slow, slow_too) = LinkSlow(link="zone", at="1s", rtt=Duration("50ms")).strike(scene)
+    assert said((slow,)) == [
+        f"a1: tc qdisc replace dev vec0 {CUT} delay 49850us 100us distribution normal rate 50000000bit"
+    ]
+    assert slow_too.host == "a1"
+
+
+def test_a_slow_link(mirror: Scene) -> None:
+    fault = LinkSlow(link="zone", at="1s", rtt=Duration("20ms"))
+    assert said(fault.strike(mirror)) == [f"a1: tc qdisc replace dev vec0 {CUT} delay 19850us"]
+    assert said(fault.heal(mirror)) == [f"a1: tc qdisc replace dev vec0 {CUT} delay 350us"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "field", "problem"),
+    [
+        (LinkCut(link="cross", at="1s"), "link", "those that it uses: zone"),
+        (LinkCut(link="none", at="1s"), "link", "those that it uses: zone"),
+        (LinkLoss(link="zone", at="1s", loss=Share("0%")), "loss", "at least"),
+        (LinkLoss(link="zone", at="1s", loss=Share("100%")), "loss", "link-cut"),
+        (LinkLoss(link="zone", at="1s", loss=Share("140%")), "loss", "link-cut"),
+        (LinkSlow(link="zone", at="1s", rtt=Duration("0.5ms")), "rtt", "not slower"),
+        (LinkSlow(link="zone", at="1s", rtt=Duration("6s")), "rtt", "over 5 s"),
+    ],
+)
+def test_a_fault_of_a_link_that_makes_no_sense(fault: Fault, field: str, problem: str, mirror: Scene) -> None:
+    ((where, text),) = fault.problems(mirror)
+    assert where == field and problem in text
+
+
+@given(st.integers(0, 5000), st.integers(0, 100), st.sampled_from([None, "50Mbit/s"]), st.integers(1, 999_999))
+def test_whatever_the_link_has_is_kept(delay: int, jitter: int, rate: str | None, share: int) -> None:
+    link = LinkSpec(
+        ("a", "b"), rtt=Duration(f"{delay}us"), jitter=Duration(f"{min(jitter, delay)}us"),
+        rate=BitRate(rate) if rate else None,
+    )  # fmt: skip
+    fault = LinkLoss(link="x", at="1s", loss=Share(f"{share / 10_000:.4f}%"))
+    scene = Scene("one", 0, "a", "b", FakeSite().ground(topology_of(link)), {"x": link}, {})
+    assert fault.problems(scene) == []
+    for step in fault.strike(scene):
+        assert isinstance(step, Run)
+        own, _ = netem(link, first=step.host == "a")
+        words = step.argv[step.argv.index("netem") + 1 :]
+        assert words[: len(own)] == own and words[-2] == "loss"
+        assert float(words[-1].removesuffix("%")) * 10_000 == pytest.approx(share)
+
+
+def topology_of(link: LinkSpec) -> Any:
+    """Two nodes and one link."""
+    from blocklab.model.ground import NodeSpec, Topology
+
+    return Topology({"a": NodeSpec(), "b": NodeSpec()}, {"x": link}, ())
+
+
+# -- volumes ----------------------------------------------------------------------------------------------------
+
+
+def test_faults_of_volumes(mirror: Scene) -> None:
+    name = fragile.name(2, 0)
+    stall, error = VolumeStall(at="1s", node="peer"), VolumeError(at="1s")
+    assert stall.problems(mirror) == [] == error.problems(mirror)
+    assert said(stall.strike(mirror)) == [f"a2: dmsetup suspend --noudevsync --noflush --nolockfs {name}"]
+    assert said(stall.heal(mirror)) == [f"a2: dmsetup resume --noudevsync {name}"]
+    assert said(error.strike(mirror)) == [f"a1: dmsetup wipe_table --noudevsync --noflush --nolockfs {name}"]
+    assert said(error.heal(mirror)) == [
+        f"a1: dmsetup load {name} {fragile.table(name)}",
+        f"a1: dmsetup resume --noudevsync --noflush --nolockfs {name}",
+    ]
+
+
+def test_all_volumes_of_a_node_fail_and_no_other_device(small: dict[str, Any]) -> None:
+    layers: list[dict[str, Any]] = [
+        {**VOLUME, "count": 3},
+        {"layer": "fragile"},
+        {"layer": "lvm_stripe"},
+        {"layer": "xfs"},
+    ]
+    small["stacks"] = {}
+    scene = scene_of(small, layers, peer="")
+    names = [fragile.name(2, index) for index in range(3)]
+    assert [line.split()[-1] for line in said(VolumeError(at="1s").strike(scene))] == names
+
+
+@pytest.mark.parametrize("kind", [VolumeError, VolumeStall])
+def test_a_volume_that_cannot_fail(kind: type[VolumeError], small: dict[str, Any]) -> None:
+    scene = scene_of(small, [VOLUME, DRBD, {"layer": "ext4"}])
+    ((field, text),) = kind(at="1s").problems(scene)
+    assert field == "node" and "put {layer: fragile} on its volume" in text
+
+
+def test_a_full_file_system(mirror: Scene) -> None:
+    fault = VolumeFull(at="1s")
+    assert fault.problems(mirror) == []
+    put, fill = fault.strike(mirror)
+    assert isinstance(put, Put) and isinstance(fill, Run)
+    compile(put.text, put.path, "exec")
+    assert put.path in fill.argv and fill.argv[-1] == "/mnt/one/blocklab-fill"
+    assert said(fault.heal(mirror)) == ["a1: rm -f /mnt/one/blocklab-fill"]
+
+
+def test_a_file_system_that_is_not_there(mirror: Scene, small: dict[str, Any]) -> None:
+    ((field, text),) = VolumeFull(at="1s", node="peer").problems(mirror)
+    assert field == "node" and "no file system on a2; give node: active" in text
+    ((field, text),) = VolumeFull(at="1s").problems(scene_of(small, [VOLUME, DRBD]))
+    assert field == "node" and "put {layer: xfs} or {layer: ext4} on it" in text
+
+
+# -- the layer fragile ------------------------------------------------------------------------------------------
+
+
+def test_the_plan_of_fragile_volumes(small: dict[str, Any]) -> None:
+    scene_of(small, [{**VOLUME, "count": 2}, {"layer": "fragile"}, {"layer": "stripe"}], peer="")
+    study = build(small)
+    plan = plan_stack(study, "one", 2, FakeSite().ground(topology(study, ["one"])))
+    lines = [line.removeprefix("a1: ") for line in said(plan.steps)]
+    assert [line for line in lines if "dm" in line] == [
+        "modprobe dm-mod",
+        "sed -n s|.*|0 & linear /dev/ubdb 0|w /run/blocklab/dm-1016.table /sys/class/block/ubdb/size",
+        "dmsetup create dm-1016 --notable --major 1 --minor 1016 --noudevsync",
+        "dmsetup load dm-1016 /run/blocklab/dm-1016.table",
+        "dmsetup resume --noudevsync dm-1016",
+        "dmsetup mknodes dm-1016",
+        "sed -n s|.*|0 & linear /dev/ubdc 0|w /run/blocklab/dm-1017.table /sys/class/block/ubdc/size",
+        "dmsetup create dm-1017 --notable --major 1 --minor 1017 --noudevsync",
+        "dmsetup load dm-1017 /run/blocklab/dm-1017.table",
+        "dmsetup resume --noudevsync dm-1017",
+        "dmsetup mknodes dm-1017",
+        # the stripe stands on them
+        next(line for line in lines if line.startswith("mdadm --create")),
+    ]
+    assert lines[-1].endswith("/dev/mapper/dm-1016 /dev/mapper/dm-1017")
+    wanted = [fact.wanted for fact in plan.facts if fact.layer == "fragile"]
+    assert wanted[0] == {"target of dm-1016": "linear"} and wanted[3] == {"state of dm-1017": "Active"}
+
+
+def test_what_the_kernel_says_of_a_fragile_device() -> None:
+    assert layer.parse_table("", "0 131072 linear 98:16 0\n") == {"target": "linear"}
+    assert layer.parse_table(" of dm-1000", "0 131072 error \n") == {"target of dm-1000": "error"}
+
+
+def test_fragile_stands_on_a_volume(small: dict[str, Any]) -> None:
+    for layers in ([VOLUME, {"layer": "fragile"}, {"layer": "fragile"}], [VOLUME, DRBD, {"layer": "fragile"}]):
+        with pytest.raises(StudyError, match="put it directly on the volume or on shared"):
+            scene_of(small, layers)
+    scene = scene_of(small, [VOLUME, {"layer": "shared", "peer": "a2"}, {"layer": "fragile"}])
+    assert VolumeError(at="1s").problems(scene) == []
+    assert VolumeError(at="1s", node="peer").problems(scene) != []
+
+
+# -- the monitor ------------------------------------------------------------------------------------------------
+
+# what a real one printed
+LINES = b"""\
+{"time": 1795312253.5076, "what": "started", "said": "pings 10.77.1.1 every 200 ms; dead after 8 misses"}
+{"time": 1795312253.515, "what": "answered", "said": "ping 1, after 0 without an answer"}
+{"time": 1795312253.5434, "what": "connection", "said": "Connected"}
+{"time": 1795312253.6199, "what": "connection", "said": "Connected -> TearDown"}
+{"time": 1795312254.5135, "what": "missed", "said": "ping 5: no answer in 200 ms, 1 in a row"}
+{"time": 1795312254.5138, "what": "dead", "said": "connection Connecting and 1 ping in a row without an answer"}
+"""
+
+
+def test_the_lines_of_the_monitor() -> None:
+    found = monitor.events(LINES)
+    assert [event.what for event in found] == [
+        "started", "answered", "connection", "connection", "missed", "dead",
+    ]  # fmt: skip
+    assert found[-1] == Event(
+        1795312254.5138, "dead", "connection Connecting and 1 ping in a row without an answer"
+    )
+    assert monitor.events(b"") == ()
+
+
+@given(st.integers(0, len(LINES)))
+def test_a_line_cut_in_the_middle_is_left_for_later(cut: int) -> None:
+    found = monitor.events(LINES[:cut])
+    assert found == monitor.events(LINES)[: LINES[:cut].count(b"\n")]
+
+
+@pytest.mark.parametrize(
+    "line", [b"garbage", b"{}", b'{"time": "now", "what": "dead", "said": ""}', b"[1, 2]", b"\xff", b""]
+)
+def test_garbage_is_no_line_of_the_monitor(line: bytes) -> None:
+    with pytest.raises(ParseError, match="monitor"):
+        monitor.events(LINES + line + b"\n" + LINES)
+
+
+def test_the_monitor_is_told_what_the_study_says(mirror: Scene) -> None:
+    compile(monitor.SCRIPT, monitor.PATH, "exec")
+    takeover = Takeover(interval=Duration("50ms"), misses=5)
+    words = ("10.77.1.1", "0.05", "5", "one")
+    assert monitor.argv(monitor.address(mirror), takeover, "one") == (
+        "python3", "-I", "-S", monitor.PATH, *words,
+    )  # fmt: skip
+    assert monitor.argv("10.77.1.1", takeover)[-1] == ""
+    assert monitor.address(msgspec.structs.replace(mirror, peer="b1")) == ""
+
+
+def test_a_line_is_json() -> None:
+    assert all(json.loads(line) for line in LINES.splitlines())
