@@ -239,12 +239,23 @@ def test_servers_that_are_no_ledger_are_said(stand: Standing) -> None:
     host, port = stand.lab.hosts["app"], port_of(stand, "pg")
 
     def said(load: Ledger, *more: str) -> str:
-        done = host.run([*load.writer(port, (ledger_address(port),), 1.0).argv, *more])
-        assert done.code == 1
+        done = host.run([*load.writer(port, (ledger_address(port),), SOON).argv, *more], timeout=2 * SOON)
+        assert done.code == 1, done.said
         return done.said
 
     assert "the tally has 8 workers, not 9" in said(ledger(connections=9))
     assert "the database has no ledger" in said(ledger(), "--database=postgres")
+
+
+@pytest.mark.parametrize("stack", ["pg", "row"])
+def test_of_several_servers_the_one_that_accepts_is_found(stand: Standing, stack: str) -> None:
+    host, port = stand.lab.hosts["app"], port_of(stand, stack)
+    nobody, refusing = "10.255.255.1:5432", f"{ledger_address(port)}:9"
+    load = ledger(patience=Duration("10s"))
+    must(host, load.writer(port, (nobody, refusing, ledger_address(port)), 3.0).argv)
+    tried, history = ledger_output.attempts(host.get(HISTORY))
+    assert len(history.servers) == 3 and {each.server for each in tried} == {2}
+    assert {(each.answer, each.why) for each in tried} == {("acknowledged", "")}
 
 
 def test_a_writer_without_a_server_ends_in_time(stand: Standing, tmp_path: Path) -> None:

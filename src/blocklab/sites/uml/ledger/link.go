@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	dialTime    = 250 * time.Millisecond
-	sessionTime = time.Second
+	dialTime = 250 * time.Millisecond
+	// A server that has just recovered reads its catalogue from the disk for the first ones.
+	sessionTime = 2 * time.Second
 )
 
 // 64 bytes, so that a row is about as long as one of a small real table.

@@ -8,6 +8,9 @@ import (
 
 const never = int64(-1)
 
+// For the deadlines of the last transactions to pass by themselves.
+const spare = 100 * time.Millisecond
+
 // A writer knows which transaction is due next, and counts. A transaction is its number from 0; its id is the time
 // of the start in microseconds plus that number, so that a later run never has an id of an earlier one, even where
 // the database has lost it: no writer begins a million a second.
@@ -167,7 +170,8 @@ func (w *writer) tick() bool {
 	for _, number := range w.held {
 		idle = idle && (number == never || w.set.rate == 0 || w.due(number) >= w.stop)
 	}
-	if !idle && now < w.stop+w.set.patience.Microseconds() {
+	// What was due is begun within the patience, and answered within it once more.
+	if !idle && now < w.stop+2*w.set.patience.Microseconds()+spare.Microseconds() {
 		return false
 	}
 	w.over = true
