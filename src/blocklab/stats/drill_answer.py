@@ -21,6 +21,12 @@ def drill_points(analysis: Analysis) -> tuple[str, ...]:
     return (*_safe(found), *_losing(found), *_down(found), *_sides(found), *_unsure(found))
 
 
+def drill_lead(analysis: Analysis) -> tuple[str, ...]:
+    """The two sentences that matter most: where nothing was lost, and where most was."""
+    found = summaries(analysis)
+    return (*_safe(found), *list(_losing(found))[:1]) if found else ()
+
+
 def _safe(found: Sequence[Summary]) -> Iterator[str]:
     kept = [each for each in found if each.losses.lost == 0 and each.losses.ok]
     if not kept:
@@ -97,8 +103,8 @@ def _sides(found: Sequence[Summary]) -> Iterator[str]:
         parts = [f"lack {behind:,} rows"] if behind else []
         parts += [f"have {ahead:,} too many"] if ahead else []
         yield (
-            f"The binary log did not agree with the tables on {shortened(said, MOST_NAMED)}: in the worst drill a replica "
-            f"that follows it would {listed(parts)}."
+            f"The binary log did not agree with the tables on {shortened(said, MOST_NAMED)}: in the worst drill a "
+            f"replica that follows it would {listed(parts)}."
         )
     split = [f"{each.label} ({each.mirror['split brain']})" for each in found if each.mirror.get("split brain")]
     if split:

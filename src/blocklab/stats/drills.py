@@ -51,11 +51,11 @@ class Losses(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """The drills of one stack under one load, at one combination of levels, over the study's blocks.
 
-    ``label`` names the cell for people. ``void`` drills are those of runs that do not count (a knob not in force, not carried out to the end);
-    ``void_lost`` of them lost something. ``rto`` (s) is over drills in which writes were accepted again, and
-    ``never`` counts the others. ``stages`` are the medians (s) of the takeover's parts, in their order.
-    ``rate`` (1/s): acknowledged before the fault, with Student's interval over the drills; ``relative``: the same
-    relative to the baseline's drills, taken block by block where both have all of them.
+    ``label`` names the cell for people. ``void`` drills are those of runs that do not count (a knob not in force,
+    not carried out to the end); ``void_lost`` of them lost something. ``rto`` (s) is over drills in which writes
+    were accepted again, and ``never`` counts the others. ``stages`` are the medians (s) of the takeover's parts,
+    in their order. ``rate`` (1/s): acknowledged before the fault, with Student's interval over the drills;
+    ``relative``: the same relative to the baseline's drills, taken block by block where both have all of them.
     """
 
     point: Point
