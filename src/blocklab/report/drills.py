@@ -165,7 +165,11 @@ def _rpo(each: Summary) -> Field:
     rpo = each.losses.rpo
     if rpo is None:
         return Field(NONE)
-    return Field(_zero(rpo.most), f"median {_zero(rpo.median)}" if rpo.most else "")
+    # Of one that was the very last the time is 0, but not the number.
+    if not each.losses.missing:
+        return Field("0")
+    text = f"{each.losses.worst:,} {'commit' if each.losses.worst == 1 else 'commits'}"
+    return Field(text, f"{_zero(rpo.most)}; median {_zero(rpo.median)}")
 
 
 def _verdict(each: Summary) -> Field:
