@@ -297,7 +297,7 @@ def test_the_time_line_is_true_to_time(browser: Browser, drilled: Path) -> None:
 
 def test_lists_of_a_drill_open(browser: Browser, drilled: Path) -> None:
     page, _, _ = visit(browser, drilled, PHONE)
-    first = page.locator("#drills .drill details").first
+    first = page.locator("#drills .drill > details").first
     assert not first.locator("table").first.is_visible()
     first.locator("summary").click()
     assert first.locator("table").first.is_visible() and "acknowledged (UTC)" in first.inner_text()

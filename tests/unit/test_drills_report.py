@@ -205,6 +205,22 @@ def test_every_cell_has_one_mark_and_zero_has_a_band(charts: dict[str, Chart], a
     assert "Without a loss" in charts["cost"].title
 
 
+def test_damage_without_a_missing_row_does_not_stand_among_what_lost_nothing(tmp_path: Path) -> None:
+    folder = make_drills(tmp_path, failover(repeats=1, factors={}))
+    (cell,) = [cell for cell in folder.manifest().cells if cell.stack == "drbd-c"]
+    path = folder.cells / cell.key / "drill.json"
+    plain = msgspec.json.decode(path.read_bytes(), type=Drill)
+    verdict = msgspec.structs.replace(plain.verdict, status="lost", why="torn: x", torn=("x",))
+    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(plain, verdict=verdict)))
+    found = analyse(folder)
+    (chart,) = [chart for chart in draw(found).shown if chart.name == "cost"]
+    assert {row["what"] for row in chart.panels[0].spec["datasets"]["cells"]} == {"local", "drbd-a", "drbd-b"}
+    assert "damaged without a missing row: drbd-c" in chart.caption
+    points = drill_points(found)
+    assert any("The database on drbd-c was damaged in 1 of 1 drills: 1 torn" in text for text in points)
+    assert "drbd-c" not in points[0]
+
+
 def test_marks_without_a_loss_do_not_hide_each_other(charts: dict[str, Chart]) -> None:
     for panel in charts["cost"].panels:
         most = panel.spec["layer"][-1]["encoding"]["x"]["scale"]["domain"][1]

@@ -275,6 +275,10 @@ def test_acknowledgements_of_the_old_primary_after_the_takeover_end_no_outage_an
     attempts = [*old, *new, *behind]
     found = check(attempts, kept([*old, *new]), FAULT)
     assert found.status == "lost" and [each.id for each in found.missing] == [20, 21]
+    assert found.why == (
+        "2 of 7 acknowledged transactions are gone, 2 of them acknowledged by a server whose successor had "
+        "already begun"
+    )
     # From 106.1 to 109 nobody was served by the one that counts.
     assert (found.last, found.first) == (106.1, 109.0)
     assert found.rpo_seconds == pytest.approx(1.0)

@@ -21,14 +21,19 @@ BAND, LANE = 30, 13
 _NEAR = 0.05
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 MOST_PANELS = 6
+# Of a cell to which the factor of the shapes makes no difference.
+_NO_LEVEL = "any"
 
 
 def cost(analysis: Analysis) -> Chart | str:
     """Throughput relative to the baseline against lost commits a drill; a note where no drill has both."""
-    found = [each for each in summaries(analysis) if _x(each, True) is not None and _known(each)]
+    known = [each for each in summaries(analysis) if _known(each)]
+    # A database that is damaged has lost something, but no number of commits.
+    damaged = [each for each in known if each.losses.lost and not each.losses.missing]
+    found = [each for each in known if each not in damaged and _x(each, True) is not None]
     shares = bool(found)
     if not shares:
-        found = [each for each in summaries(analysis) if _x(each, False) is not None and _known(each)]
+        found = [each for each in known if each not in damaged and _x(each, False) is not None]
     if not found:
         return "cost against loss: no drill has both a rate before its fault and a verdict"
     shape, panels = _plan(analysis, found)
@@ -49,6 +54,8 @@ def cost(analysis: Analysis) -> Chart | str:
         "drill. The band at the bottom is 0: there nothing was lost of N acknowledged, which leaves up to 3/N "
         "with 95 % confidence; the height within it means nothing."
     )
+    if damaged:
+        caption += f" Not shown, since damaged without a missing row: {listed([each.label for each in damaged])}."
     if len(groups) > MOST_PANELS:
         caption += f" {len(groups) - MOST_PANELS} more panels are left out; the table has all."
     return Chart("cost", _title(found), caption, drawn, min(len(drawn), 3))
@@ -85,16 +92,21 @@ def _plan(analysis: Analysis, found: Sequence[Summary]) -> tuple[str, list[str]]
     return shape, [name for name in several if name != shape]
 
 
+def stack_colours(found: Sequence[Summary]) -> Mapping[str, str]:
+    """A colour for each stack by its name, at whatever levels."""
+    names = list(dict.fromkeys(each.point.stack_name for each in found))
+    return colours(names, {each.point.stack_name for each in found if each.base})
+
+
 class _Frame:
     """What the panels share: axes, colours, shapes."""
 
     def __init__(self, analysis: Analysis, found: Sequence[Summary], shares: bool, shape: str) -> None:
         self.analysis, self.found, self.shares, self.shape = analysis, found, shares, shape
-        palette = colours(list(dict.fromkeys(each.point.stack_name for each in found)),
-                          {each.point.stack_name for each in found if each.base})  # fmt: skip
-        self.palette: Mapping[str, str] = palette
-        levels = [each.point.levels.get(shape, "") for each in found]
-        self.levels = [level for level in dict.fromkeys(levels) if level]
+        self.palette = stack_colours(found)
+        own = dict.fromkeys(each.point.levels[shape] for each in found if shape in each.point.levels)
+        other = [_NO_LEVEL] if shape and any(shape not in each.point.levels for each in found) else []
+        self.levels = [*other, *own]
         lost = [_per_drill(each) for each in found if each.losses.missing]
         self.low = 10 ** math.floor(math.log10(min(lost, default=1.0)))
         self.high = max(10 ** math.ceil(math.log10(max(lost, default=1.0))), 10 * self.low)
@@ -115,30 +127,9 @@ def _panel(frame: _Frame, levels: Mapping[str, str], mine: Sequence[Summary]) ->
     x = alt.X("x:Q", title=title, scale=alt.Scale(domain=[0, frame.most], nice=False), axis=alt.Axis(tickCount=5))
     # The axis is in pixels, so that the band for 0 can stand below the logarithm.
     raw = alt.Scale(domain=[height, 0], range=[height, 0], nice=False, zero=False)
-    ticks = log_ticks(frame.low, frame.high)
-    if len(ticks) > 7:
-        ticks = [tick for tick in ticks if f"{tick:e}".startswith("1")]
-    names = {round(frame.height(tick), 2): f"{tick:,g}" for tick in ticks}
-    names[HEIGHT + band / 2] = "0"
-    words = "".join(f"abs(datum.value - {place}) < 0.1 ? '{name}' : " for place, name in names.items())
-    axis = alt.Axis(
-        values=list(names),
-        labelExpr=f"{words}''",
-        title="lost commits a drill",
-        grid=True,
-        gridOpacity=alt.condition(f"datum.value > {HEIGHT}", alt.value(0), alt.value(1)),
-    )
+    axis = _axis(frame, HEIGHT + band / 2)
     y: Any = alt.Y("y:Q", scale=raw, axis=axis)
-    colour = alt.Color(
-        "stack:N", scale=alt.Scale(domain=list(frame.palette), range=list(frame.palette.values())),
-        legend=alt.Legend(title=None, orient="top", columns=3, symbolType="circle"),
-    )  # fmt: skip
-    channels: dict[str, Any] = {"x": x, "y": y, "color": colour}
-    if len(frame.levels) > 1:
-        channels["shape"] = alt.Shape(
-            "level:N", scale=alt.Scale(domain=frame.levels, range=list(_SHAPES[: len(frame.levels)])),
-            legend=alt.Legend(title=frame.shape, orient="top", titleOrient="left"),
-        )  # fmt: skip
+    channels = _channels(frame)
     tooltip = [alt.Tooltip(f"{field}:N") for field in ("what", "throughput", "lost", "drills", "RPO", "RTO")]
     base = alt.Chart(alt.NamedData(name="cells"))
     nothing = alt.Chart(alt.NamedData(name="zero"))
@@ -147,9 +138,9 @@ def _panel(frame: _Frame, levels: Mapping[str, str], mine: Sequence[Summary]) ->
         *text(nothing, {"align": "left", "baseline": "bottom", "dx": 4, "dy": -2, "fontSize": 11},
               x=at(0, alt.XValue), y=alt.Y("end:Q", scale=raw, axis=axis), text=alt.Text("said:N")),
         base.transform_filter("datum.low < datum.high").mark_rule().encode(
-            x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y, color=colour
+            x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y, color=channels["color"]
         ),
-        base.mark_point(filled=True, size=62, opacity=1).encode(**channels, tooltip=tooltip),
+        base.mark_point(filled=True, size=62, opacity=1).encode(x=x, y=y, **channels, tooltip=tooltip),
     ]  # fmt: skip
     chart = alt.layer(*layers)
     where = label_of("", levels).strip()
@@ -158,6 +149,39 @@ def _panel(frame: _Frame, levels: Mapping[str, str], mine: Sequence[Summary]) ->
     zero = [{"top": HEIGHT, "end": height, "said": "nothing lost (95 %: < 3/N)"}]
     label = f"cost against loss{f', {where}' if where else ''}"
     return panel(label, chart, {"cells": rows, "zero": zero}, height)
+
+
+def _axis(frame: _Frame, zero: float) -> Any:
+    """The axis of lost commits, with 0 at ``zero`` in the band."""
+    ticks = log_ticks(frame.low, frame.high)
+    if len(ticks) > 7:
+        ticks = [tick for tick in ticks if f"{tick:e}".startswith("1")]
+    names = {round(frame.height(tick), 2): f"{tick:,g}" for tick in ticks}
+    names[zero] = "0"
+    words = "".join(f"abs(datum.value - {place}) < 0.1 ? '{name}' : " for place, name in names.items())
+    return alt.Axis(
+        values=list(names),
+        labelExpr=f"{words}''",
+        title="lost commits a drill",
+        grid=True,
+        gridOpacity=alt.condition(f"datum.value > {HEIGHT}", alt.value(0), alt.value(1)),
+    )
+
+
+def _channels(frame: _Frame) -> dict[str, Any]:
+    """The colour of the stack, and the shape of a level."""
+    colour = alt.Color(
+        "stack:N", scale=alt.Scale(domain=list(frame.palette), range=list(frame.palette.values())),
+        legend=alt.Legend(title=None, orient="top", columns=3, symbolType="circle"),
+    )  # fmt: skip
+    channels: dict[str, Any] = {"color": colour}
+    if len(frame.levels) > 1:
+        shapes = [_SHAPES[number % len(_SHAPES)] for number in range(len(frame.levels))]
+        channels["shape"] = alt.Shape(
+            "level:N", scale=alt.Scale(domain=frame.levels, range=shapes),
+            legend=alt.Legend(title=frame.shape, orient="bottom", titleOrient="left", columns=3),
+        )  # fmt: skip
+    return channels
 
 
 def _rows(frame: _Frame, mine: Sequence[Summary]) -> tuple[list[dict[str, Any]], int]:
@@ -176,7 +200,8 @@ def _rows(frame: _Frame, mine: Sequence[Summary]) -> tuple[list[dict[str, Any]],
             y = HEIGHT + 8 + LANE * lane
         rows.append(
             {"x": round(x, 3), "low": round(max(0.0, x - half), 3), "high": round(x + half, 3), "y": round(y, 2),
-             "stack": each.point.stack_name, "level": each.point.levels.get(frame.shape, ""), **_told(frame, each)}
+             "stack": each.point.stack_name, "level": each.point.levels.get(frame.shape, _NO_LEVEL),
+             **_told(frame, each)}
         )  # fmt: skip
     return rows, len(ends)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -79,7 +79,9 @@ def _compared(verdict: Verdict, attempts: Sequence[Attempt], ledger: Ledger, bin
     )
     unexpected = tuple(sorted(id for id in rows if id not in by_id or by_id[id].answer == "refused"))
     torn = _torn(by_id, ledger)
-    defects = _defects(verdict.acknowledged, len(missing), len(unexpected), torn)
+    behind = _behind(attempts)
+    stale = sum(each.id in behind for each in missing)
+    defects = _defects(verdict.acknowledged, (len(missing), stale), len(unexpected), torn)
     nothing = "" if verdict.acknowledged else "nothing was acknowledged, so nothing could be lost"
     return msgspec.structs.replace(
         verdict,
@@ -110,11 +112,15 @@ def _contradiction(attempts: Sequence[Attempt]) -> str:
     return ""
 
 
-def _defects(acknowledged: int, missing: int, unexpected: int, torn: Sequence[str]) -> str:
+def _defects(acknowledged: int, gone: tuple[int, int], unexpected: int, torn: Sequence[str]) -> str:
     said = []
+    missing, stale = gone
     if missing:
         verb = "is" if missing == 1 else "are"
-        said.append(f"{missing:,} of {acknowledged:,} acknowledged transactions {verb} gone")
+        text = f"{missing:,} of {acknowledged:,} acknowledged transactions {verb} gone"
+        if stale:
+            text += f", {stale:,} of them acknowledged by a server whose successor had already begun"
+        said.append(text)
     if torn:
         more = f" and {len(torn) - 1} more" if len(torn) > 1 else ""
         said.append(f"torn: {torn[0]}{more}")
@@ -213,20 +219,24 @@ def _outage(
 
 def _served(attempts: Sequence[Attempt]) -> list[float]:
     """When something was acknowledged, by time, by the server that nobody had succeeded yet."""
+    return [attempt.ended for attempt, behind in _in_turn(attempts) if not behind and attempt.ended is not None]
+
+
+def _behind(attempts: Sequence[Attempt]) -> set[int]:
+    """The ids of what a server acknowledged whose successor had already begun."""
+    return {attempt.id for attempt, behind in _in_turn(attempts) if behind}
+
+
+def _in_turn(attempts: Sequence[Attempt]) -> Iterator[tuple[Attempt, bool]]:
+    """The acknowledged ones by time, and whether another server had begun after theirs."""
     answered = sorted(
-        (attempt.ended, attempt.server)
-        for attempt in attempts
-        if attempt.answer == "acknowledged" and attempt.ended is not None
+        (attempt for attempt in attempts if attempt.answer == "acknowledged" and attempt.ended is not None),
+        key=lambda attempt: (attempt.ended or 0.0, attempt.server),
     )
     begun: dict[int, int] = {}
-    for _, server in answered:
-        begun.setdefault(server, len(begun))
-    latest, times = -1, []
-    for time, server in answered:
-        latest = max(latest, begun[server])
-        if begun[server] == latest:
-            times.append(time)
-    return times
+    for attempt in answered:
+        turn = begun.setdefault(attempt.server, len(begun))
+        yield attempt, turn < len(begun) - 1
 
 
 def _silence(attempts: Sequence[Attempt], last: float, until: float | None) -> float:

@@ -57,7 +57,7 @@ def _cells(each: Summary) -> list[Text]:
         Text(f"{WORDS[status][0]} {status} {count if known else ''}".rstrip(), style=_STYLES[status]),
         rate,
         Text(mine["gone"].text.replace(" of ", "\nof ")),
-        Text(mine["RPO, most"].text),
+        Text("\n".join([mine["RPO, most"].text, mine["RPO, most"].small.partition(";")[0]]).strip()),
         Text(rto),
         Text(mine["binary log"].text),
         Text(mine["mirror"].text),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from blocklab.charts.base import Chart, slug
+from blocklab.charts.cost import stack_colours
 from blocklab.model.drill import Drill, Mirror
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drill_answer import drill_points
@@ -34,9 +35,9 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class CellRow(msgspec.Struct, frozen=True):
-    """One cell's drills. ``stack`` is the label for its colour, ``names`` are the stack, its load and levels."""
+    """One cell's drills. ``names`` are the stack, its load and levels."""
 
-    stack: str
+    colour: str
     names: tuple[str, ...]
     status: str
     fields: tuple[Field, ...]
@@ -89,27 +90,32 @@ def drill_section(analysis: Analysis, shown: Sequence[Chart]) -> DrillSection | 
     picked = chosen(analysis)
     loads = analysis.drilled_loads > 1
     factors = [name for name in analysis.grid.factors if any(name in each.point.levels for each in found)]
+    dyes = stack_colours(found)
     stages = tuple(dict.fromkeys(name for each in found for name, _ in each.stages))
     return DrillSection(
         drill_points(analysis),
         charts.get("cost"),
         ("stack", *(["load"] if loads else []), *factors),
-        tuple(_row(each, factors, fields(each), loads=loads) for each in found),
+        tuple(_row(each, factors, fields(each), dyes[each.point.stack_name], loads=loads) for each in found),
         stages,
-        tuple(_row(each, factors, _stages(each, stages), loads=loads) for each in found if each.stages),
+        tuple(
+            _row(each, factors, _stages(each, stages), dyes[each.point.stack_name], loads=loads)
+            for each in found
+            if each.stages
+        ),
         tuple(_told(each.drill, label, charts.get(f"outage-{slug(name)}")) for name, label, each in picked),
         len(analysis.drills) - len(picked),
     )
 
 
-def _row(each: Summary, factors: Sequence[str], told: Mapping[str, Field], *, loads: bool) -> CellRow:
+def _row(each: Summary, factors: Sequence[str], told: Mapping[str, Field], colour: str, *, loads: bool) -> CellRow:
     point = each.point
     names = (
         point.stack_name,
         *([point.workload_name] if loads else []),
         *(point.levels.get(name, NONE) for name in factors),
     )
-    return CellRow(point.stack, names, status_of(each), tuple(told.values()))
+    return CellRow(colour, names, status_of(each), tuple(told.values()))
 
 
 def status_of(each: Summary) -> str:
@@ -159,7 +165,11 @@ def _rpo(each: Summary) -> Field:
     rpo = each.losses.rpo
     if rpo is None:
         return Field(NONE)
-    return Field(_zero(rpo.most), f"median {_zero(rpo.median)}" if rpo.most else "")
+    # Of one that was the very last the time is 0, but not the number.
+    if not each.losses.missing:
+        return Field("0")
+    text = f"{each.losses.worst:,} {'commit' if each.losses.worst == 1 else 'commits'}"
+    return Field(text, f"{_zero(rpo.most)}; median {_zero(rpo.median)}")
 
 
 def _verdict(each: Summary) -> Field:

@@ -21,6 +21,12 @@ def drill_points(analysis: Analysis) -> tuple[str, ...]:
     return (*_safe(found), *_losing(found), *_down(found), *_sides(found), *_unsure(found))
 
 
+def drill_lead(analysis: Analysis) -> tuple[str, ...]:
+    """The two sentences that matter most: where nothing was lost, and where most was."""
+    found = summaries(analysis)
+    return (*_safe(found), *list(_losing(found))[:1]) if found else ()
+
+
 def _safe(found: Sequence[Summary]) -> Iterator[str]:
     kept = [each for each in found if each.losses.lost == 0 and each.losses.ok]
     if not kept:

@@ -10,7 +10,7 @@ import msgspec
 from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Item, families, plain_items
-from blocklab.stats.drill_answer import drill_points
+from blocklab.stats.drill_answer import drill_lead
 from blocklab.stats.expect import Verdict
 from blocklab.stats.floor import BUSY, LIMITED, NEAR, caution
 from blocklab.stats.format import capital, exact, listed, percent, quantity, shortened
@@ -48,7 +48,7 @@ def findings(analysis: Analysis) -> Findings:
     # With levels there are too many mirrors, each with a round trip of its own.
     if not any(side.levels for side in analysis.stacks.values()):
         points += _added_latency(analysis)
-    points += drill_points(analysis)
+    points += drill_lead(analysis)
     points += _claims(analysis.verdicts, told)
     lead = sweep_lead(analysis, leading[:MOST_SWEEPS]) or _lead(analysis, main)
     return Findings(lead, tuple(points), tuple(_caveats(analysis)))
