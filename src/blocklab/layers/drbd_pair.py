@@ -10,6 +10,9 @@ from blocklab.model.plan import Argv, Put, Run, Step
 
 # How long an active side waits for the other one to connect: DRBD tries every 10 s (connect-int).
 CONNECT_SECONDS = 40
+# Of two sides that parted the one that finds it first drops the connection, often before the other one could find
+# it; it is to be found on the active one.
+MEETINGS = 4
 # A full copy, or a comparison, that takes longer than this is taken for stuck.
 SYNC_SECONDS = 3600.0
 # The kernel has it built in, and it is the quickest one; an independent SHA-256 stands beside it.
@@ -28,6 +31,8 @@ SCRIPT = '''\
 
     drbd.py mark MINOR NAME   ends the connection, where there is one; then a line in the kernel's log, from which
                               on "parted" looks
+    drbd.py met MINOR         until both sides have looked at each other, but for a few seconds at most
+    drbd.py again MINOR NAME  connects once more where this side has refused the other one
     drbd.py joined MINOR      until both sides are connected and up to date; else exit code 1 and the reason
     drbd.py verified MINOR    until an online verification has ended
     drbd.py differ MINOR      prints how many bytes are known to differ
@@ -42,6 +47,9 @@ import time
 
 CONNECT_SECONDS = @CONNECT@
 SYNC_SECONDS = @SYNC@
+MEET_SECONDS = 3
+UNMET = {"Unconnected", "Timeout", "BrokenPipe", "NetworkFailure", "ProtocolError", "TearDown", "WFConnection",
+         "WFReportParams"}
 ABSENT = {"Unconfigured", "StandAlone", "WFConnection"}
 
 
@@ -92,6 +100,17 @@ def split(minor):
     return [line for line in since_mark(minor) or () if f"drbd{minor}: Split-Brain detected" in line]
 
 
+def met(minor):
+    begun = time.monotonic()
+    while state(minor).get("cs") in UNMET and time.monotonic() < begun + MEET_SECONDS:
+        time.sleep(0.02)
+
+
+def again(minor, name):
+    if state(minor).get("cs") == "StandAlone":
+        subprocess.run(["drbdadm", "connect", name], check=True)
+
+
 def joined(minor):
     begun = time.monotonic()
     while time.monotonic() < begun + SYNC_SECONDS:
@@ -134,7 +153,10 @@ def parted(minor):
     print("".join(f"{line}\\n" for line in split(minor)), end="")
 
 
-COMMANDS = {"mark": mark, "joined": joined, "verified": verified, "differ": differ, "parted": parted}
+COMMANDS = {
+    "mark": mark, "met": met, "again": again, "joined": joined, "verified": verified, "differ": differ,
+    "parted": parted,
+}
 COMMANDS[sys.argv[1]](*sys.argv[2:])
 '''.replace("@CONNECT@", str(CONNECT_SECONDS)).replace("@SYNC@", str(SYNC_SECONDS))
 
@@ -172,6 +194,7 @@ def joined(
     """
     return (
         put(here, stack),
+        put(there, stack),
         # Before the other side is up: nothing is to happen before the mark.
         Run(here, ask(stack, minor, "mark", stack)),
         module(there),
@@ -180,6 +203,12 @@ def joined(
         Run(there, ("drbdadm", "adjust", stack), undo=("drbdadm", "down", stack)),
         *_rates((here, there), stack, quickly=quickly),
         Run(here, ("drbdadm", "connect", stack)),
+        Run(here, ask(stack, minor, "met")),
+        *(
+            Run(host, ask(stack, minor, *words))
+            for _ in range(1, MEETINGS)
+            for host, *words in ((there, "again", stack), (here, "met"))
+        ),
         Run(here, ask(stack, minor, "joined"), timeout=SYNC_SECONDS + 60.0),
         *_as_written((here, there), stack, quickly=quickly),
     )

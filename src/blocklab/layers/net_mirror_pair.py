@@ -207,13 +207,14 @@ def joined(
     whole. Where both legs were in use without each other nothing is copied: an error here, and ``parted`` says it.
     """
     parts = (*(("mostly",) if mostly else ()), *(("bitmap", _moved(stack)) if bitmap else ()))
-    leave = ask(stack, "leave", mirror, remote)
+    # As an undo it brings its program along: that of a later step may be removed by then.
+    left = ("python3", "-I", "-S", "-c", SCRIPT, "leave", mirror, remote)
     return (
         *served,
         put(here, stack),
         Run(here, ("modprobe", "nbd", "nbds_max=0")),
-        Run(here, leave),
-        Run(here, connect, undo=leave),
+        Run(here, ask(stack, "leave", mirror, remote)),
+        Run(here, connect, undo=left),
         Run(here, ask(stack, "join", mirror, remote, *parts), timeout=SYNC_SECONDS + 60.0),
     )
 
