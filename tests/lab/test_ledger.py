@@ -221,7 +221,7 @@ def test_measured_as_a_load(stand: Standing, tmp_path: Path, stack: str) -> None
     assert measured.warnings == [] and measured.suspicions == []
     figures = {each.metric: each.value for each in measured.parsed.samples if each.time is None}
     assert figures["acknowledged"] == 100 and figures["refused"] == figures["in_doubt"] == 0
-    assert figures["tps"] == pytest.approx(50, rel=0.05) and 0 < figures["latency.p50"] <= figures["latency.max"]
+    assert 0 < figures["tps"] <= 50 and 0 < figures["latency.p50"] <= figures["latency.max"]
     assert {"late.max", "log.bytes"} <= set(figures) and len(measured.parsed.transactions) == 100
     assert stand.lab.hosts["app"].run(["test", "-e", HISTORY]).code == 1
 
