@@ -10,21 +10,42 @@ import (
 
 const trial = 200 * time.Millisecond
 
-// enough measures how many transactions a second this node can schedule, send over loopback to something that
-// answers at once, and record. An error where the rate is beyond half of it: the server and the kernel's network
-// need their time too, and a writer that is late measures itself.
+// The best of so many trials counts: one is soon spoilt by whatever else this machine does.
+const trials = 5
+
+// enough is an error where the rate is beyond half of what this node can send: the server's answers and the
+// kernel's network need their time too, and a writer that is late measures itself.
 func enough(set settings, rate int64) error {
+	most := 0.0
+	for try := 0; try < trials && float64(rate) > most/2; try++ {
+		found, err := measure(set)
+		if err != nil {
+			return err
+		}
+		most = max(most, found)
+	}
+	fmt.Printf("%.0f\n", most)
+	if float64(rate) > most/2 {
+		return fmt.Errorf("this node can send about %s a second at most, and half of that well, not %s: "+
+			"ask for less, or leave rate out", grouped(two(int64(most))), grouped(rate))
+	}
+	return nil
+}
+
+// measure is how many transactions a second this node can schedule, send over loopback to something that answers at
+// once, and record.
+func measure(set settings) (float64, error) {
 	scratch := set
 	scratch.history += ".trial"
 	scratch.rate, scratch.servers, scratch.seconds = 0, nil, trial.Seconds()
 	w, err := newWriter(scratch)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer os.Remove(scratch.history)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer listener.Close()
 	go answer(listener)
@@ -35,7 +56,7 @@ func enough(set settings, rate int64) error {
 	for worker := range set.connections {
 		conn, err := net.Dial("tcp", listener.Addr().String())
 		if err != nil {
-			return err
+			return 0, err
 		}
 		go func() {
 			alarm, err := newAlarm()
@@ -47,22 +68,16 @@ func enough(set settings, rate int64) error {
 	}
 	for range set.connections {
 		if err := <-done; err != nil {
-			return err
+			return 0, err
 		}
 	}
 	select {
 	case err := <-w.fatal:
-		return err
+		return 0, err
 	default:
 	}
 	took := float64(w.clock.now()-w.start) / 1e6
-	most := float64(w.acknowledged) / took
-	fmt.Printf("%.0f\n", most)
-	if float64(rate) > most/2 {
-		return fmt.Errorf("this node can send about %s a second at most, and half of that well, not %s: "+
-			"ask for less, or leave rate out", grouped(two(int64(most))), grouped(rate))
-	}
-	return nil
+	return float64(w.acknowledged) / took, nil
 }
 
 // A server that answers each message at once.
