@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import Chart, Panel, at, colours, heading, log_ticks, panel, text
+from blocklab.charts.base import BASELINE, Chart, Panel, at, colours, heading, log_ticks, panel, text
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drills import Summary, rate_text, rto_text, share_text, summaries
 from blocklab.stats.format import listed, number, percent, quantity
@@ -179,7 +179,8 @@ def _channels(frame: _Frame) -> dict[str, Any]:
         shapes = [_SHAPES[number % len(_SHAPES)] for number in range(len(frame.levels))]
         channels["shape"] = alt.Shape(
             "level:N", scale=alt.Scale(domain=frame.levels, range=shapes),
-            legend=alt.Legend(title=frame.shape, orient="bottom", titleOrient="left", columns=3),
+            legend=alt.Legend(title=frame.shape, orient="bottom", titleOrient="left", columns=3,
+                              symbolFillColor=BASELINE, symbolStrokeColor=BASELINE),
         )  # fmt: skip
     return channels
 

@@ -139,12 +139,12 @@ def _counts(x: Any, rows: Sequence[Bin], datasets: dict[str, Any]) -> Any:
     )  # fmt: skip
     base = alt.Chart(alt.NamedData(name="stack"))
     layers = [
-        base.mark_rect(stroke=None).encode(
+        base.mark_rect(clip=True).encode(
             x=x, x2=alt.X2("to:Q"), y=y, y2=alt.Y2("high:Q"), color=colour,
             tooltip=[alt.Tooltip("t:Q", title="s", format=".2f"), alt.Tooltip("kind:N"), alt.Tooltip("n:Q")],
         ),
         alt.Chart(alt.NamedData(name="due"))
-        .mark_line(interpolate="step-after", strokeWidth=1.25, color=BASELINE)
+        .mark_line(interpolate="step-after", strokeWidth=1.25, color=BASELINE, clip=True)
         .encode(x=x, y=alt.Y("n:Q", scale=scale)),
     ]  # fmt: skip
     if datasets["outage"]:
