@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from blocklab.errors import BlocklabError, HostError, ParseError
 from blocklab.model.drill import Ledger, Mirror
 from blocklab.model.ground import Ground
@@ -57,17 +59,15 @@ class Aftermath:
         ground, active = self._stand.ground, self._study.stacks[self._stack].on
         port = port_for(workload, plan_stack(self._study, self._stack, 0, ground).ports, ground)
         raw = self._printed(port.host, ledger_found.reads(port))
+        ledger = ledger_found.found(raw)
         self.binlog_unread = ""
         try:
             raw |= self._printed(active, ledger_found.logs(raw), may_fail=True)
-            return ledger_found.found(raw)
+            return msgspec.structs.replace(ledger, binlog=ledger_found.binlog(raw))
         except (HostError, ParseError, TimeoutError) as error:
-            plain = {name: text for name, text in raw.items() if name != ledger_found.LOGS}
-            ledger = ledger_found.found(plain)
-            # The rows could be read, so it was the binary log.
-            self.binlog_unread = (
-                error.message if isinstance(error, BlocklabError) else "it could not be read in time"
-            )
+            # The rows are known all the same.
+            said = error.message if isinstance(error, BlocklabError) else "it could not be read in time"
+            self.binlog_unread = said
             return ledger
 
     def _printed(self, host: str, commands: Mapping[str, Argv], *, may_fail: bool = False) -> dict[str, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from blocklab.layers import Shared
 from blocklab.model.ground import End, Ground, Topology
 from blocklab.model.plan import Port
 from blocklab.model.protocols import Scene
@@ -38,6 +39,11 @@ def problems(study: Study) -> Iterator[Problem]:
         heir = survivor_of(stack)
         if heir and not between(study, heir, stack.on):
             yield f"stacks.{name}", f"no link joins {heir} and {stack.on}, over which the monitor pings; add one"
+        if not study.takeover.fence and any(isinstance(layer, Shared) for layer in stack.layers):
+            yield (
+                "takeover.fence",
+                f"on the shared disk of {name} two nodes would write to one file system",
+            )
         here = scene(study, name, 0, _nominal(topology(study, [name])))
         for fault, each in study.faults.items():
             yield from ((f"faults.{fault}.{field}", problem) for field, problem in each.problems(here))
