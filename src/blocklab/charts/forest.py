@@ -54,9 +54,12 @@ def _panel(pairs: Sequence[Pair], axis: str) -> Panel:
     scale = alt.Scale(domain=list(_DOMAIN), range=list(_COLOURS))
     colour = alt.Color("verdict:N", scale=scale, legend=alt.Legend(title=None, orient="top", symbolType="circle"))
     rim = alt.Stroke("verdict:N", scale=scale, legend=None)
-    shared = {"tooltip": [alt.Tooltip(f"{name}:N") for name in ("what", "A", "B", "said", "verdict")], "y": y}
+    shared: dict[str, Any] = {
+        "tooltip": [alt.Tooltip(f"{name}:N") for name in ("what", "A", "B", "said", "verdict")],
+        "y": y,
+    }
     band = alt.Chart(alt.NamedData(name="band"))
-    dot = {"filled": True, "size": 70, "opacity": 1}
+    dot: dict[str, Any] = {"filled": True, "size": 70, "opacity": 1}
     full = base.transform_filter("datum.verdict == 'differs'").mark_point(**dot)
     hollow = base.transform_filter("datum.verdict != 'differs'").mark_point(**dot, strokeWidth=2, fill=PAPER)
     top, bottom = at(0, alt.value), at("height", alt.value)

@@ -45,9 +45,12 @@ class Piece(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Source:
-    """Runs and their figures. ``rows`` are those of all blocks together (``stats.blocks``), ``levels`` those of the
-    factors at each place, ``gaps`` the cells without usable figures. ``study`` is None for a run without a study;
-    ``limited`` says why a figure is the lab's own, or nothing; None where that is not known."""
+    """Runs and their figures.
+
+    ``rows`` are those of all blocks together (``stats.blocks``), ``levels`` those of the factors at each place,
+    ``gaps`` the cells without usable figures. ``study`` is None for a run without a study; ``limited`` says why a
+    figure is the lab's own, or nothing; None where that is not known. ``single``: it is one run.
+    """
 
     path: Path
     name: str
