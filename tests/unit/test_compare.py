@@ -257,6 +257,8 @@ def test_a_cell_that_broke_in_b_fails_the_condition(tmp_path: Path, shell: Shell
     code, out, _ = shell("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.5")
     assert code == 1 and "mirror/tx" in out and "B has no figures" in out
     assert shell("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.5 stack=local")[0] == 0
+    # Probes' figures are no promise of the cell.
+    assert shell("compare", str(a.path), str(b.path), "--fail-on", "cpu.idle < 0.5")[0] == 0
 
 
 @pytest.mark.parametrize(

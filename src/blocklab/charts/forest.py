@@ -10,15 +10,14 @@ import altair as alt
 from blocklab.charts.base import BASELINE, PALETTE, PAPER, Chart, Panel, at, panel, text
 from blocklab.stats.format import plus_minus
 from blocklab.stats.ratio import NOTABLE
-from blocklab.stats.versus import Pair
+from blocklab.stats.versus import Pair, cell_label
 
 ROW = 24
 # More lines than this in one panel are a page to scroll through.
 MOST = 60
 # Wider than this, an interval is drawn to the edge only.
 WIDEST = 4.0
-_DOMAIN = ("differs", "no difference shown", "too noisy to say")
-_COLOURS = (PALETTE[1], PALETTE[0], BASELINE)
+_COLOURS = {"differs": PALETTE[1], "no difference shown": PALETTE[0], "too noisy to say": BASELINE}
 
 
 def forest(pairs: Sequence[Pair], a: str, b: str, title: str) -> Chart | str:
@@ -42,33 +41,38 @@ def _panel(pairs: Sequence[Pair], axis: str) -> Panel:
     low, high = min(1 - NOTABLE, *(row["low"] for row in rows)), max(1 + NOTABLE, *(row["high"] for row in rows))
     room = 0.06 * (high - low)
     base = alt.Chart(alt.NamedData(name="ratios"))
-    y = alt.Y(
-        "item:N", sort=labels, axis=alt.Axis(title=None, ticks=False, domain=False, labelLimit=260, labelPadding=8)
-    )
+    # Cell, then phase and metric in a second line: there is little room beside the plot on a phone.
+    axis_y = alt.Axis(title=None, ticks=False, domain=False, labelExpr="split(datum.label, '\\n')", labelLimit=190,
+                      labelPadding=8)  # fmt: skip
+    y = alt.Y("item:N", sort=labels, axis=axis_y)
     x: Any = alt.X(
         "ratio:Q",
         title=axis,
-        scale=alt.Scale(domain=[low - room, high + room], nice=False),
-        axis=alt.Axis(format=".2~f", grid=True, domain=False, ticks=False),
+        scale=alt.Scale(domain=[low - room, high + room], nice=False, zero=False),
+        axis=alt.Axis(format=".2~f", tickCount=alt.expr("width / 70"), grid=True, domain=False, ticks=False),
     )
-    scale = alt.Scale(domain=list(_DOMAIN), range=list(_COLOURS))
-    colour = alt.Color("verdict:N", scale=scale, legend=alt.Legend(title=None, orient="top", symbolType="circle"))
-    rim = alt.Stroke("verdict:N", scale=scale, legend=None)
+    said = [each for each in _COLOURS if any(row["verdict"] == each for row in rows)]
+    scale = alt.Scale(domain=said, range=[_COLOURS[each] for each in said])
+    # One below the other: beside each other they are wider than a phone.
+    legend = alt.Legend(title=None, orient="top", direction="vertical", symbolType="circle")
+    colour = alt.Color("verdict:N", scale=scale, legend=legend)
     shared: dict[str, Any] = {
         "tooltip": [alt.Tooltip(f"{name}:N") for name in ("what", "A", "B", "said", "verdict")],
         "y": y,
     }
     band = alt.Chart(alt.NamedData(name="band"))
-    dot: dict[str, Any] = {"filled": True, "size": 70, "opacity": 1}
-    full = base.transform_filter("datum.verdict == 'differs'").mark_point(**dot)
-    hollow = base.transform_filter("datum.verdict != 'differs'").mark_point(**dot, strokeWidth=2, fill=PAPER)
+    dot: dict[str, Any] = {"size": 70, "opacity": 1}
+    full = base.transform_filter("datum.verdict == 'differs'").mark_point(**dot, filled=True)
+    hollow = base.transform_filter("datum.verdict != 'differs'").mark_point(
+        **dot, filled=False, strokeWidth=2, fill=PAPER
+    )
     top, bottom = at(0, alt.value), at("height", alt.value)
     layers: list[Any] = [
         band.mark_rect(opacity=0.12).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"), y=top, y2=bottom),
         band.mark_rule(strokeDash=[4, 3]).encode(x=alt.X("one:Q")),
         base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), color=colour, **shared),
         full.encode(x=x, color=colour, **shared),
-        hollow.encode(x=x, stroke=rim, **shared),
+        hollow.encode(x=x, color=colour, **shared),
         *text(base, {"align": "center", "dy": -10, "fontSize": 11}, y=y, x=x, text=alt.Text("short:N")),
     ]
     data = {"ratios": rows, "band": [{"from": 1 - NOTABLE, "to": 1 + NOTABLE, "one": 1}]}
@@ -78,9 +82,11 @@ def _panel(pairs: Sequence[Pair], axis: str) -> Panel:
 def _row(pair: Pair) -> dict[str, Any]:
     assert pair.ratio is not None
     half = pair.ratio.half
+    cell = cell_label(pair.cell)
     drawn = min(half or 0.0, WIDEST)
     return {
-        "item": pair.label, "what": pair.label, "ratio": round(pair.ratio.value, 5),
+        "item": f"{cell}\n{pair.label.removeprefix(cell).strip()}", "what": pair.label,
+        "ratio": round(pair.ratio.value, 5),
         "low": round(max(0.0, pair.ratio.value - drawn), 5), "high": round(pair.ratio.value + drawn, 5),
         "short": f"{pair.ratio.value:.2f}",
         "said": f"{pair.ratio.value:.3f}" + (f" ± {half:.3f}" if half is not None else ", no interval"),

@@ -22,7 +22,7 @@ from blocklab.charts.forest import forest
 from blocklab.errors import StoreError
 from blocklab.report.build import asset, environment
 from blocklab.report.bundle import bundle
-from blocklab.stats.format import NBSP, listed, plus_minus
+from blocklab.stats.format import NBSP, listed, percent, plus_minus
 from blocklab.stats.guard import Judged
 from blocklab.stats.ratio import NOTABLE
 from blocklab.stats.versus import Pair, Versus, headlines
@@ -33,7 +33,7 @@ MOST_ROWS = 40
 MOST_DIFFERENCES = 12
 MOST_LONE = 8
 _STYLES = {"differs": "bold", "no difference shown": "", "too noisy to say": "dim", None: "dim"}
-_OUTCOMES = {"fails": ("✗ fails", "red"), "passes": ("✓ passes", "green"), "undecided": ("? undecided", "yellow")}
+_OUTCOMES = {"fails": ("✗ fails", "red"), "undecided": ("? undecided", "yellow"), "passes": ("✓ passes", "green")}
 ONE_BUILD = (
     "Each side was measured on one build of its layouts: the intervals hold what varies within a run, not what "
     "varies from run to run. `repeats: 3` or more in the study tells that too."
@@ -68,7 +68,7 @@ def summary(found: Versus, shown: Sequence[Pair]) -> str:
             parts.append(f"{len(pairs)} {word} ({_most(len(pairs))}{most.label}: {ratio_text(most)})")
     same = sum(pair.verdict == "no difference shown" for pair in decided)
     noisy = sum(pair.verdict == "too noisy to say" for pair in decided)
-    parts += [f"{same} with no difference shown (within {NOTABLE:.0%})"] if same else []
+    parts += [f"{same} with no difference shown (within {percent(NOTABLE)})"] if same else []
     parts += [f"{noisy} too noisy to say"] if noisy else []
     return f"Of {len(decided)} figures in B, beside A's: {listed(parts)}."
 
@@ -169,7 +169,7 @@ def as_json(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ())
         "b": str(found.b.path),
         "summary": summary(found, shown),
         "figures": [_row(pair) for pair in shown],
-        "only": [{"side": e.side, **_cell(e.cell), "gap": e.gap} for e in found.lone],
+        "only": [{"side": e.side, **_cell(e.cell), "gap": e.gap, "metrics": e.metrics} for e in found.lone],
         "only_figures": [
             {"side": e.side, **_cell(e.cell), "phase": e.phase, "metric": e.metric} for e in found.lone_figures
         ],
@@ -222,11 +222,8 @@ def page(found: Versus, judged: Sequence[Judged] = ()) -> str:
     made = environment()
     shown = headlines(found.pairs)
     lead = summary(found, shown)
-    drawn = (
-        forest(shown, found.b.name, found.a.name, lead)
-        if found.a.name != found.b.name
-        else forest(shown, "B", "A", lead)
-    )
+    names = (found.a.name, found.b.name) if found.a.name != found.b.name else ("A", "B")
+    drawn = forest(shown, *names, lead)
     return made.get_template("versus.html.j2").render(
         version=__version__,
         found=found,
@@ -235,7 +232,7 @@ def page(found: Versus, judged: Sequence[Judged] = ()) -> str:
         chart=None if isinstance(drawn, str) else drawn,
         left_out=drawn if isinstance(drawn, str) else "",
         groups=_groups(found.pairs),
-        judged=judged,
+        judged=sorted(judged, key=lambda each: list(_OUTCOMES).index(each.outcome)),
         outcomes={name: word for name, (word, _) in _OUTCOMES.items()},
         ratio_text=ratio_text,
         plus_minus=plus_minus,

@@ -84,7 +84,11 @@ def _judge(condition: Condition, found: Versus) -> Iterator[Judged]:
     # The load's own figure where there is one: probes have metrics of the same name.
     named = [pair for pair in named if pair.load] or named
     mine = [pair for pair in named if condition.takes(pair.cell, pair.phase)]
-    lost = [lone for lone in found.lone if lone.side == "a" and lone.gap and condition.takes(lone.cell)]
+    lost = [
+        lone
+        for lone in found.lone
+        if lone.side == "a" and lone.gap and condition.metric in lone.metrics and condition.takes(lone.cell)
+    ]
     if not mine and not lost:
         raise StudyError(
             "", f"--fail-on {condition.text!r} is about no figure that both have", hint=_there_is(found, named)

@@ -74,11 +74,12 @@ class Pair(msgspec.Struct, frozen=True):
 
 class Lone(msgspec.Struct, frozen=True):
     """A cell that only one side (``a`` or ``b``) has usable figures of; ``gap`` is the other's reason, empty when
-    the other one's study does not have the cell."""
+    the other one's study does not have the cell. ``metrics`` are those of the load."""
 
     side: str
     cell: CellKey
     gap: str
+    metrics: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -149,8 +150,12 @@ def versus(a: Source, b: Source) -> Versus:
         if key in right and right[key].row.unit == mine.row.unit
     )
     cells_a, cells_b = ({key[0]: None for key in side} for side in (left, right))
-    lone = [Lone("a", cell, _gap(b, cell, naming)) for cell in cells_a if cell not in cells_b]
-    lone += [Lone("b", cell, _gap(a, cell, naming)) for cell in cells_b if cell not in cells_a]
+    lone = [
+        Lone(side, cell, _gap(other, cell, naming), _metrics(mine, cell))
+        for side, mine, other, theirs in (("a", left, b, cells_b), ("b", right, a, cells_a))
+        for cell in dict.fromkeys(key[0] for key in mine)
+        if cell not in theirs
+    ]
     both = cells_a.keys() & cells_b.keys()
     figures = [
         LoneFigure(side, *key[:3])
@@ -215,6 +220,10 @@ def _key(source: Source, naming: _Naming, row: Row) -> _FigureKey:
     # The highest device's name differs between stacks, and a load's own figure is of the load.
     who = ("", "") if row.load else ("(top device)", "") if row.top else (row.layer, row.host)
     return cell, row.phase, row.metric, *who, "load" if row.load else ""
+
+
+def _metrics(figures: Mapping[_FigureKey, _Figure], cell: CellKey) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key[2] for key, each in figures.items() if key[0] == cell and each.row.load))
 
 
 def _gap(source: Source, cell: CellKey, naming: _Naming) -> str:

@@ -158,13 +158,14 @@ def stale(base: Path) -> Iterator[Path]:
     for folder in base.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError, ValueError):
             pid = int((folder / "janitor").read_text())
-            if folder.stat().st_uid == os.getuid() and not _is_janitor(pid):
+            if folder.stat().st_uid == os.getuid() and not _is_janitor(pid, folder):
                 yield folder
 
 
-def _is_janitor(pid: int) -> bool:
+def _is_janitor(pid: int, folder: Path) -> bool:
+    # Not by the script's own path: another installation's lab is not stale.
     try:
-        return str(JANITOR).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return str(folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
 
