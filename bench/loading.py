@@ -1,6 +1,6 @@
-"""How long a study of 137 cells with series takes to write and to read, as Parquet and as JSON lines (format 1).
+"""What it takes to write and to read a study of 137 cells with series, as Parquet and as JSON lines (format 1).
 
-Each way in processes of its own, taking turns; medians.
+CPU time, since one thread does it all; each way in processes of its own, taking turns; medians.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ def read(folder: Path, form: int) -> int:
 
 
 def child(folder: Path, form: int, seconds: int, transactions: int) -> None:
-    """Prints seconds to write and to read, peak memory (MiB) after each, and the rows."""
-    start = time.perf_counter()
+    """Prints CPU seconds to write and to read, peak memory (MiB) after each, and the rows."""
+    start = time.process_time()
     write(folder, form, seconds, transactions)
-    middle, memory = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    middle, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     rows = read(folder, form)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps([middle - start, time.perf_counter() - middle, memory, peak, rows]))
+    print(json.dumps([middle - start, time.process_time() - middle, memory, peak, rows]))
 
 
 def main() -> None:
