@@ -109,6 +109,7 @@ def test_a_figure_has_its_interval_ratio_factor_and_machine(folder: StudyFolder,
     assert (row["study"], row["status"], row["verdict"], row["unit"]) == ("two", "ok", "differs", "1/s")
     assert (row["kernel"], row["image"], row["seed"]) == ("6.1.0", "cb0efbb1e15ad522", "7")
     assert (row["layer"], row["host"], row["load"], row["top"]) == ("pgbench", "a1", "true", "false")
+    assert {row["verdict"] for row in rows if row["metric"] == "tps" and row["stack"] == "local"} == {""}
     # The ratio is taken within the block, so that of the second one is another.
     other = [row for row in rows if row["metric"] == "tps" and row["stack"] == "mirror" and row["block"] == "2"]
     assert [float(row["relative"]) for row in other] == [pytest.approx(520 / 1010)]

@@ -14,11 +14,14 @@ import msgspec
 from blocklab.stats.figures import Row
 from blocklab.stats.ratio import verdict
 from blocklab.stats.source import Piece, Source
+from blocklab.stats.summary import Estimate
 from blocklab.store.floor import machine_of
 from blocklab.store.run import load
 
 Type = Literal["VARCHAR", "DOUBLE", "BIGINT", "BOOLEAN"]
 FACTOR = "factor."
+# What the baseline is of itself, which is no finding.
+_ITSELF = Estimate(1.0)
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -67,7 +70,8 @@ FIGURES = (
     _STATUS,
     Column("relative", "DOUBLE", "the ratio to the baseline's figure in the same block; null without one"),
     Column("relative_half_width", "DOUBLE", "of the ratio's 95 % interval; null where there is none"),
-    Column("verdict", "VARCHAR", "`differs`, `no difference shown` or `too noisy to say`; null without a ratio"),
+    Column("verdict", "VARCHAR",
+           "`differs`, `no difference shown` or `too noisy to say`; null for the baseline itself"),
     Column("limited", "VARCHAR", "why the figure is the lab's own; empty when it is not, null where not known"),
     Column("layer", "VARCHAR", "who measured: the load, or a device, interface or CPU"),
     Column("host", "VARCHAR", "the node"),
@@ -222,6 +226,6 @@ def _figure(row: Row, piece: Piece) -> dict[str, Any]:
         "phase": row.phase, "metric": row.metric, "value": row.value, "unit": row.unit, "half_width": row.half,
         "status": piece.run.outcome.status, "relative": None if share is None else share.value,
         "relative_half_width": None if share is None else share.half,
-        "verdict": None if share is None else verdict(share), "layer": row.layer, "host": row.host,
-        "load": row.load, "top": row.top,
+        "verdict": None if share is None or share == _ITSELF else verdict(share),
+        "layer": row.layer, "host": row.host, "load": row.load, "top": row.top,
     }  # fmt: skip
