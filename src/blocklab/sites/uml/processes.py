@@ -163,7 +163,7 @@ def stale(base: Path) -> Iterator[Path]:
 
 
 def _is_janitor(pid: int, folder: Path) -> bool:
-    # Not by the script's own path: another installation's lab is not stale.
+    # By the folder, not by where the program is: another installation's labs are none of our business.
     try:
         return str(folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
