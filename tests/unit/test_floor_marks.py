@@ -15,7 +15,7 @@ from rich.console import Console
 from blocklab.charts.all import draw
 from blocklab.charts.base import HOLLOW, Chart
 from blocklab.cli.floors import environments, keep_floor
-from blocklab.model.sample import Sample
+from blocklab.model.sample import Parsed, Sample
 from blocklab.report import build, render, terminal_table
 from blocklab.report.layers import NONE, LayerRow, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows
@@ -24,9 +24,10 @@ from blocklab.report.tables import figure_groups
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
 from blocklab.stats.floor import LIMITED
+from blocklab.store import tables
 from blocklab.store.floor import FIGURES, floor_file, load_floor, machine_of, save_floor
 from blocklab.store.folder import StudyFolder
-from blocklab.store.run import Stopped
+from blocklab.store.run import FORMAT, Stopped
 from blocklab.study.grid import cells
 from tests.unit import synthetic
 
@@ -284,9 +285,8 @@ def test_a_database_has_flushes_for_each_transaction(analysis: Analysis) -> None
 def with_samples(folder: StudyFolder, label: str, change: Any) -> None:
     for cell in folder.manifest().cells:
         if cell.label == label:
-            path = folder.cells / cell.key / "samples.jsonl"
-            samples = msgspec.json.Decoder(Sample).decode_lines(path.read_bytes())
-            path.write_bytes(msgspec.json.Encoder().encode_lines(change(samples)))
+            under = folder.cells / cell.key
+            tables.write(under, Parsed(tuple(change(list(tables.samples(under, FORMAT))))))
 
 
 def test_members_of_a_stripe_are_one_row(tmp_path: Path) -> None:

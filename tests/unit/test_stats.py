@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import StoreError
-from blocklab.model.sample import Phase
+from blocklab.model.sample import Parsed, Phase
 from blocklab.stats.analysis import analyse
 from blocklab.stats.compare import items
 from blocklab.stats.figures import within
@@ -19,7 +19,9 @@ from blocklab.stats.findings import findings
 from blocklab.stats.format import NBSP, exact, listed, number, percent, plus_minus, quantity, seconds
 from blocklab.stats.ratio import ratio, verdict
 from blocklab.stats.summary import Estimate, batch_means, percentile, weighted_mean
+from blocklab.store import tables
 from blocklab.store.folder import StudyFolder
+from blocklab.store.run import FORMAT
 from tests.unit import synthetic
 
 
@@ -160,7 +162,7 @@ def test_a_failed_or_invalid_or_broken_or_missing_cell_is_a_gap_and_has_no_figur
         tmp_path, failed=["drbd0/fio"], invalid=["drbd0/tps-scale1"], missing=["drbd1/tps-scale50"]
     )
     broken = next(cell for cell in folder.manifest().cells if cell.label == "drbd1/fio")
-    (folder.cells / broken.key / "samples.jsonl").write_text("{")
+    (folder.cells / broken.key / "samples.parquet").write_text("{")
     analysis = analyse(folder)
     assert {f"{gap.stack}/{gap.workload}": gap.status for gap in analysis.gaps} == {
         "drbd0/fio": "failed",
@@ -233,7 +235,11 @@ def test_a_cpu_without_room_is_told_with_the_answer(tmp_path: Path) -> None:
     folder = synthetic.make(tmp_path)
     assert not any("CPU" in text for text in findings(analyse(folder)).caveats)
     cell = next(cell for cell in folder.manifest().cells if cell.label == "local/tps-scale1")
-    path = folder.cells / cell.key / "samples.jsonl"
-    path.write_bytes(re.sub(rb'"cpu.idle","value":[0-9.]+', b'"cpu.idle","value":3.0', path.read_bytes()))
+    under = folder.cells / cell.key
+    samples = tuple(
+        msgspec.structs.replace(row, value=3.0) if row.metric == "cpu.idle" else row
+        for row in tables.samples(under, FORMAT)
+    )
+    tables.write(under, Parsed(samples))
     caveats = [plain(text) for text in findings(analyse(folder)).caveats]
     assert any("CPU was at least 97 % busy in tps-scale1 (a1 on local)" in text for text in caveats)

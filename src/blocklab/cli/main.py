@@ -15,8 +15,10 @@ from rich.text import Text
 from blocklab import __version__
 from blocklab.cli import catalogue, image, lab, studies
 from blocklab.cli.calibrate import calibrate
+from blocklab.cli.compare import compare
 from blocklab.cli.doctor import doctor
 from blocklab.cli.drill import drill, verdict
+from blocklab.cli.export import export, query
 from blocklab.errors import BlocklabError, StudyError
 
 app = typer.Typer(
@@ -27,7 +29,8 @@ app = typer.Typer(
 )
 _COMMANDS: tuple[Callable[..., None], ...] = (
     studies.run, studies.resume, studies.check, studies.plan, studies.schema, studies.report,
-    drill, verdict, catalogue.studies, catalogue.new, lab.up, lab.down, doctor, calibrate,
+    drill, verdict, compare, export, query, catalogue.studies, catalogue.new, lab.up, lab.down, doctor,
+    calibrate,
 )  # fmt: skip
 for command in _COMMANDS:
     app.command()(command)

@@ -61,20 +61,26 @@ def render(folder: StudyFolder) -> Path:
     return page
 
 
-def html(analysis: Analysis, found: Findings) -> str:
-    """The page."""
-    environment = Environment(
+def environment() -> Environment:
+    """How every page is filled in: all text is escaped, and a name that is not there is an error."""
+    made = Environment(
         loader=PackageLoader("blocklab.report", "page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["script_json"] = script_json
+    made.filters["script_json"] = script_json
+    return made
+
+
+def html(analysis: Analysis, found: Findings) -> str:
+    """The page."""
+    made = environment()
     drawn = draw(analysis)
     ran = list(analysis.runs.values())
     limited, unlisted = limited_rows(analysis)
-    return environment.get_template("report.html.j2").render(
+    return made.get_template("report.html.j2").render(
         version=__version__,
         study=analysis.study,
         analysis=analysis,
@@ -116,15 +122,16 @@ def html(analysis: Analysis, found: Findings) -> str:
             "dark": config(dark=True),
             "onDark": {**ON_DARK, PAPER: PAPER_ON_DARK},
         },
-        style=_asset(environment, "style.css"),
-        script=_asset(environment, "page.js"),
+        style=asset(made, "style.css"),
+        script=asset(made, "page.js"),
         vega=bundle(),
     )
 
 
-def _asset(environment: Environment, name: str) -> str:
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
+def asset(made: Environment, name: str) -> str:
+    """A file that stands beside the templates."""
+    assert made.loader is not None
+    return made.loader.get_source(made, name)[0]
 
 
 def script_json(value: Any) -> str:

@@ -59,7 +59,8 @@ class Analysis:
     """All that was learned from a folder; ``measured`` holds only good runs, ``runs`` every readable one.
 
     ``seeds`` are those that decided the order of the cells; None for the order of the file. None at all: the runs
-    do not tell. ``stops`` and ``drills`` are of all blocks.
+    do not tell. ``stops`` and ``drills`` are of all blocks. ``tables`` has each block's own figures, of which ``rows``
+    are made.
 
     Cells are known by the labels of their stack and their load, which in a study with factors have the levels in
     them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart.
@@ -78,6 +79,7 @@ class Analysis:
     seeds: tuple[int | None, ...]
     floors: Floors
     drills: tuple[Drilled, ...] = ()
+    tables: tuple[tuple[Row, ...], ...] = ()
 
     @cached_property
     def limits(self) -> Mapping[Place, Limit]:
@@ -226,7 +228,7 @@ def analyse(folder: StudyFolder) -> Analysis:
     verdicts = tuple(judge(claim, table, places.points, reasons) for claim in study.expect)
     return Analysis(
         study, manifest.quick, places, manifest.cells, runs, measured, tuple(gaps), table, verdicts,
-        tuple(stops), tuple(seeds), floors(folder, places, runs), tuple(drills),
+        tuple(stops), tuple(seeds), floors(folder, places, runs), tuple(drills), tuple(tables),
     )  # fmt: skip
 
 

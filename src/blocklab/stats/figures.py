@@ -203,7 +203,7 @@ def rows(places: Grid, runs: Mapping[tuple[str, str], Measured]) -> tuple[Row, .
         for stack in places.stacks
         for workload in places.workloads
         if (at := (stack, workload)) in runs
-        for row in _rows_of(points[at], runs[at])
+        for row in rows_of(points[at], runs[at])
     ]
     base = {(row.stack, row.kind): row for _, row in plain if row.stack in places.baselines}
     return tuple(_with_relative(row, base.get((places.base(point), row.kind))) for point, row in plain)
@@ -217,7 +217,8 @@ def _with_relative(row: Row, base: Row | None) -> Row:
     return msgspec.structs.replace(row, relative=ratio(row.estimate, base.estimate))
 
 
-def _rows_of(point: Point, measured: Measured) -> Iterator[Row]:
+def rows_of(point: Point, measured: Measured) -> Iterator[Row]:
+    """Every figure of one run, without ratios."""
     stack, workload = point.stack, point.workload
     where: dict[str, Any] = {
         "stack_name": point.stack_name, "workload_name": point.workload_name, "levels": point.levels,

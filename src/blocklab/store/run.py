@@ -9,9 +9,9 @@
         steps.jsonl         every command that was run: host, argv, exit code, seconds
         knobs.json          every knob read back from the running system
         raw/                what the tools printed, byte for byte
-        samples.jsonl       figures and series, made from raw/ by pure parsers
+        samples.parquet     figures and series, made from raw/ by pure parsers
         phases.json         the named parts of the load
-        transactions.jsonl  what the load logged of single transactions, if it did
+        transactions.parquet  what the load logged of single transactions, if it did
         stops.json          of a load that went on until it was sure: why each phase was measured no longer
         rounds.jsonl        its figures in each round
         drill.json          of a drill: what was done, what the client saw in each tenth of a second, the verdict
@@ -35,9 +35,12 @@ from blocklab.errors import StoreError
 from blocklab.model.drill import Drill, Ledger
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Phase, Sample, Transaction
+from blocklab.store import tables
 from blocklab.study.types import Cell
 
-FORMAT = 1
+FORMAT = 2
+# Of format 1 samples and transactions are JSON lines.
+READS = (1, 2)
 Status = Literal["ok", "failed", "invalid", "suspect"]
 Reason = Literal["settled", "capped", "drained", "failed"]
 T = TypeVar("T")
@@ -164,8 +167,7 @@ class Draft:
         _write_json(self.folder / "knobs.json", knobs)
         _write_json(self.folder / "phases.json", parsed.phases)
         _write_lines(self.folder / "steps.jsonl", records)
-        _write_lines(self.folder / "samples.jsonl", parsed.samples)
-        _write_lines(self.folder / "transactions.jsonl", parsed.transactions)
+        tables.write(self.folder, parsed)
         if stops:
             _write_json(self.folder / "stops.json", stops)
             _write_lines(self.folder / "rounds.jsonl", rounds)
@@ -220,8 +222,20 @@ def sweep(cells: Path) -> None:
 
 def load(folder: Path) -> Run:
     """Read a run back. Raises ``StoreError`` that names the file."""
+    run = head(folder)
+    return msgspec.structs.replace(
+        run,
+        records=tuple(_read_lines(folder / "steps.jsonl", Record)),
+        samples=tables.samples(folder, run.outcome.format),
+        transactions=tables.transactions(folder, run.outcome.format),
+        rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
+    )
+
+
+def head(folder: Path) -> Run:
+    """A run without what is long: its commands, samples, transactions and rounds. Raises ``StoreError``."""
     outcome = _read_json(folder / "result.json", Outcome)
-    if outcome.format != FORMAT:
+    if outcome.format not in READS:
         raise StoreError(f"{folder}: format {outcome.format}, but this blocklab reads format {FORMAT}")
     ruled = (folder / "stops.json").exists()
     return Run(
@@ -229,13 +243,12 @@ def load(folder: Path) -> Run:
         cell=_read_json(folder / "cell.json", Cell),
         outcome=outcome,
         environment=_read_json(folder / "environment.json", dict[str, Any]),
-        records=tuple(_read_lines(folder / "steps.jsonl", Record)),
+        records=(),
         knobs=_read_json(folder / "knobs.json", tuple[Knob, ...]),
-        samples=tuple(_read_lines(folder / "samples.jsonl", Sample)),
+        samples=(),
         phases=_read_json(folder / "phases.json", tuple[Phase, ...]),
-        transactions=tuple(_read_lines(folder / "transactions.jsonl", Transaction)),
+        transactions=(),
         stops=_read_json(folder / "stops.json", tuple[Stopped, ...]) if ruled else (),
-        rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if ruled else (),
         drill=_read_json(folder / "drill.json", Drill) if (folder / "drill.json").exists() else None,
     )
 

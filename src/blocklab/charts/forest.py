@@ -1,0 +1,96 @@
+"""Ratios of two runs with their intervals, one line a figure: a forest plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from blocklab.charts.base import BASELINE, PALETTE, PAPER, Chart, Panel, at, panel, text
+from blocklab.stats.format import plus_minus
+from blocklab.stats.ratio import NOTABLE
+from blocklab.stats.versus import Pair, cell_label
+
+ROW = 24
+# More lines than this in one panel are a page to scroll through.
+MOST = 60
+# Wider than this, an interval is drawn to the edge only.
+WIDEST = 4.0
+_COLOURS = {"differs": PALETTE[1], "no difference shown": PALETTE[0], "too noisy to say": BASELINE}
+
+
+def forest(pairs: Sequence[Pair], a: str, b: str, title: str) -> Chart | str:
+    """One panel for the pairs that have a ratio, in their order; a note instead where none has."""
+    known = [pair for pair in pairs if pair.ratio is not None]
+    if not known:
+        return "ratios: no figure of A is above 0"
+    shown = known[:MOST]
+    more = f" {len(known) - MOST} more are in the table." if len(known) > MOST else ""
+    caption = (
+        f"Each point is the figure of {b} divided by that of {a} (dashed line: the same); the line is its 95 % "
+        "interval. Filled: the interval leaves 1 out. The grey band is ±5 %: an interval around 1 that is no "
+        f"wider shows that there is no difference to speak of.{more}"
+    )
+    return Chart("forest", title, caption, (_panel(shown, f"{b} / {a}"),))
+
+
+def _panel(pairs: Sequence[Pair], axis: str) -> Panel:
+    rows = [_row(pair) for pair in pairs]
+    labels = [row["item"] for row in rows]
+    low, high = min(1 - NOTABLE, *(row["low"] for row in rows)), max(1 + NOTABLE, *(row["high"] for row in rows))
+    room = 0.06 * (high - low)
+    base = alt.Chart(alt.NamedData(name="ratios"))
+    # Cell, then phase and metric in a second line: there is little room beside the plot on a phone.
+    axis_y = alt.Axis(title=None, ticks=False, domain=False, labelExpr="split(datum.label, '\\n')", labelLimit=190,
+                      labelPadding=8)  # fmt: skip
+    y = alt.Y("item:N", sort=labels, axis=axis_y)
+    x: Any = alt.X(
+        "ratio:Q",
+        title=axis,
+        scale=alt.Scale(domain=[low - room, high + room], nice=False, zero=False),
+        axis=alt.Axis(format=".2~f", tickCount=alt.expr("width / 70"), grid=True, domain=False, ticks=False),
+    )
+    said = [each for each in _COLOURS if any(row["verdict"] == each for row in rows)]
+    scale = alt.Scale(domain=said, range=[_COLOURS[each] for each in said])
+    # One below the other: beside each other they are wider than a phone.
+    legend = alt.Legend(title=None, orient="top", direction="vertical", symbolType="circle")
+    colour = alt.Color("verdict:N", scale=scale, legend=legend)
+    shared: dict[str, Any] = {
+        "tooltip": [alt.Tooltip(f"{name}:N") for name in ("what", "A", "B", "said", "verdict")],
+        "y": y,
+    }
+    band = alt.Chart(alt.NamedData(name="band"))
+    dot: dict[str, Any] = {"size": 70, "opacity": 1}
+    full = base.transform_filter("datum.verdict == 'differs'").mark_point(**dot, filled=True)
+    hollow = base.transform_filter("datum.verdict != 'differs'").mark_point(
+        **dot, filled=False, strokeWidth=2, fill=PAPER
+    )
+    top, bottom = at(0, alt.value), at("height", alt.value)
+    layers: list[Any] = [
+        band.mark_rect(opacity=0.12).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"), y=top, y2=bottom),
+        band.mark_rule(strokeDash=[4, 3]).encode(x=alt.X("one:Q")),
+        base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), color=colour, **shared),
+        full.encode(x=x, color=colour, **shared),
+        hollow.encode(x=x, color=colour, **shared),
+        *text(base, {"align": "center", "dy": -10, "fontSize": 11}, y=y, x=x, text=alt.Text("short:N")),
+    ]
+    data = {"ratios": rows, "band": [{"from": 1 - NOTABLE, "to": 1 + NOTABLE, "one": 1}]}
+    return panel("ratios with their 95 % intervals", alt.layer(*layers), data, max(70, len(labels) * (ROW + 8)))
+
+
+def _row(pair: Pair) -> dict[str, Any]:
+    assert pair.ratio is not None
+    half = pair.ratio.half
+    cell = cell_label(pair.cell)
+    drawn = min(half or 0.0, WIDEST)
+    return {
+        "item": f"{cell}\n{pair.label.removeprefix(cell).strip()}", "what": pair.label,
+        "ratio": round(pair.ratio.value, 5),
+        "low": round(max(0.0, pair.ratio.value - drawn), 5), "high": round(pair.ratio.value + drawn, 5),
+        "short": f"{pair.ratio.value:.2f}",
+        "said": f"{pair.ratio.value:.3f}" + (f" ± {half:.3f}" if half is not None else ", no interval"),
+        "A": plus_minus(pair.a.value, pair.a.half, pair.unit, pair.metric),
+        "B": plus_minus(pair.b.value, pair.b.half, pair.unit, pair.metric),
+        "verdict": pair.verdict,
+    }  # fmt: skip

@@ -1,0 +1,125 @@
+"""``blocklab compare``: two studies, runs or imported sets side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from blocklab.errors import StoreError, StudyError
+from blocklab.report.versus import as_json as document
+from blocklab.report.versus import terminal, write_page
+from blocklab.stats.guard import condition, judge
+from blocklab.stats.source import Source, source
+from blocklab.stats.versus import Pair, Versus, headlines, metrics_of, versus
+
+MOST_NAMED = 4
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="What B is compared with: a study's folder, or a run's.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Likewise.")],
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help="Only this metric; may be given several times.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every figure, also those of probes and layers.")] = False,
+    across: Annotated[
+        bool, typer.Option("--across", help="Compare even though machine, kernel or image differ.")
+    ] = False,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option("--fail-on", help='Exit code 1 if this is so beyond doubt, e.g. "tps < 0.95 stack=mirror".'),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit code 1 also where --fail-on is in doubt.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write a page (HTML) as well.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """B against A: ratio, 95 % interval and verdict of each figure that both have, and what differed besides.
+
+    Exit code 1 when a --fail-on condition holds; 2 when the two cannot be compared.
+    """
+    conditions = [condition(text) for text in fail_on or ()]
+    if strict and not conditions:
+        raise StudyError("", "--strict without --fail-on decides nothing", hint='add e.g. --fail-on "tps < 0.95"')
+    if output is not None and output.suffix.lower() not in (".html", ".htm"):
+        raise StudyError("", f"-o {output}: the page is HTML", hint=f"-o {output.with_suffix('.html')}; or --json")
+    found = comparable(_source(a), _source(b), across=across)
+    shown = chosen(found, metric or [], every=every)
+    judged = judge(conditions, found)
+    if output is not None:
+        write_page(output, found, judged)
+    if as_json:
+        typer.echo(document(found, shown, judged).decode(), nl=False)
+    else:
+        Console(highlight=False).print(terminal(found, shown, judged, every=every or bool(metric)))
+        if output is not None:
+            typer.echo(f"page: {output}")
+    bad = {"fails", "undecided"} if strict else {"fails"}
+    if any(each.outcome in bad for each in judged):
+        raise typer.Exit(1)
+
+
+def _source(path: Path) -> Source:
+    try:
+        found = source(path)
+    except StoreError as error:
+        # Exit code 1 is for figures that are worse.
+        raise StudyError("", error.message, hint=error.hint) from error
+    if not found.rows:
+        why = "; ".join(
+            f"{gap.stack}/{gap.workload} is {gap.status}: {gap.error}" for gap in found.gaps[:MOST_NAMED]
+        )
+        raise StudyError(
+            "", f"{path} has no usable figures{': ' + why if why else ''}", hint="blocklab run, or resume"
+        )
+    return found
+
+
+def comparable(a: Source, b: Source, *, across: bool) -> Versus:
+    """Both sides paired. Raises ``StudyError`` where nothing pairs, or the machines differ."""
+    if a.path.resolve() == b.path.resolve():
+        raise StudyError("", f"A and B are both {a.path}", hint="name two folders; --runs DIR keeps a second run")
+    found = versus(a, b)
+    if not found.pairs:
+        raise StudyError("", f"{a.path} and {b.path} have no figure in common", hint=_apart(found))
+    if found.machine and not across:
+        said = "; ".join(f"{each.name}: {each.a} / {each.b}" for each in found.machine)
+        raise StudyError(
+            "", f"A and B were not measured on the same machine, kernel and image: {said}",
+            hint="give --across to compare them all the same: the ratios are then also those of the machines",
+        )  # fmt: skip
+    return found
+
+
+def _apart(found: Versus) -> str:
+    sides = []
+    for side in ("a", "b"):
+        names = [each.label for each in found.lone if each.side == side]
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        sides.append(f"{side.upper()} has {', '.join(names[:MOST_NAMED])}{more}")
+    return "cells match by the names of stack and load, and by the levels of factors; " + "; ".join(sides)
+
+
+def chosen(found: Versus, metrics: Sequence[str], *, every: bool) -> tuple[Pair, ...]:
+    """The pairs to show. Raises ``StudyError`` for a metric that there is not."""
+    known = metrics_of(found.pairs)
+    for name in metrics:
+        if name not in known:
+            raise StudyError("", f"--metric {name}: no figure of that name on both sides", hint=", ".join(known))
+    if metrics:
+        return tuple(
+            pair
+            for pair in found.pairs
+            if pair.metric in metrics and (every or pair.load or not _by_load(found, pair))
+        )
+    return found.pairs if every else headlines(found.pairs)
+
+
+def _by_load(found: Versus, pair: Pair) -> bool:
+    """Whether the load itself has a figure of that name there."""
+    return any(other.load and (other.cell, other.metric) == (pair.cell, pair.metric) for other in found.pairs)

@@ -1,0 +1,160 @@
+"""``blocklab export`` and ``blocklab query``: the figures for other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from blocklab.errors import StoreError, StudyError
+from blocklab.report.export import Format
+from blocklab.report.export import export as write
+from blocklab.stats import longform
+from blocklab.stats.longform import FACTORS, SCHEMA, WITH_FACTORS, Table
+from blocklab.stats.query import Answer
+from blocklab.stats.query import query as ask
+from blocklab.stats.source import heads, sources, studies
+
+# More rows than this nobody reads in a terminal.
+MOST_ROWS = 200
+
+
+def export(
+    path: Annotated[
+        Path, typer.Argument(metavar="RUNS", help="A study's folder, a run's, or a folder of studies.")
+    ],
+    form: Annotated[Format | None, typer.Option("--format", help="By the file's name if it has one.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Standard output without it.")] = None,
+    series: Annotated[bool, typer.Option("--series", help="The time series instead of the figures.")] = False,
+    transactions: Annotated[
+        bool, typer.Option("--transactions", help="The transactions that the loads logged.")
+    ] = False,
+    knobs: Annotated[bool, typer.Option("--knobs", help="The knobs that were read back.")] = False,
+    runs: Annotated[bool, typer.Option("--runs", help="A row for each run.")] = False,
+) -> None:
+    """Write every figure as a row of CSV, JSON lines or Parquet, with its interval, its factors and where it ran.
+
+    docs/export.md has the columns.
+    """
+    form = form_of(form, output)
+    picked = {"series": series, "transactions": transactions, "knobs": knobs, "runs": runs}
+    names = [name for name, wanted in picked.items() if wanted] or ["figures"]
+    if len(names) > 1:
+        raise StudyError("", f"--{' and --'.join(names)} are {len(names)} tables", hint="export them one by one")
+    try:
+        table = table_of(names[0], path)
+    except StoreError as error:
+        raise StudyError("", error.message, hint=error.hint) from error
+    write(table, form, output)
+
+
+def form_of(form: Format | None, output: Path | None) -> Format:
+    """The format asked for, or by the file's name, or CSV. Raises ``StudyError`` where it cannot be."""
+    if form is None and output is not None:
+        ending = output.suffix.removeprefix(".").lower()
+        if ending not in set(Format):
+            raise StudyError(
+                "", f"-o {output}: {ending or 'no ending'!r} is no format", hint="--format csv, jsonl or parquet"
+            )
+        form = Format(ending)
+    if form is Format.PARQUET and output is None:
+        raise StudyError("", "Parquet is no text for a terminal or a pipe", hint="add -o FILE.parquet")
+    return form or Format.CSV
+
+
+def table_of(name: str, path: Path) -> Table:
+    """One table of ``longform`` of what there is at a path. Raises ``StoreError``."""
+    if name == "figures":
+        return longform.figures(sources(path))
+    alone = (path / "study.json").is_file() or (path / "cell.json").is_file()
+    pieces = [piece for each in ([path] if alone else studies(path)) for piece in heads(each)]
+    made = {
+        "runs": longform.runs, "knobs": longform.knobs, "series": longform.series,
+        "transactions": longform.transactions,
+    }  # fmt: skip
+    return made[name](pieces)
+
+
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT, in DuckDB's SQL.")] = "",
+    runs: Annotated[
+        Path, typer.Option("--runs", help="Where the runs are: all studies, or one study's folder.")
+    ] = Path("runs"),
+    tables: Annotated[bool, typer.Option("--tables", help="List the tables and their columns.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+) -> None:
+    """Ask all runs a question in SQL: tables figures, runs, knobs, series, transactions. Changes nothing."""
+    if tables:
+        _print(Answer(("table", "column", "type", "meaning"), listing(), ()), as_csv=as_csv, as_json=as_json)
+        return
+    if not sql.strip():
+        raise StudyError("", "there is no SQL", hint='blocklab query "SELECT ... FROM figures", or --tables')
+    with tempfile.TemporaryDirectory(prefix="blocklab-query-") as scratch:
+        found = ask(sql, runs, Path(scratch))
+    for text in found.left_out:
+        Console(stderr=True, highlight=False).print(
+            f"left out: {text}", style="yellow", markup=False, soft_wrap=True
+        )
+    _print(found, as_csv=as_csv, as_json=as_json)
+
+
+def listing() -> list[tuple[str, str, str, str]]:
+    """Every column of every table."""
+    found = []
+    for name, columns in SCHEMA.items():
+        more = (FACTORS,) if name in WITH_FACTORS else ()
+        found += [(name, column.name, column.type, column.says) for column in (*columns, *more)]
+    return found
+
+
+def _print(found: Answer, *, as_csv: bool, as_json: bool) -> None:
+    if as_csv and as_json:
+        raise StudyError("", "--csv and --json are two forms", hint="give one of them")
+    if as_json:
+        typer.echo(
+            json.dumps([dict(zip(found.columns, row, strict=True)) for row in found.rows], indent=1, default=str)
+        )
+        return
+    if as_csv:
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(found.columns)
+        writer.writerows(found.rows)
+        typer.echo(out.getvalue(), nl=False)
+        return
+    table = Grid(box=None, pad_edge=False)
+    numeric = [
+        bool(found.rows) and all(_number(row[at]) for row in found.rows) for at in range(len(found.columns))
+    ]
+    for name, right in zip(found.columns, numeric, strict=True):
+        table.add_column(Text(name), justify="right" if right else "left", overflow="fold")
+    for row in found.rows[:MOST_ROWS]:
+        table.add_row(*(Text(_text(value)) for value in row))
+    Console(highlight=False).print(table)
+    if (more := len(found.rows) - MOST_ROWS) > 0:
+        typer.echo(f"{more} more rows; --csv and --json have all of them")
+
+
+def _number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return (
+        f"{value:.6g}"
+        if isinstance(value, float) and abs(value) < 1e6
+        else f"{value:.2f}"
+        if isinstance(value, float)
+        else str(value)
+    )

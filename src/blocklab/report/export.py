@@ -1,0 +1,83 @@
+"""A flat table as CSV, as JSON lines, or as Parquet."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from blocklab.errors import StoreError
+from blocklab.stats.longform import Table
+from blocklab.store.tables import batches, to_parquet
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+def export(table: Table, form: Format, path: Path | None) -> None:
+    """Write a table, to standard output without a path (not Parquet). Raises ``StoreError``."""
+    try:
+        if form is Format.PARQUET:
+            assert path is not None
+            to_parquet(path, _full(table), {column.name: column.type for column in table.columns})
+            return
+        with _out(path) as file:
+            if form is Format.CSV:
+                _csv(table, file)
+            else:
+                encoder = msgspec.json.Encoder()
+                for some in batches(_full(table)):
+                    file.write(encoder.encode_lines(some).decode())
+    except BrokenPipeError:
+        # Whoever reads has seen enough: blocklab export ... | head. The interpreter would say it again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error}", hint="make room, or name another file") from error
+
+
+def _full(table: Table) -> Iterator[dict[str, Any]]:
+    names = [column.name for column in table.columns]
+    for row in table.rows:
+        yield {name: row[name] for name in names}
+
+
+@contextmanager
+def _out(path: Path | None) -> Iterator[IO[str]]:
+    if path is None:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _csv(table: Table, file: IO[str]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    names = [column.name for column in table.columns]
+    writer.writerow(names)
+    writer.writerows([_text(row, name) for name in names] for row in table.rows)
+
+
+def _text(row: Mapping[str, Any], name: str) -> Any:
+    """Numbers with all of their digits; nothing for null."""
+    value = row[name]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else value

@@ -1,0 +1,262 @@
+"""A comparison of two runs or studies: for the terminal, as JSON, and as a self-contained page."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from blocklab import __version__
+from blocklab.charts.base import ON_DARK, PAPER, PAPER_ON_DARK, config
+from blocklab.charts.forest import forest
+from blocklab.errors import StoreError
+from blocklab.report.build import asset, environment
+from blocklab.report.bundle import bundle
+from blocklab.stats.format import NBSP, listed, percent, plus_minus
+from blocklab.stats.guard import Judged
+from blocklab.stats.ratio import NOTABLE
+from blocklab.stats.versus import Pair, Versus, headlines
+
+FORMAT = 1
+# More rows than this are for `--all`, the page or `--json`.
+MOST_ROWS = 40
+MOST_DIFFERENCES = 12
+MOST_LONE = 8
+_STYLES = {"differs": "bold", "no difference shown": "", "too noisy to say": "dim", None: "dim"}
+_OUTCOMES = {"fails": ("✗ fails", "red"), "undecided": ("? undecided", "yellow"), "passes": ("✓ passes", "green")}
+ONE_BUILD = (
+    "Each side was measured on one build of its layouts: the intervals hold what varies within a run, not what "
+    "varies from run to run. `repeats: 3` or more in the study tells that too."
+)
+COLUMNS = (
+    "stack", "workload", "levels", "phase", "metric", "unit", "layer", "host", "a", "a_half_width", "b",
+    "b_half_width", "ratio", "ratio_half_width", "verdict", "blocks", "limited",
+)  # fmt: skip
+
+
+def ratio_text(pair: Pair) -> str:
+    """``0.80 ± 0.02``; a dash where A's figure is 0."""
+    if pair.ratio is None:
+        return "–"
+    if pair.ratio.half is None:
+        return f"{pair.ratio.value:.2f}"
+    digits = 3 if pair.ratio.half < 0.01 else 2
+    return f"{pair.ratio.value:.{digits}f}{NBSP}±{NBSP}{pair.ratio.half:.{digits}f}"
+
+
+def summary(found: Versus, shown: Sequence[Pair]) -> str:
+    """In words, what the figures that are shown say."""
+    decided = [pair for pair in shown if pair.ratio is not None]
+    if not decided:
+        return f"No figure of {found.a.name} is above 0, so there is no ratio."
+    parts = []
+    below = [pair for pair in decided if pair.verdict == "differs" and pair.ratio and pair.ratio.value < 1]
+    above = [pair for pair in decided if pair.verdict == "differs" and pair.ratio and pair.ratio.value > 1]
+    for pairs, word, worst in ((below, "lower", min), (above, "higher", max)):
+        if pairs:
+            most = worst(pairs, key=lambda pair: pair.ratio.value if pair.ratio else 1.0)
+            parts.append(f"{len(pairs)} {word} ({_most(len(pairs))}{most.label}: {ratio_text(most)})")
+    same = sum(pair.verdict == "no difference shown" for pair in decided)
+    noisy = sum(pair.verdict == "too noisy to say" for pair in decided)
+    parts += [f"{same} with no difference shown (within {percent(NOTABLE)})"] if same else []
+    parts += [f"{noisy} too noisy to say"] if noisy else []
+    return f"Of {len(decided)} figures in B, beside A's: {listed(parts)}."
+
+
+def _most(count: int) -> str:
+    return "the most " if count > 1 else ""
+
+
+def terminal(
+    found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = (), *, every: bool = False
+) -> RenderableType:
+    """The table and what to know with it, for 100 columns."""
+    parts: list[RenderableType] = [
+        Text(f"A: {found.a.path}"), Text(f"B: {found.b.path}"), Text(), Text(summary(found, shown), style="bold"),
+    ]  # fmt: skip
+    rows = list(shown)
+    if len(rows) > MOST_ROWS and not every:
+        rows = [pair for pair in shown if pair.verdict == "differs"][:MOST_ROWS] or rows[:MOST_ROWS]
+        parts.append(Text(f"{len(rows)} of {len(shown)} figures; --all and -o have all of them.", style="dim"))
+    parts.append(_table(rows))
+    if any(pair.limited for pair in rows):
+        parts.append(Text("†: limited by the lab, so the layout may do better.", style="dim"))
+    if found.single:
+        parts.append(Text(ONE_BUILD, style="dim"))
+    parts += _judged(judged)
+    parts += _lone(found)
+    parts += _differences(found)
+    return Group(*parts)
+
+
+def _table(rows: Sequence[Pair]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    table.add_column("cell", overflow="fold", max_width=28)
+    table.add_column("metric", overflow="fold", max_width=18)
+    for name in ("A", "B", "B / A"):
+        table.add_column(name, justify="right", no_wrap=name == "B / A")
+    table.add_column("verdict", overflow="fold", max_width=13)
+    last = ""
+    for pair in rows:
+        place = Text(pair.place if pair.place != last else "")
+        last = pair.place
+        metric = pair.metric if pair.load else f"{pair.metric} ({pair.layer} on {pair.host})"
+        a, b = (plus_minus(each.value, each.half, pair.unit, pair.metric) for each in (pair.a, pair.b))
+        table.add_row(
+            place, Text(metric), Text(a), Text(b), Text(ratio_text(pair) + ("†" if pair.limited else "")),
+            Text(pair.verdict or "no ratio", style=_STYLES[pair.verdict]),
+        )  # fmt: skip
+    return table
+
+
+def _judged(judged: Sequence[Judged]) -> Iterator[RenderableType]:
+    for text in dict.fromkeys(each.condition for each in judged):
+        mine = [each for each in judged if each.condition == text]
+        for outcome in ("fails", "undecided", "passes"):
+            some = [each for each in mine if each.outcome == outcome]
+            word, style = _OUTCOMES[outcome]
+            if outcome == "passes":
+                if some:
+                    yield Text(f"{word}: {text}: {len(some)} of {len(mine)} figures", style=style)
+                continue
+            for each in some:
+                share = "" if each.share is None else f" is {each.share.value:.3f}"
+                half = "" if each.share is None or each.share.half is None else f" ± {each.share.half:.3f}"
+                why = f" ({each.why})" if each.why else ""
+                yield Text(f"{word}: {text}: {each.label}{share}{half}{why}", style=style)
+
+
+def _lone(found: Versus) -> Iterator[RenderableType]:
+    for side in ("a", "b"):
+        mine = [each for each in found.lone if each.side == side]
+        other = "B" if side == "a" else "A"
+        for each in mine[:MOST_LONE]:
+            why = f" ({other}: {each.gap})" if each.gap else ""
+            yield Text(f"only in {side.upper()}: {each.label}{why}", style="yellow")
+        if len(mine) > MOST_LONE:
+            yield Text(f"only in {side.upper()}: {len(mine) - MOST_LONE} more cells", style="yellow")
+
+
+def _differences(found: Versus) -> Iterator[RenderableType]:
+    if not found.differences:
+        yield Text("Nothing that was recorded of the environments, the study and the knobs differs.", style="dim")
+        return
+    table = Table("what differed", "A", "B", box=None, pad_edge=False)
+    for column in table.columns:
+        column.overflow = "fold"
+    for each in found.differences[:MOST_DIFFERENCES]:
+        table.add_row(Text(each.name), Text(each.a), Text(each.b))
+    yield table
+    if (more := len(found.differences) - MOST_DIFFERENCES) > 0:
+        yield Text(f"{more} more differences; -o and --json have all of them", style="dim")
+
+
+def as_json(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) -> bytes:
+    """Everything as a document."""
+    document = {
+        "format": FORMAT,
+        "a": str(found.a.path),
+        "b": str(found.b.path),
+        "summary": summary(found, shown),
+        "figures": [_row(pair) for pair in shown],
+        "only": [{"side": e.side, **_cell(e.cell), "gap": e.gap, "metrics": e.metrics} for e in found.lone],
+        "only_figures": [
+            {"side": e.side, **_cell(e.cell), "phase": e.phase, "metric": e.metric} for e in found.lone_figures
+        ],
+        "differences": found.differences,
+        "fail_on": judged,
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def _cell(cell: tuple[str, str, tuple[tuple[str, str], ...]]) -> dict[str, Any]:
+    return {"stack": cell[0], "workload": cell[1], "levels": dict(cell[2])}
+
+
+def _row(pair: Pair) -> dict[str, Any]:
+    ratio = pair.ratio
+    return {
+        **_cell(pair.cell), "phase": pair.phase, "metric": pair.metric, "unit": pair.unit, "layer": pair.layer,
+        "host": pair.host, "a": pair.a.value, "a_half_width": pair.a.half, "b": pair.b.value,
+        "b_half_width": pair.b.half, "ratio": None if ratio is None else ratio.value,
+        "ratio_half_width": None if ratio is None else ratio.half, "verdict": pair.verdict, "blocks": pair.pairs,
+        "limited": pair.limited,
+    }  # fmt: skip
+
+
+def as_csv(pairs: Sequence[Pair]) -> str:
+    """A line for each figure; empty where there is none."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for pair in pairs:
+        levels = " ".join(f"{name}={level}" for name, level in pair.levels.items())
+        writer.writerow({**_row(pair), "levels": levels})
+    return out.getvalue()
+
+
+def write_page(path: Path, found: Versus, judged: Sequence[Judged] = ()) -> None:
+    """The comparison as one file that needs no network. Raises ``StoreError``."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(page(found, judged), encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror}", hint="name another file with -o"
+        ) from error
+
+
+def page(found: Versus, judged: Sequence[Judged] = ()) -> str:
+    """The page."""
+    made = environment()
+    shown = headlines(found.pairs)
+    lead = summary(found, shown)
+    names = (found.a.name, found.b.name) if found.a.name != found.b.name else ("A", "B")
+    drawn = forest(shown, *names, lead)
+    return made.get_template("versus.html.j2").render(
+        version=__version__,
+        found=found,
+        lead=lead,
+        shown=shown,
+        chart=None if isinstance(drawn, str) else drawn,
+        left_out=drawn if isinstance(drawn, str) else "",
+        groups=_groups(found.pairs),
+        judged=sorted(judged, key=lambda each: list(_OUTCOMES).index(each.outcome)),
+        outcomes={name: word for name, (word, _) in _OUTCOMES.items()},
+        ratio_text=ratio_text,
+        plus_minus=plus_minus,
+        one_build=ONE_BUILD if found.single else "",
+        csv=base64.b64encode(as_csv(found.pairs).encode()).decode(),
+        parts={
+            part: [e for e in found.differences if e.part == part]
+            for part in ("machine", "environment", "study", "knobs")
+        },
+        themes={
+            "light": config(dark=False),
+            "dark": config(dark=True),
+            "onDark": {**ON_DARK, PAPER: PAPER_ON_DARK},
+        },
+        style=asset(made, "style.css"),
+        script=asset(made, "page.js"),
+        vega=bundle(),
+    )
+
+
+def _groups(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
+    """The loads' own figures by cell and phase."""
+    found: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        if pair.load:
+            found.setdefault(pair.place, []).append(pair)
+    return found

@@ -1,0 +1,116 @@
+"""``--fail-on "tps < 0.95"``: a condition on ratios, decided by their intervals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from blocklab.errors import StudyError
+from blocklab.stats.summary import Estimate
+from blocklab.stats.versus import CellKey, Pair, Versus, cell_label, metrics_of
+
+Outcome = Literal["fails", "passes", "undecided"]
+# tps < 0.95 stack=mirror workload=tpcc
+_FORM = re.compile(r"\s*([\w.]+)\s*(<=|>=|<|>)\s*(\d+(?:\.\d+)?|\.\d+)((?:\s+\w+=\S+)*)\s*")
+_FILTERS = ("stack", "workload", "phase")
+_EXAMPLE = 'write METRIC < RATIO or METRIC > RATIO, e.g. "tps < 0.95" or "write.latency.p99 > 1.2 stack=mirror"'
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """A ratio B / A on this side of ``bound`` is a failure. ``only``: names of stack, load or phase."""
+
+    text: str
+    metric: str
+    below: bool
+    bound: float
+    only: dict[str, str] = {}
+
+    def takes(self, cell: CellKey, phase: str | None = None) -> bool:
+        """Whether the filters let a cell through; without ``phase`` whichever it has."""
+        here = {"stack": cell[0], "workload": cell[1], "phase": phase}
+        return all(here[name] in (None, wanted) for name, wanted in self.only.items())
+
+    def judge(self, share: Estimate | None) -> Outcome:
+        """``fails`` where all of the 95 % interval is on the wrong side of the bound, ``passes`` where none of it
+        is, ``undecided`` where the bound is in it, or there is no ratio or no interval."""
+        if share is None or share.half is None:
+            return "undecided"
+        low, high = share.value - share.half, share.value + share.half
+        worse, better = (
+            (high < self.bound, low >= self.bound) if self.below else (low > self.bound, high <= self.bound)
+        )
+        return "fails" if worse else "passes" if better else "undecided"
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What a condition says of one figure, or of a cell that has none on side B."""
+
+    condition: str
+    outcome: Outcome
+    label: str
+    share: Estimate | None
+    why: str
+
+
+def condition(text: str) -> Condition:
+    """Read an expression. Raises ``StudyError`` that says what it should look like."""
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise StudyError("", f"--fail-on {text!r} is not a metric, < or >, and a ratio of B to A", hint=_EXAMPLE)
+    metric, sign, bound, rest = match.groups()
+    only: dict[str, str] = {}
+    for word in rest.split():
+        name, _, value = word.partition("=")
+        if name not in _FILTERS:
+            raise StudyError(
+                "", f"--fail-on {text!r}: {name} is no filter", hint=f"there are {', '.join(_FILTERS)}"
+            )
+        only[name] = value
+    if float(bound) == 0:
+        raise StudyError("", f"--fail-on {text!r}: no ratio is below 0", hint=_EXAMPLE)
+    return Condition(" ".join(text.split()), metric, sign[0] == "<", float(bound), only)
+
+
+def judge(conditions: Sequence[Condition], found: Versus) -> tuple[Judged, ...]:
+    """Every condition on every figure that it is about. Raises ``StudyError`` when it is about none."""
+    return tuple(judged for each in conditions for judged in _judge(each, found))
+
+
+def _judge(condition: Condition, found: Versus) -> Iterator[Judged]:
+    named = [pair for pair in found.pairs if pair.metric == condition.metric]
+    # The load's own figure where there is one: probes have metrics of the same name.
+    named = [pair for pair in named if pair.load] or named
+    mine = [pair for pair in named if condition.takes(pair.cell, pair.phase)]
+    lost = [
+        lone
+        for lone in found.lone
+        if lone.side == "a" and lone.gap and condition.metric in lone.metrics and condition.takes(lone.cell)
+    ]
+    if not mine and not lost:
+        raise StudyError(
+            "", f"--fail-on {condition.text!r} is about no figure that both have", hint=_there_is(found, named)
+        )
+    for pair in mine:
+        yield Judged(condition.text, condition.judge(pair.ratio), pair.label, pair.ratio, _why(pair))
+    for lone in lost:
+        # A candidate that crashed must not pass because it has no figure.
+        yield Judged(condition.text, "fails", cell_label(lone.cell), None, f"B has no figures: {lone.gap}")
+    for figure in found.lone_figures:
+        if (figure.side, figure.metric) == ("a", condition.metric) and condition.takes(figure.cell, figure.phase):
+            yield Judged(condition.text, "undecided", figure.label, None, "B's run does not have this figure")
+
+
+def _why(pair: Pair) -> str:
+    if pair.ratio is None:
+        return "A's figure is 0, so there is no ratio"
+    return "there is no interval" if pair.ratio.half is None else ""
+
+
+def _there_is(found: Versus, named: Sequence[Pair]) -> str:
+    if named:
+        places = ", ".join(dict.fromkeys(pair.place for pair in named))
+        return f"{named[0].metric} is there of {places}"
+    return f"metrics that both have: {', '.join(metrics_of(pair for pair in found.pairs if pair.load))}"

@@ -1,0 +1,154 @@
+"""SQL over all runs by DuckDB: those of the tables of ``stats.longform`` that a query names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from blocklab.errors import StoreError, StudyError
+from blocklab.stats import longform
+from blocklab.stats.longform import SCHEMA, Table
+from blocklab.stats.source import Piece, heads, sources, studies
+from blocklab.store.tables import PARQUET, connect, quoted, to_parquet
+
+_FILES = {"series": "samples.parquet", "transactions": "transactions.parquet"}
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+class Answer:
+    """What a query gave: the names of the columns, and the rows. ``left_out`` says which studies and why."""
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], left_out: Sequence[str]) -> None:
+        self.columns = tuple(columns)
+        self.rows = tuple(rows)
+        self.left_out = tuple(left_out)
+
+
+def query(sql: str, runs: Path, scratch: Path) -> Answer:
+    """Run one SELECT over all studies below ``runs``; ``scratch`` is an empty folder for what it needs meanwhile.
+
+    The database is in memory, installs nothing, and sees no file but those of the tables. Raises ``StudyError``
+    for what DuckDB does not take, ``StoreError`` when ``runs`` holds no runs.
+    """
+    import duckdb
+
+    with connect() as database:
+        database.execute("SET python_enable_replacements = false")
+        wanted = _tables(database, sql)
+        known = _Runs(runs)
+        files = [file for name in SCHEMA if name in wanted for file in _make(database, known, name, scratch)]
+        if files:
+            database.execute(f"SET allowed_paths = [{', '.join(quoted(file) for file in files)}]")
+        for setting in ("enable_external_access = false", "lock_configuration = true"):
+            database.execute(f"SET {setting}")
+        try:
+            done = database.execute(sql)
+            return Answer([each[0] for each in done.description or ()], done.fetchall(), known.left_out)
+        except (duckdb.Error, RuntimeError) as error:
+            raise _refused(str(error)) from error
+
+
+def _tables(database: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+    """The tables that one SELECT may mean: those whose names are words of it. Raises ``StudyError`` for anything
+    that is no single SELECT."""
+    import duckdb
+
+    try:
+        kinds = [each.type for each in database.extract_statements(sql)]
+    except (duckdb.Error, RuntimeError) as error:
+        raise _refused(str(error)) from error
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise _refused("one SELECT at a time, and nothing else: the runs are read only")
+    # DuckDB's own list of the names takes a query for wrong whose tables are not there yet (JOIN ... USING).
+    return SCHEMA.keys() & {word.lower() for word in re.findall(r"\w+", sql)}
+
+
+def _refused(said: str) -> StudyError:
+    text = " ".join(said.partition("\n")[0].split())
+    return StudyError(
+        "", f"SQL: {text}", hint=f"tables: {', '.join(SCHEMA)}; `blocklab query --tables` has their columns"
+    )
+
+
+class _Runs:
+    """The studies below a folder, each read at most once for its runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.folders = [path] if (path / "study.json").is_file() else studies(path)
+        self.left_out: list[str] = []
+        self._pieces: list[Piece] | None = None
+
+    def pieces(self) -> list[Piece]:
+        if self._pieces is None:
+            self._pieces = [piece for found in self._each(heads) for piece in found]
+        return self._pieces
+
+    def figures(self) -> Table:
+        return longform.figures([source for found in self._each(sources) for source in found])
+
+    def _each(self, read: Callable[[Path], Any]) -> list[Any]:
+        found = []
+        for folder in self.folders:
+            try:
+                found.append(read(folder))
+            except StoreError as error:
+                if (text := error.message) not in self.left_out:
+                    self.left_out.append(text)
+        return found
+
+
+def _make(database: duckdb.DuckDBPyConnection, known: _Runs, name: str, scratch: Path) -> list[str]:
+    """Make a table, or a view of the runs' own files; the files that the view reads."""
+    made: Mapping[str, Callable[[], Table]] = {
+        "figures": known.figures,
+        "runs": lambda: longform.runs(known.pieces()),
+        "knobs": lambda: longform.knobs(known.pieces()),
+        "series": lambda: longform.series(_old(known)),
+        "transactions": lambda: longform.transactions(_old(known)),
+    }
+    if name not in _FILES:
+        _load(database, made[name](), scratch, name)
+        return []
+    _load(database, made[name](), scratch, f"{name}_of_format_1")
+    files = {
+        str(piece.run.folder / _FILES[name]): piece
+        for piece in known.pieces()
+        if piece.run.outcome.format >= PARQUET
+    }
+    view = f'SELECT * FROM "{name}_of_format_1"'
+    if files:
+        where = [{"file": file, **longform.where(piece)} for file, piece in files.items()]
+        types = {"file": "VARCHAR"} | {column.name: column.type for column in longform.WHERE}
+        _insert(database, scratch, f"files_of_{name}", where, types)
+        own = [column.name for column in SCHEMA[name]]
+        picked = ", ".join(f'{"f" if each in types else "s"}."{each}"' for each in own)
+        keep = " WHERE s.time IS NOT NULL" if name == "series" else ""
+        view += (
+            f" UNION ALL SELECT {picked} FROM read_parquet([{', '.join(quoted(file) for file in files)}], "
+            f"filename = true) s JOIN files_of_{name} f ON s.filename = f.file{keep}"
+        )
+    database.execute(f'CREATE VIEW "{name}" AS {view}')
+    return list(files)
+
+
+def _old(known: _Runs) -> list[Piece]:
+    return [piece for piece in known.pieces() if piece.run.outcome.format < PARQUET]
+
+
+def _load(database: duckdb.DuckDBPyConnection, table: Table, scratch: Path, name: str) -> None:
+    _insert(database, scratch, name, table.rows, {column.name: column.type for column in table.columns})
+
+
+def _insert(
+    database: duckdb.DuckDBPyConnection, scratch: Path, name: str, rows: Any, types: Mapping[str, str]
+) -> None:
+    file = scratch / f"{name}.parquet"
+    try:
+        to_parquet(file, rows, types)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be written: {error}", hint="make room, or set TMPDIR") from error
+    database.execute(f'CREATE TABLE "{name}" AS SELECT * FROM read_parquet({quoted(str(file))})')

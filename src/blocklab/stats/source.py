@@ -1,0 +1,189 @@
+"""Where figures come from for a comparison or an export: a study's folder, or one run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from blocklab.errors import StoreError
+from blocklab.stats.analysis import Analysis, Gap, analyse
+from blocklab.stats.figures import Measured, Row, rows_of
+from blocklab.stats.grid import Point
+from blocklab.store.folder import StudyFolder
+from blocklab.store.run import Run, head, load
+from blocklab.study.types import Cell, Study
+
+# The labels of a stack and of a load, as rows have them.
+Place = tuple[str, str]
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One run with its figures; ``run`` is without what is long (``store.run.head``).
+
+    ``levels``: of every factor of its study that makes a difference to it, also of those with one level only.
+    """
+
+    study: str
+    run: Run
+    levels: Mapping[str, str]
+    rows: tuple[Row, ...]
+
+    @property
+    def cell(self) -> Cell:
+        """What was measured."""
+        return self.run.cell
+
+    @property
+    def good(self) -> bool:
+        """Whether its figures may be compared."""
+        return self.run.outcome.status == "ok"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Runs and their figures.
+
+    ``rows`` are those of all blocks together (``stats.blocks``), ``levels`` those of the factors at each place,
+    ``gaps`` the cells without usable figures. ``study`` is None for a run without a study; ``limited`` says why a
+    figure is the lab's own, or nothing; None where that is not known. ``single``: it is one run.
+    """
+
+    path: Path
+    name: str
+    study: Study | None
+    pieces: tuple[Piece, ...]
+    rows: tuple[Row, ...]
+    levels: Mapping[Place, Mapping[str, str]]
+    gaps: tuple[Gap, ...]
+    limited: Callable[[Row], str] | None
+    single: bool = False
+
+
+def sources(path: Path) -> tuple[Source, ...]:
+    """A study's folder or a run's as one source; a folder of studies (``runs``) as one for each.
+
+    Raises ``StoreError`` when it is none of these.
+    """
+    if (path / "study.json").is_file():
+        return (of_study(StudyFolder(path)),)
+    if (path / "cell.json").is_file():
+        return (of_run(path),)
+    return tuple(of_study(StudyFolder(each)) for each in studies(path))
+
+
+def source(path: Path) -> Source:
+    """The one source at a path. Raises ``StoreError`` when there is none, or several."""
+    found = sources(path)
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(str(each.path) for each in found)
+    raise StoreError(f"{path} holds {len(found)} studies", hint=f"name one of them: {names}")
+
+
+def studies(path: Path) -> list[Path]:
+    """The studies' folders right below a folder. Raises ``StoreError`` when there is none."""
+    if not path.exists():
+        raise StoreError(f"there is no {path}", hint="name a study's folder (runs/STUDY), or one of its cells/KEY")
+    found = sorted(file.parent for file in path.glob("*/study.json"))
+    if not found:
+        raise StoreError(
+            f"{path} holds no runs: it has no study.json, no cell.json, and no study's folder in it",
+            hint="name a study's folder (runs/STUDY), or one of its cells/KEY",
+        )
+    return found
+
+
+def of_study(folder: StudyFolder) -> Source:
+    """Everything in a study's folder. Raises ``StoreError`` when there is no readable ``study.json``."""
+    analysis = analyse(folder)
+    points = analysis.grid.points
+    pieces = []
+    levels: dict[Place, Mapping[str, str]] = {}
+    for number, table in enumerate(analysis.tables):
+        mine: dict[Place, list[Row]] = {}
+        for row in table:
+            mine.setdefault((row.stack, row.workload), []).append(row)
+        cells = [cell for cell in analysis.cells if cell.block == number]
+        for cell, point in zip(cells, points, strict=True):
+            at = (point.stack, point.workload)
+            levels[at] = cell.levels
+            piece = _piece(analysis, folder.cells / cell.key, cell, point, mine.get(at, []))
+            pieces += [] if piece is None else [piece]
+    # Not the analysis itself, which holds every series.
+    said = {place: limit.said for place, limit in analysis.limits.items()}
+
+    def limited(row: Row) -> str:
+        return said.get((row.stack, row.workload, row.phase, row.metric), "") if row.load else ""
+
+    return Source(
+        folder.path, folder.path.name, analysis.study, tuple(pieces), analysis.rows, levels, analysis.gaps, limited
+    )
+
+
+def _piece(analysis: Analysis, path: Path, cell: Cell, point: Point, rows: list[Row]) -> Piece | None:
+    """A run of a study; None when there is none that can be read, which is one of the analysis' gaps."""
+    if not path.is_dir():
+        return None
+    try:
+        run = head(path)
+        if run.outcome.status != "ok":
+            on = analysis.stacks[point.stack].stack.on
+            rows = list(rows_of(point, Measured(load(path), on)))
+    except StoreError:
+        return None
+    # The folder's own cell.json may be of a study in which it stood at other levels.
+    run = msgspec.structs.replace(run, cell=cell)
+    return Piece(analysis.study.name, run, cell.levels, tuple(rows))
+
+
+def heads(path: Path) -> list[Piece]:
+    """The runs of a study's folder, or the one at ``path``, without their figures. Raises ``StoreError``."""
+    if not (path / "study.json").is_file():
+        return [msgspec.structs.replace(piece, rows=()) for piece in of_run(path).pieces]
+    folder = StudyFolder(path)
+    manifest = folder.manifest()
+    found = []
+    for cell in manifest.cells:
+        # What cannot be read is for the report to say.
+        with contextlib.suppress(StoreError):
+            if (folder.cells / cell.key).is_dir():
+                run = msgspec.structs.replace(head(folder.cells / cell.key), cell=cell)
+                found.append(Piece(manifest.study.name, run, cell.levels, ()))
+    return found
+
+
+def of_run(path: Path) -> Source:
+    """One run; with what its study knows of it where it is in a study's folder. Raises ``StoreError``."""
+    path = path.resolve()
+    home = path.parent.parent
+    if path.parent.name == "cells" and (home / "study.json").is_file():
+        whole = of_study(StudyFolder(home))
+        for piece in whole.pieces:
+            if piece.cell.key == path.name:
+                return _only(whole, piece, path)
+    run = load(path)
+    cell = run.cell
+    point = Point(cell.stack, cell.workload, cell.stack, cell.workload, cell.levels)
+    on = str(cell.spec.get("stack", {}).get("on", ""))
+    rows = tuple(rows_of(point, Measured(run, on)))
+    piece = Piece("", head(path), cell.levels, rows)
+    at = (cell.stack, cell.workload)
+    gaps = () if piece.good else (Gap(*at, run.outcome.status, run.outcome.error, run.outcome.hint),)
+    good = rows if piece.good else ()
+    return Source(path, cell.key, None, (piece,), good, {at: cell.levels}, gaps, None, single=True)
+
+
+def _only(whole: Source, piece: Piece, path: Path) -> Source:
+    run = piece.run
+    rows = piece.rows if piece.good else ()
+    places = {(row.stack, row.workload): piece.levels for row in piece.rows}
+    at = next(iter(places), (piece.cell.stack, piece.cell.workload))
+    gaps = () if piece.good else (Gap(*at, run.outcome.status, run.outcome.error, run.outcome.hint),)
+    return Source(
+        path, f"{whole.name}/{piece.cell.key}", whole.study, (piece,), rows, places or {at: piece.levels}, gaps,
+        whole.limited, single=True,
+    )  # fmt: skip

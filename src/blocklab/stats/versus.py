@@ -1,0 +1,290 @@
+"""Two studies, runs or imported sets beside each other: the ratio of each figure that both have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from blocklab.stats.blocks import paired
+from blocklab.stats.compare import TRANSACTIONS
+from blocklab.stats.differences import Difference, differences
+from blocklab.stats.figures import Row
+from blocklab.stats.grid import label_of
+from blocklab.stats.ratio import Verdict, ratio, verdict
+from blocklab.stats.source import Source
+from blocklab.stats.summary import Estimate
+
+# (stack, workload, levels): what both sides call a cell.
+CellKey = tuple[str, str, tuple[tuple[str, str], ...]]
+_FigureKey = tuple[CellKey, str, str, str, str, str]
+# Fewer pairs of blocks than this have no interval of their own.
+LEAST_PAIRS = 2
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """One figure that both sides have. ``ratio`` is B / A with the half width of its 95 % interval, None where A's
+    is 0; ``verdict`` is what it says, None without a ratio.
+
+    ``pairs``: in how many blocks both were measured, where the ratio was taken within each; 0: the ratio of two
+    figures. ``load``: the load's own figure; ``layer`` and ``host`` say who measured on side A. ``limited`` says
+    of which side the figure is the lab's own.
+    """
+
+    cell: CellKey
+    phase: str
+    metric: str
+    unit: str
+    layer: str
+    host: str
+    load: bool
+    a: Estimate
+    b: Estimate
+    ratio: Estimate | None
+    verdict: Verdict | None
+    pairs: int
+    limited: str = ""
+
+    @property
+    def stack(self) -> str:
+        """The name of the stack; of two single runs with different ones both."""
+        return self.cell[0]
+
+    @property
+    def workload(self) -> str:
+        """The name of the load."""
+        return self.cell[1]
+
+    @property
+    def levels(self) -> dict[str, str]:
+        """The factors that tell the cell from others."""
+        return dict(self.cell[2])
+
+    @property
+    def place(self) -> str:
+        """Cell and phase for people."""
+        return f"{cell_label(self.cell)} {self.phase}".strip()
+
+    @property
+    def label(self) -> str:
+        """Cell, phase and metric for people, and who measured it if it was not the load."""
+        return f"{self.place} {self.metric}" + ("" if self.load else f" ({self.layer} on {self.host})")
+
+
+class Lone(msgspec.Struct, frozen=True):
+    """A cell that only one side (``a`` or ``b``) has usable figures of; ``gap`` is the other's reason, empty when
+    the other one's study does not have the cell. ``metrics`` are those of the load."""
+
+    side: str
+    cell: CellKey
+    gap: str
+    metrics: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return cell_label(self.cell)
+
+
+class LoneFigure(msgspec.Struct, frozen=True):
+    """A load's figure that only one side (``a`` or ``b``) has of a cell that both have."""
+
+    side: str
+    cell: CellKey
+    phase: str
+    metric: str
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return " ".join(each for each in (cell_label(self.cell), self.phase, self.metric) if each)
+
+
+@dataclass(frozen=True)
+class Versus:
+    """B against A, with what only one side has, and what differed besides."""
+
+    a: Source
+    b: Source
+    pairs: tuple[Pair, ...]
+    lone: tuple[Lone, ...]
+    lone_figures: tuple[LoneFigure, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def machine(self) -> tuple[Difference, ...]:
+        """Differences of machine, kernel or image, which ask for ``--across``."""
+        return tuple(each for each in self.differences if each.part == "machine")
+
+    @property
+    def single(self) -> bool:
+        """Whether each figure comes from one build of its layout on either side."""
+        return not any(pair.pairs for pair in self.pairs)
+
+
+def cell_label(cell: CellKey) -> str:
+    """``mirror/tpcc rtt=10ms``."""
+    return label_of(f"{cell[0]}/{cell[1]}", dict(cell[2]))
+
+
+class _Figure(msgspec.Struct):
+    row: Row
+    blocks: dict[int, Row]
+
+
+def versus(a: Source, b: Source) -> Versus:
+    """Pair the figures of two sources.
+
+    Cells match by the names of stack and load and by the levels of the factors; a factor that only one side has,
+    at a single level, is left out. Two single runs match whatever they are called.
+
+    Where both sides have at least two blocks with a figure, the ratio is taken within each block (the first with
+    the first, and so on) and its interval is that of the blocks' ratios; else it is the ratio of the two figures.
+    """
+    naming = _Naming(a, b)
+    left, right = _figures(a, naming), _figures(b, naming)
+    pairs = tuple(
+        _pair(key, mine, right[key], a, b)
+        for key, mine in left.items()
+        if key in right and right[key].row.unit == mine.row.unit
+    )
+    cells_a, cells_b = ({key[0]: None for key in side} for side in (left, right))
+    lone = [
+        Lone(side, cell, _gap(other, cell, naming), _metrics(mine, cell))
+        for side, mine, other, theirs in (("a", left, b, cells_b), ("b", right, a, cells_a))
+        for cell in dict.fromkeys(key[0] for key in mine)
+        if cell not in theirs
+    ]
+    both = cells_a.keys() & cells_b.keys()
+    figures = [
+        LoneFigure(side, *key[:3])
+        for side, mine, other in (("a", left, right), ("b", right, left))
+        for key, figure in mine.items()
+        if figure.row.load and key not in other and key[0] in both
+    ]
+    return Versus(a, b, pairs, tuple(lone), tuple(figures), differences(a, b))
+
+
+class _Naming:
+    """What a cell is called on both sides."""
+
+    def __init__(self, a: Source, b: Source) -> None:
+        self._runs = a.single and b.single
+        self._name = self._common(a, b) if self._runs else None
+        known = [_levels_of(each) for each in (a, b)]
+        self._telling = {
+            name
+            for name in {*known[0], *known[1]}
+            if all(name in each for each in known) or any(len(each.get(name, ())) > 1 for each in known)
+        }
+
+    @staticmethod
+    def _common(a: Source, b: Source) -> tuple[str, str]:
+        cells = [each.pieces[0].cell for each in (a, b)]
+        names = [(cell.stack, cell.workload) for cell in cells]
+        stack, workload = (x if x == y else f"{x} → {y}" for x, y in zip(*names, strict=True))
+        return stack, workload
+
+    def cell(self, stack: str, workload: str, levels: Mapping[str, str]) -> CellKey:
+        """The key of a cell by its names and levels in its own study."""
+        if self._name is not None:
+            return (*self._name, ())
+        kept = ((name, level) for name, level in sorted(levels.items()) if name in self._telling)
+        return stack, workload, tuple(kept)
+
+
+def _levels_of(source: Source) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for levels in source.levels.values():
+        for name, level in levels.items():
+            found.setdefault(name, set()).add(level)
+    return found
+
+
+def _figures(source: Source, naming: _Naming) -> dict[_FigureKey, _Figure]:
+    found: dict[_FigureKey, _Figure] = {}
+    for row in source.rows:
+        found.setdefault(_key(source, naming, row), _Figure(row, {}))
+    for piece in source.pieces:
+        for row in piece.rows if piece.good else ():
+            figure = found.get(_key(source, naming, row))
+            if figure is not None:
+                figure.blocks.setdefault(piece.cell.block, row)
+    return found
+
+
+def _key(source: Source, naming: _Naming, row: Row) -> _FigureKey:
+    levels = source.levels.get((row.stack, row.workload), row.levels)
+    cell = naming.cell(row.stack_name, row.workload_name, levels)
+    # The highest device's name differs between stacks, and a load's own figure is of the load.
+    who = ("", "") if row.load else ("(top device)", "") if row.top else (row.layer, row.host)
+    return cell, row.phase, row.metric, *who, "load" if row.load else ""
+
+
+def _metrics(figures: Mapping[_FigureKey, _Figure], cell: CellKey) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key[2] for key, each in figures.items() if key[0] == cell and each.row.load))
+
+
+def _gap(source: Source, cell: CellKey, naming: _Naming) -> str:
+    for gap in source.gaps:
+        at = (gap.stack, gap.workload)
+        levels = source.levels.get(at, {})
+        # A gap has labels, which are the names and then the levels.
+        if naming.cell(gap.stack.partition(" ")[0], gap.workload.partition(" ")[0], levels) == cell:
+            return f"{gap.status}: {gap.error}"
+    return ""
+
+
+def _pair(key: _FigureKey, a: _Figure, b: _Figure, of_a: Source, of_b: Source) -> Pair:
+    shares = []
+    for mine, other in zip(_by_block(a), _by_block(b), strict=False):
+        if mine.value:
+            shares.append(other.value / mine.value)
+    within = len(shares) >= LEAST_PAIRS
+    found = paired(shares) if within else ratio(b.row.estimate, a.row.estimate)
+    if found is not None and found.half is None and a.row.value == b.row.value and within:
+        # All blocks agree to the last digit: counts, and what a study sets.
+        found = Estimate(1.0, 0.0)
+    sides = [
+        (name, each.limited(row)) for name, each, row in (("A", of_a, a.row), ("B", of_b, b.row)) if each.limited
+    ]
+    return Pair(
+        key[0], key[1], key[2], a.row.unit, a.row.layer, a.row.host, a.row.load, a.row.estimate, b.row.estimate,
+        found, None if found is None else verdict(found), len(shares) if within else 0,
+        "; ".join(f"{name} is {said}" for name, said in sides if said),
+    )  # fmt: skip
+
+
+def _by_block(figure: _Figure) -> list[Row]:
+    return [figure.blocks[number] for number in sorted(figure.blocks)]
+
+
+def headlines(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Of each cell and phase the loads' rates that people quote: tpmC or TPS, else IOPS, else MB/s, else any rate
+    or figure of the load. Transactions come first."""
+    groups: dict[tuple[CellKey, str], list[Pair]] = {}
+    for pair in pairs:
+        if pair.load:
+            groups.setdefault((pair.cell, pair.phase), []).append(pair)
+    found = [pair for group in groups.values() for pair in _headline(group)]
+    return tuple(sorted(found, key=lambda pair: pair.metric not in TRANSACTIONS))
+
+
+def _headline(group: Sequence[Pair]) -> Iterator[Pair]:
+    for metric in TRANSACTIONS:
+        if mine := [pair for pair in group if pair.metric == metric]:
+            yield from mine
+            return
+    for ending in ("iops", "bandwidth"):
+        if mine := [
+            pair for pair in group if pair.metric.rpartition(".")[2] == ending and (pair.a.value or pair.b.value)
+        ]:
+            yield from mine
+            return
+    yield from [pair for pair in group if pair.unit == "1/s"] or group
+
+
+def metrics_of(pairs: Iterable[Pair]) -> list[str]:
+    """The names of the metrics, the loads' own first."""
+    return list(dict.fromkeys(pair.metric for pair in sorted(pairs, key=lambda pair: not pair.load)))

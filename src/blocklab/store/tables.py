@@ -1,0 +1,147 @@
+"""Tables as Parquet files, by DuckDB: a run's samples and transactions, and whatever is exported."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from blocklab.errors import StoreError
+from blocklab.model.sample import Parsed, Sample, Transaction
+
+# To import it takes a third of a second, which commands that read no runs do not need: hence in the functions.
+if TYPE_CHECKING:
+    import duckdb
+
+SAMPLES = {
+    "metric": "VARCHAR", "value": "DOUBLE", "unit": "VARCHAR", "layer": "VARCHAR", "host": "VARCHAR",
+    "phase": "VARCHAR", "time": "DOUBLE",
+}  # fmt: skip
+_AGAIN = "remove the folder; the cell will be measured again"
+# From this format of a run on its tables are Parquet; before they were JSON lines.
+PARQUET = 2
+_ROWS = 50_000
+T = TypeVar("T")
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """An empty database in memory with one thread, which installs and loads nothing by itself."""
+    import duckdb
+
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "threads": 1,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "enable_external_file_cache": False,
+        },
+    )
+
+
+@functools.cache
+def _own() -> duckdb.DuckDBPyConnection:
+    # To connect takes longer than to read a small file.
+    return connect()
+
+
+def write(folder: Path, parsed: Parsed) -> None:
+    """``samples.parquet`` and ``transactions.parquet`` of a run. Raises ``OSError``."""
+    # What is left out in a line (msgspec's omit_defaults) comes as NULL.
+    phase = {**dict.fromkeys(SAMPLES, ""), "phase": "coalesce(phase, '')"}
+    said = ", ".join(f'{text or name} AS "{name}"' for name, text in phase.items())
+    to_parquet(folder / "samples.parquet", parsed.samples, SAMPLES, said)
+    pair = 'json[1] AS "end", json[2] AS latency'
+    to_parquet(folder / "transactions.parquet", parsed.transactions, {"json": "DOUBLE[]"}, pair)
+
+
+def samples(folder: Path, form: int) -> tuple[Sample, ...]:
+    """The samples of a run of that format. Raises ``StoreError``."""
+    if form < PARQUET:
+        return tuple(lines(folder / "samples.jsonl", Sample))
+    # Grouped, since a run has thousands of points and few names: a text for each would take most of the time.
+    names = "metric, unit, layer, host, phase"
+    lists = "list(value), list(time), list(file_row_number)"
+    groups = _read(folder / "samples.parquet", f"{names}, {lists}", "GROUP BY ALL")
+    found: list[Any] = [None] * sum(len(values) for *_, values in groups)
+    for metric, unit, layer, host, phase, values, times, places in groups:
+        for value, time, place in zip(values, times, places, strict=True):
+            found[place] = Sample(metric, value, unit, layer, host, phase, time)
+    return tuple(found)
+
+
+def transactions(folder: Path, form: int) -> tuple[Transaction, ...]:
+    """The transactions of a run of that format. Raises ``StoreError``."""
+    if form < PARQUET:
+        return tuple(lines(folder / "transactions.jsonl", Transaction))
+    return tuple(itertools.starmap(Transaction, _read(folder / "transactions.parquet", '"end", latency')))
+
+
+def lines(path: Path, kind: type[T]) -> list[T]:
+    """A file of JSON lines. Raises ``StoreError``."""
+    try:
+        return msgspec.json.Decoder(kind).decode_lines(path.read_bytes())
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StoreError(f"{path} cannot be read: {error}", hint=_AGAIN) from error
+
+
+def to_parquet(path: Path, rows: Iterable[Any], columns: Mapping[str, str], select: str = "*") -> None:
+    """Write rows (structs or dicts) as Parquet. ``columns`` has DuckDB's types; ``select`` what becomes of them.
+
+    Raises ``OSError``.
+    """
+    import duckdb
+
+    draft = path.with_name(f".{path.name}.{os.getpid()}.jsonl")
+    made = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        encoder = msgspec.json.Encoder()
+        with draft.open("wb") as file:
+            for some in batches(rows):
+                file.write(encoder.encode_lines(some))
+        types = ", ".join(f"{quoted(name)}: {quoted(kind)}" for name, kind in columns.items())
+        source = f"read_json({quoted(str(draft))}, format='newline_delimited', records={'json' not in columns}"
+        _own().execute(
+            f"COPY (SELECT {select} FROM {source}, columns={{{types}}})) TO {quoted(str(made))} "
+            "(FORMAT parquet, COMPRESSION zstd)"
+        )
+        made.replace(path)
+    except duckdb.Error as error:
+        raise OSError(f"{path}: {first_line(error)}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+            made.unlink(missing_ok=True)
+
+
+def batches(rows: Iterable[T]) -> Iterator[list[T]]:
+    """Rows in lists that are short beside the memory of a machine."""
+    source = iter(rows)
+    while some := list(itertools.islice(source, _ROWS)):
+        yield some
+
+
+def _read(path: Path, select: str, more: str = "") -> list[tuple[Any, ...]]:
+    import duckdb
+
+    try:
+        source = f"read_parquet({quoted(str(path))}, file_row_number = true)"
+        return _own().execute(f"SELECT {select} FROM {source} {more}").fetchall()
+    except duckdb.Error as error:
+        raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=_AGAIN) from error
+
+
+def quoted(text: str) -> str:
+    """A text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def first_line(error: duckdb.Error) -> str:
+    """What DuckDB says, without the place in a statement that the user did not write."""
+    return str(error).partition("\n")[0]

@@ -1,0 +1,314 @@
+"""Two studies or runs beside each other: what pairs, what the interval says, and when a build fails on it."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from blocklab.errors import StudyError
+from blocklab.report import versus as report
+from blocklab.stats.guard import Condition, condition, judge
+from blocklab.stats.source import source
+from blocklab.stats.summary import Estimate
+from blocklab.stats.versus import Pair, headlines, versus
+from blocklab.store.folder import StudyFolder
+from tests.unit import versions
+from tests.unit.test_cli import Shell
+
+LOCAL = (1000.0, 1010.0, 990.0, 1004.0, 996.0)
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(monkeypatch, capsys)
+
+
+@pytest.fixture(autouse=True)
+def without_vega(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "bundle", lambda: "/* vega */")
+
+
+def two(
+    tmp_path: Path, a: tuple[float, ...] = LOCAL, b: tuple[float, ...] = LOCAL
+) -> tuple[StudyFolder, StudyFolder]:
+    return versions.make(tmp_path / "a", {"local": a}), versions.make(tmp_path / "b", {"local": b})
+
+
+def tps(a: StudyFolder, b: StudyFolder) -> Pair:
+    found = versus(source(a.path), source(b.path))
+    return next(pair for pair in found.pairs if pair.metric == "tps")
+
+
+# -- ratios -----------------------------------------------------------------------------------
+
+
+def test_the_ratio_is_that_of_the_blocks_and_has_their_interval(tmp_path: Path) -> None:
+    pair = tps(*two(tmp_path, b=tuple(0.8 * rate for rate in LOCAL)))
+    assert pair.pairs == 5 and pair.ratio is not None and pair.ratio.half is not None
+    assert pair.ratio.value == pytest.approx(0.8) and pair.ratio.half < 1e-6
+    assert pair.verdict == "differs"
+
+
+def test_what_a_block_has_in_common_on_both_sides_cancels_out(tmp_path: Path) -> None:
+    """Blocks that differ by far more than the two sides do: unpaired, nothing could be said."""
+    uneven = (500.0, 1000.0, 2000.0)
+    pair = tps(*two(tmp_path, uneven, (451.0, 899.0, 1802.0)))
+    assert pair.ratio is not None and pair.ratio.half is not None and pair.ratio.half < 0.01
+    assert pair.verdict == "differs" and pair.a.half is not None and pair.a.half > 1000
+
+
+def test_noise_is_too_noisy_and_sameness_is_no_difference(tmp_path: Path) -> None:
+    assert tps(*two(tmp_path / "1", b=(700.0, 1300.0, 900.0, 1200.0, 940.0))).verdict == "too noisy to say"
+    assert tps(*two(tmp_path / "2", b=(1003.0, 1008.0, 992.0, 1001.0, 997.0))).verdict == "no difference shown"
+
+
+def test_a_side_with_fewer_blocks_pairs_those_that_it_has(tmp_path: Path) -> None:
+    assert tps(*two(tmp_path, b=(801.0, 807.0, 793.0))).pairs == 3
+
+
+def test_single_blocks_compare_by_their_intervals_within_the_run(tmp_path: Path) -> None:
+    a = versions.make(tmp_path / "a", {"local": [1000.0]}, noise=0.02)
+    b = versions.make(tmp_path / "b", {"local": [800.0]}, noise=0.02)
+    pair = tps(a, b)
+    assert pair.pairs == 0 and pair.ratio is not None and pair.ratio.half is not None
+    assert pair.ratio.value == pytest.approx(0.8) and 0 < pair.ratio.half < 0.05
+    assert versus(source(a.path), source(b.path)).single
+
+
+def test_a_figure_without_interval_decides_nothing(tmp_path: Path) -> None:
+    pair = tps(
+        versions.make(tmp_path / "a", {"local": [1000.0]}), versions.make(tmp_path / "b", {"local": [500.0]})
+    )
+    assert pair.ratio == Estimate(0.5) and pair.verdict == "too noisy to say"
+
+
+def test_zero_on_side_a_has_no_ratio(tmp_path: Path) -> None:
+    a, b = two(tmp_path)
+    found = versus(source(a.path), source(b.path))
+    failed = next(pair for pair in found.pairs if pair.metric == "failed")
+    assert failed.ratio is None and failed.verdict is None
+
+
+# -- what pairs -------------------------------------------------------------------------------
+
+
+def test_cells_of_one_side_are_named_with_the_other_ones_reason(tmp_path: Path) -> None:
+    a = versions.make(tmp_path / "a", {"local": [1000.0], "mirror": [500.0]})
+    b = versions.make(tmp_path / "b", {"local": [1000.0], "mirror": [500.0]}, failed=["mirror/tx"])
+    found = versus(source(a.path), source(b.path))
+    (lone,) = found.lone
+    assert (lone.side, lone.label, lone.gap) == ("a", "mirror/tx", "failed: a1: node lost")
+    fewer = versions.make(tmp_path / "c", {"local": [1000.0]}, stacks={"local": versions.RAW["stacks"]["local"]})
+    (lone,) = versus(source(fewer.path), source(a.path)).lone
+    assert (lone.side, lone.label, lone.gap) == ("b", "mirror/tx", "")
+
+
+def test_a_factor_that_one_side_lacks_at_one_level_does_not_tell_cells_apart(tmp_path: Path) -> None:
+    one = {"clients": {"field": "workloads.tx.clients", "values": [4]}}
+    several = {"clients": {"field": "workloads.tx.clients", "values": [4, 8]}}
+    plain = versions.make(tmp_path / "a", {"local": [1000.0]})
+    single = versions.make(tmp_path / "b", {"local": [1000.0]}, factors=one)
+    swept = versions.make(tmp_path / "c", {"local": [1000.0]}, factors=several)
+    assert tps(plain, single).levels == {}
+    found = versus(source(single.path), source(swept.path))
+    assert {str(pair.levels) for pair in found.pairs} == {"{'clients': '4'}"}
+    assert [lone.label for lone in found.lone] == ["local/tx clients=8"]
+    assert versus(source(plain.path), source(swept.path)).pairs == ()
+
+
+def test_two_single_runs_compare_whatever_their_stacks_are_called(tmp_path: Path) -> None:
+    folder = versions.make(tmp_path, {"local": [1000.0], "mirror": [500.0]}, noise=0.01)
+    keys = {cell.stack: folder.cells / cell.key for cell in folder.manifest().cells}
+    found = versus(source(keys["local"]), source(keys["mirror"]))
+    pair = next(pair for pair in found.pairs if pair.metric == "tps")
+    assert pair.stack == "local → mirror" and pair.ratio is not None
+    assert pair.ratio.value == pytest.approx(0.5) and pair.verdict == "differs"
+
+
+def test_a_run_that_was_copied_out_of_its_study_compares_with_the_study(tmp_path: Path) -> None:
+    folder = versions.make(tmp_path, {"local": [1000.0]}, noise=0.01)
+    (tmp_path / "copy").mkdir()
+    copy = (folder.cells / folder.manifest().cells[0].key).rename(tmp_path / "copy" / "mine")
+    other = versions.make(tmp_path / "b", {"local": [900.0]}, noise=0.01)
+    found = versus(source(copy), source(other.path))
+    assert [(pair.stack, pair.workload) for pair in headlines(found.pairs)] == [("local", "tx")]
+
+
+# -- the command ------------------------------------------------------------------------------
+
+
+def test_the_table_has_ratio_interval_verdict_and_what_differed_in_100_columns(
+    tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    a = versions.make(tmp_path / "a", {"local": LOCAL, "mirror": LOCAL}, knobs={"fsync": "on"})
+    slow = tuple(0.8 * rate for rate in LOCAL)
+    environment = {**versions.ENVIRONMENT, "packages": {"fio": "3.41"}, "seed": 8}
+    links = {"zone": {"between": ["a1", "a2"], "rtt": "2ms"}}
+    b = versions.make(
+        tmp_path / "b",
+        {"local": LOCAL, "mirror": slow},
+        knobs={"fsync": "off"},
+        environment=environment,
+        links=links,
+    )
+    code, out, err = shell("compare", str(a.path), str(b.path))
+    assert (code, err) == (0, "")
+    assert max(len(line) for line in out.splitlines()) <= 100
+    text = out.replace("\xa0", " ")
+    assert re.search(r"mirror/tx +tps +1,000 ± 9 TPS +800 ± 8 TPS +0\.800 ± 0\.000 +differs", text), text
+    assert re.search(r"local/tx +tps .* 1\.000 ± 0\.000 +no difference", text), text
+    for name, before, after in (
+        ("packages.fio", "3.39", "3.41"), ("seed", "7", "8"), ("links.zone.rtt", "0.001s", "0.002s"),
+        ("local: a1 postgres fsync", "on", "off"),
+    ):  # fmt: skip
+        assert re.search(rf"{re.escape(name)} +{before} +{after}", text), name
+    assert "latency.mean" not in text
+    assert "latency.mean" in shell("compare", str(a.path), str(b.path), "--metric", "latency.mean")[1]
+    assert "cpu.idle" in shell("compare", str(a.path), str(b.path), "--all")[1]
+
+
+def test_other_machines_are_refused_without_across(tmp_path: Path, shell: Shell) -> None:
+    a, _ = two(tmp_path)
+    other = {**versions.ENVIRONMENT, "host": {**versions.HOST, "kernel": "6.9.9"}}
+    c = versions.make(tmp_path / "c", {"local": LOCAL}, environment=other)
+    code, out, err = shell("compare", str(a.path), str(c.path))
+    assert code == 2 and out == "" and "host.kernel: 6.1.0 / 6.9.9" in err and "--across" in err
+    code, out, err = shell("compare", str(a.path), str(c.path), "--across")
+    assert code == 0 and "host.kernel" in out
+
+
+def test_mistakes_are_one_message_and_exit_code_2(tmp_path: Path, shell: Shell) -> None:
+    a, b = two(tmp_path)
+    c = versions.make(tmp_path / "c", {"local": LOCAL}, workloads={"other": versions.RAW["workloads"]["tx"]})
+    for argv, said in (
+        ((str(a.path), str(c.path)), "no figure in common"),
+        ((str(a.path), str(a.path)), "A and B are both"),
+        ((str(a.path), str(tmp_path / "nowhere")), "there is no"),
+        ((str(a.path), str(tmp_path)), "holds no runs"),
+        ((str(a.path), str(b.path), "--metric", "tsp"), "no figure of that name"),
+        ((str(a.path), str(b.path), "--strict"), "--strict without --fail-on"),
+        ((str(a.path), str(b.path), "-o", "x.pdf"), "the page is HTML"),
+        ((str(a.path), str(b.path), "--fail-on", "tsp < 0.9"), "about no figure"),
+        ((str(a.path), str(b.path), "--fail-on", "tps < 0.9 stack=mirror"), "tps is there of local/tx"),
+    ):
+        code, out, err = shell("compare", *argv)
+        assert (code, out) == (2, "") and said in " ".join(err.split()), (argv, err)
+
+
+def test_json_has_everything(tmp_path: Path, shell: Shell) -> None:
+    a, b = two(tmp_path, b=tuple(0.8 * rate for rate in LOCAL))
+    code, out, _ = shell("compare", str(a.path), str(b.path), "--json", "--all", "--fail-on", "tps < 0.9")
+    found = json.loads(out)
+    row = next(row for row in found["figures"] if row["metric"] == "tps")
+    assert code == 1 and row["ratio"] == pytest.approx(0.8) and row["blocks"] == 5 and row["verdict"] == "differs"
+    assert row["a"] == pytest.approx(1000) and row["b"] == pytest.approx(800)
+    assert [each["outcome"] for each in found["fail_on"]] == ["fails"]
+
+
+def test_the_page_is_whole_escaped_and_asks_nobody(tmp_path: Path, shell: Shell) -> None:
+    a, b = two(tmp_path, b=tuple(0.8 * rate for rate in LOCAL))
+    page = tmp_path / "x.html"
+    assert shell("compare", str(a.path), str(b.path), "-o", str(page), "--fail-on", "tps<0.1")[0] == 0
+    text = page.read_text()
+    assert "https://" not in text and "http://" not in text and "local/tx tps" in text and 'id="forest"' in text
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["x.html"]
+
+
+# -- conditions -------------------------------------------------------------------------------
+
+
+def test_a_planted_slowdown_fails_and_noise_does_not(tmp_path: Path, shell: Shell) -> None:
+    """The same spread from block to block, with and without 20 % less."""
+    chance = random.Random(4)
+
+    def noisy(factor: float) -> tuple[float, ...]:
+        return tuple(factor * 1000 * chance.gauss(1, 0.03) for _ in range(6))
+
+    a = versions.make(tmp_path / "a", {"local": noisy(1.0)})
+    same = versions.make(tmp_path / "b", {"local": noisy(1.0)})
+    slow = versions.make(tmp_path / "c", {"local": noisy(0.8)})
+    argv = ("--fail-on", "tps < 0.95", "--fail-on", "latency.mean > 1.05")
+    assert shell("compare", str(a.path), str(same.path), *argv)[0] == 0
+    code, out, _ = shell("compare", str(a.path), str(slow.path), *argv)
+    assert code == 1 and "✗ fails: tps < 0.95: local/tx tps is 0." in out
+    assert "✗ fails: latency.mean > 1.05" in out
+    # It is about B against A, and not the other way round.
+    assert shell("compare", str(slow.path), str(a.path), *argv)[0] == 0
+
+
+def test_what_is_in_doubt_fails_only_when_strict(tmp_path: Path, shell: Shell) -> None:
+    a, b = two(tmp_path, (1000.0, 1000.0, 1000.0), (700.0, 1100.0, 900.0))
+    argv = ("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.95")
+    code, out, _ = shell(*argv)
+    assert code == 0 and "? undecided: tps < 0.95" in out
+    assert shell(*argv, "--strict")[0] == 1
+
+
+def test_a_cell_that_broke_in_b_fails_the_condition(tmp_path: Path, shell: Shell) -> None:
+    a = versions.make(tmp_path / "a", {"local": LOCAL, "mirror": LOCAL})
+    b = versions.make(tmp_path / "b", {"local": LOCAL, "mirror": LOCAL[:1]}, failed=["mirror/tx"])
+    code, out, _ = shell("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.5")
+    assert code == 1 and "mirror/tx" in out and "B has no figures" in out
+    assert shell("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.5 stack=local")[0] == 0
+    # Probes' figures are no promise of the cell.
+    assert shell("compare", str(a.path), str(b.path), "--fail-on", "cpu.idle < 0.5")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "share", "outcome"),
+    [
+        ("tps < 0.95", Estimate(0.90, 0.04), "fails"),
+        ("tps < 0.95", Estimate(0.90, 0.06), "undecided"),
+        ("tps < 0.95", Estimate(0.96, 0.02), "undecided"),
+        ("tps < 0.95", Estimate(0.99, 0.02), "passes"),
+        ("tps < 0.95", Estimate(0.50), "undecided"),
+        ("tps < 0.95", None, "undecided"),
+        ("tps > 1.1", Estimate(1.3, 0.1), "fails"),
+        ("tps >= 1.1", Estimate(1.15, 0.1), "undecided"),
+        ("tps > 1.1", Estimate(1.0, 0.05), "passes"),
+    ],
+)
+def test_the_interval_decides(text: str, share: Estimate | None, outcome: str) -> None:
+    assert condition(text).judge(share) == outcome
+
+
+def test_conditions_are_read_with_their_filters() -> None:
+    found = condition(" write.latency.p99 >1.2  stack=mirror phase=rand-4k ")
+    assert found == Condition(
+        "write.latency.p99 >1.2 stack=mirror phase=rand-4k", "write.latency.p99", False, 1.2,
+        {"stack": "mirror", "phase": "rand-4k"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["", "tps", "tps < ", "tps == 1", "tps < -1", "tps < 0", "tps < 1 host=a", "tps < 1 x", "0.9 > tps"]
+)
+def test_a_wrong_condition_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        condition(text)
+    assert "tps < 0.95" in caught.value.hint or "stack, workload, phase" in caught.value.hint
+
+
+def test_a_condition_takes_the_loads_own_figure_before_a_probes(tmp_path: Path) -> None:
+    a, b = two(tmp_path)
+    found = versus(source(a.path), source(b.path))
+    (judged,) = judge([condition("tps < 0.9")], found)
+    assert judged.outcome == "passes"
+    (judged,) = judge([condition("cpu.idle < 0.9")], found)
+    assert "cpu on a1" in judged.label
+
+
+def test_the_terminal_says_when_there_is_only_one_build(tmp_path: Path) -> None:
+    a = versions.make(tmp_path / "a", {"local": [1000.0]}, noise=0.02)
+    b = versions.make(tmp_path / "b", {"local": [800.0]}, noise=0.02)
+    found = versus(source(a.path), source(b.path))
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(report.terminal(found, headlines(found.pairs)))
+    assert "what varies within a run" in console.export_text()
