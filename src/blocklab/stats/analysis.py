@@ -59,8 +59,8 @@ class Analysis:
     """All that was learned from a folder; ``measured`` holds only good runs, ``runs`` every readable one.
 
     ``seeds`` are those that decided the order of the cells; None for the order of the file. None at all: the runs
-    do not tell. ``stops`` and ``drills`` are of all blocks. ``tables`` has each block's own figures, of which ``rows``
-    are made.
+    do not tell. ``stops`` and ``drills`` are of all blocks. ``tables`` has each block's own figures, of which
+    ``rows`` are made.
 
     Cells are known by the labels of their stack and their load, which in a study with factors have the levels in
     them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart.
