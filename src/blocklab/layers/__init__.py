@@ -7,6 +7,7 @@ from typing import TypeAlias
 from blocklab.layers.cap import Cap
 from blocklab.layers.drbd import Drbd
 from blocklab.layers.filesystem import Ext4, Xfs
+from blocklab.layers.imported import ImportedLayer
 from blocklab.layers.mysql import MariaDb, MySql
 from blocklab.layers.net_mirror import NetMirror
 from blocklab.layers.postgres import Postgres
@@ -28,6 +29,7 @@ AnyLayer: TypeAlias = (
     | Postgres
     | MariaDb
     | MySql
+    | ImportedLayer
 )
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "Cap",
     "Drbd",
     "Ext4",
+    "ImportedLayer",
     "LvmStripe",
     "MariaDb",
     "MySql",

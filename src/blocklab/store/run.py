@@ -14,6 +14,8 @@
         transactions.jsonl  what the load logged of single transactions, if it did
         stops.json          of a load that went on until it was sure: why each phase was measured no longer
         rounds.jsonl        its figures in each round
+        latencies.json      of an imported log with too many transactions to keep each
+        files.json          of an imported run: the files that it was made from, see ``imported``
 
 It is written under a temporary name and renamed when complete; so a folder that exists is whole.
 """
@@ -31,7 +33,8 @@ import msgspec
 
 from blocklab.errors import StoreError
 from blocklab.model.plan import Knob
-from blocklab.model.sample import Parsed, Phase, Sample, Transaction
+from blocklab.model.sample import Latencies, Parsed, Phase, Sample, Transaction
+from blocklab.store.imported import ImportedFile
 from blocklab.study.types import Cell
 
 FORMAT = 1
@@ -115,6 +118,8 @@ class Run(msgspec.Struct, frozen=True):
     transactions: tuple[Transaction, ...]
     stops: tuple[Stopped, ...] = ()
     rounds: tuple[Spread, ...] = ()
+    latencies: Latencies | None = None
+    files: tuple[ImportedFile, ...] = ()
 
     def figures(self) -> tuple[Sample, ...]:
         """The samples that stand for a whole phase."""
@@ -151,6 +156,8 @@ class Draft:
         parsed: Parsed,
         stops: Sequence[Stopped] = (),
         rounds: Sequence[Spread] = (),
+        latencies: Latencies | None = None,
+        files: Sequence[ImportedFile] = (),
     ) -> None:
         """Everything but the raw output, which is there already."""
         _write_json(self.folder / "cell.json", cell)
@@ -163,6 +170,10 @@ class Draft:
         if stops:
             _write_json(self.folder / "stops.json", stops)
             _write_lines(self.folder / "rounds.jsonl", rounds)
+        if latencies is not None:
+            _write_json(self.folder / "latencies.json", latencies)
+        if files:
+            _write_json(self.folder / "files.json", files)
         _write_json(self.folder / "result.json", outcome)
 
 
@@ -212,7 +223,8 @@ def load(folder: Path) -> Run:
     outcome = _read_json(folder / "result.json", Outcome)
     if outcome.format != FORMAT:
         raise StoreError(f"{folder}: format {outcome.format}, but this blocklab reads format {FORMAT}")
-    ruled = (folder / "stops.json").exists()
+    ruled, dense = (folder / "stops.json").exists(), (folder / "latencies.json").exists()
+    imported = (folder / "files.json").exists()
     return Run(
         folder=folder,
         cell=_read_json(folder / "cell.json", Cell),
@@ -225,6 +237,8 @@ def load(folder: Path) -> Run:
         transactions=tuple(_read_lines(folder / "transactions.jsonl", Transaction)),
         stops=_read_json(folder / "stops.json", tuple[Stopped, ...]) if ruled else (),
         rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if ruled else (),
+        latencies=_read_json(folder / "latencies.json", Latencies) if dense else None,
+        files=_read_json(folder / "files.json", tuple[ImportedFile, ...]) if imported else (),
     )
 
 

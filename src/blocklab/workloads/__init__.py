@@ -7,10 +7,11 @@ from typing import TypeAlias
 from blocklab.workloads.commit import Commit
 from blocklab.workloads.dd import Dd
 from blocklab.workloads.fio import Fio
+from blocklab.workloads.imported import ImportedLoad
 from blocklab.workloads.pgbench import Pgbench
 from blocklab.workloads.sysbench import Sysbench
 from blocklab.workloads.tpcc import Tpcc
 
-AnyWorkload: TypeAlias = Fio | Pgbench | Tpcc | Sysbench | Dd | Commit
+AnyWorkload: TypeAlias = Fio | Pgbench | Tpcc | Sysbench | Dd | Commit | ImportedLoad
 
-__all__ = ["AnyWorkload", "Commit", "Dd", "Fio", "Pgbench", "Sysbench", "Tpcc"]
+__all__ = ["AnyWorkload", "Commit", "Dd", "Fio", "ImportedLoad", "Pgbench", "Sysbench", "Tpcc"]
