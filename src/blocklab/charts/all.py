@@ -6,6 +6,7 @@ from altair.utils.schemapi import debug_mode
 
 from blocklab.charts.bars import bars
 from blocklab.charts.base import Chart, Charts
+from blocklab.charts.density import densities
 from blocklab.charts.latency import latencies
 from blocklab.charts.matrix import matrices
 from blocklab.charts.sweep import sweeps
@@ -26,7 +27,7 @@ def draw(analysis: Analysis, *, check: bool = False) -> Charts:
         # Where all is said by curves there is nothing left to note about bars.
         shares = bars(analysis, drawn)
         made += [shares] if isinstance(shares, Chart) or not made else []
-        made += [*latencies(analysis), *timelines(analysis)]
+        made += [*latencies(analysis), *densities(analysis), *timelines(analysis)]
     if left := len(analysis.measured) - len(analysis.detailed) if analysis.grid.factors else 0:
         made.append(
             f"time lines and single transactions of {left} cells; shown are those at the first and last levels of "

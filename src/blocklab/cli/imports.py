@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -19,6 +19,7 @@ from blocklab.errors import StudyError
 from blocklab.imports import KINDS, Imported, Options, job_file, minimal, read, take
 from blocklab.imports.clock import ORDERS
 from blocklab.report import render, terminal_table
+from blocklab.report.imported import span
 from blocklab.store.folder import StudyFolder
 from blocklab.store.imported import ImportedFile
 from blocklab.workloads.fio_jobs import Section
@@ -115,20 +116,11 @@ def _zone(name: str) -> tzinfo:
 
 
 def _table(stack: str, files: Sequence[ImportedFile]) -> Table:
-    table = Table(f"{stack}: file", "taken for", "rows", "time", "host", box=None, pad_edge=False)
+    table = Table(f"{stack}: file", "taken for", "rows", "time (UTC)", "host", box=None, pad_edge=False)
     for each in files:
         rows = f"{each.rows:,}" + (f" ({each.bad:,} left out)" if each.bad else "")
         if not each.kind:
             table.add_row(Text(Path(each.file).name), Text(each.remarks[0], style="yellow"), "", "", "")
             continue
-        table.add_row(Text(Path(each.file).name), each.kind, rows, _span(each.start, each.end), Text(each.host or "–"))
+        table.add_row(Text(Path(each.file).name), each.kind, rows, span(each.start, each.end), Text(each.host or "–"))
     return table
-
-
-def _span(start: float | None, end: float | None) -> str:
-    if start is None or end is None:
-        return "–"
-    first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
-    if first.year == 1970:
-        return f"{end - start:.0f} s"
-    return f"{first:%Y-%m-%d %H:%M:%S} to {last:%H:%M:%S} UTC"

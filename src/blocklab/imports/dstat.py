@@ -29,6 +29,7 @@ _CPU = {
     "stl": "cpu.steal",
 }  # fmt: skip
 _CPUS = ("total-usage", "total-cpu-usage", "total cpu usage", "total usage")
+_TIMES = ("time", "epoch")
 # What dstat gives for all devices together must not be taken for another device beside those of iostat.
 ALL = "total"
 
@@ -75,17 +76,18 @@ class _Reading:
     def row(self, number: int, line: str, values: Sequence[str]) -> None:
         """One row of as many values as there are columns."""
         # The first one after the start has no values.
-        blank = [value for (_, name), value in zip(self.columns, values, strict=False) if name != "time"]
+        blank = [value for (_, name), value in zip(self.columns, values, strict=False) if name not in _TIMES]
         if len(values) == len(self.columns) and not any(value.strip() for value in blank):
             return
-        times = [value for (_, name), value in zip(self.columns, values, strict=False) if name in ("time", "epoch")]
+        times = [value for (_, name), value in zip(self.columns, values, strict=False) if name in _TIMES]
         at = stamp(times[0]) if times else Stamp((), float(len(self.stamps)), offset=0.0)
         numbers = [_number(value) for value in blank]
         if len(values) != len(self.columns) or at is None or None in numbers:
             self.bad.append(Bad(number, line))
             return
         self.untimed = not times
-        for (group, name), value in zip((c for c in self.columns if c[1] != "time"), numbers, strict=True):
+        kept = (column for column in self.columns if column[1] not in _TIMES)
+        for (group, name), value in zip(kept, numbers, strict=True):
             found = _figure(group, name, value or 0.0)
             if found is None:
                 self.other.setdefault(f"{group} {name}".strip())
@@ -142,7 +144,7 @@ def read(text: Text) -> Found:
 def _cells(line: str, groups: Sequence[Sequence[str]]) -> Iterator[str]:
     """The values of a row; a group without any has as many empty ones as it has columns."""
     for names, part in zip_longest(groups, line.split("|"), fillvalue=""):
-        if list(names) == ["time"]:
+        if list(names) in (["time"], ["epoch"]):
             yield part.strip()
         elif not part.strip():
             yield from ("" for _ in names)

@@ -20,7 +20,7 @@ from blocklab.workloads.stamp import lines as stamped_lines
 # [Summary] DELIVERY - Takes(s): 59.9, Count: 2265, TPM: 2270.2, ...
 _ROW = re.compile(r"^\[(?P<prefix>Current|Summary)\] (?P<kind>[A-Z_]+) - (?P<fields>Takes\(s\): .*)$")
 # tpmC: 28434.2, tpmTotal: 63098.1, efficiency: 2211.1%
-_SCORE = re.compile(r"^tpmC: (?P<tpmc>\d+(?:\.\d+)?), tpmTotal: (?P<total>\d+(?:\.\d+)?), efficiency: \S+$")
+_SCORE = re.compile(r"^tpmC: (?P<tpmc>\d+(?:\.\d+)?)(?:, .*)?$")
 # It has no times, so they start here; the stamps of our own loads have ten digits.
 _START = 1_000_000_000.0
 
@@ -76,7 +76,7 @@ def _stamped(text: Text, bad: list[Bad]) -> Iterator[str]:
         if found:
             rows, last = rows + found, prefix
         elif match := _SCORE.match(line):
-            yield f'{at:.3f} [{{"efficiency":"","tpmC":"{match["tpmc"]}","tpmTotal":"{match["total"]}"}}]\n'
+            yield f'{at:.3f} [{{"efficiency":"","tpmC":"{match["tpmc"]}"}}]\n'
         elif line.startswith('[{"efficiency"') or "] execute run failed, err " in line:
             yield f"{at:.3f} {line}\n"
     if rows:

@@ -83,7 +83,6 @@ class _Reading:
             self._row(number, line, match)
         elif (found := stamp(line)) is not None:
             self.stamps.append(found)
-            self._seen.clear()
         else:
             self.bad.append(Bad(number, line))
 
@@ -91,7 +90,6 @@ class _Reading:
         # The first report after the banner counts from the boot on.
         self._boot, self._banner = self._banner, False
         self.names = tuple(match["names"].split())
-        self._seen.clear()
 
     def _row(self, number: int, line: str, match: re.Match[str]) -> None:
         values = [float(part) for part in match["numbers"].split()]

@@ -18,6 +18,7 @@ from blocklab.workloads.logs import Latency, LogSummary, pgbench_log
 TOOL = LAYER = pgbench_output.LAYER
 # So many transactions are kept each, as of a run of our own; of more the density and the percentiles.
 MOST_KEPT = 20_000
+FEW_SECONDS, PARTS = 30, 40
 
 # 0 199 2241 0 1175850568 995598     2 0 skipped 0 1412881037 914578 5217     more samples: workloads/logs/pgbench.py
 _LOGGED = re.compile(r"\d+ \d+ (?:\d+|failed|skipped|serialization|deadlock|other) \d+ [1-9]\d{9} \d{1,6}(?: -?\d+){0,2}")
@@ -90,7 +91,7 @@ def log(paths: Sequence[Path]) -> Found:
     return Found(
         kind="pgbench-log", path=paths[0], rows=done.count, tool=TOOL, bad=read.bad,
         first_bad=Bad(first.line, first.text) if first is not None else None,
-        samples=(*_figures(done, read), *course(done, LAYER)), phases=(Phase(TOOL, read.start, read.end),),
+        samples=(*_figures(done, read), *_course(done, read)), phases=(Phase(TOOL, read.start, read.end),),
         transactions=tuple(Transaction(*each) for each in read.done),
         latencies=Latencies(done.count, done.curve, done.tiles), start=read.start, end=read.end,
         remarks=tuple(remarks),
@@ -114,11 +115,26 @@ def latency_figures(done: Latency, layer: str, prefix: str = "", phase: str = ""
         yield Sample(f"{prefix}latency.{name}", value, "s", layer, "", phase)
 
 
-def course(done: Latency, layer: str) -> Iterator[Sample]:
-    """TPS and mean latency of each whole second: the first and the last are seldom whole."""
-    for each in done.series[1:-1]:
-        yield Sample("tps", float(each.count), "1/s", layer, "", time=each.time + 1.0)
-        yield Sample("latency.mean", each.mean, "s", layer, "", time=each.time + 1.0)
+def _course(done: Latency, read: LogSummary) -> Iterator[Sample]:
+    """TPS and mean latency of each whole second: the first and the last are seldom whole.
+
+    Of a log so short that these are too few for an interval, of as many equal parts as are enough for one.
+    """
+    if len(done.series) >= FEW_SECONDS or not read.done:
+        for each in done.series[1:-1]:
+            yield Sample("tps", float(each.count), "1/s", LAYER, "", time=each.time + 1.0)
+            yield Sample("latency.mean", each.mean, "s", LAYER, "", time=each.time + 1.0)
+        return
+    start, end = read.done[0][0], read.done[-1][0]
+    step = (end - start) / PARTS
+    parts: list[list[float]] = [[] for _ in range(PARTS)]
+    for at, latency in read.done:
+        parts[min(PARTS - 1, int((at - start) / step)) if step else 0].append(latency)
+    for number, latencies in enumerate(parts, 1) if step else ():
+        yield Sample("tps", len(latencies) / step, "1/s", LAYER, "", time=start + number * step)
+        if latencies:
+            mean = sum(latencies) / len(latencies)
+            yield Sample("latency.mean", mean, "s", LAYER, "", time=start + number * step)
 
 
 def aggregate(text: Text) -> Found:

@@ -29,11 +29,16 @@ class ImportedFile(msgspec.Struct, frozen=True):
     remarks: tuple[str, ...] = ()
 
     @property
+    def name(self) -> str:
+        """Without its folders."""
+        return self.file.rpartition("/")[2]
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the figures has to know of it, each with the file's name and line."""
-        found = [f"{self.file}: {remark}" for remark in self.remarks]
+        found = [f"{self.name}: {remark}" for remark in self.remarks]
         if self.bad:
             rows = "1 row is" if self.bad == 1 else f"{self.bad:,} rows are"
             at = f", the first in line {self.first_bad_line}" if self.first_bad_line else ""
-            found.insert(0, f"{self.file}: {rows} damaged and left out{at}: {self.first_bad!r}")
+            found.insert(0, f"{self.name}: {rows} damaged and left out{at}: {self.first_bad!r}")
         return tuple(found)

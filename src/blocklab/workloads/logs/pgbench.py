@@ -75,7 +75,9 @@ class _Pgbench:
         if latencies is None or ends is None or parts is None or ends.min() < _EPOCH:
             return False
         # Doubles hold the microseconds of the next 200 years exactly.
-        exact: Floats = ends * _MICROSECONDS + parts
+        exact = ends.astype(np.float64)
+        exact *= _MICROSECONDS
+        exact += parts
         start, end = float((exact - latencies).min()) / _MICROSECONDS, float(exact.max()) / _MICROSECONDS
         self.start = start if self.start is None else min(start, self.start)
         self.end = end if self.end is None else max(end, self.end)

@@ -146,15 +146,15 @@ class Tally:
 
 
 def _curve(passed: Integers, count: int, unit: float, most: float) -> Iterator[tuple[float, float]]:
-    """Eight steps to each halving of what is left, to the last one."""
-    left, before = 1.0, -1
-    while left * count > 1:
-        rank = math.ceil(count * (1 - left)) or 1
-        bucket = int(np.searchsorted(passed, rank))
-        if bucket != before:
-            yield 1 - left, min(_middle(bucket) / unit, most)
-            before = bucket
-        left /= 2**0.125
+    """Eight steps to each halving of what is left, the percentiles among them, to the last one."""
+    halvings = (1 - 2 ** (-step / 8) for step in range(math.ceil(8 * math.log2(count)) if count > 1 else 0))
+    before = -1.0
+    for share in sorted({*halvings, *(part / 10_000 for part in _PERCENTILES.values())}):
+        rank = max(1, math.ceil(round(count * share, 6)))
+        value = min(_middle(int(np.searchsorted(passed, rank))) / unit, most)
+        if value > before or share * 10_000 in _PERCENTILES.values():
+            yield share, value
+            before = value
     yield 1.0, most
 
 
