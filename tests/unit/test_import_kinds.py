@@ -1,4 +1,5 @@
-"""Foreign files: each kind known by what it says, read to the right figures, and its damage named with the line."""
+"""Foreign files: each kind known by what it says, read to the right figures, and its damage named with the
+line."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from tests.unit.golden import FOLDER
 # -- iostat: the header of each sysstat, the numbers made up -----------------------------------------------------
 
 BANNER = "Linux 4.4.0-31-generic (db1) \t08/11/2020 \t_x86_64_\t(2 CPU)\n\n"
-CPU = "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n           4.85    0.00   27.47   15.98    0.00   51.70\n\n"
+CPU = (
+    "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n"
+    "           4.85    0.00   27.47   15.98    0.00   51.70\n\n"
+)
 OLD = "Device:         rrqm/s   wrqm/s     r/s     w/s    rkB/s    wkB/s avgrq-sz avgqu-sz   await  svctm  %util\n"
 MIDDLE = (
     "Device:         rrqm/s   wrqm/s     r/s     w/s    rMB/s    wMB/s avgrq-sz avgqu-sz   await r_await w_await  "
@@ -30,7 +34,7 @@ NEW = (
 )
 SECTORS = OLD.replace("rkB/s    wkB/s", "rsec/s   wsec/s")
 NEW_ROW = (
-    "nvme0n1          2.00      8.00     0.00   0.00    0.30     4.00  500.00   2000.00     0.00   0.00    0.40     "
+    "nvme0n1     2.00      8.00     0.00   0.00    0.30     4.00  500.00   2000.00     0.00   0.00    0.40     "
     "4.00    0.00      0.00     0.00   0.00    0.00     0.00   10.00    0.20    0.20  30.00\n"
 )
 
@@ -48,7 +52,7 @@ def values(found: Found, metric: str) -> list[float]:
 
 
 def test_iostat_of_old_sysstat_has_one_await_for_both(tmp_path: Path) -> None:
-    row = "sda               0.00     2.00    0.00  500.00     0.00  2000.00     8.00     0.20    0.40   0.40  20.00\n"
+    row = "sda    0.00     2.00    0.00  500.00     0.00  2000.00     8.00     0.20    0.40   0.40  20.00\n"
     found = read(tmp_path, f"{BANNER}{OLD}{row}\n{OLD}{row}")
     # The first report counts from the boot on.
     assert (found.kind, found.host, found.rows) == ("iostat", "db1", 1)
@@ -59,7 +63,7 @@ def test_iostat_of_old_sysstat_has_one_await_for_both(tmp_path: Path) -> None:
 
 
 def test_iostat_with_times_of_twelve_hours_and_megabytes(tmp_path: Path) -> None:
-    row = "sda               0.00     2.00    0.00 7135.00     0.00    27.88     8.00     0.80    0.11    0.00    0.11   0.11  79.60\n"
+    row = "sda    0.00  2.00  0.00 7135.00   0.00  27.88   8.00   0.80   0.11   0.00   0.11  0.11  79.60\n"
     report = f"{CPU}{MIDDLE}{row}\n"
     found = read(tmp_path, f"{BANNER}05/31/2018 11:59:59 PM\n{report}06/01/2018 12:00:00 AM\n{report}")
     assert found.rows == 1 and found.clock is not None
@@ -69,7 +73,7 @@ def test_iostat_with_times_of_twelve_hours_and_megabytes(tmp_path: Path) -> None
 
 
 def test_iostat_in_sectors(tmp_path: Path) -> None:
-    row = "sda               0.00     0.00   10.00    0.00    80.00     0.00     8.00     0.00    0.30   0.30   0.30\n"
+    row = "sda    0.00     0.00   10.00    0.00    80.00     0.00     8.00     0.00    0.30   0.30   0.30\n"
     assert values(read(tmp_path, f"{SECTORS}{row}"), "read.bandwidth") == [80 * 512.0]
 
 
@@ -107,7 +111,9 @@ def test_a_row_that_was_cut_is_named_and_the_others_kept(tmp_path: Path, end: st
 
 
 def test_iostat_without_a_header_tells_its_unit_by_the_sizes(tmp_path: Path) -> None:
-    row = "20/08/11 00:30:{:02} xvdd 0.00 488.00 0.00 {} 0.00 0.00 0.00 0.00 0.00 9.05 4.22 0.00 128.00 1.02 49.60\n"
+    row = (
+        "20/08/11 00:30:{:02} xvdd 0.00 488.00 0.00 {} 0.00 0.00 0.00 0.00 0.00 9.05 4.22 0.00 128.00 1.02 49.60\n"
+    )
     large = read(tmp_path, "".join(row.format(second, "61.00") for second in range(5)))
     small = read(tmp_path, "".join(row.format(second, "62464.00") for second in range(5)))
     assert values(large, "write.bandwidth") == values(small, "write.bandwidth") == [62464 * 1024.0] * 5
@@ -165,7 +171,7 @@ def test_dstat_with_a_row_that_was_cut(tmp_path: Path) -> None:
 def test_dstat_csv(tmp_path: Path) -> None:
     text = (
         '"Dstat 0.7.2 CSV output"\n"Author:","A <a@example.org>",,,,"URL:","https://example.org/"\n'
-        '"Host:","db1",,,,"User:","root"\n"Cmdline:","dstat -Tcd --output /x.csv",,,,"Date:","11 Aug 2020 00:18:21"\n\n'
+        '"Host:","db1",,,,"User:","root"\n"Cmdline:","dstat -Tcd",,,,"Date:","11 Aug 2020 00:18:21"\n\n'
         '"epoch","total cpu usage",,,,,,"dsk/sda",\n"epoch","usr","sys","idl","wai","hiq","siq","read","writ"\n'
         "1597104000.892,0.054,0.035,99.883,0.029,0.0,0.1,216711.5,1e3\n1597104001.892,0.0,0.0,100.0,0.0,0.0,0.0,0.0\n"
     )
@@ -211,7 +217,9 @@ def test_a_pgbench_summary_without_its_end_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tail", ["", " 3005", " 4304 1"])
 def test_pgbench_logs_of_every_version(tmp_path: Path, tail: str) -> None:
-    rows = [f"{at % 4} {at} {1000 + at} 0 {1597113422 + at // 100} {at % 100 * 10000}{tail}\n" for at in range(1000)]
+    rows = [
+        f"{at % 4} {at} {1000 + at} 0 {1597113422 + at // 100} {at % 100 * 10000}{tail}\n" for at in range(1000)
+    ]
     found = read(tmp_path, "".join(rows))
     assert (found.kind, found.rows, len(found.transactions)) == ("pgbench-log", 1000, 1000)
     assert found.end == 1597113431.99
@@ -253,7 +261,9 @@ def test_fio_json_of_3_16_has_neither_starts_nor_percentiles_of_the_whole(tmp_pa
     found = read(tmp_path, json.dumps(document, indent=1))
     assert len(found.phases) == len(document["jobs"]) and found.end == document["timestamp_ms"] / 1000
     assert any(".latency.p99" in sample.metric for sample in found.samples)
-    assert any("completion (clat)" in r for r in found.remarks) and any("reckoned back" in r for r in found.remarks)
+    assert any("completion (clat)" in r for r in found.remarks) and any(
+        "reckoned back" in r for r in found.remarks
+    )
 
 
 def test_clones_of_a_job_are_added_up(tmp_path: Path) -> None:
@@ -308,14 +318,16 @@ def unstamped(name: str) -> str:
 def as_text(found: str) -> str:
     """go-tpc's JSON as its text: Histogram.Summary() of go-tpc 1.0.12 prints the same numbers."""
     names = (
-        "Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "50th(ms)", "90th(ms)", "95th(ms)", "99th(ms)", "99.9th(ms)",
-        "Max(ms)",
+        "Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "50th(ms)", "90th(ms)", "95th(ms)", "99th(ms)",
+        "99.9th(ms)", "Max(ms)",
     )  # fmt: skip
     lines = []
     for line in found.splitlines():
         if line.startswith('[{"efficiency"'):
             (score,) = json.loads(line)
-            lines.append(f"tpmC: {score['tpmC']}, tpmTotal: {score['tpmTotal']}, efficiency: {score['efficiency']}")
+            lines.append(
+                f"tpmC: {score['tpmC']}, tpmTotal: {score['tpmTotal']}, efficiency: {score['efficiency']}"
+            )
         elif line.startswith("[{"):
             for row in json.loads(line):
                 fields = ", ".join(f"{name}: {row[name]}" for name in names)

@@ -60,11 +60,13 @@ def _density(analysis: Analysis, workload: str, known: Mapping[str, tuple[Measur
     wide = next(iter(tiles.values()))[0].width
     counts = listed([f"{each.count:,} of {stack}" for stack, (_, each) in known.items()])
     caption = (
-        f"All {counts}: the darker a field, the more transactions ended in these {wide:g} s and took so long, on a "
-        "logarithmic scale of their number; one alone is still seen. All panels share their axes. Lines mark the "
+        f"All {counts}: the darker a field, the more transactions ended in these {wide:g} s and took so long, "
+        "on a logarithmic scale of their number; one alone is still seen. All panels share their axes. Lines mark the "
         "median (p50) and the 99th percentile."
     )
-    title = f"{workload}: the median transaction takes {_medians({s: each for s, (_, each) in known.items()}, 0.5)}"
+    title = (
+        f"{workload}: the median transaction takes {_medians({s: each for s, (_, each) in known.items()}, 0.5)}"
+    )
     return Chart(f"latency-density-{slug(workload)}", title, caption, panels)
 
 
@@ -143,8 +145,8 @@ def _curve(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) ->
     )  # fmt: skip
     spec = panel(f"{workload}: percentiles of latency", drawn, {"curve": rows}, 260)
     caption = (
-        "Percentiles of all transactions, as HdrHistogram plots them: each tenfold step to the right leaves a tenth "
-        "of them, so that the slowest ones can be read too."
+        "Percentiles of all transactions, as HdrHistogram plots them: each tenfold step to the right leaves a "
+        "tenth of them, so that the slowest ones can be read too."
     )
     title = f"{workload}: 99 % of the transactions take at most {_medians(known, 0.99)}"
     return Chart(f"latency-curve-{slug(workload)}", title, caption, (spec,))

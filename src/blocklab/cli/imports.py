@@ -28,7 +28,9 @@ from blocklab.workloads.fio_jobs import Section
 def import_(
     stack: Annotated[
         list[str],
-        typer.Option("--stack", help="NAME=PLACE: a folder of logs, a file, or a pattern in quotes; several times."),
+        typer.Option(
+            "--stack", help="NAME=PLACE: a folder of logs, a file, or a pattern in quotes; several times."
+        ),
     ],
     study: Annotated[
         Path | None, typer.Option("--study", help="A file that describes what was measured (imported: 1).")
@@ -122,5 +124,7 @@ def _table(stack: str, files: Sequence[ImportedFile]) -> Table:
         if not each.kind:
             table.add_row(Text(Path(each.file).name), Text(each.remarks[0], style="yellow"), "", "", "")
             continue
-        table.add_row(Text(Path(each.file).name), each.kind, rows, span(each.start, each.end), Text(each.host or "–"))
+        table.add_row(
+            Text(Path(each.file).name), each.kind, rows, span(each.start, each.end), Text(each.host or "–")
+        )
     return table

@@ -106,7 +106,8 @@ def _one_run(stack: str, name: str, files: Sequence[Found]) -> None:
 
 
 def _named_logs(files: Sequence[Found]) -> list[Found]:
-    """fio's logs under the name of their job, where the JSON beside them tells: by the log's prefix, else its number."""
+    """fio's logs under the name of their job, where the JSON beside them tells: by the log's prefix, else its
+    number."""
     known = [phase for each in files if each.kind == "fio-json" for phase in each.phases]
     named = [sample.phase for each in files if each.kind == "fio-json" for sample in each.samples]
     order = list(dict.fromkeys(named))
@@ -116,7 +117,9 @@ def _named_logs(files: Sequence[Found]) -> list[Found]:
         if own is None or not order:
             found.append(each)
             continue
-        name = own.name if own.name in order else order[each.order - 1] if 0 < each.order <= len(order) else own.name
+        name = (
+            own.name if own.name in order else order[each.order - 1] if 0 < each.order <= len(order) else own.name
+        )
         job = next((phase for phase in known if phase.name == name), None)
         shift = job.start if job is not None and each.start is None else 0.0
         found.append(

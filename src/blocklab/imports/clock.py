@@ -26,8 +26,10 @@ _DATED = re.compile(
 )
 # Aug 11 00:29:55   Tue Aug 11 00:29:55 UTC 2020   Tue 11 Aug 2020 12:29:55 AM UTC
 _NAMED = re.compile(
-    r"\[?(?:[A-Z][a-z]{2},? )?(?:(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2})|(?P<day2>\d{1,2}) (?P<month2>[A-Z][a-z]{2}))"
-    r"(?: (?P<year>\d{4}))? (?P<time>[\d:.,]+)(?: (?P<half>[AaPp][Mm]))?(?: (?P<zone>[A-Z]{3,4}))?(?: (?P<year2>\d{4}))?\]?"
+    r"\[?(?:[A-Z][a-z]{2},? )?"
+    r"(?:(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2})|(?P<day2>\d{1,2}) (?P<month2>[A-Z][a-z]{2}))"
+    r"(?: (?P<year>\d{4}))? (?P<time>[\d:.,]+)(?: (?P<half>[AaPp][Mm]))?(?: (?P<zone>[A-Z]{3,4}))?"
+    r"(?: (?P<year2>\d{4}))?\]?"
 )
 # 00:29:55   12:29:55 AM
 _TIMED = re.compile(r"\[?(?P<time>\d{1,2}:\d\d:\d\d(?:[.,]\d+)?)\s?(?P<half>[AaPp][Mm])?\]?")
@@ -185,12 +187,12 @@ def resolve(
     return list(_times(stamps, chosen, year, first, zone)), said
 
 
-def _order(
-    clock: Clock, where: str, order: str, anchors: Sequence[float], year: int
-) -> tuple[str, list[str]]:
+def _order(clock: Clock, where: str, order: str, anchors: Sequence[float], year: int) -> tuple[str, list[str]]:
     found = readings(clock, order, year)
     if not found:
-        raise StudyError("", f"{where}: its dates are none in any order of day, month and year", hint="--dates dmy")
+        raise StudyError(
+            "", f"{where}: its dates are none in any order of day, month and year", hint="--dates dmy"
+        )
     if len(found) == 1:
         return next(iter(found)), []
     near = [each for each, day in found.items() if any(abs(_noon(day) - at) <= NEAR for at in anchors)]
@@ -231,9 +233,7 @@ def _first_day(clock: Clock, order: str, anchors: Sequence[float]) -> tuple[date
     return date(1970, 1, 1), ["its times have no date: put on 1970-01-01"]
 
 
-def _times(
-    stamps: Sequence[Stamp], order: str, year: int, first: date | None, zone: tzinfo
-) -> Iterator[float]:
+def _times(stamps: Sequence[Stamp], order: str, year: int, first: date | None, zone: tzinfo) -> Iterator[float]:
     day, before = first, -1.0
     for each in stamps:
         if not each.numbers and each.offset is not None:

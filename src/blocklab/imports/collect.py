@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
-from glob import glob
 from pathlib import Path
 
 import msgspec
@@ -39,8 +38,9 @@ class Given(msgspec.Struct):
         times = [sample.time for sample in found.samples if sample.time is not None]
         bad = found.first_bad
         return ImportedFile(
-            str(self.path), found.kind, found.rows, found.bad, bad.line if bad else 0, bad.text[:120] if bad else "",
-            found.host, found.start if found.start is not None else min(times, default=None),
+            str(self.path), found.kind, found.rows, found.bad, bad.line if bad else 0,
+            bad.text[:120] if bad else "", found.host,
+            found.start if found.start is not None else min(times, default=None),
             found.end if found.end is not None else max(times, default=None), self.sha256,
             (*found.remarks, *self.remarks),
         )  # fmt: skip
@@ -58,7 +58,7 @@ def files(stack: str, places: Sequence[str]) -> list[Given]:
                 if not any(part.startswith(".") for part in (*parts, each.name)):
                     found.setdefault(each, name_of("-".join(parts)) if parts else "")
             continue
-        several = [base] if base.is_file() else [Path(each) for each in sorted(glob(place)) if Path(each).is_file()]
+        several = [base] if base.is_file() else _matching(base)
         if not several:
             raise StudyError("", f"--stack {stack}={place}: no such folder, and no file has that name")
         found.update((each, found.get(each, "")) for each in several)
@@ -67,8 +67,15 @@ def files(stack: str, places: Sequence[str]) -> list[Given]:
     return [Given(path, folder) for path, folder in found.items()]
 
 
+def _matching(pattern: Path) -> list[Path]:
+    """The files of a pattern such as ``logs/*_local.txt``."""
+    top = Path(pattern.anchor)
+    return sorted(each for each in top.glob(str(pattern.relative_to(top))) if each.is_file())
+
+
 def take(given: Sequence[Given], asked: Mapping[Path, str]) -> None:
-    """Each file read as what it is (``asked``: as what somebody said); raises ``StudyError`` for what is unclear."""
+    """Each file read as what it is (``asked``: as what somebody said); raises ``StudyError`` for what is
+    unclear."""
     seen: dict[str, Path] = {}
     for each in given:
         try:

@@ -36,8 +36,7 @@ ALL = "total"
 
 def fits(head: str) -> bool:
     """Whether this is dstat's table."""
-    return any(_GROUPS.match(line) and "/" in line or "total-" in line[:60] and "----" in line
-               for line in head.split("\n")[:20])  # fmt: skip
+    return any(_GROUPS.match(line) and ("/" in line or "total-" in line) for line in head.split("\n")[:20])
 
 
 def fits_csv(head: str) -> bool:

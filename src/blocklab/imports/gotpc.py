@@ -65,7 +65,9 @@ def _stamped(text: Text, bad: list[Bad]) -> Iterator[str]:
     rows: list[dict[str, str]] = []
     for number, line in enumerate(text.lines, 1):
         prefix, found = _rows(number, line, bad)
-        ended = not found or prefix != last or any(row["Operation"] in {r["Operation"] for r in rows} for row in found)
+        ended = (
+            not found or prefix != last or any(row["Operation"] in {r["Operation"] for r in rows} for row in found)
+        )
         if rows and ended:
             at += max(float(row["Takes(s)"]) for row in rows) if last.startswith("[Current") else 0.0
             if last.startswith("[Summary") and not finished:

@@ -123,7 +123,9 @@ def _twice(given: Mapping[str, Sequence[Given]]) -> list[str]:
 def _hosts(stack: str, wanted: str, every: Sequence[Given]) -> list[str]:
     """The hosts of a stack, the active one first. Raises ``StudyError`` where several could be it."""
     found = dict.fromkeys(
-        name_of(each.found.host) for each in every if each.found is not None and not each.left_out and each.found.host
+        name_of(each.found.host)
+        for each in every
+        if each.found is not None and not each.left_out and each.found.host
     )
     if wanted:
         return [wanted, *(host for host in found if host != wanted)]
@@ -137,13 +139,11 @@ def _hosts(stack: str, wanted: str, every: Sequence[Given]) -> list[str]:
 
 
 def _write(folder: StudyFolder, cell: Cell, load: Load, host: str, device: str, given: Sequence[Given]) -> None:
-    low, high = (
-        (min(p.start for p in load.phases), max(p.end for p in load.phases)) if load.phases else (0.0, 0.0)
-    )
+    low, high = (min(p.start for p in load.phases), max(p.end for p in load.phases)) if load.phases else (0.0, 0.0)
     watched = [sample for sample in load.samples if sample.host == host]
     device = device or device_of(watched)[1]
     knobs = [Knob(host, "imported", "device", f"/dev/{device}")] if device else []
-    own = {path for path in load.files}
+    own = set(load.files)
     # What nothing was made of is told with each cell: it might have belonged to it.
     files = [each.told() for each in given if each.path in own or each.left_out or not _used(each)]
     with draft(folder.cells, cell.key) as run:

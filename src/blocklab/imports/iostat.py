@@ -19,7 +19,9 @@ _BANNER = re.compile(r"Linux \S+ \((?P<host>[^)]*)\)\s+(?P<rest>.*)$")
 # Device            r/s     w/s     rkB/s ...     Device:         rrqm/s   wrqm/s ...
 _HEADER = re.compile(r"(?P<before>.*?)\bDevice:?\s+(?P<names>\S+/s\s.*%util)\s*$")
 # 20/08/11 00:29:55 xvdd   0.05    0.00 ...   (by awk)      nvme0n1p1    0.00   0.05
-_ROW = re.compile(r"(?P<before>.*?)(?P<device>[A-Za-z]\S*)\s+(?P<numbers>-?\d+[.,]\d+(?:\s+-?\d+[.,]\d+){9,21})\s*$")
+_ROW = re.compile(
+    r"(?P<before>.*?)(?P<device>[A-Za-z]\S*)\s+(?P<numbers>-?\d+[.,]\d+(?:\s+-?\d+[.,]\d+){9,21})\s*$"
+)
 # avg-cpu:  %user   %nice %system %iowait  %steal   %idle
 #            0.25    0.00    0.26    2.03    0.00   97.46
 _CPU = re.compile(r"avg-cpu:\s")

@@ -59,9 +59,7 @@ def kind_of(path: Path) -> str:
     if not found:
         raise Refused("not recognised")
     if len(found) > 1:
-        raise StudyError(
-            "", f"{path}: it may be {', '.join(found)}", hint=f"say which: --as {found[0]}={path}"
-        )
+        raise StudyError("", f"{path}: it may be {', '.join(found)}", hint=f"say which: --as {found[0]}={path}")
     return found[0]
 
 

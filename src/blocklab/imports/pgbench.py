@@ -20,9 +20,13 @@ TOOL = LAYER = pgbench_output.LAYER
 MOST_KEPT = 20_000
 FEW_SECONDS, PARTS = 30, 40
 
-# 0 199 2241 0 1175850568 995598     2 0 skipped 0 1412881037 914578 5217     more samples: workloads/logs/pgbench.py
-_LOGGED = re.compile(r"\d+ \d+ (?:\d+|failed|skipped|serialization|deadlock|other) \d+ [1-9]\d{9} \d{1,6}(?: -?\d+){0,2}")
-# 1345828501 5601 1542744 483552416 61 2573          interval's start (s), transactions, sum and sum of squares of the
+# 0 199 2241 0 1175850568 995598     2 0 skipped 0 1412881037 914578 5217     more samples:
+# workloads/logs/pgbench.py
+_LOGGED = re.compile(
+    r"\d+ \d+ (?:\d+|failed|skipped|serialization|deadlock|other) \d+ [1-9]\d{9} \d{1,6}(?: -?\d+){0,2}"
+)
+# 1345828501 5601 1542744 483552416 61 2573          interval's start (s), transactions, sum and sum of squares of
+# the
 #                                                    latencies (us), least, greatest
 # 1650260552 5178 26171317 177284491527 1136 44462 2647617 7321113867 0 9866 64 7564 28340 4148 0     (since 15)
 _INTERVAL = re.compile(r"([1-9]\d{9}) (\d+) (\d+) (\d+) (\d+) (\d+)(?: \d+)*")
@@ -37,7 +41,10 @@ def _most(pattern: re.Pattern[str], head: str) -> bool:
 
 def fits_summary(head: str) -> bool:
     """Whether this is what pgbench prints at the end."""
-    return re.search(r"^(?:transaction type:|number of transactions actually processed:)", head, re.MULTILINE) is not None
+    return (
+        re.search(r"^(?:transaction type:|number of transactions actually processed:)", head, re.MULTILINE)
+        is not None
+    )
 
 
 def fits_log(head: str) -> bool:

@@ -4,12 +4,14 @@ Within a busy stretch each second is looked at with the five before and the five
 logarithmic scale, so that a change of 25 % is the same at 500 as at 50,000 IOPS:
 
 - a *shift*: the medians before and after differ by more than 25 %, in IOPS, bandwidth or await;
-- a *break*: the second itself differs from both by more than 15 %, to the same side: one job's queue has drained, the
+- a *break*: the second itself differs from both by more than 15 %, to the same side: one job's queue has drained,
+the
   next one's has not filled, though both do the same.
 
-Both must also exceed six times the noise of these seconds (their median absolute deviation, as a standard
-deviation), so that a load whose rate wanders is not cut to pieces. The largest change is taken first. What is left
-of a job's first and last second, or of a burst of a cap at its start, is trimmed.
+Both must also exceed six times the noise (as a standard deviation: by the median absolute deviation of these
+seconds, and by the median step from one second to the next over 15 seconds before and after), so that a load whose
+rate wanders is not cut to pieces. The largest change is taken first. What is left of a job's first and last
+second, or of a burst of a cap at its start, is trimmed.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -125,11 +128,7 @@ def _pieces(line: Sequence[Second], first: int, last: int) -> list[tuple[int, in
         if all(abs(place - cut) > LEAST_SECONDS for cut in cuts):
             cuts.append(place)
     ends = [-1, *sorted(cuts), len(rows)]
-    return [
-        (first + low + 1, first + high - 1)
-        for low, high in zip(ends[:-1], ends[1:], strict=True)
-        if high - low > 1
-    ]
+    return [(first + low + 1, first + high - 1) for low, high in pairwise(ends) if high - low > 1]
 
 
 def _score(columns: Sequence[Sequence[float]], place: int) -> float:
@@ -141,7 +140,10 @@ def _score(columns: Sequence[Sequence[float]], place: int) -> float:
             return 0.0
         left, right = statistics.median(before), statistics.median(after)
         away = [abs(value - left) for value in before] + [abs(value - right) for value in after]
-        noise = max(_LEAST_NOISE, _MAD * statistics.median(away))
+        near = values[max(0, place - 3 * WINDOW) : place + 3 * WINDOW + 1]
+        steps_near = [abs(b - a) for a, b in pairwise(near)]
+        noise = _MAD * max(statistics.median(away), statistics.median(steps_near) / math.sqrt(2))
+        noise = max(_LEAST_NOISE, noise)
         shift = abs(right - left)
         steps = (values[place] - left, values[place] - right)
         apart = min(abs(step) for step in steps) if steps[0] * steps[1] > 0 else 0.0

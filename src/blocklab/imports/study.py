@@ -82,7 +82,9 @@ def minimal(names: Sequence[str]) -> ImportFile:
             raise StudyError("", problem, hint="lower-case letters, digits, - and _, a letter first (31 at most)")
     others = ", ".join(names[1:])
     question = f"How does {others} compare with {names[0]}?" if others else f"What do the logs of {names[0]} say?"
-    return ImportFile(1, f"imported-{'-'.join(names)}"[:31].rstrip("-_"), question, {n: ImportedStack() for n in names})
+    return ImportFile(
+        1, f"imported-{'-'.join(names)}"[:31].rstrip("-_"), question, {n: ImportedStack() for n in names}
+    )
 
 
 def name_of(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -64,7 +65,7 @@ def jobs_of(stack: str, samples: Sequence[Sample], jobs: Sequence[Section]) -> J
     spans = points.spans(line)
     if not spans:
         return Jobs(said=(f"{stack}: what was watched shows no load of its own",) if samples else ())
-    step = statistics.median(b.time - a.time for a, b in zip(line, line[1:], strict=False))
+    step = statistics.median(b.time - a.time for a, b in pairwise(line))
     # Bounds a hair wider, so that the analysis takes just these seconds as whole ones.
     times = [(line[span.first].time - step, line[span.last].time + SLACK) for span in spans]
     names, said = _names(stack, [high - low - SLACK for low, high in times], jobs)
@@ -75,9 +76,10 @@ def jobs_of(stack: str, samples: Sequence[Sample], jobs: Sequence[Section]) -> J
         for sample in _figures(series, [each.time for each in line[span.first : span.last + 1]], phase.name, host)
     ]
     kept = sum(span.last - span.first + 1 for span in spans)
+    told = [f"{phase.name} {phase.end - phase.start - SLACK:.0f} s" for phase in found]
     said.append(
         f"{stack}: {len(spans)} phases found in the time line of {device} by its changes ({kept} of {len(line)} "
-        f"intervals): {', '.join(f'{name} {high - low - SLACK:.0f} s' for name, (low, high) in zip(names, times))}"
+        f"intervals): {', '.join(told)}"
     )
     return Jobs(found, tuple(figures), tuple(said))
 
@@ -88,8 +90,8 @@ def _names(stack: str, lengths: Sequence[float], jobs: Sequence[Section]) -> tup
     if not jobs:
         return plain, []
     if len(jobs) != len(lengths):
-        why = f"{stack}: the job file has {len(jobs)} jobs, but {len(lengths)} phases were found: they stay without names"
-        return plain, [why]
+        why = f"{stack}: the job file has {len(jobs)} jobs, but {len(lengths)} phases were found"
+        return plain, [f"{why}: they stay without names"]
     for number, (length, job) in enumerate(zip(lengths, jobs, strict=True), 1):
         try:
             wanted = runtime(job.options)

@@ -40,7 +40,7 @@ class Transaction(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Tile(msgspec.Struct, frozen=True, array_like=True):
-    """How many operations ended in ``[start, start + width)`` and took from ``low`` to ``high``, all in seconds."""
+    """How many operations ended in ``[start, start + width)`` and took from ``low`` to ``high``, all in s."""
 
     start: float
     width: float

@@ -31,8 +31,8 @@ def file_rows(analysis: Analysis) -> tuple[FileRow, ...]:
             found.setdefault((stack, file.file), (file, []))[1].append(workload)
     return tuple(
         FileRow(
-            stack, file.name, file.kind or file.remarks[0], _rows(file), span(file.start, file.end), file.host or "–",
-            ", ".join(loads) if file.kind else "–", bool(file.kind),
+            stack, file.name, file.kind or file.remarks[0], _rows(file), span(file.start, file.end),
+            file.host or "–", ", ".join(loads) if file.kind else "–", bool(file.kind),
         )
         for (stack, _), (file, loads) in found.items()
     )  # fmt: skip

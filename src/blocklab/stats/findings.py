@@ -335,8 +335,8 @@ def _limited(analysis: Analysis) -> Iterator[str]:
 def _caveats(analysis: Analysis) -> Iterator[str]:
     if analysis.imported:
         yield (
-            "These figures were measured elsewhere and are taken from logs: that both layouts were loaded alike is "
-            "what the logs do not tell."
+            "These figures were measured elsewhere and are taken from logs, which do not tell whether all layouts "
+            "were loaded alike."
         )
     yield from _busy(analysis)
     yield from _limited(analysis)

@@ -64,9 +64,7 @@ def load_yaml(path: Path) -> CommentedMap:
     return raw
 
 
-def build(
-    raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = False, imported: bool = False
-) -> Study:
+def build(raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = False, imported: bool = False) -> Study:
     """A checked study from plain data. Raises ``StudyError`` with the path, without file and line.
 
     ``imported``: its figures come from logs, so nothing of it has to be built.

@@ -147,13 +147,12 @@ def figures(job: Job, host: str, *, own: bool = True) -> Iterator[Sample]:
     def latency(way: str, found: _Latency, other: _Latency | None = None) -> Iterator[Sample]:
         for name, value in (("mean", found.mean), ("stddev", found.stddev), ("max", found.max)):
             yield row(f"{way}.latency.{name}", value / 1e9, "s")
-        for percent in PERCENTILES:
+        known = found.percentile or (other.percentile if other is not None and not own else {})
+        for percent in PERCENTILES if known or own else ():
             # The key of 99.9 is "99.900000".
-            value = found.percentile.get(f"{percent:.6f}", -1.0)
+            value = known.get(f"{percent:.6f}", -1.0)
             if value < 0 and not own:
-                value = other.percentile.get(f"{percent:.6f}", -1.0) if other is not None else value
-                if value < 0:
-                    continue
+                continue
             if value < 0:
                 raise ParseError("fio", f"job {job.jobname}: no percentile {percent:g} of {way} latency")
             yield row(f"{way}.latency.p{percent:g}", value / 1e9, "s")

@@ -14,8 +14,8 @@ from blocklab.workloads.base import Base
 class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
     """A load that somebody else ran, whose figures ``blocklab import`` took from logs.
 
-    It cannot be run, so ``run``, ``check``, ``plan`` and ``up`` refuse it. Its figures have the names that blocklab's
-    own loads give them.
+    It cannot be run, so ``run``, ``check``, ``plan`` and ``up`` refuse it. Its figures have the names that
+    blocklab's own loads give them.
 
     Example::
 

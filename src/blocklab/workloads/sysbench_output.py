@@ -17,7 +17,8 @@ _N = r"(\d+(?:\.\d+)?)"
 _STARTED = "Threads started!"
 # [ 1s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,99%): 303.33 err/s: 22.24 ...
 _SECOND = re.compile(
-    rf"^\[ \d+s \] thds: \d+ tps: {_N} qps: {_N} \(r/w/o: \S+\) lat \(ms,(\d+)%\): {_N} err/s:? {_N} reconn/s: {_N}$"
+    rf"^\[ \d+s \] thds: \d+ tps: {_N} qps: {_N} \(r/w/o: \S+\) lat \(ms,(\d+)%\): {_N} err/s:? {_N} "
+    rf"reconn/s: {_N}$"
 )
 #          99th percentile:                      164.45
 _PERCENTILE = re.compile(rf"^ +(\d+)(?:st|nd|rd|th) percentile: +{_N}$")
@@ -64,9 +65,7 @@ def read(raw: Mapping[str, bytes], host: str, *, histogram: bool = True) -> Pars
         elif match := _PERCENTILE.match(line):
             ranks[int(match[1])] = float(match[2])
         else:
-            for name, pattern in _SUMMARY.items():
-                if match := pattern.match(line):
-                    found[name] = float(match[1])
+            found |= {name: float(match[1]) for name, each in _SUMMARY.items() if (match := each.match(line))}
     missing = [name for name in _SUMMARY if name not in found]
     if start is None or missing:
         raise ParseError("sysbench", f"no {(missing or [_STARTED])[0]} in its output", said)

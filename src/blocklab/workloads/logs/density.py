@@ -34,9 +34,7 @@ class Density:
     def add(self, seconds: Integers, floats: NDArray[np.float64], lanes: Integers | None) -> None:
         """One block, not empty."""
         low, high = int(seconds.min()), int(seconds.max())
-        self._first, self._last = (
-            (min(low, self._first), max(high, self._last)) if self._columns else (low, high)
-        )
+        self._first, self._last = (min(low, self._first), max(high, self._last)) if self._columns else (low, high)
         while self._last // self._step - self._first // self._step >= _MOST:
             self._coarser()
         rows: Integers = (floats.view(np.int64) >> _SHIFT) - _ONE
