@@ -380,6 +380,7 @@ def test_sysbench_with_and_without_a_histogram(tmp_path: Path) -> None:
         ("transaction type: x".encode("utf-16"), "UTF-16"),
         (b"MIT License\n\nCopyright\n", "not recognised"),
     ],
+    ids=["empty", "gzip", "binary", "utf-16", "prose"],
 )
 def test_what_is_no_log_is_refused_with_the_reason(tmp_path: Path, data: bytes, why: str) -> None:
     path = tmp_path / "x_lat.log"

@@ -60,9 +60,9 @@ def _density(analysis: Analysis, workload: str, known: Mapping[str, tuple[Measur
     wide = next(iter(tiles.values()))[0].width
     counts = listed([f"{each.count:,} of {stack}" for stack, (_, each) in known.items()])
     caption = (
-        f"All {counts}: the darker a field, the more transactions ended in these {wide:g} s and took so long, "
-        "on a logarithmic scale of their number; one alone is still seen. All panels share their axes. Lines mark the "
-        "median (p50) and the 99th percentile."
+        f"All {counts}: the darker a field, the more transactions ended in these {wide:g} s and took so "
+        "long, on a logarithmic scale of their number; one alone is still seen. All panels share their axes. "
+        "Lines mark the median (p50) and the 99th percentile."
     )
     title = (
         f"{workload}: the median transaction takes {_medians({s: each for s, (_, each) in known.items()}, 0.5)}"

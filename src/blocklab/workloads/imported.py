@@ -19,8 +19,7 @@ class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
 
     Example::
 
-        workloads:
-          pgbench: {load: imported, says: pgbench -c 10 -t 1000 at scale 1}
+        pgbench: {load: imported, says: pgbench -c 10 -t 1000 at scale 1}
     """
 
     takes: ClassVar[tuple[Kind, ...]] = ("block",)
