@@ -175,6 +175,21 @@ def test_a_load_that_one_stack_lacks_is_no_cell(tmp_path: Path) -> None:
     assert imported(done).gaps == () and "mirror has no logs of fio" in done.said
 
 
+def test_what_was_watched_stands_beside_the_load_that_ran(tmp_path: Path) -> None:
+    places = two(tmp_path)
+    rows = "".join(
+        f"2020-08-11T02:{37 + (52 + at) // 60 - 1:02}:{(52 + at) % 60:02}+0000 sda 0.00 {rate:.2f} 0.00 "
+        f"{4 * rate:.2f} 0.00 0.00 0.00 0.00 0.00 0.50 0.20 0.00 4.00 0.20 5.00\n"
+        for at, rate in enumerate([900.0] * 8 + [0.0] * 2 + [400.0] * 6)
+    )
+    (tmp_path / "local/iostat.txt").write_text(rows)
+    done = take(minimal(["local", "mirror"]), None, places, tmp_path / "runs", Options())
+    # What was busy before is no load of its own.
+    assert done.loads["local"] == ("pgbench",)
+    row = imported(done).find("local", "pgbench", "write.iops")
+    assert row is not None and (row.value, row.layer, row.top) == (400.0, "sda", True)
+
+
 def test_a_stack_without_any_load_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing\n")
     with pytest.raises(StudyError, match=r"none of its 1 files tells of a load .notes.txt: not recognised"):

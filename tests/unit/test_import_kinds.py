@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
 from blocklab.imports import kinds
@@ -389,8 +393,9 @@ def test_what_is_no_log_is_refused_with_the_reason(tmp_path: Path, data: bytes, 
         kinds.kind_of(path)
 
 
-def test_every_kind_is_told_from_the_others(tmp_path: Path) -> None:
-    texts = {
+def every_kind() -> dict[str, str]:
+    """A text of each."""
+    return {
         "fio-json": (FOLDER / "fio/stdout").read_text(),
         "iostat": NEW + NEW_ROW,
         "iostat-json": (FOLDER / "iostat/stopped.json").read_text(),
@@ -401,5 +406,28 @@ def test_every_kind_is_told_from_the_others(tmp_path: Path) -> None:
         "go-tpc": unstamped("tpcc/stdout"),
         "sysbench": unstamped("sysbench/stdout"),
     }
-    for wanted, text in texts.items():
+
+
+def test_every_kind_is_told_from_the_others() -> None:
+    for wanted, text in every_kind().items():
         assert [name for name, kind in kinds.KINDS.items() if kind.fits(text)] == [wanted]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_damage_never_ends_in_anything_but_a_reason(data: st.DataObject) -> None:
+    """Cut anywhere, with a piece gone or something strange in between."""
+    kind, text = data.draw(st.sampled_from(sorted(every_kind().items())))
+    start, end = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
+    strange = data.draw(
+        st.sampled_from(["", "\n", "|", ",", " 7 ", "[{", "\ufffd", "nan", "-1", "99999999999999999999"])
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.txt"
+        path.write_text(text[:start] + strange + text[end if data.draw(st.booleans()) else start :])
+        try:
+            found = kinds.read(path, kind)
+        except Refused as reason:
+            assert str(reason)
+        else:
+            assert found.rows and all(math.isfinite(sample.value) for sample in found.samples)

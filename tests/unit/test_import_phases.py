@@ -64,6 +64,14 @@ def test_zones_midnight_and_missing_dates() -> None:
     assert said == ["its times have no date: put on 1970-01-01", "its times have no zone: read as UTC"]
 
 
+def test_times_of_several_zones_are_right_and_said() -> None:
+    texts = ("2020-08-11T00:29:55+0000", "2020-08-11T09:29:56+0900")
+    assert times(*texts) == ["2020-08-11 00:29:55", "2020-08-11 00:29:56"]
+    stamps = tuple(found for text in texts if (found := stamp(text)) is not None)
+    _, said = resolve(Clock(stamps), "x", zone=UTC, order="", anchors=())
+    assert said == ["its times are of several zones, or some have none"]
+
+
 # -- phases ------------------------------------------------------------------------------------------------------
 
 

@@ -57,11 +57,14 @@ def _density(analysis: Analysis, workload: str, known: Mapping[str, tuple[Measur
         _density_panel(stack, palette[stack], each, ([1e3 * low, 1e3 * high], end, most))
         for stack, (_, each) in known.items()
     )
-    wide = next(iter(tiles.values()))[0].width
+    widths = {stack: f"{each[0].width:g} s" for stack, each in tiles.items()}
+    wide = next(iter(widths.values()))
+    if len(set(widths.values())) > 1:
+        wide = listed([f"{width} on {stack}" for stack, width in widths.items()])
     counts = listed([f"{each.count:,} of {stack}" for stack, (_, each) in known.items()])
     caption = (
-        f"All {counts}: the darker a field, the more transactions ended in these {wide:g} s and took so "
-        "long, on a logarithmic scale of their number; one alone is still seen. All panels share their axes. "
+        f"All {counts}: the darker a field, the more transactions ended in that time ({wide}) and took "
+        "so long, on a logarithmic scale of their number; one alone is still seen. All panels share their axes. "
         "Lines mark the median (p50) and the 99th percentile."
     )
     title = (

@@ -150,6 +150,10 @@ def _watched(load: Load, watchers: Sequence[Found]) -> Load:
     return msgspec.structs.replace(load, samples=tuple(samples), files=tuple(files))
 
 
+def _overlaps(found: Found, low: float, high: float) -> bool:
+    return any(low <= sample.time <= high for sample in found.samples if sample.time is not None)
+
+
 class _Made(msgspec.Struct, frozen=True):
     loads: tuple[Load, ...]
     said: tuple[str, ...]
@@ -160,9 +164,11 @@ def _from_timeline(
 ) -> _Made:
     """A load that left nothing but what watched it, by what no other load claims of the time line."""
     taken = [(min(p.start for p in load.phases), max(p.end for p in load.phases)) for load in loads if load.phases]
+    # What is busy beside a load that is known is mostly its preparation; only a job file says otherwise.
+    alone = [each for each in watchers if jobs or not any(_overlaps(each, *times) for times in taken)]
     free = [
         sample
-        for each in watchers
+        for each in alone
         for sample in each.samples
         if sample.time is not None and not any(low - 1 <= sample.time <= high + 1 for low, high in taken)
     ]
@@ -176,7 +182,7 @@ def _from_timeline(
     inside = tuple(sample for sample in free if low <= (sample.time or 0.0) <= high)
     load = Load(
         name=name, tool="", samples=(*made.figures, *inside), phases=made.phases,
-        files=tuple(each.path for each in watchers), said=made.said,
+        files=tuple(each.path for each in alone), said=made.said,
     )  # fmt: skip
     return _Made((load,), ())
 
