@@ -7,6 +7,7 @@ from altair.utils.schemapi import debug_mode
 from blocklab.charts.bars import bars
 from blocklab.charts.base import Chart, Charts
 from blocklab.charts.cost import cost
+from blocklab.charts.density import densities
 from blocklab.charts.latency import latencies
 from blocklab.charts.matrix import matrices
 from blocklab.charts.outage import outage
@@ -29,7 +30,7 @@ def draw(analysis: Analysis, *, check: bool = False) -> Charts:
         # Where all is said by curves there is nothing left to note about bars.
         shares = bars(analysis, drawn)
         made += [shares] if isinstance(shares, Chart) or not made else []
-        made += [*latencies(analysis), *timelines(analysis)]
+        made += [*latencies(analysis), *densities(analysis), *timelines(analysis)]
         if analysis.drills:
             picked = chosen(analysis)
             made += [cost(analysis), *(outage(each.drill, name, label) for name, label, each in picked)]

@@ -52,9 +52,17 @@ def latencies(analysis: Analysis) -> list[Chart | str]:
         clouds = {stack: cloud for stack, cloud in clouds.items() if cloud}
         if clouds:
             found.append(_chart(analysis, workload, clouds))
+        elif _dense(analysis, workload):
+            # charts.density shows them.
+            continue
         elif any(row.workload == workload and row.metric in TRANSACTIONS for row in analysis.rows):
             found.append(f"latency of single transactions in {workload}: the load kept no log of them")
     return found
+
+
+def _dense(analysis: Analysis, workload: str) -> bool:
+    cells = analysis.measured.items()
+    return any(at[1] == workload and measured.run.latencies is not None for at, measured in cells)
 
 
 def _chart(analysis: Analysis, workload: str, clouds: dict[str, list[Point]]) -> Chart:

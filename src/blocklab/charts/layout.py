@@ -17,6 +17,7 @@ _NAMES = {
     "volume": "Volume", "shared": "Shared volume", "stripe": "MD RAID-0", "lvm_stripe": "LVM stripe",
     "raid10": "MD RAID-10", "cap": "IOPS cap", "drbd": "DRBD mirror", "net_mirror": "MD RAID-1 over NBD",
     "xfs": "xfs", "ext4": "ext4", "postgres": "PostgreSQL", "mariadb": "MariaDB", "mysql": "MySQL",
+    "imported": "Imported: measured elsewhere",
 }  # fmt: skip
 
 
@@ -115,6 +116,8 @@ def _detail(layer: Any) -> str:
             said += [f"{key} {_word(item)}" for key, item in value.items()]
         elif isinstance(value, tuple):
             said.append(" ".join(str(item) for item in value))
+        elif field == "says":
+            said.append(value)
         elif field == "size":
             said.append(exact(value, "B"))
         else:

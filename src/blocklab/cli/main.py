@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from blocklab import __version__
-from blocklab.cli import catalogue, image, lab, studies
+from blocklab.cli import catalogue, image, imports, lab, studies
 from blocklab.cli.calibrate import calibrate
 from blocklab.cli.compare import compare
 from blocklab.cli.doctor import doctor
@@ -34,6 +34,8 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
 )  # fmt: skip
 for command in _COMMANDS:
     app.command()(command)
+# ``import`` is no name for a function.
+app.command("import")(imports.import_)
 # What follows the node's name belongs to the node's command, dashes and all.
 app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(lab.sh)
 app.add_typer(image.app, name="image")

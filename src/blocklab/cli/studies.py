@@ -31,6 +31,7 @@ from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite, check_room
 from blocklab.sites.uml.site import ground as uml_ground
 from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.study.check import buildable
 from blocklab.study.estimate import estimate, spoken
 from blocklab.study.factors import assignments, size, variant
 from blocklab.study.grid import cells, layouts, plan_ground, plan_stack, port_for, topology
@@ -106,6 +107,7 @@ def resume(
     """Continue a study: measure the cells that are missing or did not end well."""
     there = StudyFolder(folder or newest(runs))
     manifest = there.manifest()
+    buildable(manifest.study)
     there.sweep()
     carry_out(there, manifest.study, list(manifest.cells), volumes, manifest.seed, again=False, as_json=as_json)
 

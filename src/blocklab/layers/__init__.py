@@ -8,6 +8,7 @@ from blocklab.layers.cap import Cap
 from blocklab.layers.drbd import Drbd
 from blocklab.layers.filesystem import Ext4, Xfs
 from blocklab.layers.fragile import Fragile
+from blocklab.layers.imported import ImportedLayer
 from blocklab.layers.mysql import MariaDb, MySql
 from blocklab.layers.net_mirror import NetMirror
 from blocklab.layers.postgres import Postgres
@@ -30,6 +31,7 @@ AnyLayer: TypeAlias = (
     | Postgres
     | MariaDb
     | MySql
+    | ImportedLayer
 )
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "Drbd",
     "Ext4",
     "Fragile",
+    "ImportedLayer",
     "LvmStripe",
     "MariaDb",
     "MySql",

@@ -39,6 +39,28 @@ class Transaction(msgspec.Struct, frozen=True, array_like=True):
     latency: float
 
 
+class Tile(msgspec.Struct, frozen=True, array_like=True):
+    """How many operations ended in ``[start, start + width)`` and took from ``low`` to ``high``, all in s."""
+
+    start: float
+    width: float
+    low: float
+    high: float
+    count: int
+
+
+class Latencies(msgspec.Struct, frozen=True):
+    """Operations that are too many to keep each: how many took how long, over time.
+
+    ``curve``: (share of all, latency in s that so many do not exceed), rising to a share of 1. ``tiles`` are the
+    density, without empty ones; ``start`` of a tile is seconds since the epoch.
+    """
+
+    count: int
+    curve: tuple[tuple[float, float], ...]
+    tiles: tuple[Tile, ...]
+
+
 class Parsed(msgspec.Struct, frozen=True):
     """What a parser made of a tool's output."""
 

@@ -111,7 +111,16 @@ def _figures(disk: _Disk) -> Iterator[tuple[str, float, str]]:
 
 
 def _reports(text: str) -> Iterator[_Report]:
-    """The whole reports; a cut one at the end is dropped. Raises ``ParseError``."""
+    """The whole reports. Raises ``ParseError``."""
+    for found in whole_reports(text):
+        try:
+            yield msgspec.convert(found, _Report)
+        except msgspec.ValidationError as error:
+            raise ParseError("iostat", f"a report cannot be read: {error}", str(found)) from error
+
+
+def whole_reports(text: str) -> Iterator[Any]:
+    """The whole reports as plain data; a cut one at the end is dropped. Raises ``ParseError``."""
     start = _START.search(text)
     if start is None:
         raise ParseError("iostat", "no JSON with statistics in its output", text)
@@ -121,18 +130,13 @@ def _reports(text: str) -> Iterator[_Report]:
         if at == len(text) or text[at] == "]":
             return
         try:
-            found: Any
             found, at = decoder.raw_decode(text, at)
-            yield msgspec.convert(found, _Report)
-        except (ValueError, msgspec.ValidationError) as error:
+        except ValueError as error:
             # What was cut has nothing after it, in particular no other report.
-            if (
-                isinstance(error, json.JSONDecodeError)
-                and text.count('"timestamp"', at) <= 1
-                and _is_cut(text, at)
-            ):
+            if text.count('"timestamp"', at) <= 1 and _is_cut(text, at):
                 return
             raise ParseError("iostat", f"a report cannot be read: {error}", text[at:]) from error
+        yield found
 
 
 def _is_cut(text: str, at: int) -> bool:

@@ -20,6 +20,7 @@ from blocklab.report.drills import COLUMNS as DRILL_COLUMNS
 from blocklab.report.drills import WORDS as DRILL_WORDS
 from blocklab.report.drills import drill_section
 from blocklab.report.files import as_csv, as_json, drills_csv
+from blocklab.report.imported import file_rows
 from blocklab.report.layers import COLUMNS, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows
 from blocklab.report.sheets import sheets
@@ -111,9 +112,10 @@ def html(analysis: Analysis, found: Findings) -> str:
         order=order_text(analysis),
         layouts=layouts(analysis),
         colours=colours(tuple(analysis.stacks), analysis.grid.baselines),
-        knobs=tables.knob_tables(analysis),
-        commands=tables.command_tables(analysis),
-        untold=len(analysis.runs) - len(tables.told_runs(analysis)),
+        knobs=() if analysis.imported else tables.knob_tables(analysis),
+        files=file_rows(analysis),
+        commands=() if analysis.imported else tables.command_tables(analysis),
+        untold=0 if analysis.imported else len(analysis.runs) - len(tables.told_runs(analysis)),
         versions=tables.versions(analysis),
         warnings=tables.warnings(analysis),
         on_dark=ON_DARK,

@@ -321,9 +321,10 @@ def warnings(analysis: Analysis) -> list[str]:
         # Tearing down may fail without spoiling the figures, but it is not to be hidden.
         failed = [record for record in run.records if record.code and record.part == "undo"]
         found += [f"{run.cell.label}: on {r.host}, exit code {r.code} from {shlex.join(r.argv)}" for r in failed]
+        found += [f"{run.cell.stack}: {text}" for file in run.files for text in file.warnings]
     for name, values in versions(analysis).differs:
         # The method tells the seeds.
         texts = {str(value) for _, value in values if name != "seed"}
         if len(texts) > 1 and not all(isinstance(value, float) for _, value in values):
             found.append(f"The cells did not all run in the same environment: {name} was {listed(sorted(texts))}")
-    return found
+    return list(dict.fromkeys(found))

@@ -108,6 +108,11 @@ class Analysis:
         return {(point.stack, point.workload): point for point in self.grid.points}
 
     @property
+    def imported(self) -> bool:
+        """Whether the figures were measured elsewhere and taken from logs."""
+        return any(run.files for run in self.runs.values())
+
+    @property
     def baseline(self) -> str:
         """What the others are compared with, for people."""
         return self.grid.baseline

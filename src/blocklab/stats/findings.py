@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from blocklab.layers import ImportedLayer
 from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Item, families, plain_items
@@ -57,6 +58,8 @@ def findings(analysis: Analysis) -> Findings:
 def describe(stack: Stack, links: Any) -> str:
     """What tells a stack from others in a few words: ``mirror on a2, 0.5 ms away``; empty for one node."""
     for layer in stack.layers:
+        if isinstance(layer, ImportedLayer):
+            return layer.says
         peer, link = getattr(layer, "peer", None), getattr(layer, "link", None)
         if peer is None:
             continue
@@ -288,9 +291,10 @@ def _certainty(analysis: Analysis) -> Iterator[str]:
     else:
         yield "Each cell was run once; how much another run would differ is not known."
         return
+    cure = "" if analysis.imported else " (repeats: 3 would tell)"
     yield (
         f"Each cell was run once. The ± is the 95 % interval {how}; how much another build of the layout would "
-        "differ is not known (repeats: 3 would tell)."
+        f"differ is not known{cure}."
     )
 
 
@@ -334,6 +338,11 @@ def _limited(analysis: Analysis) -> Iterator[str]:
 
 
 def _caveats(analysis: Analysis) -> Iterator[str]:
+    if analysis.imported:
+        yield (
+            "These figures were measured elsewhere and are taken from logs, which do not tell whether all layouts "
+            "were loaded alike."
+        )
     yield from _busy(analysis)
     yield from _limited(analysis)
     yield from _certainty(analysis)

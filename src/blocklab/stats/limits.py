@@ -14,6 +14,7 @@ from blocklab.stats.floor import marks, queue_depth
 from blocklab.stats.grid import Grid
 from blocklab.store.floor import Floor, Machine, load_floor, machine_of
 from blocklab.store.folder import StudyFolder
+from blocklab.store.imported import SITE
 from blocklab.store.run import Run
 from blocklab.study.grid import topology
 from blocklab.study.types import Stack
@@ -51,6 +52,9 @@ def floors(folder: StudyFolder, places: Grid, runs: Mapping[At, Run]) -> Floors:
     found: dict[At, Floor] = {}
     calibrate = trouble = ""
     for at, run in runs.items():
+        if run.environment.get("site") == SITE:
+            # It was not this lab that was measured.
+            continue
         machine = machine_of(run.environment)
         if machine not in known:
             try:

@@ -16,6 +16,8 @@
         rounds.jsonl        its figures in each round
         drill.json          of a drill: what was done, what the client saw in each tenth of a second, the verdict
         ledger.json         what the database had afterwards, which the verdict was made from
+        latencies.json      of an imported log with too many transactions to keep each
+        files.json          of an imported run: the files that it was made from, see ``imported``
 
 It is written under a temporary name and renamed when complete; so a folder that exists is whole.
 """
@@ -34,8 +36,9 @@ import msgspec
 from blocklab.errors import StoreError
 from blocklab.model.drill import Drill, Ledger
 from blocklab.model.plan import Knob
-from blocklab.model.sample import Parsed, Phase, Sample, Transaction
+from blocklab.model.sample import Latencies, Parsed, Phase, Sample, Transaction
 from blocklab.store import tables
+from blocklab.store.imported import ImportedFile
 from blocklab.study.types import Cell
 
 FORMAT = 2
@@ -122,6 +125,8 @@ class Run(msgspec.Struct, frozen=True):
     stops: tuple[Stopped, ...] = ()
     rounds: tuple[Spread, ...] = ()
     drill: Drill | None = None
+    latencies: Latencies | None = None
+    files: tuple[ImportedFile, ...] = ()
 
     def figures(self) -> tuple[Sample, ...]:
         """The samples that stand for a whole phase."""
@@ -160,6 +165,8 @@ class Draft:
         rounds: Sequence[Spread] = (),
         drill: Drill | None = None,
         ledger: Ledger | None = None,
+        latencies: Latencies | None = None,
+        files: Sequence[ImportedFile] = (),
     ) -> None:
         """Everything but the raw output, which is there already."""
         _write_json(self.folder / "cell.json", cell)
@@ -176,6 +183,10 @@ class Draft:
         if ledger is not None:
             # A row each would be a line each.
             (self.folder / "ledger.json").write_bytes(msgspec.json.encode(ledger) + b"\n")
+        if latencies is not None:
+            _write_json(self.folder / "latencies.json", latencies)
+        if files:
+            _write_json(self.folder / "files.json", files)
         _write_json(self.folder / "result.json", outcome)
 
 
@@ -237,7 +248,8 @@ def head(folder: Path) -> Run:
     outcome = _read_json(folder / "result.json", Outcome)
     if outcome.format not in READS:
         raise StoreError(f"{folder}: format {outcome.format}, but this blocklab reads format {FORMAT}")
-    ruled = (folder / "stops.json").exists()
+    ruled, dense = (folder / "stops.json").exists(), (folder / "latencies.json").exists()
+    imported = (folder / "files.json").exists()
     return Run(
         folder=folder,
         cell=_read_json(folder / "cell.json", Cell),
@@ -250,6 +262,8 @@ def head(folder: Path) -> Run:
         transactions=(),
         stops=_read_json(folder / "stops.json", tuple[Stopped, ...]) if ruled else (),
         drill=_read_json(folder / "drill.json", Drill) if (folder / "drill.json").exists() else None,
+        latencies=_read_json(folder / "latencies.json", Latencies) if dense else None,
+        files=_read_json(folder / "files.json", tuple[ImportedFile, ...]) if imported else (),
     )
 
 

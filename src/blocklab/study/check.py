@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.layers import AnyLayer, Cap, Fragile, Shared, Volume
+from blocklab.layers import AnyLayer, Cap, Fragile, ImportedLayer, Shared, Volume
 from blocklab.model.ground import LinkSpec
 from blocklab.model.protocols import Map
 from blocklab.study import drills
@@ -17,7 +17,7 @@ from blocklab.study.factors import assignments, level_text, level_texts, variant
 from blocklab.study.grid import between, layer_tag
 from blocklab.study.takeover import survivor_of
 from blocklab.study.types import Expectation, Stack, Study
-from blocklab.workloads import AnyWorkload
+from blocklab.workloads import AnyWorkload, ImportedLoad
 
 Problem = tuple[str, str]
 # Each link is a network 10.77.N.0/24.
@@ -27,10 +27,29 @@ MOST_LANES = 8
 _SYSCTL = re.compile(r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")
 
 
-def check(study: Study) -> None:
-    """Raises ``StudyError`` for the first problem, in the order of the file."""
+def check(study: Study, *, imported: bool = False) -> None:
+    """Raises ``StudyError`` for the first problem, in the order of the file.
+
+    ``imported``: its figures come from logs, so nothing of it has to be built.
+    """
+    if not imported:
+        buildable(study)
     for path, problem in problems(study):
         raise StudyError(path, problem)
+
+
+def buildable(study: Study) -> None:
+    """Raises ``StudyError`` for a study of imported figures, of which nothing can be built or run."""
+    paths = [
+        f"stacks.{name}.layers[{index}]"
+        for name, stack in study.stacks.items()
+        for index, layer in enumerate(stack.layers)
+        if isinstance(layer, ImportedLayer)
+    ]
+    paths += [f"workloads.{name}" for name, load in study.workloads.items() if isinstance(load, ImportedLoad)]
+    for path in paths:
+        hint = "`blocklab import` reads its logs, `blocklab report` shows it"
+        raise StudyError(path, "is imported: it was measured elsewhere, and cannot be built or run", hint=hint)
 
 
 def problems(study: Study) -> Iterator[Problem]:

@@ -64,22 +64,29 @@ def load_yaml(path: Path) -> CommentedMap:
     return raw
 
 
-def build(raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = False) -> Study:
-    """A checked study from plain data. Raises ``StudyError`` with the path, without file and line."""
-    plain = _plain(raw)
+def build(raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = False, imported: bool = False) -> Study:
+    """A checked study from plain data. Raises ``StudyError`` with the path, without file and line.
+
+    ``imported``: its figures come from logs, so nothing of it has to be built.
+    """
+    if "imported" in raw:
+        hint = "blocklab import --study FILE --stack NAME=DIR"
+        raise StudyError("imported", "this file describes logs to import, not a study to run", hint=hint)
+    plain = plain_data(raw)
     if quick:
         plain = merge_patch(plain, plain.get("quick", {}))
     plain = _with_files(plain, folder)
     study = _convert(profiles.fill(plain))
-    check(study)
+    check(study, imported=imported)
     return study
 
 
-def _plain(value: Any) -> Any:
+def plain_data(value: Any) -> Any:
+    """Without what YAML's types remember of how they were written."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain_data(item) for item in value]
     # ruamel's ScalarInt, ScalarFloat and string types keep how they were written; msgspec wants the bare ones.
     for kind in (bool, int, float, str):
         if isinstance(value, kind):

@@ -7,11 +7,14 @@ from typing import TypeAlias
 from blocklab.workloads.commit import Commit
 from blocklab.workloads.dd import Dd
 from blocklab.workloads.fio import Fio
+from blocklab.workloads.imported import ImportedLoad
 from blocklab.workloads.ledger import Ledger
 from blocklab.workloads.pgbench import Pgbench
 from blocklab.workloads.sysbench import Sysbench
 from blocklab.workloads.tpcc import Tpcc
 
-AnyWorkload: TypeAlias = Fio | Pgbench | Tpcc | Sysbench | Dd | Commit | Ledger
+AnyWorkload: TypeAlias = Fio | Pgbench | Tpcc | Sysbench | Dd | Commit | Ledger | ImportedLoad
 
-__all__ = ["AnyWorkload", "Commit", "Dd", "Fio", "Ledger", "Pgbench", "Sysbench", "Tpcc"]
+__all__ = [
+    "AnyWorkload", "Commit", "Dd", "Fio", "ImportedLoad", "Ledger", "Pgbench", "Sysbench", "Tpcc",
+]  # fmt: skip

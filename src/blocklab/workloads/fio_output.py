@@ -28,7 +28,7 @@ class _Latency(msgspec.Struct):
     mean: float
     stddev: float
     max: float
-    samples: int = msgspec.field(name="N")
+    samples: int = msgspec.field(name="N", default=0)
     percentile: dict[str, float] = {}
 
 
@@ -41,6 +41,8 @@ class _Direction(msgspec.Struct):
     runtime: float
     total_ios: int
     lat_ns: _Latency
+    # Of completion alone; what fio gives percentiles of unless lat_percentiles asks for those of the whole.
+    clat_ns: _Latency | None = None
 
 
 class _Sync(msgspec.Struct):
@@ -61,12 +63,15 @@ class Job(msgspec.Struct):
     sync: _Sync | None = None
     # Milliseconds since the epoch, after ramp_time; fio before 3.37 has none.
     job_start: int = 0
+    groupid: int = 0
 
 
 class Output(msgspec.Struct):
     """fio's whole JSON, as far as blocklab reads it."""
 
     jobs: list[Job]
+    # When it was printed.
+    timestamp_ms: int = 0
 
 
 def decode(raw: Mapping[str, bytes]) -> Output:
@@ -129,18 +134,25 @@ def so_far(out: bytes) -> dict[str, list[float]]:
     return rates
 
 
-def figures(job: Job, host: str) -> Iterator[Sample]:
-    """The figures of a whole phase."""
+def figures(job: Job, host: str, *, own: bool = True) -> Iterator[Sample]:
+    """The figures of a whole phase.
+
+    ``own``: from a run of ours, with percentiles of the whole latency. Else those of completion are taken where
+    there are no others, and none where there are none at all.
+    """
 
     def row(metric: str, value: float, unit: str) -> Sample:
         return Sample(metric, float(value), unit, "fio", host, job.jobname)
 
-    def latency(way: str, found: _Latency) -> Iterator[Sample]:
+    def latency(way: str, found: _Latency, other: _Latency | None = None) -> Iterator[Sample]:
         for name, value in (("mean", found.mean), ("stddev", found.stddev), ("max", found.max)):
             yield row(f"{way}.latency.{name}", value / 1e9, "s")
-        for percent in PERCENTILES:
+        known = found.percentile or (other.percentile if other is not None and not own else {})
+        for percent in PERCENTILES if known or own else ():
             # The key of 99.9 is "99.900000".
-            value = found.percentile.get(f"{percent:.6f}", -1.0)
+            value = known.get(f"{percent:.6f}", -1.0)
+            if value < 0 and not own:
+                continue
             if value < 0:
                 raise ParseError("fio", f"job {job.jobname}: no percentile {percent:g} of {way} latency")
             yield row(f"{way}.latency.p{percent:g}", value / 1e9, "s")
@@ -153,7 +165,7 @@ def figures(job: Job, host: str) -> Iterator[Sample]:
         yield row(f"{name}.bandwidth", way.bw_bytes, "B/s")
         yield row(f"{name}.bytes", way.io_bytes, "B")
         yield row(f"{name}.ios", way.total_ios, "1")
-        yield from latency(name, way.lat_ns)
+        yield from latency(name, way.lat_ns, way.clat_ns)
     if job.sync is not None and job.sync.lat_ns.samples:
         yield row("sync.ios", job.sync.lat_ns.samples, "1")
         yield from latency("sync", job.sync.lat_ns)

@@ -17,8 +17,11 @@ _N = r"(\d+(?:\.\d+)?)"
 _STARTED = "Threads started!"
 # [ 1s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,99%): 303.33 err/s: 22.24 ...
 _SECOND = re.compile(
-    rf"^\[ \d+s \] thds: \d+ tps: {_N} qps: {_N} \(r/w/o: \S+\) lat \(ms,99%\): {_N} err/s:? {_N} reconn/s: {_N}$"
+    rf"^\[ \d+s \] thds: \d+ tps: {_N} qps: {_N} \(r/w/o: \S+\) lat \(ms,(\d+)%\): {_N} err/s:? {_N} "
+    rf"reconn/s: {_N}$"
 )
+#          99th percentile:                      164.45
+_PERCENTILE = re.compile(rf"^ +(\d+)(?:st|nd|rd|th) percentile: +{_N}$")
 #     302.654 |********                                 1
 _BUCKET = re.compile(rf"^ +{_N} \|\** +(\d+)$")
 #     transactions:                        162    (39.36 per sec.)
@@ -40,12 +43,17 @@ _SUMMARY: Mapping[str, re.Pattern[str]] = {
 }
 
 
-def read(raw: Mapping[str, bytes], host: str) -> Parsed:
-    """Figures, series and the one phase. Raises ``ParseError``."""
+def read(raw: Mapping[str, bytes], host: str, *, histogram: bool = True) -> Parsed:
+    """Figures, series and the one phase. Raises ``ParseError``.
+
+    ``histogram``: whether there has to be one (``--histogram``); without it only the percentile that sysbench
+    prints is known.
+    """
     said = raw["stdout"].decode(errors="replace")[-2000:] + raw.get("stderr", b"").decode(errors="replace")
     start: float | None = None
     found: dict[str, float] = {}
     buckets: list[tuple[float, int]] = []
+    ranks: dict[int, float] = {}
     course: list[Sample] = []
     for time, line in lines(raw["stdout"]):
         if line == _STARTED:
@@ -54,21 +62,23 @@ def read(raw: Mapping[str, bytes], host: str) -> Parsed:
             course += _second(line, time, host)
         elif match := _BUCKET.match(line):
             buckets.append((float(match[1]), int(match[2])))
+        elif match := _PERCENTILE.match(line):
+            ranks[int(match[1])] = float(match[2])
         else:
-            for name, pattern in _SUMMARY.items():
-                if match := pattern.match(line):
-                    found[name] = float(match[1])
+            found |= {name: float(match[1]) for name, each in _SUMMARY.items() if (match := each.match(line))}
     missing = [name for name in _SUMMARY if name not in found]
     if start is None or missing:
         raise ParseError("sysbench", f"no {(missing or [_STARTED])[0]} in its output", said)
-    if not found["transactions"] or not buckets:
+    if not found["transactions"] or (histogram and not buckets):
         raise ParseError("sysbench", "not one transaction was done", said, hint="give it more time")
     seconds = found["seconds"]
+    if buckets:
+        ranks = {p: percentile(buckets, p) for p in PERCENTILES}
     samples = [
         Sample("tps", found["transactions"] / seconds, "1/s", LAYER, host),
         Sample("qps", found["queries"] / seconds, "1/s", LAYER, host),
         Sample("latency.mean", found["mean"] / 1e3, "s", LAYER, host),
-        *(Sample(f"latency.p{p}", percentile(buckets, p) / 1e3, "s", LAYER, host) for p in PERCENTILES),
+        *(Sample(f"latency.p{p}", value / 1e3, "s", LAYER, host) for p, value in ranks.items()),
         Sample("latency.max", found["max"] / 1e3, "s", LAYER, host),
         *(Sample(name, found[name], "1", LAYER, host) for name in ("transactions", "errors", "reconnects")),
     ]
@@ -89,9 +99,9 @@ def _second(line: str, time: float, host: str) -> Iterator[Sample]:
     match = _SECOND.match(line)
     if match is None:
         raise ParseError("sysbench", "a line of a second is not one that is known", line)
-    tps, qps, latency, errors = (float(part) for part in match.groups()[:4])
+    tps, qps, rank, latency, errors = (float(part) for part in match.groups()[:5])
     yield Sample("tps", tps, "1/s", LAYER, host, time=time)
     yield Sample("qps", qps, "1/s", LAYER, host, time=time)
     if tps:
-        yield Sample("latency.p99", latency / 1e3, "s", LAYER, host, time=time)
+        yield Sample(f"latency.p{rank:.0f}", latency / 1e3, "s", LAYER, host, time=time)
     yield Sample("errors", errors, "1/s", LAYER, host, time=time)

@@ -7,10 +7,16 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from blocklab.workloads.logs.columns import Lines
 from blocklab.workloads.logs.reader import Reader
 from blocklab.workloads.logs.summary import LogSummary
 from blocklab.workloads.logs.tally import Tally
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 _MICROSECONDS = 1e6
 # Lines of --aggregate-interval have other numbers where the time of the end should be.
@@ -35,8 +41,23 @@ class _Pgbench:
     row = _ROW
     fields = 6
 
-    def __init__(self) -> None:
+    def __init__(self, keep: int) -> None:
         self.tally = Tally(1)
+        self.start: float | None = None
+        self.end: float | None = None
+        # Single transactions (ends and latencies in us), as long as they are no more than ``keep``.
+        self._keep = keep
+        self._kept: list[tuple[Floats, Integers]] = []
+
+    def done(self) -> tuple[tuple[float, float], ...]:
+        """The single transactions by their ends; empty where they are too many."""
+        if not self._kept:
+            return ()
+        ends = np.concatenate([each for each, _ in self._kept])
+        latencies = np.concatenate([each for _, each in self._kept])
+        order = np.argsort(ends, kind="stable")
+        rows = ((column[order] / _MICROSECONDS).tolist() for column in (ends, latencies))
+        return tuple(zip(*rows, strict=True))
 
     def plain(self, match: re.Match[bytes]) -> bytes:
         """Without client, transaction, script, lag and retries."""
@@ -50,24 +71,38 @@ class _Pgbench:
         """By the second in which the transaction ended."""
         if lines.widths(5).max() > _SUBSECOND_DIGITS:
             return False
-        latencies, ends = lines.numbers(2), lines.numbers(4)
-        if latencies is None or ends is None or ends.min() < _EPOCH:
+        latencies, ends, parts = lines.numbers(2), lines.numbers(4), lines.numbers(5)
+        if latencies is None or ends is None or parts is None or ends.min() < _EPOCH:
             return False
+        # Doubles hold the microseconds of the next 200 years exactly.
+        exact = ends.astype(np.float64)
+        exact *= _MICROSECONDS
+        exact += parts
+        start, end = float((exact - latencies).min()) / _MICROSECONDS, float(exact.max()) / _MICROSECONDS
+        self.start = start if self.start is None else min(start, self.start)
+        self.end = end if self.end is None else max(end, self.end)
+        self._keep -= len(exact)
+        if self._keep >= 0:
+            self._kept.append((exact, latencies))
+        else:
+            self._kept.clear()
         self.tally.add(ends, latencies, None)
         return True
 
 
-def pgbench_log(paths: Iterable[str | Path]) -> LogSummary:
+def pgbench_log(paths: Iterable[str | Path], *, keep: int = 0) -> LogSummary:
     """The figures of a transaction log, of all its files (one for each thread); ``count`` of a second is its TPS.
 
     The lines of a file have as many fields as most of its first 1000 rows; one with fewer was cut. The last line
-    needs its newline. Raises ``ParseError`` for a file that cannot be read.
+    needs its newline. ``keep``: up to so many single transactions are kept as well. Raises ``ParseError`` for a
+    file that cannot be read.
     """
-    rules = _Pgbench()
+    rules = _Pgbench(keep)
     reader = Reader(rules)
     reader.read(paths)
     latency = rules.tally.latency(0, _MICROSECONDS)
     return LogSummary(
         {"transaction": latency} if latency is not None else {},
         dict(reader.left_out), reader.bad, reader.first_bad, tuple(reader.remarks),
+        rules.start, rules.end, rules.done(),
     )  # fmt: skip

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from blocklab.model.sample import Tile
+
 RELATIVE_ERROR = 2.0**-11
 """A percentile is at most this (0.05 %) off the value of its rank; below 2048 of the log's own unit (ns in
 fio's, us in pgbench's) it is exact."""
+
+
+COLUMNS = 120
+"""Of the density: more are not told apart on a page."""
 
 
 class Second(msgspec.Struct, frozen=True):
@@ -34,6 +40,10 @@ class Latency(msgspec.Struct, frozen=True):
     """``p50``, ``p95``, ``p99``, ``p99.9``, ``p99.99`` by nearest rank, within ``RELATIVE_ERROR``."""
     series: tuple[Second, ...]
     """By time; seconds without anything are left out."""
+    curve: tuple[tuple[float, float], ...] = ()
+    """(share of all, latency that so many do not exceed): halving what is left, as HdrHistogram's plots do."""
+    tiles: tuple[Tile, ...] = ()
+    """The density over time and latency, at most ``COLUMNS`` columns wide; without empty ones."""
 
 
 class BadLine(msgspec.Struct, frozen=True):
@@ -56,3 +66,9 @@ class LogSummary(msgspec.Struct, frozen=True):
     first_bad: BadLine | None
     remarks: tuple[str, ...]
     """What is odd without being lost: an empty file, line ends of CR and LF."""
+    start: float | None = None
+    """When the first one began, on the log's clock (s); None where the log does not tell, or has no row."""
+    end: float | None = None
+    """When the last one ended."""
+    done: tuple[tuple[float, float], ...] = ()
+    """(end, latency) of each transaction in s, by their ends; empty where they are more than was asked for."""

@@ -7,10 +7,12 @@ bucket's number is read off a value's floating-point form: its exponent and the 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blocklab.workloads.logs.density import Density
 from blocklab.workloads.logs.summary import Latency, Second
 
 Integers = NDArray[np.int64]
@@ -40,11 +42,13 @@ class Tally:
         self._least = np.full(lanes, np.iinfo(np.int64).max)
         # second * lanes + lane -> count, sum, max
         self._seconds: dict[int, tuple[int, float, float]] = {}
+        self._density = Density(lanes)
 
     def add(self, seconds: Integers, values: Integers, lanes: Integers | None) -> None:
         """One block, not empty; ``lanes`` is None where there is one lane. ``seconds`` is spoilt."""
         floats = values.astype(np.float64)
         self._spread(floats, lanes)
+        self._density.add(seconds, floats, lanes)
         counts, sums = self._course(seconds, floats, lanes)
         present = counts > 0
         # Seldom so after the first blocks.
@@ -135,7 +139,23 @@ class Tally:
             for name, part in _PERCENTILES.items()
         }
         stddev = math.sqrt(self._squares[lane] / (count - 1)) if count > 1 else 0.0
-        return Latency(count, self._means[lane] / unit, stddev / unit, least, most, percentiles, series)
+        return Latency(
+            count, self._means[lane] / unit, stddev / unit, least, most, percentiles, series,
+            tuple(_curve(passed, count, unit, most)), self._density.tiles(lane, unit),
+        )  # fmt: skip
+
+
+def _curve(passed: Integers, count: int, unit: float, most: float) -> Iterator[tuple[float, float]]:
+    """Eight steps to each halving of what is left, the percentiles among them, to the last one."""
+    halvings = (1 - 2 ** (-step / 8) for step in range(math.ceil(8 * math.log2(count)) if count > 1 else 0))
+    before = -1.0
+    for share in sorted({*halvings, *(part / 10_000 for part in _PERCENTILES.values())}):
+        rank = max(1, math.ceil(round(count * share, 6)))
+        value = min(_middle(int(np.searchsorted(passed, rank))) / unit, most)
+        if value > before or share * 10_000 in _PERCENTILES.values():
+            yield share, value
+            before = value
+    yield 1.0, most
 
 
 def _middle(bucket: int) -> float:

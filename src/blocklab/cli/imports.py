@@ -1,0 +1,130 @@
+"""The command ``import``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from blocklab.cli.studies import AsJson, Runs
+from blocklab.errors import StudyError
+from blocklab.imports import KINDS, Imported, Options, job_file, minimal, read, take
+from blocklab.imports.clock import ORDERS
+from blocklab.report import render, terminal_table
+from blocklab.report.imported import span
+from blocklab.store.folder import StudyFolder
+from blocklab.store.imported import ImportedFile
+from blocklab.workloads.fio_jobs import Section
+
+
+def import_(
+    stack: Annotated[
+        list[str],
+        typer.Option(
+            "--stack", help="NAME=PLACE: a folder of logs, a file, or a pattern in quotes; several times."
+        ),
+    ],
+    study: Annotated[
+        Path | None, typer.Option("--study", help="A file that describes what was measured (imported: 1).")
+    ] = None,
+    jobs: Annotated[
+        Path | None, typer.Option("--jobs", help="The fio job file whose jobs the phases of a time line are.")
+    ] = None,
+    as_kind: Annotated[
+        list[str] | None, typer.Option("--as", help="KIND=FILE: take a file for what you know that it is.")
+    ] = None,
+    zone: Annotated[str, typer.Option("--zone", help="The zone of times without one, like Asia/Tokyo.")] = "UTC",
+    dates: Annotated[
+        str, typer.Option("--dates", help="The order in dates that may mean several: ymd, mdy or dmy.")
+    ] = "",
+    runs: Runs = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Turn logs of fio, pgbench, go-tpc, sysbench, iostat and dstat into the runs of a study, and report them."""
+    stacks = _stacks(stack)
+    file = read(study, stacks) if study is not None else minimal(list(stacks))
+    if dates and dates not in ORDERS:
+        raise StudyError("", f"--dates {dates}: not one of {', '.join(ORDERS)}")
+    options = Options(asked=_asked(as_kind or ()), jobs=tuple(_jobs(jobs)), zone=_zone(zone), order=dates)
+    done = take(file, study, stacks, runs, options)
+    folder = StudyFolder(done.folder)
+    page = render(folder)
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(_result(done, page)), indent=1).decode())
+        return
+    console = Console(highlight=False)
+    for name, files in done.files.items():
+        console.print(_table(name, files))
+        for each in files:
+            for warning in each.warnings if each.kind else ():
+                console.print(Text(f"  {warning}", style="yellow"), soft_wrap=True)
+    for said in done.said:
+        console.print(Text(said), soft_wrap=True)
+    console.print(terminal_table(folder))
+    typer.echo(f"report: {page}")
+
+
+def _result(done: Imported, page: Path) -> dict[str, object]:
+    return {
+        "study": done.study.name, "folder": str(done.folder), "report": str(page), "files": done.files,
+        "loads": done.loads, "said": done.said,
+    }  # fmt: skip
+
+
+def _stacks(given: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in given:
+        name, equals, place = each.partition("=")
+        if not equals or not name or not place:
+            raise StudyError("", f"--stack {each}: not NAME=PLACE", hint="--stack local=logs/local")
+        found.setdefault(name, []).append(place)
+    return found
+
+
+def _asked(given: Sequence[str]) -> dict[Path, str]:
+    found = {}
+    for each in given:
+        kind, _, place = each.partition("=")
+        if kind not in KINDS:
+            raise StudyError("", f"--as {each}: no kind {kind!r}", hint=f"there are {', '.join(KINDS)}")
+        found[Path(place).resolve()] = kind
+    return found
+
+
+def _jobs(path: Path | None) -> list[Section]:
+    if path is None:
+        return []
+    try:
+        return job_file(str(path), path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError("", f"--jobs {path}: cannot be read: {error}") from error
+
+
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise StudyError("", f"--zone {name}: no such time zone", hint="names are like Asia/Tokyo") from error
+
+
+def _table(stack: str, files: Sequence[ImportedFile]) -> Table:
+    table = Table(f"{stack}: file", "taken for", "rows", "time (UTC)", "host", box=None, pad_edge=False)
+    for each in files:
+        rows = f"{each.rows:,}" + (f" ({each.bad:,} left out)" if each.bad else "")
+        if not each.kind:
+            table.add_row(Text(Path(each.file).name), Text(each.remarks[0], style="yellow"), "", "", "")
+            continue
+        table.add_row(
+            Text(Path(each.file).name), each.kind, rows, span(each.start, each.end), Text(each.host or "–")
+        )
+    return table

@@ -1,0 +1,192 @@
+"""The files of one stack put together: which load each belongs to, and what stood under it meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from blocklab.errors import StudyError
+from blocklab.imports.found import Found
+from blocklab.imports.timeline import Jobs, jobs_of
+from blocklab.model.sample import Latencies, Phase, Sample, Transaction
+from blocklab.workloads.fio_jobs import Section
+
+# Probes run a little longer than the load that they watch.
+AROUND = 30.0
+# Two figures of one thing by two files differ by less than this, unless they are of two runs.
+AGREE = 0.02
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell: the figures and series of a load, of its own files and of what watched it."""
+
+    name: str
+    tool: str
+    samples: tuple[Sample, ...]
+    phases: tuple[Phase, ...]
+    transactions: tuple[Transaction, ...] = ()
+    latencies: Latencies | None = None
+    files: tuple[Path, ...] = ()
+    said: tuple[str, ...] = ()
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A file with its times known, and the folder below the stack's own that it stood in (a load's name)."""
+
+    found: Found
+    folder: str
+
+
+def assemble(stack: str, pieces: Sequence[Piece], jobs: Sequence[Section]) -> tuple[list[Load], list[str]]:
+    """The loads of a stack, and what else is to be said. Raises ``StudyError`` where two runs are mixed up."""
+    groups: dict[tuple[str, str], list[Found]] = {}
+    for piece in pieces:
+        if piece.found.tool:
+            groups.setdefault((piece.folder, piece.found.tool), []).append(piece.found)
+    loads = []
+    for (folder, tool), files in groups.items():
+        tools = [other for at, other in groups if at == folder]
+        name = folder if folder and len(tools) == 1 else f"{folder}-{tool}" if folder else tool
+        loads.append(_load(stack, name, tool, files))
+    watchers = [piece for piece in pieces if not piece.found.tool]
+    loads = [_watched(load, [piece.found for piece in watchers]) for load in loads]
+    said: list[str] = []
+    for folder in dict.fromkeys(piece.folder for piece in watchers):
+        mine = [piece.found for piece in watchers if piece.folder == folder]
+        made = _from_timeline(stack, folder, mine, loads, jobs)
+        loads += made.loads
+        said += made.said
+    return loads, said
+
+
+def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Load:
+    said: list[str] = []
+    _one_run(stack, name, files)
+    ordered = sorted(files, key=lambda each: (_RANK.get(each.kind, 5), each.path.name))
+    if tool == "fio":
+        ordered = _named_logs(ordered)
+    samples: dict[tuple[str, str, float | None], Sample] = {}
+    first: dict[tuple[str, str], str] = {}
+    for each in ordered:
+        for sample in each.samples:
+            key = (sample.phase, sample.metric, sample.time)
+            if sample.time is not None and first.setdefault((sample.phase, sample.metric), each.kind) != each.kind:
+                continue
+            before = samples.setdefault(key, sample)
+            if sample.time is None and sample.metric == "tps" and abs(before.value / sample.value - 1) > AGREE:
+                said.append(
+                    f"{name}: {each.path.name} comes to {sample.value:.4g} TPS, but another file says "
+                    f"{before.value:.4g}: are they of one run?"
+                )
+    phases = {phase.name: phase for each in reversed(ordered) for phase in each.phases}
+    return Load(
+        name=name, tool=tool, samples=tuple(samples.values()),
+        phases=tuple(sorted(phases.values(), key=lambda phase: phase.start)),
+        transactions=next((each.transactions for each in ordered if each.transactions), ()),
+        latencies=next((each.latencies for each in ordered if each.latencies is not None), None),
+        files=tuple(each.path for each in ordered), said=tuple(said),
+    )  # fmt: skip
+
+
+# What a tool says itself comes before what is counted from its log.
+_RANK: Mapping[str, int] = {"fio-json": 0, "pgbench": 0, "pgbench-log": 1, "pgbench-aggregate": 2, "fio-lat": 1}
+
+
+def _one_run(stack: str, name: str, files: Sequence[Found]) -> None:
+    """Raises ``StudyError`` for files of one kind that cannot be of one run."""
+    for kind in ("pgbench", "pgbench-log", "pgbench-aggregate", "go-tpc", "sysbench"):
+        several = [each for each in files if each.kind == kind]
+        if len(several) < 2:
+            continue
+        names = ", ".join(each.path.name for each in several)
+        hint = "put the files of each run into a folder of its own below the stack's; its name becomes the load's"
+        raise StudyError("", f"stack {stack}: {len(several)} runs of {name} ({kind}): {names}", hint=hint)
+
+
+def _named_logs(files: Sequence[Found]) -> list[Found]:
+    """fio's logs under the name of their job, where the JSON beside them tells: by the log's prefix, else its
+    number."""
+    known = [phase for each in files if each.kind == "fio-json" for phase in each.phases]
+    named = [sample.phase for each in files if each.kind == "fio-json" for sample in each.samples]
+    order = list(dict.fromkeys(named))
+    found = []
+    for each in files:
+        own = each.phases[0] if each.kind != "fio-json" and each.phases else None
+        if own is None or not order:
+            found.append(each)
+            continue
+        name = (
+            own.name if own.name in order else order[each.order - 1] if 0 < each.order <= len(order) else own.name
+        )
+        job = next((phase for phase in known if phase.name == name), None)
+        shift = job.start if job is not None and each.start is None else 0.0
+        found.append(
+            msgspec.structs.replace(
+                each, phases=(Phase(name, own.start + shift, own.end + shift),),
+                samples=tuple(_moved(sample, name, shift) for sample in each.samples),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _moved(sample: Sample, phase: str, shift: float) -> Sample:
+    time = None if sample.time is None else sample.time + shift
+    return msgspec.structs.replace(sample, phase=phase, time=time)
+
+
+def _watched(load: Load, watchers: Sequence[Found]) -> Load:
+    """With what was watched while it ran."""
+    if not load.phases:
+        return load
+    low, high = min(phase.start for phase in load.phases), max(phase.end for phase in load.phases)
+    samples, files = list(load.samples), list(load.files)
+    for each in watchers:
+        inside = [s for s in each.samples if s.time is not None and low - AROUND <= s.time <= high + AROUND]
+        if any(low <= (sample.time or 0.0) <= high for sample in inside):
+            samples += inside
+            files.append(each.path)
+    return msgspec.structs.replace(load, samples=tuple(samples), files=tuple(files))
+
+
+def _overlaps(found: Found, low: float, high: float) -> bool:
+    return any(low <= sample.time <= high for sample in found.samples if sample.time is not None)
+
+
+class _Made(msgspec.Struct, frozen=True):
+    loads: tuple[Load, ...]
+    said: tuple[str, ...]
+
+
+def _from_timeline(
+    stack: str, folder: str, watchers: Sequence[Found], loads: Sequence[Load], jobs: Sequence[Section]
+) -> _Made:
+    """A load that left nothing but what watched it, by what no other load claims of the time line."""
+    taken = [(min(p.start for p in load.phases), max(p.end for p in load.phases)) for load in loads if load.phases]
+    # What is busy beside a load that is known is mostly its preparation; only a job file says otherwise.
+    alone = [each for each in watchers if jobs or not any(_overlaps(each, *times) for times in taken)]
+    free = [
+        sample
+        for each in alone
+        for sample in each.samples
+        if sample.time is not None and not any(low - 1 <= sample.time <= high + 1 for low, high in taken)
+    ]
+    made: Jobs = jobs_of(stack, free, jobs)
+    if not made.phases:
+        return _Made((), made.said)
+    name = folder or ("fio" if jobs else "io")
+    if any(load.name == name for load in loads):
+        name += "-watched"
+    low, high = made.phases[0].start - AROUND, made.phases[-1].end + AROUND
+    inside = tuple(sample for sample in free if low <= (sample.time or 0.0) <= high)
+    load = Load(
+        name=name, tool="", samples=(*made.figures, *inside), phases=made.phases,
+        files=tuple(each.path for each in alone), said=made.said,
+    )  # fmt: skip
+    return _Made((load,), ())
+
+
+def hosts(load: Load) -> Iterator[str]:
+    """The hosts that its samples name; empty for those of files that name none."""
+    yield from dict.fromkeys(sample.host for sample in load.samples)

@@ -1,0 +1,251 @@
+"""Times as foreign files write them: with or without a zone, a year, a date, in any order of day and month."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from typing import TypeAlias
+
+import msgspec
+
+from blocklab.errors import StudyError
+
+DAY = 86400.0
+# A log without a sure date belongs to one with a sure date where it is no further away than this.
+NEAR = 1.5 * DAY
+ORDERS = ("ymd", "mdy", "dmy")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+# 1597113422   1597113422.367
+_EPOCH = re.compile(r"\[?(\d{10}(?:\.\d+)?)\]?")
+# 2020-08-11T00:29:55+0900   20/08/11 00:29:55   08/11/2020 12:29:55 AM   11.08.2020 00:29:55   11-08 00:30:04
+_DATED = re.compile(
+    r"\[?(?P<a>\d{1,4})[-/.](?P<b>\d{1,2})(?:[-/.](?P<c>\d{1,4}))?[T ] ?(?P<time>[\d:.,]+)\s?(?P<half>[AaPp][Mm])?"
+    r"\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?\]?"
+)
+# Aug 11 00:29:55   Tue Aug 11 00:29:55 UTC 2020   Tue 11 Aug 2020 12:29:55 AM UTC
+_NAMED = re.compile(
+    r"\[?(?:[A-Z][a-z]{2},? )?"
+    r"(?:(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2})|(?P<day2>\d{1,2}) (?P<month2>[A-Z][a-z]{2}))"
+    r"(?: (?P<year>\d{4}))? (?P<time>[\d:.,]+)(?: (?P<half>[AaPp][Mm]))?(?: (?P<zone>[A-Z]{3,4}))?"
+    r"(?: (?P<year2>\d{4}))?\]?"
+)
+# 00:29:55   12:29:55 AM
+_TIMED = re.compile(r"\[?(?P<time>\d{1,2}:\d\d:\d\d(?:[.,]\d+)?)\s?(?P<half>[AaPp][Mm])?\]?")
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d):(\d\d)(?:[.,](\d+))?")
+Numbers: TypeAlias = tuple[int, ...]
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """One time. ``numbers`` are those of the date in the file's order; three with a year of four digits are
+    ``sure`` year, month, day. ``seconds`` is since midnight, or since the epoch where there is no date and
+    ``offset`` is 0. ``offset`` from UTC in seconds, where the file tells."""
+
+    numbers: Numbers
+    seconds: float
+    sure: bool = False
+    offset: float | None = None
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """The times of a file, in its order. ``day``: the date that its first line tells, for times without one."""
+
+    stamps: tuple[Stamp, ...]
+    day: Numbers | None = None
+
+
+def stamp(text: str) -> Stamp | None:
+    """A time as it stands in a file; None for what is none."""
+    text = text.strip()
+    if match := _EPOCH.fullmatch(text):
+        return Stamp((), float(match[1]), offset=0.0)
+    for pattern, make in ((_TIMED, _timed), (_DATED, _dated), (_NAMED, _named)):
+        if match := pattern.fullmatch(text):
+            return make(match)
+    return None
+
+
+def _seconds(match: re.Match[str]) -> float | None:
+    found = _CLOCK.fullmatch(match["time"])
+    if found is None:
+        return None
+    hour, minute, second = (int(part) for part in found.group(1, 2, 3))
+    if half := (match["half"] or "").lower():
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if half == "pm" else 0)
+    if hour > 23 or minute > 59 or second > 60:
+        return None
+    return hour * 3600 + minute * 60 + second + float(f"0.{found[4] or 0}")
+
+
+def _timed(match: re.Match[str]) -> Stamp | None:
+    seconds = _seconds(match)
+    return None if seconds is None else Stamp((), seconds)
+
+
+def _dated(match: re.Match[str]) -> Stamp | None:
+    seconds = _seconds(match)
+    if seconds is None:
+        return None
+    numbers = tuple(int(part) for part in match.group("a", "b", "c") if part)
+    return Stamp(numbers, seconds, len(match["a"]) == 4 and len(numbers) == 3, _offset(match["zone"]))
+
+
+def _named(match: re.Match[str]) -> Stamp | None:
+    seconds = _seconds(match)
+    month = (match["month"] or match["month2"]).lower()
+    if seconds is None or month not in _MONTHS:
+        return None
+    year, day = match["year"] or match["year2"], int(match["day"] or match["day2"])
+    number = _MONTHS.index(month) + 1
+    # Other names of zones mean several of them.
+    offset = 0.0 if match["zone"] in ("UTC", "GMT") else None
+    if year:
+        return Stamp((int(year), number, day), seconds, True, offset)
+    # As if it were month and day in figures; a name leaves no doubt about which is which.
+    return Stamp((number, day), seconds, True, offset)
+
+
+def _offset(text: str | None) -> float | None:
+    if not text:
+        return None
+    if text in ("Z", "UTC"):
+        return 0.0
+    sign = -1 if text[0] == "-" else 1
+    return float(sign * (int(text[1:3]) * 3600 + int(text[-2:]) * 60))
+
+
+def banner_day(text: str) -> Numbers | None:
+    """The date in a line such as ``Linux 5.4.0 (host) 08/11/2020 ...``; None without a year of four digits first
+    or last."""
+    match = re.search(r"(?<!\d)(\d{1,4})[-/.](\d{1,2})[-/.](\d{2,4})(?!\d)", text)
+    return tuple(int(part) for part in match.groups()) if match else None
+
+
+def _days(numbers: Numbers, order: str, year: int) -> date | None:
+    """The date of three numbers, or of two in that year; None where there is no such day."""
+    places = dict(zip(order if len(numbers) == 3 else order.replace("y", ""), numbers, strict=True))
+    named = places.get("y", year)
+    try:
+        return date(named + 2000 if named < 100 else named, places["m"], places["d"])
+    except ValueError:
+        return None
+
+
+def readings(clock: Clock, order: str, year: int) -> dict[str, date]:
+    """What the first date may mean by each order in which all dates of the file exist, one for each outcome."""
+    found: dict[str, date] = {}
+    dates = list(dict.fromkeys(each.numbers for each in clock.stamps if each.numbers))
+    sure = all(each.sure for each in clock.stamps if each.numbers)
+    orders = ("ymd",) if sure else tuple(each for each in ORDERS if order in ("", each))
+    for each in orders:
+        days = [_days(numbers, each, year) for numbers in dates]
+        if all(days) and days[0] is not None and days[0] not in found.values() and _rises(days):
+            found[each] = days[0]
+    return found
+
+
+def _rises(days: Sequence[date | None]) -> bool:
+    known = [day for day in days if day is not None]
+    return known == sorted(known)
+
+
+def _year_of(clock: Clock, anchors: Sequence[float]) -> int:
+    if anchors:
+        return datetime.fromtimestamp(anchors[0], UTC).year
+    return datetime.now(UTC).year
+
+
+def resolve(
+    clock: Clock, where: str, *, zone: tzinfo, order: str, anchors: Sequence[float]
+) -> tuple[list[float], list[str]]:
+    """The times in seconds since the epoch, and what had to be assumed.
+
+    ``anchors``: times that are sure, of files beside this one. Raises ``StudyError`` with the cure where the
+    dates may mean several days and nothing decides.
+    """
+    said: list[str] = []
+    stamps = clock.stamps
+    year = _year_of(clock, anchors)
+    dated = any(each.numbers for each in stamps)
+    chosen, first = "ymd", None
+    if dated:
+        chosen, note = _order(clock, where, order, anchors, year)
+        said += note
+        if any(len(each.numbers) == 2 for each in stamps):
+            year, note = _year(clock, chosen, anchors, year)
+            said += note
+    elif any(each.offset is None for each in stamps):
+        first, note = _first_day(clock, order, anchors)
+        said += note
+    if any(each.offset is None for each in stamps):
+        said.append(f"its times have no zone: read as {zone}")
+    if len({each.offset for each in stamps}) > 1:
+        said.append("its times are of several zones, or some have none")
+    return list(_times(stamps, chosen, year, first, zone)), said
+
+
+def _order(clock: Clock, where: str, order: str, anchors: Sequence[float], year: int) -> tuple[str, list[str]]:
+    found = readings(clock, order, year)
+    if not found:
+        raise StudyError(
+            "", f"{where}: its dates are none in any order of day, month and year", hint="--dates dmy"
+        )
+    if len(found) == 1:
+        return next(iter(found)), []
+    near = [each for each, day in found.items() if any(abs(_noon(day) - at) <= NEAR for at in anchors)]
+    if len(near) == 1:
+        return near[0], [f"its dates are read as {_spell(near[0])}: so they are near the sure times beside it"]
+    meant = ", ".join(f"{day:%Y-%m-%d} ({each})" for each, day in found.items())
+    raise StudyError("", f"{where}: its first date may mean {meant}", hint="say which: --dates " + "|".join(found))
+
+
+def _noon(day: date) -> float:
+    return datetime(day.year, day.month, day.day, 12, tzinfo=UTC).timestamp()
+
+
+def _spell(order: str) -> str:
+    return {"ymd": "year, month, day", "mdy": "month, day, year", "dmy": "day, month, year"}[order]
+
+
+def _year(clock: Clock, order: str, anchors: Sequence[float], year: int) -> tuple[int, list[str]]:
+    if anchors:
+        return year, [f"its dates have no year: {year}, as of the sure times beside it"]
+    first = next(each.numbers for each in clock.stamps if each.numbers)
+    day = _days(first, order, year)
+    if day is not None and day > datetime.now(UTC).date():
+        year -= 1
+    return year, [f"its dates have no year: read as {year}, the last one that is possible"]
+
+
+def _first_day(clock: Clock, order: str, anchors: Sequence[float]) -> tuple[date, list[str]]:
+    if clock.day is not None:
+        head = Clock((Stamp(clock.day, 0.0, clock.day[0] > 31),))
+        found = list(readings(head, order, 1970).values())
+        near = [day for day in found if any(abs(_noon(day) - at) <= NEAR for at in anchors)] or found
+        if near:
+            return near[0], [f"its times have no date: {near[0]:%Y-%m-%d}, as its first line says"]
+    if anchors:
+        day = datetime.fromtimestamp(anchors[0], UTC).date()
+        return day, [f"its times have no date: {day:%Y-%m-%d}, as of the sure times beside it"]
+    return date(1970, 1, 1), ["its times have no date: put on 1970-01-01"]
+
+
+def _times(stamps: Sequence[Stamp], order: str, year: int, first: date | None, zone: tzinfo) -> Iterator[float]:
+    day, before = first, -1.0
+    for each in stamps:
+        if not each.numbers and each.offset is not None:
+            yield each.seconds
+            continue
+        if each.numbers:
+            day = _days(each.numbers, "ymd" if each.sure else order, year)
+        elif each.seconds < before - DAY / 2 and day is not None:
+            day += timedelta(days=1)
+        before = each.seconds
+        if day is None:
+            raise ValueError("readings() lets no order through in which a day does not exist")
+        at = zone if each.offset is None else timezone(timedelta(seconds=each.offset))
+        start = datetime(day.year, day.month, day.day, tzinfo=at) + timedelta(seconds=each.seconds)
+        yield start.timestamp()

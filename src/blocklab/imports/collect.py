@@ -1,0 +1,145 @@
+"""The files that a stack is given, each taken for what it says that it is; what is left out, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import tzinfo
+from pathlib import Path
+
+import msgspec
+
+from blocklab.errors import StudyError
+from blocklab.imports import clock, kinds, pgbench
+from blocklab.imports.assemble import Piece
+from blocklab.imports.found import Found
+from blocklab.imports.study import name_of
+from blocklab.imports.text import Refused, digest
+from blocklab.model.sample import Sample
+from blocklab.store.imported import ImportedFile
+
+LOG = "pgbench-log"
+
+
+class Given(msgspec.Struct):
+    """One file: as it was found, and with its times known; ``left_out`` says why it is not used."""
+
+    path: Path
+    folder: str
+    sha256: str = ""
+    found: Found | None = None
+    left_out: str = ""
+    remarks: tuple[str, ...] = ()
+
+    def told(self) -> ImportedFile:
+        """As it is stored and shown."""
+        if self.found is None or self.left_out:
+            return ImportedFile(str(self.path), "", sha256=self.sha256, remarks=(f"left out: {self.left_out}",))
+        found = self.found
+        times = [sample.time for sample in found.samples if sample.time is not None]
+        bad = found.first_bad
+        return ImportedFile(
+            str(self.path), found.kind, found.rows, found.bad, bad.line if bad else 0,
+            bad.text[:120] if bad else "", found.host,
+            found.start if found.start is not None else min(times, default=None),
+            found.end if found.end is not None else max(times, default=None), self.sha256,
+            (*found.remarks, *self.remarks),
+        )  # fmt: skip
+
+
+def files(stack: str, places: Sequence[str]) -> list[Given]:
+    """The files of folders (with all below them), patterns and single files. Raises ``StudyError`` for none."""
+    found: dict[Path, str] = {}
+    for place in places:
+        base = Path(place)
+        if base.is_dir():
+            below = sorted(each for each in base.rglob("*") if each.is_file())
+            for each in below:
+                parts = each.relative_to(base).parts[:-1]
+                if not any(part.startswith(".") for part in (*parts, each.name)):
+                    found.setdefault(each, name_of("-".join(parts)) if parts else "")
+            continue
+        several = [base] if base.is_file() else _matching(base)
+        if not several:
+            raise StudyError("", f"--stack {stack}={place}: no such folder, and no file has that name")
+        found.update((each, found.get(each, "")) for each in several)
+    if not found:
+        raise StudyError("", f"--stack {stack}: there is no file in {', '.join(places)}")
+    return [Given(path, folder) for path, folder in found.items()]
+
+
+def _matching(pattern: Path) -> list[Path]:
+    """The files of a pattern such as ``logs/*_local.txt``."""
+    top = Path(pattern.anchor)
+    return sorted(each for each in top.glob(str(pattern.relative_to(top))) if each.is_file())
+
+
+def take(given: Sequence[Given], asked: Mapping[Path, str]) -> None:
+    """Each file read as what it is (``asked``: as what somebody said); raises ``StudyError`` for what is
+    unclear."""
+    seen: dict[str, Path] = {}
+    for each in given:
+        try:
+            kind = asked.get(each.path.resolve()) or kinds.kind_of(each.path)
+            each.sha256 = digest(each.path)
+            if (other := seen.setdefault(each.sha256, each.path)) != each.path:
+                raise Refused(f"the same content as {other}")
+            each.found = kinds.read(each.path, kind)
+        except Refused as reason:
+            each.left_out = str(reason)
+    for folder in dict.fromkeys(each.folder for each in given):
+        _threads([e for e in given if e.folder == folder and e.found is not None and e.found.kind == LOG])
+
+
+def _threads(logs: Sequence[Given]) -> None:
+    """pgbench writes a log for each thread: those of one time are one log."""
+    known = [each.found for each in logs if each.found is not None]
+    if len(known) < 2:
+        return
+    starts, ends = [each.start or 0.0 for each in known], [each.end or 0.0 for each in known]
+    if max(starts) >= min(ends):
+        return
+    whole = pgbench.log([each.path for each in logs])
+    names = ", ".join(each.path.name for each in logs[1:])
+    logs[0].found = msgspec.structs.replace(whole, bad=known[0].bad, first_bad=known[0].first_bad)
+    logs[0].remarks = (f"one log with {names}, of other threads: {whole.rows:,} rows together",)
+    for each in logs[1:]:
+        assert each.found is not None
+        # It stays as a file of its own for its damage; its rows are in the first one's.
+        each.found = msgspec.structs.replace(each.found, samples=(), transactions=(), latencies=None, tool="")
+
+
+def date(given: Sequence[Given], *, zone: tzinfo, order: str) -> None:
+    """Turns the times of all files into seconds since the epoch. Raises ``StudyError`` where they are unclear."""
+    anchors = [each.found.start for each in given if each.found is not None and each.found.start is not None]
+    anchors = [at for at in anchors if at > clock.DAY]
+    # Those whose dates are sure help the others.
+    for sure in (True, False):
+        for each in given:
+            found = each.found
+            if found is None or found.clock is None or each.left_out:
+                continue
+            certain = all(stamp.sure or stamp.offset is not None for stamp in found.clock.stamps)
+            if certain != sure:
+                continue
+            times, said = clock.resolve(found.clock, str(each.path), zone=zone, order=order, anchors=anchors)
+            each.remarks += tuple(said)
+            each.found = msgspec.structs.replace(found, samples=tuple(_at(found.samples, times)), clock=None)
+            if sure and times and times[0] > clock.DAY:
+                anchors.append(times[0])
+
+
+def _at(samples: Sequence[Sample], times: Sequence[float]) -> Iterator[Sample]:
+    for sample in samples:
+        yield sample if sample.time is None else msgspec.structs.replace(sample, time=times[int(sample.time)])
+
+
+def pieces(given: Sequence[Given], host: str) -> list[Piece]:
+    """What is used, with the hosts' names as a study has them; ``host`` for files that name none."""
+    found = []
+    for each in given:
+        if each.found is None or each.left_out:
+            continue
+        name = name_of(each.found.host) if each.found.host else host
+        samples = tuple(msgspec.structs.replace(sample, host=name) for sample in each.found.samples)
+        found.append(Piece(msgspec.structs.replace(each.found, host=name, samples=samples), each.folder))
+    return found

@@ -1,0 +1,178 @@
+"""dstat: its table, and its CSV (``--output``)."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from blocklab.imports.clock import Clock, Stamp, stamp
+from blocklab.imports.found import Found
+from blocklab.imports.text import Bad, Refused, Text
+from blocklab.model.sample import Sample
+
+# ----system---- ----total-usage---- -dsk/total- -net/total- ---paging-- ---system--      (dstat 0.7.4)
+# ----total-cpu-usage---- -dsk/total- --dsk/sda-- -net/total-                             (older ones, with -D)
+_GROUPS = re.compile(r"^(?:-+[a-z0-9/ _.-]+?-+ *){2,}$")
+_GROUP = re.compile(r"-+([a-z0-9][a-z0-9/ _.-]*?)-+(?: |$)")
+#      time     |usr sys idl wai stl| read  writ| recv  send|  in   out | int   csw
+_COLUMNS = re.compile(r"^ *(?:[a-z0-9#]+[ |]+)+[a-z0-9]+ *$")
+# 11-08 00:18:23|  4   2  92   1   2|   0    91M| 348k   96M|   0     0 |  13k 2643
+_SIZES = {"": 1.0, "B": 1.0, "k": 1024.0, "M": 1024.0**2, "G": 1024.0**3, "T": 1024.0**4}
+_VALUE = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)([BkMGT]?)")
+# "Dstat 0.7.4 CSV output"     "pcp-dstat 5.3.7 CSV Output"
+_CSV = re.compile(r'^"?(?:pcp-)?[Dd]stat .*CSV output', re.IGNORECASE)
+
+_CPU = {
+    "usr": "cpu.user", "sys": "cpu.system", "idl": "cpu.idle", "wai": "cpu.iowait", "siq": "cpu.softirq",
+    "stl": "cpu.steal",
+}  # fmt: skip
+_CPUS = ("total-usage", "total-cpu-usage", "total cpu usage", "total usage")
+_TIMES = ("time", "epoch")
+# What dstat gives for all devices together must not be taken for another device beside those of iostat.
+ALL = "total"
+
+
+def fits(head: str) -> bool:
+    """Whether this is dstat's table."""
+    return any(_GROUPS.match(line) and ("/" in line or "total-" in line) for line in head.split("\n")[:20])
+
+
+def fits_csv(head: str) -> bool:
+    """Whether this is dstat's CSV."""
+    return _CSV.match(head) is not None
+
+
+def _figure(group: str, name: str, value: float) -> tuple[str, float, str, str] | None:
+    """Metric, value, unit and layer of a column; None for one that is not kept."""
+    kind, _, device = group.partition("/")
+    if group in _CPUS and name in _CPU:
+        return _CPU[name], value, "%", "cpu"
+    way = {"read": "read", "writ": "write"}.get(name)
+    if kind in ("dsk", "io") and way and device:
+        what, unit = ("bandwidth", "B/s") if kind == "dsk" else ("iops", "1/s")
+        if device == ALL:
+            return f"disk.{way}.{what}", value, unit, "dsk/total"
+        return f"{way}.{what}", value, unit, device
+    if kind == "net" and device and name in ("recv", "send"):
+        return f"{'rx' if name == 'recv' else 'tx'}.bandwidth", value, "B/s", group
+    return None
+
+
+class _Reading:
+    """What was read so far; ``columns`` are (group, name), ``time`` the place of the time among them."""
+
+    def __init__(self) -> None:
+        self.columns: list[tuple[str, str]] = []
+        self.stamps: list[Stamp] = []
+        self.samples: list[Sample] = []
+        self.bad: list[Bad] = []
+        self.rows = 0
+        self.other: dict[str, None] = {}
+        self.untimed = False
+
+    def row(self, number: int, line: str, values: Sequence[str]) -> None:
+        """One row of as many values as there are columns."""
+        # The first one after the start has no values.
+        blank = [value for (_, name), value in zip(self.columns, values, strict=False) if name not in _TIMES]
+        if len(values) == len(self.columns) and not any(value.strip() for value in blank):
+            return
+        times = [value for (_, name), value in zip(self.columns, values, strict=False) if name in _TIMES]
+        at = stamp(times[0]) if times else Stamp((), float(len(self.stamps)), offset=0.0)
+        numbers = [_number(value) for value in blank]
+        if len(values) != len(self.columns) or at is None or None in numbers:
+            self.bad.append(Bad(number, line))
+            return
+        self.untimed = not times
+        kept = (column for column in self.columns if column[1] not in _TIMES)
+        for (group, name), value in zip(kept, numbers, strict=True):
+            found = _figure(group, name, value or 0.0)
+            if found is None:
+                self.other.setdefault(f"{group} {name}".strip())
+                continue
+            metric, amount, unit, layer = found
+            self.samples.append(Sample(metric, amount, unit, layer, "", time=float(len(self.stamps))))
+        self.stamps.append(at)
+        self.rows += 1
+
+    def found(self, kind: str, text: Text, host: str) -> Found:
+        """All of it. Raises ``Refused`` for nothing."""
+        if not self.rows:
+            raise Refused("looks like dstat, but has no whole row")
+        remarks = list(text.remarks)
+        if self.other:
+            remarks.append(f"columns that are not kept: {', '.join(self.other)}")
+        if self.untimed:
+            remarks.append("it has no times (dstat -t): its rows are put one second apart, on 1970-01-01")
+        return Found(
+            kind=kind, path=text.path, rows=self.rows, host=host, bad=len(self.bad),
+            first_bad=self.bad[0] if self.bad else None, samples=tuple(self.samples),
+            clock=Clock(tuple(self.stamps)), remarks=tuple(remarks),
+        )  # fmt: skip
+
+
+def _number(text: str) -> float | None:
+    match = _VALUE.fullmatch(text.strip())
+    return float(match[1]) * _SIZES[match[2]] if match else None
+
+
+def read(text: Text) -> Found:
+    """The series of a table. Raises ``Refused``."""
+    got = _Reading()
+    groups: list[str] = []
+    widths: list[list[str]] = []
+    for number, line in enumerate(text.lines, 1):
+        if _GROUPS.match(line):
+            groups = _GROUP.findall(line)
+        elif "|" in line and _COLUMNS.match(line):
+            parts = [part.split() for part in line.split("|")]
+            if len(parts) != len(groups):
+                raise Refused(f"line {number}: {len(parts)} groups of columns under {len(groups)} titles")
+            widths = parts
+            got.columns = [(g, name) for g, names in zip(groups, parts, strict=True) for name in names]
+        elif "|" in line:
+            got.row(number, line, list(_cells(line, widths)))
+        elif line.strip() and not line.startswith(("You did not select", "Color support")):
+            got.bad.append(Bad(number, line))
+    if text.cut.strip():
+        got.bad.append(Bad(len(text.lines) + 1, text.cut))
+    return got.found("dstat", text, "")
+
+
+def _cells(line: str, groups: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The values of a row; a group without any has as many empty ones as it has columns."""
+    for names, part in zip_longest(groups, line.split("|"), fillvalue=""):
+        if list(names) in (["time"], ["epoch"]):
+            yield part.strip()
+        elif not part.strip():
+            yield from ("" for _ in names)
+        else:
+            yield from part.split()
+
+
+def read_csv(text: Text) -> Found:
+    """The series of ``--output``. Raises ``Refused``."""
+    got, host = _Reading(), ""
+    groups: list[str] = []
+    for number, row in enumerate(csv.reader(text.lines), 1):
+        line = ",".join(row)
+        if row and row[0].endswith(":"):
+            host = row[1] if row[0] == "Host:" else host
+        elif not groups and any(cell in _CPUS or "/" in cell for cell in row) and not _CSV.match(line):
+            groups = _filled(row)
+        elif groups and not got.columns:
+            got.columns = [(group, name) for group, name in zip(groups, row, strict=False)]
+        elif got.columns and row:
+            got.row(number, line, row)
+    if text.cut.strip():
+        got.bad.append(Bad(len(text.lines) + 1, text.cut))
+    return got.found("dstat-csv", text, host)
+
+
+def _filled(row: Sequence[str]) -> list[str]:
+    """Each group's name over all its columns: the CSV has it over the first one only."""
+    found: list[str] = []
+    for cell in row:
+        found.append(cell or (found[-1] if found else ""))
+    return found

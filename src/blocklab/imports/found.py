@@ -1,0 +1,40 @@
+"""What one foreign file held."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from blocklab.imports.clock import Clock
+from blocklab.imports.text import Bad
+from blocklab.model.sample import Latencies, Phase, Sample, Transaction
+
+LATENCIES = "latencies"
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """``kind`` is what it was taken for, ``rows`` how many rows of it were good, ``first_bad`` the first other.
+
+    ``host`` is empty where the file does not name one; its samples then have none either. ``clock`` has the times
+    as the file writes them: the ``time`` of a sample is a place in it until it is known what they mean. Without a
+    clock, times are seconds since the epoch. ``tool`` is the load that printed it; empty for what watched one.
+    """
+
+    kind: str
+    path: Path
+    rows: int
+    tool: str = ""
+    host: str = ""
+    bad: int = 0
+    first_bad: Bad | None = None
+    samples: tuple[Sample, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    transactions: tuple[Transaction, ...] = ()
+    latencies: Latencies | None = None
+    start: float | None = None
+    end: float | None = None
+    clock: Clock | None = None
+    order: int = 0
+    """Of fio's logs: the number of the job."""
+    remarks: tuple[str, ...] = ()

@@ -1,0 +1,107 @@
+"""go-tpc's output, as text or as JSON: brought into the form that blocklab's own loads leave, and read as that."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from blocklab.errors import ParseError
+from blocklab.imports.found import Found
+from blocklab.imports.text import Bad, Refused, Text
+from blocklab.model.sample import Sample
+from blocklab.workloads import tpcc_output
+from blocklab.workloads.stamp import lines as stamped_lines
+
+# [Current] NEW_ORDER - Takes(s): 9.9, Count: 4713, TPM: 28462.0, Sum(ms): 158263.9, Avg(ms): 33.6, 50th(ms): 31.5,
+#   90th(ms): 50.3, 95th(ms): 56.6, 99th(ms): 71.3, 99.9th(ms): 96.5, Max(ms): 130.0
+# [Summary] DELIVERY - Takes(s): 59.9, Count: 2265, TPM: 2270.2, ...
+_ROW = re.compile(r"^\[(?P<prefix>Current|Summary)\] (?P<kind>[A-Z_]+) - (?P<fields>Takes\(s\): .*)$")
+# tpmC: 28434.2, tpmTotal: 63098.1, efficiency: 2211.1%
+_SCORE = re.compile(r"^tpmC: (?P<tpmc>\d+(?:\.\d+)?)(?:, .*)?$")
+# It has no times, so they start here; the stamps of our own loads have ten digits.
+_START = 1_000_000_000.0
+
+
+def fits(head: str) -> bool:
+    """Whether this is go-tpc's output, of either form, with or without our own stamps."""
+    return re.search(r'\[(?:Current|Summary)\] NEW_ORDER - |"Operation": ?"NEW_ORDER"', head) is not None
+
+
+def read(text: Text) -> Found:
+    """Figures, course and the one phase. Raises ``Refused`` for one that has no summary."""
+    stamped = any(stamped_lines("".join(f"{line}\n" for line in text.lines[:5]).encode()))
+    bad: list[Bad] = []
+    out = text.text if stamped else "".join(_stamped(text, bad))
+    if text.cut.strip():
+        bad.append(Bad(len(text.lines) + 1, text.cut))
+    try:
+        parsed = tpcc_output.read({"stdout": out.encode()}, "")
+    except ParseError as error:
+        raise Refused(error.message.split("\n")[0]) from error
+    (phase,) = parsed.phases
+    remarks = list(text.remarks)
+    if not stamped:
+        remarks.append("it has no times: its course is put on 1970-01-01")
+        shift = phase.start
+        phase = msgspec.structs.replace(phase, start=0.0, end=phase.end - shift)
+        parsed = msgspec.structs.replace(parsed, samples=tuple(_shifted(s, shift) for s in parsed.samples))
+    return Found(
+        kind="go-tpc", path=text.path, rows=len(parsed.samples), tool="go-tpc", bad=len(bad),
+        first_bad=bad[0] if bad else None, samples=parsed.samples, phases=(phase,),
+        start=phase.start if stamped else None, end=phase.end if stamped else None, remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def _shifted(sample: Sample, by: float) -> Sample:
+    return sample if sample.time is None else msgspec.structs.replace(sample, time=sample.time - by)
+
+
+def _stamped(text: Text, bad: list[Bad]) -> Iterator[str]:
+    """Each interval as one line of JSON behind the time of its end, as our own loads leave it."""
+    at, last, finished = _START, "", False
+    rows: list[dict[str, str]] = []
+    for number, line in enumerate(text.lines, 1):
+        prefix, found = _rows(number, line, bad)
+        ended = (
+            not found or prefix != last or any(row["Operation"] in {r["Operation"] for r in rows} for row in found)
+        )
+        if rows and ended:
+            at += max(float(row["Takes(s)"]) for row in rows) if last.startswith("[Current") else 0.0
+            if last.startswith("[Summary") and not finished:
+                finished = True
+                yield f"{at:.3f} Finished\n"
+            yield f"{at:.3f} {json.dumps(rows)}\n"
+            rows = []
+        if found:
+            rows, last = rows + found, prefix
+        elif match := _SCORE.match(line):
+            yield f'{at:.3f} [{{"efficiency":"","tpmC":"{match["tpmc"]}"}}]\n'
+        elif line.startswith('[{"efficiency"') or "] execute run failed, err " in line:
+            yield f"{at:.3f} {line}\n"
+    if rows:
+        yield f"{at:.3f} Finished\n{at:.3f} {json.dumps(rows)}\n"
+
+
+def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, list[dict[str, str]]]:
+    """The prefix, and the kinds of transactions of a line; nothing of another one."""
+    if match := _ROW.match(line):
+        pairs = (pair.partition(": ") for pair in match["fields"].split(", "))
+        row = {name: value for name, _, value in pairs}
+        if "Max(ms)" not in row or not row["Max(ms)"]:
+            bad.append(Bad(number, line))
+            return "", []
+        prefix = f"[{match['prefix']}] "
+        return prefix, [{**row, "Operation": match["kind"], "Prefix": prefix}]
+    if line.startswith("[{") and '"Operation"' in line and '"Avg(s)"' not in line:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            bad.append(Bad(number, line))
+            return "", []
+        return str(found[0].get("Prefix", "")), found
+    if line.startswith(("[Current]", "[Summary]")) and "ERR" not in line:
+        bad.append(Bad(number, line))
+    return "", []

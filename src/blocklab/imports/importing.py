@@ -1,0 +1,163 @@
+"""Foreign logs become the runs of a study, which report, comparison and export take as their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, tzinfo
+from pathlib import Path
+
+import msgspec
+
+from blocklab import __version__
+from blocklab.errors import StudyError
+from blocklab.imports import collect
+from blocklab.imports.assemble import Load, assemble
+from blocklab.imports.collect import Given
+from blocklab.imports.study import ImportFile, name_of, study
+from blocklab.imports.timeline import device_of
+from blocklab.model.plan import Knob
+from blocklab.model.sample import Parsed, Sample
+from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.store.imported import SITE, ImportedFile
+from blocklab.store.run import Outcome, draft
+from blocklab.study.grid import cells
+from blocklab.study.types import Cell, Study
+from blocklab.workloads.fio_jobs import Section
+
+# Of a node that no file names.
+HOST = "host"
+# What began before this has no date of its own (imports.clock puts it on 1970-01-01).
+_DATED = 1e8
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How to read the files: ``asked`` are kinds by file, ``jobs`` those of a fio job file, ``zone`` that of times
+    without one, ``order`` that of dates (``ymd``, ``mdy``, ``dmy``; empty: whatever is the only possible one)."""
+
+    asked: Mapping[Path, str] = {}
+    jobs: tuple[Section, ...] = ()
+    zone: tzinfo = UTC
+    order: str = ""
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What became of it: the study's folder, each stack's files and loads, and what else there is to say."""
+
+    folder: Path
+    study: Study
+    files: Mapping[str, tuple[ImportedFile, ...]]
+    loads: Mapping[str, tuple[str, ...]]
+    said: tuple[str, ...]
+
+
+def take(
+    file: ImportFile, source: Path | None, stacks: Mapping[str, Sequence[str]], runs: Path, options: Options
+) -> Imported:
+    """Read the files of each stack, and write the study's folder below ``runs``.
+
+    Raises ``StudyError`` where something is unclear, and where nothing was recognised; ``StoreError``.
+    """
+    given = {name: collect.files(name, places) for name, places in stacks.items()}
+    said: list[str] = []
+    _known(options.asked, [each.path for every in given.values() for each in every])
+    for every in given.values():
+        collect.take(every, options.asked)
+    said += _twice(given)
+    collect.date([each for every in given.values() for each in every], zone=options.zone, order=options.order)
+    loads: dict[str, list[Load]] = {}
+    hosts: dict[str, list[str]] = {}
+    for name, every in given.items():
+        hosts[name] = _hosts(name, file.stacks[name].host, every)
+        loads[name], more = assemble(name, collect.pieces(every, hosts[name][0]), options.jobs)
+        said += more
+        if not loads[name]:
+            _nothing(name, every)
+    made = study(file, source, hosts, [load.name for each in loads.values() for load in each])
+    absent = tuple(
+        {"stack": name, "workload": workload}
+        for name in made.stacks
+        for workload in made.workloads
+        if workload not in {load.name for load in loads[name]}
+    )
+    made = msgspec.structs.replace(made, exclude=absent)
+    said += [f"{entry['stack']} has no logs of {entry['workload']}" for entry in absent]
+    grid = cells(made)
+    folder = StudyFolder.create(runs, Manifest(made, grid, source=str(source or "")), source)
+    for cell in grid:
+        load = next(load for load in loads[cell.stack] if load.name == cell.workload)
+        said += load.said
+        _write(folder, cell, load, hosts[cell.stack][0], file.stacks[cell.stack].device, given[cell.stack])
+    return Imported(
+        folder.path, made, {name: tuple(each.told() for each in every) for name, every in given.items()},
+        {name: tuple(load.name for load in each) for name, each in loads.items()}, tuple(dict.fromkeys(said)),
+    )  # fmt: skip
+
+
+def _known(asked: Mapping[Path, str], paths: Sequence[Path]) -> None:
+    there = {path.resolve() for path in paths}
+    for path, kind in asked.items():
+        if path not in there:
+            raise StudyError("", f"--as {kind}={path}: no stack has that file", hint="--stack NAME=DIR gives it")
+
+
+def _nothing(name: str, every: Sequence[Given]) -> None:
+    reasons = "; ".join(f"{each.path.name}: {each.left_out or 'no load in it'}" for each in every[:5])
+    raise StudyError("", f"stack {name}: none of its {len(every)} files tells of a load ({reasons})",
+                     hint="docs/import.md lists what is known; --as KIND=FILE says what a file is")  # fmt: skip
+
+
+def _twice(given: Mapping[str, Sequence[Given]]) -> list[str]:
+    """Files that two stacks have alike."""
+    seen: dict[str, tuple[str, Path]] = {}
+    said = []
+    for name, every in given.items():
+        for each in every:
+            if not each.sha256 or each.left_out:
+                continue
+            stack, path = seen.setdefault(each.sha256, (name, each.path))
+            if stack != name:
+                said.append(f"{each.path} of {name} has the same content as {path} of {stack}")
+    return said
+
+
+def _hosts(stack: str, wanted: str, every: Sequence[Given]) -> list[str]:
+    """The hosts of a stack, the active one first. Raises ``StudyError`` where several could be it."""
+    found = dict.fromkeys(
+        name_of(each.found.host)
+        for each in every
+        if each.found is not None and not each.left_out and each.found.host
+    )
+    if wanted:
+        return [wanted, *(host for host in found if host != wanted)]
+    if len(found) > 1:
+        names = ", ".join(found)
+        raise StudyError(
+            f"stacks.{stack}", f"its files are of several hosts: {names}",
+            hint=f"say in --study which one the load ran on: stacks: {{{stack}: {{host: {next(iter(found))}}}}}",
+        )  # fmt: skip
+    return list(found) or [HOST]
+
+
+def _write(folder: StudyFolder, cell: Cell, load: Load, host: str, device: str, given: Sequence[Given]) -> None:
+    low, high = (min(p.start for p in load.phases), max(p.end for p in load.phases)) if load.phases else (0.0, 0.0)
+    watched = [sample for sample in load.samples if sample.host == host]
+    device = device or device_of(watched)[1]
+    knobs = [Knob(host, "imported", "device", f"/dev/{device}")] if device else []
+    own = set(load.files)
+    # What nothing was made of is told with each cell: it might have belonged to it.
+    files = [each.told() for each in given if each.path in own or each.left_out or not _used(each)]
+    with draft(folder.cells, cell.key) as run:
+        run.write(
+            cell, Outcome("ok", started=low if low > _DATED else 0.0, seconds=high - low),
+            environment={"site": SITE, "blocklab": __version__}, records=(), knobs=knobs,
+            parsed=Parsed(_named(load.samples, host), load.phases, load.transactions), latencies=load.latencies,
+            files=files,
+        )  # fmt: skip
+
+
+def _used(each: Given) -> bool:
+    return each.found is not None and bool(each.found.samples)
+
+
+def _named(samples: Sequence[Sample], host: str) -> tuple[Sample, ...]:
+    return tuple(s if s.host else msgspec.structs.replace(s, host=host) for s in samples)

@@ -1,0 +1,198 @@
+"""``iostat -x``: text with or without times, of any sysstat, also with a time put before each line; and JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from blocklab.errors import ParseError
+from blocklab.imports.clock import Clock, Numbers, Stamp, banner_day, stamp
+from blocklab.imports.found import Found
+from blocklab.imports.iostat_columns import BY_COUNT, figures, in_megabytes
+from blocklab.imports.text import Bad, Refused, Text, has_commas, points
+from blocklab.model.sample import Sample
+from blocklab.probes.iostat import whole_reports
+
+# Linux 5.4.0-1045-aws (ip-10-0-0-1) 	08/11/2020 	_x86_64_	(2 CPU)
+_BANNER = re.compile(r"Linux \S+ \((?P<host>[^)]*)\)\s+(?P<rest>.*)$")
+# Device            r/s     w/s     rkB/s ...     Device:         rrqm/s   wrqm/s ...
+_HEADER = re.compile(r"(?P<before>.*?)\bDevice:?\s+(?P<names>\S+/s\s.*%util)\s*$")
+# 20/08/11 00:29:55 xvdd   0.05    0.00 ...   (by awk)      nvme0n1p1    0.00   0.05
+_ROW = re.compile(
+    r"(?P<before>.*?)(?P<device>[A-Za-z]\S*)\s+(?P<numbers>-?\d+[.,]\d+(?:\s+-?\d+[.,]\d+){9,21})\s*$"
+)
+# avg-cpu:  %user   %nice %system %iowait  %steal   %idle
+#            0.25    0.00    0.26    2.03    0.00   97.46
+_CPU = re.compile(r"avg-cpu:\s")
+_CPU_ROW = re.compile(r"(?P<before>.*?)(?<![\d.,])\d+[.,]\d+(?:\s+\d+[.,]\d+){5}\s*")
+
+
+def _is_cpu(line: str) -> bool:
+    """Whether this is the row under avg-cpu; one of a device that was cut has its name before the numbers."""
+    match = _CPU_ROW.fullmatch(line)
+    return match is not None and (not match["before"].strip() or stamp(match["before"]) is not None)
+
+
+def fits(head: str) -> bool:
+    """Whether this is iostat's text: a header of its own, or rows with as many columns as some version has."""
+    lines = head.split("\n")[:-1] or [head]
+    if any(_HEADER.match(line) for line in lines):
+        return True
+    rows = [match for line in lines[:200] if (match := _ROW.match(line))]
+    known = [match for match in rows if len(match["numbers"].split()) in BY_COUNT]
+    return len(known) >= max(1, len([line for line in lines[:200] if line.strip()]) // 2)
+
+
+def fits_json(head: str) -> bool:
+    """Whether this is the JSON of ``iostat -o JSON``."""
+    return '"sysstat"' in head and '"statistics"' in head
+
+
+class _Reading:
+    """What was read so far of a text."""
+
+    def __init__(self, text: Text) -> None:
+        self.host = ""
+        self.day: Numbers | None = None
+        self.names: tuple[str, ...] = ()
+        # Of each row: the time's place, the device, its columns.
+        self.rows: list[tuple[int, str, tuple[str, ...], list[float]]] = []
+        self.stamps: list[Stamp] = []
+        self.untimed = False
+        self.bad: list[Bad] = []
+        self.commas = 0
+        self._banner = False
+        self._boot = False
+        self._seen: set[str] = set()
+        self.since_boot = 0
+        for number, line in enumerate(text.lines, 1):
+            self._line(number, line)
+        if text.cut.strip():
+            self.bad.append(Bad(len(text.lines) + 1, text.cut))
+
+    def _line(self, number: int, line: str) -> None:
+        if has_commas(line) and (_ROW.match(line) or _is_cpu(line)):
+            self.commas = self.commas or number
+            line = points(line)
+        if not line.strip() or _CPU.search(line) or _is_cpu(line):
+            return
+        if match := _BANNER.search(line):
+            self.host, self.day, self._banner = match["host"], banner_day(match["rest"]), True
+        elif match := _HEADER.match(line):
+            self._header(match)
+        elif match := _ROW.match(line):
+            self._row(number, line, match)
+        elif (found := stamp(line)) is not None:
+            self.stamps.append(found)
+        else:
+            self.bad.append(Bad(number, line))
+
+    def _header(self, match: re.Match[str]) -> None:
+        # The first report after the banner counts from the boot on.
+        self._boot, self._banner = self._banner, False
+        self.names = tuple(match["names"].split())
+
+    def _row(self, number: int, line: str, match: re.Match[str]) -> None:
+        values = [float(part) for part in match["numbers"].split()]
+        names = self.names or (BY_COUNT[len(values)][1] if len(values) in BY_COUNT else ())
+        before = match["before"].strip()
+        own = stamp(before) if before else None
+        if len(values) != len(names) or (before and own is None):
+            self.bad.append(Bad(number, line))
+            return
+        if self._boot:
+            self.since_boot += 1
+            return
+        if own is not None:
+            if not self.stamps or self.stamps[-1] != own:
+                self.stamps.append(own)
+        elif not self.stamps or (self.untimed and match["device"] in self._seen):
+            # No times at all: a device that comes again begins the next report.
+            self.untimed = True
+            self.stamps.append(Stamp((), float(len(self.stamps)), offset=0.0))
+            self._seen.clear()
+        self._seen.add(match["device"])
+        self.rows.append((len(self.stamps) - 1, match["device"], names, values))
+
+
+def read(text: Text) -> Found:
+    """The series of each device. Raises ``Refused`` for a text without a good row."""
+    got = _Reading(text)
+    if not got.rows:
+        raise Refused("looks like iostat -x, but has no whole row")
+    remarks = list(text.remarks)
+    factor = 1.0
+    if not got.names:
+        factor = _without_header(got, remarks)
+    if got.since_boot:
+        remarks.append("its first report counts from the boot on: left out")
+    if got.commas:
+        remarks.append(f"line {got.commas}: decimal commas, read as points")
+    if got.untimed:
+        remarks.append("it has no times (iostat -t): its reports are put one second apart, on 1970-01-01")
+    samples = tuple(_samples(got, factor))
+    return Found(
+        kind="iostat", path=text.path, rows=len(got.rows), host=got.host, bad=len(got.bad),
+        first_bad=got.bad[0] if got.bad else None, samples=samples, clock=Clock(tuple(got.stamps), got.day),
+        remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def _without_header(got: _Reading, remarks: list[str]) -> float:
+    names = got.rows[0][2]
+    version = BY_COUNT[len(names)][0]
+    large = in_megabytes(names, [values for _, _, each, values in got.rows if each == names])
+    unit = "MB/s" if large else "kB/s"
+    why = ", by the sizes of the requests" if large is not None else " (nothing moved, so it makes no difference)"
+    remarks.append(f"it has no header: {len(names)} columns are those of sysstat {version}, in {unit}{why}")
+    return 1024.0 if large else 1.0
+
+
+def _samples(got: _Reading, factor: float) -> Iterator[Sample]:
+    for place, device, names, values in got.rows:
+        for metric, value, unit in figures(dict(zip(names, values, strict=True))):
+            scaled = value * factor if unit == "B/s" else value
+            yield Sample(metric, scaled, unit, device, got.host, time=float(place))
+
+
+def read_json(text: Text) -> Found:
+    """The series of each device. Raises ``Refused`` for a text without a whole report."""
+    whole = text.text + text.cut
+    commas = re.search(r'": *\d+,\d+', whole)
+    remarks = list(text.remarks)
+    if commas:
+        remarks.append(f"line {whole.count(chr(10), 0, commas.start()) + 1}: decimal commas, read as points")
+        whole = re.sub(r'(": *\d+),(\d+)', r"\1.\2", whole)
+    host = re.search(r'"nodename": *"([^"]*)"', whole)
+    name = host[1] if host and host[1] != "(none)" else ""
+    stamps: list[Stamp] = []
+    samples: list[Sample] = []
+    bad: list[Bad] = []
+    rows = 0
+    try:
+        for report in whole_reports(whole):
+            at = _time_of(report, len(stamps))
+            for disk in report.get("disk", ()):
+                samples += _of_disk(disk, name, float(len(stamps)))
+                rows += 1
+            stamps.append(at)
+    except ParseError as error:
+        bad.append(Bad(0, error.message))
+    if not rows:
+        raise Refused("looks like iostat -o JSON, but has no whole report with a device in it")
+    return Found(
+        kind="iostat-json", path=text.path, rows=rows, host=name, bad=len(bad), first_bad=bad[0] if bad else None,
+        samples=tuple(samples), clock=Clock(tuple(stamps)), remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def _time_of(report: Any, place: int) -> Stamp:
+    found = stamp(str(report.get("timestamp", "")))
+    return Stamp((), float(place), offset=0.0) if found is None else found
+
+
+def _of_disk(disk: Mapping[str, Any], host: str, place: float) -> Iterator[Sample]:
+    numbers = {name: float(value) for name, value in disk.items() if isinstance(value, int | float)}
+    for metric, value, unit in figures(numbers):
+        yield Sample(metric, value, unit, str(disk.get("disk_device", "?")), host, time=place)

@@ -1,0 +1,69 @@
+"""The kinds of files that are known, and which of them a file is: by what it says, never by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from blocklab.errors import StudyError
+from blocklab.imports import dstat, fio, gotpc, iostat, pgbench, sysbench
+from blocklab.imports.found import Found
+from blocklab.imports.text import Refused, Text, head, whole
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """``fits`` gets the start of a file, ``read`` all of it."""
+
+    says: str
+    fits: Callable[[str], bool]
+    read: Callable[[Text], Found]
+
+
+def _never(start: str) -> bool:
+    return False
+
+
+def _log(kind: str) -> Kind:
+    return Kind(f"fio's {kind} log", _never, lambda text: fio.read_log(text.path, kind))
+
+
+KINDS: Mapping[str, Kind] = {
+    "fio-json": Kind("fio's JSON or JSON+", fio.fits_json, fio.read_json),
+    **{f"fio-{kind}": _log(kind) for kind in fio.KINDS},
+    "iostat": Kind("iostat -x", iostat.fits, iostat.read),
+    "iostat-json": Kind("iostat -o JSON", iostat.fits_json, iostat.read_json),
+    "dstat": Kind("dstat's table", dstat.fits, dstat.read),
+    "dstat-csv": Kind("dstat's CSV", dstat.fits_csv, dstat.read_csv),
+    "pgbench": Kind("pgbench's summary", pgbench.fits_summary, pgbench.summary),
+    "pgbench-log": Kind("pgbench -l", pgbench.fits_log, lambda text: pgbench.log([text.path])),
+    "pgbench-aggregate": Kind("pgbench --aggregate-interval", pgbench.fits_aggregate, pgbench.aggregate),
+    "go-tpc": Kind("go-tpc's output", gotpc.fits, gotpc.read),
+    "sysbench": Kind("sysbench's output", sysbench.fits, sysbench.read),
+}
+# They are read in blocks: all of their text at once would take as much memory.
+_IN_BLOCKS = ("pgbench-log", *(f"fio-{kind}" for kind in fio.KINDS))
+
+
+def kind_of(path: Path) -> str:
+    """What a file is, by its content; of fio's logs, whose rows look alike, by the end that fio gives their names.
+
+    Raises ``Refused`` for what is not known, ``StudyError`` with the cure where it may be several.
+    """
+    start = head(path)
+    found = [name for name, kind in KINDS.items() if kind.fits(start)]
+    if fio.fits_log(start):
+        known = fio.log_kind(path.name)
+        found += [f"fio-{known}"] if known else [f"fio-{kind}" for kind in fio.KINDS]
+    if not found:
+        raise Refused("not recognised")
+    if len(found) > 1:
+        raise StudyError("", f"{path}: it may be {', '.join(found)}", hint=f"say which: --as {found[0]}={path}")
+    return found[0]
+
+
+def read(path: Path, kind: str) -> Found:
+    """The file as what it was taken for. Raises ``Refused``."""
+    head(path)
+    return KINDS[kind].read(Text(path, ()) if kind in _IN_BLOCKS else whole(path))

@@ -1,0 +1,183 @@
+"""pgbench: its summary, its log with a line for each transaction, and that of ``--aggregate-interval``."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from blocklab.errors import ParseError
+from blocklab.imports.found import Found
+from blocklab.imports.text import Bad, Refused, Text, points
+from blocklab.model.sample import Latencies, Phase, Sample, Transaction
+from blocklab.workloads import pgbench_output
+from blocklab.workloads.logs import Latency, LogSummary, pgbench_log
+
+TOOL = LAYER = pgbench_output.LAYER
+# So many transactions are kept each, as of a run of our own; of more the density and the percentiles.
+MOST_KEPT = 20_000
+FEW_SECONDS, PARTS = 30, 40
+
+# 0 199 2241 0 1175850568 995598     2 0 skipped 0 1412881037 914578 5217     more samples:
+# workloads/logs/pgbench.py
+_LOGGED = re.compile(
+    r"\d+ \d+ (?:\d+|failed|skipped|serialization|deadlock|other) \d+ [1-9]\d{9} \d{1,6}(?: -?\d+){0,2}"
+)
+# 1345828501 5601 1542744 483552416 61 2573          interval's start (s), transactions, sum and sum of squares of
+# the
+#                                                    latencies (us), least, greatest
+# 1650260552 5178 26171317 177284491527 1136 44462 2647617 7321113867 0 9866 64 7564 28340 4148 0     (since 15)
+_INTERVAL = re.compile(r"([1-9]\d{9}) (\d+) (\d+) (\d+) (\d+) (\d+)(?: \d+)*")
+_VOTERS = 50
+
+
+def _most(pattern: re.Pattern[str], head: str) -> bool:
+    lines = head.split("\n")[:_VOTERS]
+    whole = lines[:-1] or lines
+    return sum(pattern.fullmatch(line) is not None for line in whole) > len(whole) / 2
+
+
+def fits_summary(head: str) -> bool:
+    """Whether this is what pgbench prints at the end."""
+    return (
+        re.search(r"^(?:transaction type:|number of transactions actually processed:)", head, re.MULTILINE)
+        is not None
+    )
+
+
+def fits_log(head: str) -> bool:
+    """Whether these are single transactions."""
+    return _most(_LOGGED, head)
+
+
+def fits_aggregate(head: str) -> bool:
+    """Whether these are intervals."""
+    return _most(_INTERVAL, head) and not fits_log(head)
+
+
+def summary(text: Text) -> Found:
+    """The figures of the whole run, and the course of ``-P`` where it has times. Raises ``Refused``."""
+    remarks = list(text.remarks)
+    lines = [*text.lines, text.cut] if text.cut.strip() else list(text.lines)
+    said = [index for index, line in enumerate(lines) if re.search(r"(?:= |: )\d+,\d+ ", line)]
+    if said:
+        remarks.append(f"line {said[0] + 1}: decimal commas, read as points")
+        lines = [points(line) if index in said else line for index, line in enumerate(lines)]
+    whole = "".join(f"{line}\n" for line in lines).encode()
+    try:
+        samples = pgbench_output.summary(whole, b"", "")
+        samples += pgbench_output.progress(whole, "", None)
+    except ParseError as error:
+        raise Refused(error.message.split("\n")[0]) from error
+    times = [sample.time for sample in samples if sample.time is not None]
+    return Found(
+        kind="pgbench", path=text.path, rows=len(samples), tool=TOOL, samples=tuple(samples),
+        start=min(times) - 1 if times else None, end=max(times, default=None), remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def log(paths: Sequence[Path]) -> Found:
+    """The figures, percentiles and course of single transactions, of all files (one for each thread).
+
+    Raises ``Refused``.
+    """
+    try:
+        read = pgbench_log(paths, keep=MOST_KEPT)
+    except ParseError as error:
+        raise Refused(error.message) from error
+    done = read.latency.get("transaction")
+    if done is None or read.start is None or read.end is None:
+        raise Refused("looks like pgbench -l, but has no whole row")
+    remarks = [remark.removeprefix(f"{paths[0]}: ").removeprefix(f"{paths[0]}:") for remark in read.remarks]
+    lost = ", ".join(f"{count:,} {why}" for why, count in read.left_out.items())
+    if lost:
+        remarks.append(f"transactions without a latency: {lost}")
+    first = read.first_bad
+    return Found(
+        kind="pgbench-log", path=paths[0], rows=done.count, tool=TOOL, bad=read.bad,
+        first_bad=Bad(first.line, first.text) if first is not None else None,
+        samples=(*_figures(done, read), *_course(done, read)), phases=(Phase(TOOL, read.start, read.end),),
+        transactions=tuple(Transaction(*each) for each in read.done),
+        latencies=Latencies(done.count, done.curve, done.tiles), start=read.start, end=read.end,
+        remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def _figures(done: Latency, read: LogSummary) -> Iterator[Sample]:
+    assert read.start is not None and read.end is not None
+    if read.end > read.start:
+        yield Sample("tps", done.count / (read.end - read.start), "1/s", LAYER, "")
+    yield Sample("transactions", float(done.count), "1", LAYER, "")
+    for why, count in Counter(read.left_out).items():
+        yield Sample("skipped" if why == "skipped" else "failed", float(count), "1", LAYER, "")
+    yield from latency_figures(done, LAYER)
+
+
+def latency_figures(done: Latency, layer: str, prefix: str = "", phase: str = "") -> Iterator[Sample]:
+    """Mean, deviation, percentiles and the greatest one."""
+    values = {"mean": done.mean, "stddev": done.stddev, **done.percentiles, "max": done.max}
+    for name, value in values.items():
+        yield Sample(f"{prefix}latency.{name}", value, "s", layer, "", phase)
+
+
+def _course(done: Latency, read: LogSummary) -> Iterator[Sample]:
+    """TPS and mean latency of each whole second: the first and the last are seldom whole.
+
+    Of a log so short that these are too few for an interval, of as many equal parts as are enough for one.
+    """
+    if len(done.series) >= FEW_SECONDS or not read.done:
+        for each in done.series[1:-1]:
+            yield Sample("tps", float(each.count), "1/s", LAYER, "", time=each.time + 1.0)
+            yield Sample("latency.mean", each.mean, "s", LAYER, "", time=each.time + 1.0)
+        return
+    start, end = read.done[0][0], read.done[-1][0]
+    step = (end - start) / PARTS
+    parts: list[list[float]] = [[] for _ in range(PARTS)]
+    for at, latency in read.done:
+        parts[min(PARTS - 1, int((at - start) / step)) if step else 0].append(latency)
+    for number, latencies in enumerate(parts, 1) if step else ():
+        yield Sample("tps", len(latencies) / step, "1/s", LAYER, "", time=start + number * step)
+        if latencies:
+            mean = sum(latencies) / len(latencies)
+            yield Sample("latency.mean", mean, "s", LAYER, "", time=start + number * step)
+
+
+def aggregate(text: Text) -> Found:
+    """The figures and course of intervals; no percentiles, which they do not tell. Raises ``Refused``."""
+    rows: list[list[int]] = []
+    bad: list[Bad] = []
+    votes = Counter(line.count(" ") for line in text.lines)
+    fields = votes.most_common(1)[0][0] if votes else 0
+    for number, line in enumerate(text.lines, 1):
+        match = _INTERVAL.fullmatch(line)
+        if match is None or line.count(" ") != fields:
+            bad.append(Bad(number, line))
+        else:
+            rows.append([int(part) for part in match.groups()])
+    if text.cut:
+        bad.append(Bad(len(text.lines) + 1, text.cut))
+    rows.sort()
+    steps = [after[0] - before[0] for before, after in pairwise(rows) if after[0] > before[0]]
+    done = sum(row[1] for row in rows)
+    if not steps or not done:
+        raise Refused("looks like pgbench --aggregate-interval, but has no two whole intervals with transactions")
+    step = min(steps)
+    start, end = float(rows[0][0]), float(rows[-1][0] + step)
+    samples = [
+        # The last interval is seldom whole.
+        Sample("tps", sum(row[1] for row in rows[:-1]) / (rows[-1][0] - start), "1/s", LAYER, ""),
+        Sample("transactions", float(done), "1", LAYER, ""),
+        Sample("latency.mean", sum(row[2] for row in rows) / done / 1e6, "s", LAYER, ""),
+        Sample("latency.max", max(row[5] for row in rows) / 1e6, "s", LAYER, ""),
+    ]
+    for at, count, total, *_ in rows[:-1]:
+        samples.append(Sample("tps", count / step, "1/s", LAYER, "", time=float(at + step)))
+        if count:
+            samples.append(Sample("latency.mean", total / count / 1e6, "s", LAYER, "", time=float(at + step)))
+    return Found(
+        kind="pgbench-aggregate", path=text.path, rows=len(rows), tool=TOOL, bad=len(bad),
+        first_bad=bad[0] if bad else None, samples=tuple(samples), phases=(Phase(TOOL, start, end),), start=start,
+        end=end, remarks=(*text.remarks, f"intervals of {step} s: percentiles are not known"),
+    )  # fmt: skip

@@ -1,0 +1,100 @@
+"""A foreign file before anybody knows what it is: its text, or why it has none."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import msgspec
+
+HEAD = 64 * 1024
+_PACKED = {
+    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip",
+}  # fmt: skip
+_AT_ONCE = 1 << 20
+
+
+class Refused(Exception):
+    """Why a file cannot be taken, with the cure."""
+
+
+class Bad(msgspec.Struct, frozen=True):
+    """A line that is left out. ``line`` counts from 1."""
+
+    line: int
+    text: str
+
+
+class Text(msgspec.Struct, frozen=True):
+    """A whole file. ``lines`` are without their ends; a last one that has none is in ``cut`` instead.
+
+    ``remarks``: what is odd without being lost.
+    """
+
+    path: Path
+    lines: tuple[str, ...]
+    cut: str = ""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The whole lines, each with a newline."""
+        return "".join(f"{line}\n" for line in self.lines)
+
+
+def head(path: Path) -> str:
+    """The first 64 KiB, to see what it is. Raises ``Refused`` for what is no text, or empty."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(HEAD)
+    except OSError as error:
+        raise Refused(f"cannot be read: {error.strerror}") from error
+    if not start:
+        raise Refused("empty")
+    for magic, name in _PACKED.items():
+        if start.startswith(magic):
+            raise Refused(f"packed ({name}); unpack it first")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise Refused("UTF-16; convert it first: iconv -f UTF-16 -t UTF-8")
+    if b"\0" in start:
+        raise Refused("binary, no text")
+    return start.decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def whole(path: Path) -> Text:
+    """All of a file, which ``head`` has found to be text. Raises ``Refused``."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise Refused(f"cannot be read: {error.strerror}") from error
+    remarks = []
+    if (at := data.find(b"\r\n")) >= 0:
+        number = data.count(b"\n", 0, at) + 1
+        remarks.append(f"line {number}: the line ends in CR and LF; read as if it were LF")
+    text = data.decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    *lines, cut = text.split("\n")
+    return Text(path, tuple(lines), cut, tuple(remarks))
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(_AT_ONCE):
+            found.update(part)
+    return found.hexdigest()
+
+
+# "0,26" as some locales write it
+_COMMA = re.compile(r"(?<![\w,])(\d+),(\d+)(?![\w,])")
+
+
+def points(line: str) -> str:
+    """A line with decimal points in place of commas."""
+    return _COMMA.sub(r"\1.\2", line)
+
+
+def has_commas(line: str) -> bool:
+    """Whether a number in a line has a decimal comma."""
+    return _COMMA.search(line) is not None

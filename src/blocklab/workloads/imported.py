@@ -1,0 +1,52 @@
+"""A load that blocklab did not run: its figures were imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from blocklab.model.plan import Fact, Kind, Port, Step
+from blocklab.model.protocols import Load
+from blocklab.model.sample import Parsed
+from blocklab.workloads.base import Base
+
+
+class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
+    """A load that somebody else ran, whose figures ``blocklab import`` took from logs.
+
+    It cannot be run, so ``run``, ``check``, ``plan`` and ``up`` refuse it. Its figures have the names that
+    blocklab's own loads give them.
+
+    Example::
+
+        pgbench: {load: imported, says: pgbench -c 10 -t 1000 at scale 1}
+    """
+
+    takes: ClassVar[tuple[Kind, ...]] = ("block",)
+
+    says: str = ""
+    """What the load was, in the words of whoever ran it."""
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Nothing."""
+        return []
+
+    def prepare(self, port: Port) -> tuple[Step, ...]:
+        """Nothing."""
+        return ()
+
+    def facts(self, port: Port) -> tuple[Fact, ...]:
+        """Nothing."""
+        return ()
+
+    def load(self, port: Port) -> Load:
+        """It cannot be run; ``study.check`` refuses it before anything could try."""
+        raise NotImplementedError
+
+    def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
+        """``blocklab.imports`` has read it already."""
+        raise NotImplementedError
+
+    def lasts(self) -> float | None:
+        """Nobody knows."""
+        return None

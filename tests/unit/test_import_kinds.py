@@ -1,0 +1,433 @@
+"""Foreign files: each kind known by what it says, read to the right figures, and its damage named with the
+line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blocklab.errors import StudyError
+from blocklab.imports import kinds
+from blocklab.imports.found import Found
+from blocklab.imports.text import Refused
+from tests.unit.golden import FOLDER
+
+# -- iostat: the header of each sysstat, the numbers made up -----------------------------------------------------
+
+BANNER = "Linux 4.4.0-31-generic (db1) \t08/11/2020 \t_x86_64_\t(2 CPU)\n\n"
+CPU = (
+    "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n"
+    "           4.85    0.00   27.47   15.98    0.00   51.70\n\n"
+)
+OLD = "Device:         rrqm/s   wrqm/s     r/s     w/s    rkB/s    wkB/s avgrq-sz avgqu-sz   await  svctm  %util\n"
+MIDDLE = (
+    "Device:         rrqm/s   wrqm/s     r/s     w/s    rMB/s    wMB/s avgrq-sz avgqu-sz   await r_await w_await  "
+    "svctm  %util\n"
+)
+NEW = (
+    "Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s  %wrqm w_await "
+    "wareq-sz     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz     f/s f_await  aqu-sz  %util\n"
+)
+SECTORS = OLD.replace("rkB/s    wkB/s", "rsec/s   wsec/s")
+NEW_ROW = (
+    "nvme0n1     2.00      8.00     0.00   0.00    0.30     4.00  500.00   2000.00     0.00   0.00    0.40     "
+    "4.00    0.00      0.00     0.00   0.00    0.00     0.00   10.00    0.20    0.20  30.00\n"
+)
+
+
+def read(folder: Path, text: str | bytes, name: str = "x.txt", kind: str = "") -> Found:
+    """The file as what it says that it is."""
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return kinds.read(path, kind or kinds.kind_of(path))
+
+
+def values(found: Found, metric: str) -> list[float]:
+    """The course of a metric, or its one figure."""
+    return [sample.value for sample in found.samples if sample.metric == metric]
+
+
+def test_iostat_of_old_sysstat_has_one_await_for_both(tmp_path: Path) -> None:
+    row = "sda    0.00     2.00    0.00  500.00     0.00  2000.00     8.00     0.20    0.40   0.40  20.00\n"
+    found = read(tmp_path, f"{BANNER}{OLD}{row}\n{OLD}{row}")
+    # The first report counts from the boot on.
+    assert (found.kind, found.host, found.rows) == ("iostat", "db1", 1)
+    assert values(found, "write.iops") == [500.0] and values(found, "write.bandwidth") == [2000 * 1024.0]
+    assert values(found, "write.await") == [0.0004] and values(found, "read.await") == []
+    assert values(found, "queue") == [0.2] and values(found, "util") == [20.0]
+    assert any("counts from the boot" in remark for remark in found.remarks)
+
+
+def test_iostat_with_times_of_twelve_hours_and_megabytes(tmp_path: Path) -> None:
+    row = "sda    0.00  2.00  0.00 7135.00   0.00  27.88   8.00   0.80   0.11   0.00   0.11  0.11  79.60\n"
+    report = f"{CPU}{MIDDLE}{row}\n"
+    found = read(tmp_path, f"{BANNER}05/31/2018 11:59:59 PM\n{report}06/01/2018 12:00:00 AM\n{report}")
+    assert found.rows == 1 and found.clock is not None
+    assert values(found, "write.bandwidth") == [27.88 * 1024**2]
+    last = found.clock.stamps[-1]
+    assert (last.numbers, last.seconds) == ((6, 1, 2018), 0.0)
+
+
+def test_iostat_in_sectors(tmp_path: Path) -> None:
+    row = "sda    0.00     0.00   10.00    0.00    80.00     0.00     8.00     0.00    0.30   0.30   0.30\n"
+    assert values(read(tmp_path, f"{SECTORS}{row}"), "read.bandwidth") == [80 * 512.0]
+
+
+def test_iostat_of_new_sysstat(tmp_path: Path) -> None:
+    text = f"2020-08-11T00:29:55+0900\n{NEW}{NEW_ROW}\n2020-08-11T00:29:56+0900\n{NEW}{NEW_ROW}"
+    found = read(tmp_path, text)
+    assert found.rows == 2 and values(found, "flush.iops") == [10.0, 10.0]
+    assert values(found, "flush.await") == [0.0002, 0.0002] and values(found, "read.await") == [0.0003] * 2
+
+
+def test_iostat_without_any_times_goes_by_the_second(tmp_path: Path) -> None:
+    found = read(tmp_path, f"{NEW}{NEW_ROW}{NEW_ROW.replace('nvme0n1', 'nvme1n1')}\n" * 3)
+    assert found.rows == 6 and [s.time for s in found.samples if s.metric == "util"] == [0, 0, 1, 1, 2, 2]
+    assert any("no times" in remark for remark in found.remarks)
+
+
+def test_iostat_with_a_time_before_each_line(tmp_path: Path) -> None:
+    lines = f"{BANNER}{CPU}{NEW}{NEW_ROW}\n{CPU}{NEW}{NEW_ROW}".splitlines()
+    found = read(tmp_path, "".join(f"Aug 11 00:29:{55 + at // 8:02} {line}\n" for at, line in enumerate(lines)))
+    assert (found.rows, found.bad, found.host) == (1, 0, "db1")
+
+
+def test_iostat_with_decimal_commas(tmp_path: Path) -> None:
+    comma = re.sub(r"(\d)\.(\d)", r"\1,\2", NEW_ROW)
+    found = read(tmp_path, f"{NEW}{comma}")
+    assert values(found, "read.iops") == [2.0] and values(found, "util") == [30.0]
+    assert "line 2: decimal commas, read as points" in found.remarks
+
+
+@pytest.mark.parametrize(("end", "line"), [("", 3), ("\n", 3)])
+def test_a_row_that_was_cut_is_named_and_the_others_kept(tmp_path: Path, end: str, line: int) -> None:
+    found = read(tmp_path, f"{NEW}{NEW_ROW}{NEW_ROW[:70]}{end}{NEW_ROW if end else ''}")
+    assert found.bad == 1 and found.first_bad is not None and found.first_bad.line == line
+    assert found.rows == (2 if end else 1)
+
+
+def test_iostat_without_a_header_tells_its_unit_by_the_sizes(tmp_path: Path) -> None:
+    row = (
+        "20/08/11 00:30:{:02} xvdd 0.00 488.00 0.00 {} 0.00 0.00 0.00 0.00 0.00 9.05 4.22 0.00 128.00 1.02 49.60\n"
+    )
+    large = read(tmp_path, "".join(row.format(second, "61.00") for second in range(5)))
+    small = read(tmp_path, "".join(row.format(second, "62464.00") for second in range(5)))
+    assert values(large, "write.bandwidth") == values(small, "write.bandwidth") == [62464 * 1024.0] * 5
+    assert any("in MB/s, by the sizes" in remark for remark in large.remarks)
+
+
+def test_iostat_json_of_ours_and_one_that_was_killed(tmp_path: Path) -> None:
+    for name in ("stopped", "killed"):
+        data = (FOLDER / f"iostat/{name}.json").read_bytes()
+        found = read(tmp_path, data)
+        assert found.kind == "iostat-json" and found.rows and found.clock is not None
+        assert all(stamp.offset == 0 for stamp in found.clock.stamps)
+
+
+def test_iostat_json_with_decimal_commas(tmp_path: Path) -> None:
+    data = (FOLDER / "iostat/stopped.json").read_text()
+    comma = re.sub(r"(: \d+)\.(\d\d)", r"\1,\2", data)
+    assert comma != data
+    plain, found = read(tmp_path, data), read(tmp_path, comma)
+    assert [s.value for s in found.samples] == [s.value for s in plain.samples]
+    assert any("decimal commas" in remark for remark in found.remarks)
+
+
+# -- dstat -------------------------------------------------------------------------------------------------------
+
+TABLE = (
+    "You did not select any stats, using -cdngy by default.\n"
+    "----system---- ----total-cpu-usage---- -dsk/total- --dsk/sda-- -net/total- ---system--\n"
+    "     time     |usr sys idl wai hiq siq| read  writ: read  writ| recv  send| int   csw \n"
+)
+DSTAT = (
+    "----system---- ----total-usage---- -dsk/total- -net/total- ---paging-- ---system--\n"
+    "     time     |usr sys idl wai stl| read  writ| recv  send|  in   out | int   csw \n"
+    "11-08 00:18:21|                   |           |           |           |           \n"
+    "11-08 00:18:22|  6  13  72   3   6|  33M   32k|3828  4190 |   0     0 |1392   633 \n"
+    "11-08 00:18:23|  4   2  92   1   2|   0    91M| 348k   96M|   0     0 |  13k 2643 \n"
+)
+
+
+def test_dstat(tmp_path: Path) -> None:
+    found = read(tmp_path, DSTAT)
+    assert (found.kind, found.rows, found.bad) == ("dstat", 2, 0)
+    assert values(found, "cpu.iowait") == [3.0, 1.0] and values(found, "cpu.steal") == [6.0, 2.0]
+    assert values(found, "disk.write.bandwidth") == [32 * 1024.0, 91 * 1024.0**2]
+    assert values(found, "tx.bandwidth") == [4190.0, 96 * 1024.0**2]
+    assert "paging in" in found.remarks[0]
+
+
+def test_dstat_with_a_row_that_was_cut(tmp_path: Path) -> None:
+    found = read(tmp_path, f"{DSTAT}11-08 00:18:24|  4   2  92   1   2|   0\n11-08 00:18:25|  4   2")
+    assert (found.rows, found.bad) == (2, 2)
+    assert found.first_bad is not None and found.first_bad.line == 6
+
+
+def test_dstat_csv(tmp_path: Path) -> None:
+    text = (
+        '"Dstat 0.7.2 CSV output"\n"Author:","A <a@example.org>",,,,"URL:","https://example.org/"\n'
+        '"Host:","db1",,,,"User:","root"\n"Cmdline:","dstat -Tcd",,,,"Date:","11 Aug 2020 00:18:21"\n\n'
+        '"epoch","total cpu usage",,,,,,"dsk/sda",\n"epoch","usr","sys","idl","wai","hiq","siq","read","writ"\n'
+        "1597104000.892,0.054,0.035,99.883,0.029,0.0,0.1,216711.5,1e3\n1597104001.892,0.0,0.0,100.0,0.0,0.0,0.0,0.0\n"
+    )
+    found = read(tmp_path, text)
+    assert (found.kind, found.host, found.rows, found.bad) == ("dstat-csv", "db1", 1, 1)
+    assert values(found, "read.bandwidth") == [216711.5] and values(found, "write.bandwidth") == [1000.0]
+    assert found.clock is not None and found.clock.stamps[0].seconds == 1597104000.892
+
+
+# -- pgbench -----------------------------------------------------------------------------------------------------
+
+SUMMARY = """starting vacuum...end.
+transaction type: <builtin: TPC-B (sort of)>
+scaling factor: 1
+query mode: simple
+number of clients: 10
+number of threads: 1
+number of transactions per client: 1000
+number of transactions actually processed: 10000/10000
+latency average = 8.456 ms
+tps = 1182.599200 (including connections establishing)
+tps = 1182.956212 (excluding connections establishing)
+"""
+
+
+def test_pgbench_summaries_old_and_new(tmp_path: Path) -> None:
+    assert values(read(tmp_path, SUMMARY), "tps") == [1182.956212]
+    new = read(tmp_path, (FOLDER / "pgbench/stdout").read_bytes())
+    assert new.kind == "pgbench" and len(values(new, "tps")) == 1
+
+
+def test_a_pgbench_summary_with_decimal_commas_and_crlf(tmp_path: Path) -> None:
+    text = SUMMARY.replace("1182.956212 (", "1182,956212 (").replace("8.456 ms", "8,456 ms").replace("\n", "\r\n")
+    found = read(tmp_path, text)
+    assert values(found, "tps") == [1182.956212] and values(found, "latency.mean") == [0.008456]
+    assert [remark.partition(":")[0] for remark in found.remarks] == ["line 1", "line 9"]
+
+
+def test_a_pgbench_summary_without_its_end_is_left_out(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no tps in its summary"):
+        read(tmp_path, SUMMARY[:-80])
+
+
+@pytest.mark.parametrize("tail", ["", " 3005", " 4304 1"])
+def test_pgbench_logs_of_every_version(tmp_path: Path, tail: str) -> None:
+    rows = [
+        f"{at % 4} {at} {1000 + at} 0 {1597113422 + at // 100} {at % 100 * 10000}{tail}\n" for at in range(1000)
+    ]
+    found = read(tmp_path, "".join(rows))
+    assert (found.kind, found.rows, len(found.transactions)) == ("pgbench-log", 1000, 1000)
+    assert found.end == 1597113431.99
+    assert values(found, "latency.max") == [0.001999]
+
+
+def test_a_damaged_pgbench_log(tmp_path: Path) -> None:
+    rows = [f"0 {at} 1000 0 {1597113422 + at} 5\n" for at in range(60)]
+    rows[30] = rows[30][:12] + "\n"
+    found = read(tmp_path, "".join(rows)[:-4])
+    assert (found.rows, found.bad) == (58, 2)
+    assert found.first_bad is not None and found.first_bad.line == 31
+
+
+def test_pgbench_aggregated(tmp_path: Path) -> None:
+    rows = [f"{1345828501 + 10 * at} 5000 {5000 * 300} 483552416 61 2573\n" for at in range(4)]
+    found = read(tmp_path, "".join(rows) + "1345828541 12 3")
+    assert found.kind == "pgbench-aggregate" and (found.rows, found.bad) == (4, 1)
+    assert values(found, "tps") == [500.0] * 4 and values(found, "latency.mean")[0] == pytest.approx(0.0003)
+
+
+# -- fio ---------------------------------------------------------------------------------------------------------
+
+
+def test_fio_json_behind_other_text(tmp_path: Path) -> None:
+    data = (FOLDER / "fio/stdout").read_bytes()
+    found = read(tmp_path, b"fio: a warning {\n" + data)
+    jobs = [job["jobname"] for job in json.loads(data[data.index(b"{") :])["jobs"]]
+    assert found.kind == "fio-json" and [phase.name for phase in found.phases] == jobs
+
+
+def test_fio_json_of_3_16_has_neither_starts_nor_percentiles_of_the_whole(tmp_path: Path) -> None:
+    document = json.loads((FOLDER / "fio/stdout").read_text())
+    for job in document["jobs"]:
+        del job["job_start"]
+        for way in ("read", "write", "trim"):
+            job[way]["clat_ns"]["percentile"] = job[way]["lat_ns"].pop("percentile", {})
+            job[way]["lat_ns"].pop("N", None)
+    found = read(tmp_path, json.dumps(document, indent=1))
+    assert len(found.phases) == len(document["jobs"]) and found.end == document["timestamp_ms"] / 1000
+    assert any(".latency.p99" in sample.metric for sample in found.samples)
+    assert any("completion (clat)" in r for r in found.remarks) and any(
+        "reckoned back" in r for r in found.remarks
+    )
+
+
+def test_clones_of_a_job_are_added_up(tmp_path: Path) -> None:
+    document = json.loads((FOLDER / "fio/stdout").read_text())
+    document["jobs"] = [document["jobs"][0]] * 3
+    one = document["jobs"][0]["write"]
+    found = read(tmp_path, json.dumps(document, indent=1))
+    assert values(found, "write.iops") == [pytest.approx(3 * one["iops"])]
+    assert values(found, "write.latency.mean") == [pytest.approx(one["lat_ns"]["mean"] / 1e9)]
+    assert values(found, "write.latency.p99") == [] and any("clones added up" in r for r in found.remarks)
+
+
+def test_a_fio_json_that_was_cut_is_left_out(tmp_path: Path) -> None:
+    data = (FOLDER / "fio/stdout").read_bytes()
+    with pytest.raises(Refused, match="cannot be read"):
+        read(tmp_path, data[: len(data) // 2])
+
+
+@pytest.mark.parametrize("kind", ["lat", "bw", "iops"])
+def test_fio_logs_by_the_end_that_fio_gives_their_names(tmp_path: Path, kind: str) -> None:
+    found = read(tmp_path, (FOLDER / f"fio/1_{kind}.log").read_bytes(), f"seq_{kind}.1.log")
+    assert found.kind == f"fio-{kind}" and found.order == 1 and [phase.name for phase in found.phases] == ["seq"]
+    assert found.start is not None and found.samples
+
+
+def test_a_fio_log_of_another_name_may_be_anything(tmp_path: Path) -> None:
+    path = tmp_path / "mine.log"
+    path.write_bytes((FOLDER / "fio/0_lat.log").read_bytes())
+    with pytest.raises(StudyError, match="may be fio-lat, fio-clat") as caught:
+        kinds.kind_of(path)
+    assert caught.value.hint == f"say which: --as fio-lat={path}"
+    assert kinds.read(path, "fio-lat").kind == "fio-lat"
+
+
+def test_a_fio_log_with_each_io(tmp_path: Path) -> None:
+    rows = "".join(f"{at}, {100_000 + at}, 1, 4096, 0, 0\n" for at in range(0, 5000, 2))
+    found = read(tmp_path, rows + "5001, 17", "w_lat.1.log")
+    assert (found.rows, found.bad) == (2500, 1)
+    assert values(found, "write.iops")[0] == 500.0 and len(values(found, "write.latency.p99.9")) == 1
+    counted = read(tmp_path, rows.replace(", 1, 4096", ", 0, 4096"), "w_iops.1.log")
+    assert values(counted, "read.iops")[0] == 500.0 and any("IOPS are counted" in r for r in counted.remarks)
+
+
+# -- go-tpc and sysbench -----------------------------------------------------------------------------------------
+
+
+def unstamped(name: str) -> str:
+    """What the tool printed before our own runs put a time before each line."""
+    return re.sub(r"^\d{10}\.\d{3} ", "", (FOLDER / name).read_text(), flags=re.MULTILINE)
+
+
+def as_text(found: str) -> str:
+    """go-tpc's JSON as its text: Histogram.Summary() of go-tpc 1.0.12 prints the same numbers."""
+    names = (
+        "Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "50th(ms)", "90th(ms)", "95th(ms)", "99th(ms)",
+        "99.9th(ms)", "Max(ms)",
+    )  # fmt: skip
+    lines = []
+    for line in found.splitlines():
+        if line.startswith('[{"efficiency"'):
+            (score,) = json.loads(line)
+            lines.append(
+                f"tpmC: {score['tpmC']}, tpmTotal: {score['tpmTotal']}, efficiency: {score['efficiency']}"
+            )
+        elif line.startswith("[{"):
+            for row in json.loads(line):
+                fields = ", ".join(f"{name}: {row[name]}" for name in names)
+                lines.append(f"{row['Prefix'].strip()} {row['Operation']} - {fields}")
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def figures(found: Found) -> dict[str, float]:
+    """Without the course."""
+    return {sample.metric: sample.value for sample in found.samples if sample.time is None}
+
+
+def test_go_tpc_as_json_and_as_text_come_to_the_same(tmp_path: Path) -> None:
+    stamped = read(tmp_path, (FOLDER / "tpcc/stdout").read_bytes())
+    plain = read(tmp_path, unstamped("tpcc/stdout"))
+    text = read(tmp_path, as_text(unstamped("tpcc/stdout")))
+    assert {each.kind for each in (stamped, plain, text)} == {"go-tpc"}
+    assert figures(plain) == figures(text) == figures(stamped)
+    assert stamped.start is not None and plain.start is None and text.phases[0].start == 0
+    course = [sample for sample in text.samples if sample.time is not None]
+    assert course and all(0 <= (sample.time or 0) < 100 for sample in course)
+
+
+def test_go_tpc_without_its_summary_is_left_out(tmp_path: Path) -> None:
+    text = as_text(unstamped("tpcc/stdout"))
+    with pytest.raises(Refused, match=r"go-tpc: no"):
+        read(tmp_path, text[: text.index("[Summary]")])
+
+
+def test_sysbench_with_and_without_a_histogram(tmp_path: Path) -> None:
+    stamped = read(tmp_path, (FOLDER / "sysbench/stdout").read_bytes())
+    plain = unstamped("sysbench/stdout")
+    assert figures(read(tmp_path, plain)) == figures(stamped)
+    bare = re.sub(r"^ +\d+\.\d+ \|\*.*\n", "", plain, flags=re.MULTILINE)
+    found = read(tmp_path, bare.replace("99th percentile", "95th percentile"))
+    assert figures(found)["latency.p95"] == pytest.approx(0.16445) and "latency.p99" not in figures(found)
+
+
+# -- what is none of them ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "empty"),
+        (gzip.compress(b"0 1 9989 0 1795232994 315096\n"), "packed .gzip.; unpack it first"),
+        (b"\x7fELF\0\0\0", "binary"),
+        ("transaction type: x".encode("utf-16"), "UTF-16"),
+        (b"MIT License\n\nCopyright\n", "not recognised"),
+    ],
+    ids=["empty", "gzip", "binary", "utf-16", "prose"],
+)
+def test_what_is_no_log_is_refused_with_the_reason(tmp_path: Path, data: bytes, why: str) -> None:
+    path = tmp_path / "x_lat.log"
+    path.write_bytes(data)
+    with pytest.raises(Refused, match=why):
+        kinds.kind_of(path)
+
+
+def every_kind() -> dict[str, str]:
+    """A text of each."""
+    return {
+        "fio-json": (FOLDER / "fio/stdout").read_text(),
+        "iostat": NEW + NEW_ROW,
+        "iostat-json": (FOLDER / "iostat/stopped.json").read_text(),
+        "dstat": DSTAT,
+        "pgbench": SUMMARY,
+        "pgbench-log": "0 1 9989 0 1795232994 315096\n",
+        "pgbench-aggregate": "1345828501 5601 1542744 483552416 61 2573\n",
+        "go-tpc": unstamped("tpcc/stdout"),
+        "sysbench": unstamped("sysbench/stdout"),
+    }
+
+
+def test_every_kind_is_told_from_the_others() -> None:
+    for wanted, text in every_kind().items():
+        assert [name for name, kind in kinds.KINDS.items() if kind.fits(text)] == [wanted]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_damage_never_ends_in_anything_but_a_reason(data: st.DataObject) -> None:
+    """Cut anywhere, with a piece gone or something strange in between."""
+    kind, text = data.draw(st.sampled_from(sorted(every_kind().items())))
+    start, end = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
+    strange = data.draw(
+        st.sampled_from(["", "\n", "|", ",", " 7 ", "[{", "\ufffd", "nan", "-1", "99999999999999999999"])
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.txt"
+        path.write_text(text[:start] + strange + text[end if data.draw(st.booleans()) else start :])
+        try:
+            found = kinds.read(path, kind)
+        except Refused as reason:
+            assert str(reason)
+        else:
+            assert found.rows and all(math.isfinite(sample.value) for sample in found.samples)
