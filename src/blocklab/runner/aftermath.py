@@ -140,7 +140,7 @@ class Aftermath:
                 return Mirror("split brain", seconds=time.monotonic() - started, why=error.message)
             if twins is None:
                 return None
-            if self._parted(args):
+            if self._resync and self._parted(args):
                 return Mirror("split brain", seconds=time.monotonic() - started)
             self._engine.carry_out(twins.verify, "compare")
             host, argv = twins.differ
