@@ -12,7 +12,7 @@ from blocklab.errors import BlocklabError, HostError, ParseError
 from blocklab.model.drill import Ledger, Mirror
 from blocklab.model.ground import Ground
 from blocklab.model.host import must
-from blocklab.model.plan import Argv, Power
+from blocklab.model.plan import Argv, Power, Step
 from blocklab.runner.workshop import Standing
 from blocklab.study import takeover as recipes
 from blocklab.study.grid import hosts_of, plan_stack, port_for, topology
@@ -39,6 +39,7 @@ class Aftermath:
         self._raw = raw
         self.dead: set[str] = set()
         self.above = stand.above(stack)
+        self._resync: tuple[Step, ...] = ()
         self.binlog_unread = ""
         """Why the binary log could not be read, where there is one."""
 
@@ -97,6 +98,10 @@ class Aftermath:
         for host in sorted(self.dead):
             self._boot(host)
         for stage in recipes.restart(self._study, self._stack, 0, self._stand.ground):
+            if stage.name == "resync":
+                # Later: what stands above the mirror is undone before, and this must not be undone with it.
+                self._resync = stage.steps
+                continue
             self._engine.carry_out(stage.steps, "restart")
             if stage.name == "promotion":
                 self.above = self._engine.mark()
@@ -126,17 +131,16 @@ class Aftermath:
                     # It was neither fenced nor lost: what it still holds must let go of its volume.
                     self._crash(old)
                 self._boot(old)
-                self._engine.carry_out(recipes.revive(*args, old), "rejoin")
-                rejoin = recipes.rejoin(*args)
-                try:
-                    self._engine.carry_out(rejoin, "rejoin")
-                except BlocklabError as error:
-                    if not self._parted(args):
-                        raise
-                    return Mirror("split brain", seconds=time.monotonic() - started, why=error.message)
+                self._resync = (*recipes.revive(*args, old), *recipes.rejoin(*args))
+            try:
+                self._engine.carry_out(self._resync, "rejoin")
+            except BlocklabError as error:
+                if not self._parted(args):
+                    raise
+                return Mirror("split brain", seconds=time.monotonic() - started, why=error.message)
             if twins is None:
                 return None
-            if self._parted(args):
+            if self._resync and self._parted(args):
                 return Mirror("split brain", seconds=time.monotonic() - started)
             self._engine.carry_out(twins.verify, "compare")
             host, argv = twins.differ

@@ -220,11 +220,10 @@ class _Drill:
 
     def _dead(self, watch: Proc | None) -> bool:
         """Whether the monitor takes the active node for dead."""
-        if watch is None:
+        if watch is None or self._recipe is None or self._recipe.survivor in self._strikes.dead:
             return False
         code = watch.poll()
         if code is not None:
-            assert self._recipe is not None
             said = (self._raw / "monitor" / "stderr").read_text(errors="replace")
             raise CommandError(self._recipe.survivor, ("monitor",), code, said)
         found = monitor.events((self._raw / "monitor" / "stdout").read_bytes())
