@@ -122,8 +122,10 @@ def test_a_summary_and_its_log_are_one_run_or_it_is_said(tmp_path: Path) -> None
     (folder / "tx.log").write_text(log())
     (folder / "summary.txt").write_text(SUMMARY)
     done = take(minimal(["local"]), None, {"local": [str(folder)]}, tmp_path / "runs", Options())
-    row = imported(done).find("local", "pgbench", "tps")
+    analysis = imported(done)
+    row = analysis.find("local", "pgbench", "tps")
     assert row is not None and row.value == 1182.956212
+    assert any("are they of one run?" in text for text in warnings(analysis))
     assert any("are they of one run?" in said for said in done.said)
 
 

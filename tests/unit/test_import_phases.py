@@ -25,7 +25,7 @@ def times(*texts: str, order: str = "", anchors: tuple[float, ...] = (), zone: s
     assert len(stamps) == len(texts)
     at = UTC if zone == "UTC" else ZoneInfo(zone)
     known, _ = resolve(Clock(stamps), "x.txt", zone=at, order=order, anchors=anchors)
-    return [f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d %H:%M:%S}" for each in known]
+    return [f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d %H:%M:%S}" if each is not None else "" for each in known]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,13 @@ def test_a_date_that_may_mean_several_days_is_an_error_with_its_cure() -> None:
     assert times("11-08 00:29:55", anchors=(NOON,)) == ["2020-08-11 00:29:55"]
     # Only one order has both days.
     assert times("08/11/20 00:29:55", "08/31/20 00:29:55")[0] == "2020-08-11 00:29:55"
+
+
+def test_a_damaged_date_does_not_spoil_the_others() -> None:
+    good = [f"2020-08-11 00:29:{second:02}" for second in range(60)]
+    assert times(*good[:30], "2020-18-11 00:29:30", *good[31:]) == [*good[:30], "", *good[31:]]
+    with pytest.raises(StudyError, match="none in any order"):
+        times(good[0], "2020-18-11 00:29:30")
 
 
 def test_zones_midnight_and_missing_dates() -> None:

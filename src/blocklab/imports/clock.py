@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from itertools import pairwise
 from typing import TypeAlias
 
 import msgspec
@@ -14,6 +15,7 @@ from blocklab.errors import StudyError
 DAY = 86400.0
 # A log without a sure date belongs to one with a sure date where it is no further away than this.
 NEAR = 1.5 * DAY
+DAMAGED = 0.05
 ORDERS = ("ymd", "mdy", "dmy")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
@@ -135,21 +137,21 @@ def _days(numbers: Numbers, order: str, year: int) -> date | None:
 
 
 def readings(clock: Clock, order: str, year: int) -> dict[str, date]:
-    """What the first date may mean by each order in which all dates of the file exist, one for each outcome."""
+    """What the first date may mean by each order in which the dates of the file exist and follow each other, one
+    for each outcome. One in twenty may be damaged."""
     found: dict[str, date] = {}
     dates = list(dict.fromkeys(each.numbers for each in clock.stamps if each.numbers))
     sure = all(each.sure for each in clock.stamps if each.numbers)
     orders = ("ymd",) if sure else tuple(each for each in ORDERS if order in ("", each))
     for each in orders:
         days = [_days(numbers, each, year) for numbers in dates]
-        if all(days) and days[0] is not None and days[0] not in found.values() and _rises(days):
-            found[each] = days[0]
+        known = [day for day in days if day is not None]
+        back = sum(after < before for before, after in pairwise(known))
+        if not known or known[0] in found.values():
+            continue
+        if len(days) - len(known) + back <= DAMAGED * len(clock.stamps):
+            found[each] = known[0]
     return found
-
-
-def _rises(days: Sequence[date | None]) -> bool:
-    known = [day for day in days if day is not None]
-    return known == sorted(known)
 
 
 def _year_of(clock: Clock, anchors: Sequence[float]) -> int:
@@ -160,8 +162,8 @@ def _year_of(clock: Clock, anchors: Sequence[float]) -> int:
 
 def resolve(
     clock: Clock, where: str, *, zone: tzinfo, order: str, anchors: Sequence[float]
-) -> tuple[list[float], list[str]]:
-    """The times in seconds since the epoch, and what had to be assumed.
+) -> tuple[list[float | None], list[str]]:
+    """The times in seconds since the epoch (None for a damaged date), and what had to be assumed.
 
     ``anchors``: times that are sure, of files beside this one. Raises ``StudyError`` with the cure where the
     dates may mean several days and nothing decides.
@@ -233,7 +235,9 @@ def _first_day(clock: Clock, order: str, anchors: Sequence[float]) -> tuple[date
     return date(1970, 1, 1), ["its times have no date: put on 1970-01-01"]
 
 
-def _times(stamps: Sequence[Stamp], order: str, year: int, first: date | None, zone: tzinfo) -> Iterator[float]:
+def _times(
+    stamps: Sequence[Stamp], order: str, year: int, first: date | None, zone: tzinfo
+) -> Iterator[float | None]:
     day, before = first, -1.0
     for each in stamps:
         if not each.numbers and each.offset is not None:
@@ -245,7 +249,8 @@ def _times(stamps: Sequence[Stamp], order: str, year: int, first: date | None, z
             day += timedelta(days=1)
         before = each.seconds
         if day is None:
-            raise ValueError("readings() lets no order through in which a day does not exist")
+            yield None
+            continue
         at = zone if each.offset is None else timezone(timedelta(seconds=each.offset))
         start = datetime(day.year, day.month, day.day, tzinfo=at) + timedelta(seconds=each.seconds)
         yield start.timestamp()

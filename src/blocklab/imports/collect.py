@@ -122,15 +122,19 @@ def date(given: Sequence[Given], *, zone: tzinfo, order: str) -> None:
             if certain != sure:
                 continue
             times, said = clock.resolve(found.clock, str(each.path), zone=zone, order=order, anchors=anchors)
+            if lost := times.count(None):
+                said.append(f"{lost} of its times are of no day that exists: what stands there is left out")
             each.remarks += tuple(said)
             each.found = msgspec.structs.replace(found, samples=tuple(_at(found.samples, times)), clock=None)
-            if sure and times and times[0] > clock.DAY:
-                anchors.append(times[0])
+            if sure and times and (times[0] or 0.0) > clock.DAY:
+                anchors.append(times[0] or 0.0)
 
 
-def _at(samples: Sequence[Sample], times: Sequence[float]) -> Iterator[Sample]:
+def _at(samples: Sequence[Sample], times: Sequence[float | None]) -> Iterator[Sample]:
     for sample in samples:
-        yield sample if sample.time is None else msgspec.structs.replace(sample, time=times[int(sample.time)])
+        at = None if sample.time is None else times[int(sample.time)]
+        if sample.time is None or at is not None:
+            yield msgspec.structs.replace(sample, time=at)
 
 
 def pieces(given: Sequence[Given], host: str) -> list[Piece]:

@@ -10,8 +10,6 @@ from blocklab.imports.clock import Clock
 from blocklab.imports.text import Bad
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 
-LATENCIES = "latencies"
-
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """``kind`` is what it was taken for, ``rows`` how many rows of it were good, ``first_bad`` the first other.

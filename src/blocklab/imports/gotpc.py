@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -21,6 +22,25 @@ from blocklab.workloads.stamp import lines as stamped_lines
 _ROW = re.compile(r"^\[(?P<prefix>Current|Summary)\] (?P<kind>[A-Z_]+) - (?P<fields>Takes\(s\): .*)$")
 # tpmC: 28434.2, tpmTotal: 63098.1, efficiency: 2211.1%
 _SCORE = re.compile(r"^tpmC: (?P<tpmc>\d+(?:\.\d+)?)(?:, .*)?$")
+
+
+class _Row(msgspec.Struct):
+    """What every row has; the figures themselves are read by ``workloads.tpcc_output``."""
+
+    Operation: str
+    Prefix: str
+    count: int = msgspec.field(name="Count")
+    takes: float = msgspec.field(name="Takes(s)")
+    tpm: float = msgspec.field(name="TPM")
+    total: float = msgspec.field(name="Sum(ms)")
+    p50: float = msgspec.field(name="50th(ms)")
+    p90: float = msgspec.field(name="90th(ms)")
+    p95: float = msgspec.field(name="95th(ms)")
+    p99: float = msgspec.field(name="99th(ms)")
+    p999: float = msgspec.field(name="99.9th(ms)")
+    max: float = msgspec.field(name="Max(ms)")
+
+
 # It has no times, so they start here; the stamps of our own loads have ten digits.
 _START = 1_000_000_000.0
 
@@ -90,18 +110,29 @@ def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, list[dict[str, s
     if match := _ROW.match(line):
         pairs = (pair.partition(": ") for pair in match["fields"].split(", "))
         row = {name: value for name, _, value in pairs}
-        if "Max(ms)" not in row or not row["Max(ms)"]:
-            bad.append(Bad(number, line))
-            return "", []
         prefix = f"[{match['prefix']}] "
-        return prefix, [{**row, "Operation": match["kind"], "Prefix": prefix}]
+        rows = [{**row, "Operation": match["kind"], "Prefix": prefix}]
+        if _sound(rows):
+            return prefix, rows
+        bad.append(Bad(number, line))
+        return "", []
     if line.startswith("[{") and '"Operation"' in line and '"Avg(s)"' not in line:
         try:
             found = json.loads(line)
         except ValueError:
-            bad.append(Bad(number, line))
-            return "", []
-        return str(found[0].get("Prefix", "")), found
+            found = []
+        if _sound(found):
+            return str(found[0]["Prefix"]), found
+        bad.append(Bad(number, line))
+        return "", []
     if line.startswith(("[Current]", "[Summary]")) and "ERR" not in line:
         bad.append(Bad(number, line))
     return "", []
+
+
+def _sound(rows: Any) -> bool:
+    """Whether each row has all that one of go-tpc's has."""
+    try:
+        return bool(msgspec.convert(rows, list[_Row], strict=False))
+    except msgspec.ValidationError:
+        return False

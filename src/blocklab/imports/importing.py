@@ -146,6 +146,11 @@ def _write(folder: StudyFolder, cell: Cell, load: Load, host: str, device: str, 
     own = set(load.files)
     # What nothing was made of is told with each cell: it might have belonged to it.
     files = [each.told() for each in given if each.path in own or each.left_out or not _used(each)]
+    for place, each in enumerate(files):
+        if Path(each.file) in own:
+            # What was found of the load as a whole stands with the first of its files.
+            files[place] = msgspec.structs.replace(each, remarks=(*each.remarks, *load.said))
+            break
     with draft(folder.cells, cell.key) as run:
         run.write(
             cell, Outcome("ok", started=low if low > _DATED else 0.0, seconds=high - low),

@@ -172,8 +172,12 @@ def read_json(text: Text) -> Found:
     rows = 0
     try:
         for report in whole_reports(whole):
+            disks = report.get("disk", []) if isinstance(report, dict) else None
+            if not isinstance(disks, list) or not all(isinstance(disk, dict) for disk in disks):
+                bad.append(Bad(0, str(report)))
+                continue
             at = _time_of(report, len(stamps))
-            for disk in report.get("disk", ()):
+            for disk in disks:
                 samples += _of_disk(disk, name, float(len(stamps)))
                 rows += 1
             stamps.append(at)
