@@ -46,21 +46,38 @@ NOTICE_SECONDS = 8.0
 
 
 def drill(
-    stand: Standing, study: Study, stack: str, workload: Ledger, raw: Path, measured: Measured, seed: str
+    stand: Standing,
+    study: Study,
+    stack: str,
+    workload: Ledger,
+    raw: Path,
+    measured: Measured,
+    seed: str,
+    *,
+    brief: bool = False,
 ) -> tuple[Drill, Found | None]:
     """Carry out the study's faults on a stack that stands, under its ledger load. ``seed`` decides random moments.
+    ``brief``: knobs that nobody sets are not read back.
 
     The drill, and what the database had afterwards, if it could be read. Raw output goes to ``raw``; figures,
     knobs and warnings into ``measured``. Raises ``CommandError`` when the client fails, ``NodeLost`` for a node
     that was lost without a fault, and what preparing raises. What goes wrong in the takeover or after it is told
     in the drill.
     """
-    return _Drill(stand, study, stack, workload, raw, measured, seed).run()
+    return _Drill(stand, study, stack, workload, raw, measured, seed, brief).run()
 
 
 class _Drill:
     def __init__(
-        self, stand: Standing, study: Study, stack: str, workload: Ledger, raw: Path, measured: Measured, seed: str
+        self,
+        stand: Standing,
+        study: Study,
+        stack: str,
+        workload: Ledger,
+        raw: Path,
+        measured: Measured,
+        seed: str,
+        brief: bool,
     ) -> None:
         self._stand = stand
         self._engine = stand.engine
@@ -70,6 +87,7 @@ class _Drill:
         self._raw = raw
         self._measured = measured
         self._seed = seed
+        self._brief = brief
         hosts = hosts_of(study.stacks[stack])
         self._active, self._peer = hosts[0], hosts[1] if len(hosts) > 1 else ""
         self._port = port_for(workload, stand.ports[stack], stand.ground)
@@ -128,7 +146,8 @@ class _Drill:
         steps = [*self._workload.prepare(self._port), *settled(hosts, folders)]
         self._engine.carry_out(steps, "prepare")
         facts = [*self._stand.facts[self._stack], *self._workload.facts(self._port)]
-        self._measured.knobs = self._engine.ask(facts)
+        # What a ping takes is known from the layout's first drill; what must be in force is asked each time.
+        self._measured.knobs = self._engine.ask([fact for fact in facts if fact.wanted or not self._brief])
         found, _ = offsets(self._engine.hosts)
         self._offset = found
 

@@ -176,8 +176,9 @@ class _Group:
                 if isinstance(workload, Ledger) and is_drill(self._layout.study, cell.workload):
                     what = self._layout.study
                     found, ledger = drill(
-                        stand, what, cell.stack, workload, here.raw, measured, f"{self._seed} {cell.key}"
-                    )
+                        stand, what, cell.stack, workload, here.raw, measured, f"{self._seed} {cell.key}",
+                        brief=cell.block > 0,
+                    )  # fmt: skip
                 else:
                     measure(
                         stand.engine,

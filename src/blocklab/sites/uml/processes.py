@@ -21,7 +21,12 @@ PREFIX = "blocklab-"
 
 
 def scratch() -> Path:
-    """Where a lab's sockets, consoles and volumes live: memory, unless the machine has no /dev/shm."""
+    """Where a lab's sockets, consoles and volumes live: memory, unless the machine has no /dev/shm.
+    ``$BLOCKLAB_SCRATCH`` is another place. Raises ``SetupError`` where it is none."""
+    if own := os.environ.get("BLOCKLAB_SCRATCH"):
+        if not os.access(own, os.W_OK | os.X_OK):
+            raise SetupError(f"BLOCKLAB_SCRATCH={own} is no folder that can be written to", hint="make it first")
+        return Path(own).absolute()
     shm = Path("/dev/shm")
     return shm if os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
 
