@@ -101,6 +101,7 @@ class _Drill:
         self._events: list[Event] = []
         # Ours of seconds since the epoch plus this is the client's.
         self._offset: dict[str, float] = {}
+        # The ends of the takeover's parts, by our clock.
         self._marks: list[tuple[str, float]] = []
         self._argv: Argv = ()
         self._took_over = False
@@ -113,7 +114,7 @@ class _Drill:
         self._write(servers)
         attempts, history, why = self._history()
         self._after.dead |= self._strikes.dead
-        self._strikes.mend(sorted(self._after.dead))
+        self._mend()
         if self._took_over:
             self._after.moved()
         ledger, unread = self._ledger()
@@ -212,9 +213,8 @@ class _Drill:
         while True:
             self._alive(client, deadline)
             count = counters.look()
-            for what, begun, done in self._strikes.look(counters):
+            for what, begun in self._strikes.look(counters):
                 self._happened(what, begun)
-                self._marks.append(("fault", done))
             assert count is not None
             if self._failed or self._hopeless() or end.reached(count, self._strikes):
                 return
@@ -290,6 +290,14 @@ class _Drill:
             return None, None, error.message
         return attempts, history, ""
 
+    def _mend(self) -> None:
+        """Heal what was to last until the end; what cannot be healed must not cost what was found."""
+        try:
+            for what, begun in self._strikes.mend(self._after.dead):
+                self._happened(what, begun)
+        except BlocklabError as error:
+            self._measured.warnings.append(f"a fault could not be mended: {error.message}")
+
     def _ledger(self) -> tuple[Found | None, str]:
         """What the database has; where it does not stand any more, after it was built again over its data."""
         if self._took_over or self._active not in self._after.dead:
@@ -316,7 +324,7 @@ class _Drill:
         if not self._took_over or verdict.last is None or verdict.first is None:
             return ()
         last, first = verdict.last, verdict.first
-        marks = [(name, self._by_client(when)) for name, when in self._marks if name != "fault"]
+        marks = [(name, self._by_client(when)) for name, when in self._marks]
         ends = [*((name, min(max(when, last), first)) for name, when in marks), ("first commit", first)]
         starts = [last, *(end for _, end in ends)]
         return tuple(Stage(name, start, end) for (name, end), start in zip(ends, starts, strict=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
@@ -94,9 +94,8 @@ class Strikes:
         """The load has started."""
         self._started = time.monotonic()
 
-    def look(self, counters: Counters) -> list[tuple[str, float, float]]:
-        """Let strike and heal what is due; (what, when it began, when it was done) by our clock of seconds since
-        the epoch."""
+    def look(self, counters: Counters) -> list[tuple[str, float]]:
+        """Let strike and heal what is due; (what, when it began in seconds since the epoch by our clock)."""
         now = time.monotonic()
         if self._settled is None and (counters.steady or now - self._started > LONGEST_SETTLING):
             self._settled = now
@@ -112,12 +111,12 @@ class Strikes:
                 due.healed = time.monotonic()
         return found
 
-    def _do(self, due: _Due, what: str) -> tuple[str, float, float]:
+    def _do(self, due: _Due, what: str) -> tuple[str, float]:
         begun = time.time()
         steps = due.fault.strike(self._scene) if what == STRIKES else due.fault.heal(self._scene)
         self._engine.carry_out(steps, "fault")
         self.dead |= {step.host for step in steps if isinstance(step, Power) and step.what == "crash"}
-        return f"{due.name}{what}", begun, time.time()
+        return f"{due.name}{what}", begun
 
     @property
     def last(self) -> float | None:
@@ -129,7 +128,7 @@ class Strikes:
             times.append(due.healed or due.struck)
         return max(times, default=None)
 
-    def mend(self, dead: Sequence[str]) -> list[tuple[str, float, float]]:
+    def mend(self, dead: Collection[str]) -> list[tuple[str, float]]:
         """Heal what was to last until the end; on nodes that are dead there is nothing to heal."""
         found = []
         for due in self._due:
@@ -139,7 +138,7 @@ class Strikes:
             if steps:
                 begun = time.time()
                 self._engine.carry_out(steps, "fault")
-                found.append((f"{due.name}{MENDED}", begun, time.time()))
+                found.append((f"{due.name}{MENDED}", begun))
             due.healed = time.monotonic()
         return found
 

@@ -1,0 +1,183 @@
+"""When faults strike and are mended, and when a drill has seen enough: on a clock of its own, without any host."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blocklab.faults import AnyFault, Crash, Freeze
+from blocklab.model.ground import Ground
+from blocklab.model.plan import Power
+from blocklab.model.protocols import Scene
+from blocklab.model.units import Duration
+from blocklab.runner import strikes
+from blocklab.runner.strikes import Count, Counters, End, Strikes
+
+SCENE = Scene("s", 0, "a1", "a2", Ground({}, {}), {}, {})
+
+
+class Clock:
+    """Time that only a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return 1_000_000.0 + self.now
+
+
+class Engine:
+    """Remembers steps."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+
+    def carry_out(self, steps: Any, part: str) -> None:
+        self.done += steps
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(strikes, "time", made)
+    return made
+
+
+def counters(tmp_path: Path, *acknowledged: int, step: float = 1.0) -> Counters:
+    file = tmp_path / "stdout"
+    rows = [
+        {"time": number * step, "scheduled": each, "acknowledged": each, "refused": 0, "in_doubt": 0, "server": 0}
+        for number, each in enumerate(acknowledged)
+    ]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows) + '{"time": 99, "sch')
+    found = Counters(file)
+    found.look()
+    return found
+
+
+def some(**faults: AnyFault) -> tuple[Strikes, Engine]:
+    engine = Engine()
+    return Strikes(engine, faults, SCENE, random.Random(1)), engine  # type: ignore[arg-type]
+
+
+def count(acknowledged: int, server: int = 0) -> Count:
+    return Count(0.0, acknowledged, acknowledged, 0, 0, server)
+
+
+def test_a_line_that_is_being_written_is_read_later(tmp_path: Path) -> None:
+    found = counters(tmp_path, 5, 9)
+    assert [each.acknowledged for each in found.counts] == [5, 9]
+    with (tmp_path / "stdout").open("a") as file:
+        file.write('eduled": 20, "acknowledged": 19, "refused": 1, "in_doubt": 0, "server": 1}\n')
+    last = found.look()
+    assert last is not None and (last.acknowledged, last.server) == (19, 1)
+
+
+def test_a_rate_is_steady_only_when_it_is(tmp_path: Path) -> None:
+    assert counters(tmp_path, 0, 50, 150, 250, 350, 450).steady
+    assert not counters(tmp_path, 0, 50, 100, 200, 350, 450).steady
+    assert not counters(tmp_path, 0, 100, 200).steady, "too short"
+    assert not counters(tmp_path, 0, 0, 0, 0, 0, 0).steady, "nothing is acknowledged"
+
+
+def test_a_fault_strikes_once_when_it_is_due_and_is_mended_in_time(tmp_path: Path, clock: Clock) -> None:
+    made, engine = some(pause=Freeze(at="5s", lasts=Duration("3s")))
+    quiet = counters(tmp_path, 0)
+    made.start()
+    seen = []
+    for _ in range(12):
+        seen += [(round(clock.now - 100), what) for what, _ in made.look(quiet)]
+        if clock.now < 108:
+            assert made.last is None
+        clock.now += 1
+    assert seen == [(5, "pause strikes"), (8, "pause is mended")]
+    assert engine.done == [Power("a1", "freeze"), Power("a1", "thaw")]
+    assert made.last == 108 and made.dead == set()
+
+
+def test_a_random_moment_lies_in_its_range_and_follows_the_seed() -> None:
+    fault = Crash(at="4s..8s")
+    moments = [fault.moment(random.Random(seed)) for seed in range(200)]
+    assert 4 <= min(moments) < 4.3 and 7.7 < max(moments) <= 8
+    assert moments[7] == fault.moment(random.Random(7))
+
+
+def test_one_that_waits_for_a_steady_rate(tmp_path: Path, clock: Clock) -> None:
+    made, engine = some(kill=Crash(at="1s", when="settled"))
+    made.start()
+    unsteady, steady = counters(tmp_path, 0), counters(tmp_path, 0, 50, 150, 250, 350, 450)
+    clock.now += 20
+    assert made.look(unsteady) == []
+    made.look(steady)
+    clock.now += 1
+    assert [what for what, _ in made.look(steady)] == ["kill strikes"]
+    assert made.dead == {"a1"} and engine.done == [Power("a1", "crash")]
+
+
+def test_it_waits_no_longer_than_half_a_minute_for_it(tmp_path: Path, clock: Clock) -> None:
+    made, _ = some(kill=Crash(when="settled"))
+    made.start()
+    clock.now += 30.1
+    assert [what for what, _ in made.look(counters(tmp_path, 0))] == ["kill strikes"]
+
+
+def test_what_lasts_to_the_end_is_mended_then_but_not_on_dead_nodes(tmp_path: Path, clock: Clock) -> None:
+    made, engine = some(pause=Freeze(at="1s"), other=Freeze(at="1s", node="peer"))
+    made.start()
+    clock.now += 1
+    made.look(counters(tmp_path, 0))
+    assert [what for what, _ in made.mend({"a1"})] == ["other is mended"]
+    assert engine.done[-1] == Power("a2", "thaw")
+    assert made.mend(()) == [], "once"
+
+
+def test_a_drill_ends_after_writes_were_accepted_again_for_a_while(tmp_path: Path, clock: Clock) -> None:
+    made, _ = some(kill=Crash(at="1s"))
+    made.start()
+    end = End(after=3, wait=30, notice=8)
+    assert not end.reached(count(5), made)
+    clock.now += 1
+    made.look(counters(tmp_path, 0))
+    clock.now += 2
+    assert not end.reached(count(5), made)
+    end.taken_over()
+    # What the old one still acknowledges says nothing of the new one.
+    assert not end.reached(count(6), made)
+    clock.now += 1
+    assert not end.reached(count(7, server=1), made)
+    clock.now += 2.9
+    assert not end.reached(count(9, server=1), made)
+    clock.now += 0.2
+    assert end.reached(count(9, server=1), made)
+
+
+def test_a_drill_ends_when_writes_are_never_accepted_again(tmp_path: Path, clock: Clock) -> None:
+    made, _ = some(kill=Crash(at="1s"))
+    made.start()
+    clock.now += 1
+    made.look(counters(tmp_path, 0))
+    end = End(after=3, wait=30, notice=8)
+    assert not end.reached(count(5), made)
+    clock.now += 29
+    assert not end.reached(count(5), made)
+    clock.now += 2
+    assert end.reached(count(5), made)
+
+
+def test_a_fault_that_nobody_notices_is_given_time_to_show(tmp_path: Path, clock: Clock) -> None:
+    made, _ = some(pause=Freeze(at="1s", node="peer"))
+    made.start()
+    clock.now += 1
+    made.look(counters(tmp_path, 0))
+    end = End(after=3, wait=30, notice=8)
+    for second in range(8):
+        assert not end.reached(count(second + 1), made)
+        clock.now += 1
+    assert end.reached(count(20), made)
