@@ -20,7 +20,7 @@ from blocklab.store import tables
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import FORMAT, load
 from tests.repo import house
-from tests.unit import versions
+from tests.unit import synthetic_drills, versions
 from tests.unit.test_cli import Shell
 
 SWEPT = {"clients": {"field": "workloads.tx.clients", "values": [4, 8]}}
@@ -341,3 +341,20 @@ def test_a_table_that_is_missing_or_broken_or_of_a_later_format_is_named(folder:
 def test_a_full_disk_is_an_error_that_the_store_knows(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
         tables.write(tmp_path / "nowhere", Parsed(SAMPLES))
+
+
+def test_drills_are_a_table(tmp_path: Path, shell: Shell) -> None:
+    there = synthetic_drills.make_drills(tmp_path / "runs")
+    code, out, _ = shell("query", "SELECT * FROM drills", "--runs", str(tmp_path / "runs"), "--json")
+    assert code == 0
+    stored = {run.cell.key: run.drill for run in there.runs()}
+    found = json.loads(out)
+    assert {row["run"] for row in found} == {key for key, drill in stored.items() if drill} and len(found) > 10
+    for row in found:
+        drill = stored[row["run"]]
+        assert drill is not None
+        verdict = drill.verdict
+        assert (row["verdict"], row["missing"]) == (verdict.status, len(verdict.missing))
+        assert row["rto"] == verdict.rto_seconds and row["acknowledged"] == verdict.acknowledged
+    assert any(row["missing"] for row in found) and any(not row["missing"] for row in found)
+    assert len(exported(shell, str(there.path), "--drills")) == len(found)

@@ -37,6 +37,7 @@ def export(
     transactions: Annotated[
         bool, typer.Option("--transactions", help="The transactions that the loads logged.")
     ] = False,
+    drills: Annotated[bool, typer.Option("--drills", help="A row for each drill.")] = False,
     knobs: Annotated[bool, typer.Option("--knobs", help="The knobs that were read back.")] = False,
     runs: Annotated[bool, typer.Option("--runs", help="A row for each run.")] = False,
 ) -> None:
@@ -45,7 +46,7 @@ def export(
     docs/export.md has the columns.
     """
     form = form_of(form, output)
-    picked = {"series": series, "transactions": transactions, "knobs": knobs, "runs": runs}
+    picked = {"series": series, "transactions": transactions, "drills": drills, "knobs": knobs, "runs": runs}
     names = [name for name, wanted in picked.items() if wanted] or ["figures"]
     if len(names) > 1:
         raise StudyError("", f"--{' and --'.join(names)} are {len(names)} tables", hint="export them one by one")
@@ -78,7 +79,7 @@ def table_of(name: str, path: Path) -> Table:
     pieces = [piece for each in ([path] if alone else studies(path)) for piece in heads(each)]
     made = {
         "runs": longform.runs, "knobs": longform.knobs, "series": longform.series,
-        "transactions": longform.transactions,
+        "transactions": longform.transactions, "drills": longform.drills,
     }  # fmt: skip
     return made[name](pieces)
 
@@ -92,7 +93,9 @@ def query(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
-    """Ask all runs a question in SQL: tables figures, runs, knobs, series, transactions. Changes nothing."""
+    """Ask all runs a question in SQL: tables figures, runs, knobs, series, transactions, drills.
+
+    Changes nothing."""
     if tables:
         _print(Answer(("table", "column", "type", "meaning"), listing(), ()), as_csv=as_csv, as_json=as_json)
         return

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from blocklab.model.drill import Drill
 from blocklab.stats.figures import Row
 from blocklab.stats.ratio import verdict
 from blocklab.stats.source import Piece, Source
@@ -110,14 +111,37 @@ TRANSACTIONS = (
     Column("end", "DOUBLE", "when it ended, in seconds since the epoch"),
     Column("latency", "DOUBLE", "how long it took, in seconds"),
 )
+DRILLS = (
+    *WHERE, _STATUS,
+    Column("verdict", "VARCHAR", "`ok`, `lost` or `unknown`"),
+    Column("why", "VARCHAR", "what is wrong; empty for `ok`"),
+    Column("fault", "VARCHAR", "the faults' names in the study"),
+    Column("took_over", "BOOLEAN", "whether the survivor took over"),
+    Column("acknowledged", "BIGINT", "transactions that the client was told are committed"),
+    Column("refused", "BIGINT", "those whose COMMIT was never sent"),
+    Column("in_doubt", "BIGINT", "those whose COMMIT had no answer"),
+    Column("in_doubt_found", "BIGINT", "of these, those whose row is there"),
+    Column("missing", "BIGINT", "acknowledged ones whose row is gone: the RPO in commits"),
+    Column("unexpected", "BIGINT", "rows that nobody can have committed"),
+    Column("torn", "BIGINT", "workers whose counter does not agree with their rows"),
+    Column("rpo", "DOUBLE", "seconds of commits that are gone; null where not known"),
+    Column("rto", "DOUBLE", "seconds without an acknowledgement; null where none came any more"),
+    Column("rate", "DOUBLE", "acknowledged a second before the fault"),
+    Column("binlog", "VARCHAR", "the binary log against the tables: `level`, `differs`, `unknown`; null without one"),
+    Column("behind", "BIGINT", "rows that the binary log lacks; null without one"),
+    Column("ahead", "BIGINT", "rows that only the binary log has; null without one"),
+    Column("mirror", "VARCHAR",
+           "both sides afterwards: `in sync`, `differs`, `split brain`, `unknown`; null without a mirror"),
+)  # fmt: skip
 # Which tables get a column for each factor of the studies in them.
-WITH_FACTORS = ("figures", "runs")
+WITH_FACTORS = ("figures", "runs", "drills")
 FACTORS = Column(
     f"{FACTOR}NAME", "VARCHAR",
     "for each factor of a study: its level; null where it makes no difference to the cell, or the study lacks it",
 )  # fmt: skip
 SCHEMA: Mapping[str, tuple[Column, ...]] = {
     "figures": FIGURES, "runs": RUNS, "knobs": KNOBS, "series": SERIES, "transactions": TRANSACTIONS,
+    "drills": DRILLS,
 }  # fmt: skip
 
 
@@ -164,6 +188,31 @@ def series(pieces: Sequence[Piece]) -> Table:
 def transactions(pieces: Sequence[Piece]) -> Table:
     """A row for each transaction that a load logged. Raises ``StoreError`` while it is read."""
     return Table("transactions", TRANSACTIONS, _each(pieces, _ends))
+
+
+def drills(pieces: Sequence[Piece]) -> Table:
+    """A row for each drill."""
+    names = factors(pieces)
+    rows = (
+        {**where(piece), "status": piece.run.outcome.status, **_drill(piece.run.drill), **_levels(piece, names)}
+        for piece in pieces
+        if piece.run.drill is not None
+    )
+    return Table("drills", (*DRILLS, *_columns(names)), rows)
+
+
+def _drill(drill: Drill) -> dict[str, Any]:
+    verdict, log = drill.verdict, drill.verdict.binlog
+    known = log is not None and log.status != "unknown"
+    return {
+        "verdict": verdict.status, "why": verdict.why, "fault": drill.fault, "took_over": drill.took_over,
+        "acknowledged": verdict.acknowledged, "refused": verdict.refused, "in_doubt": verdict.in_doubt,
+        "in_doubt_found": verdict.in_doubt_found, "missing": len(verdict.missing),
+        "unexpected": len(verdict.unexpected), "torn": len(verdict.torn), "rpo": verdict.rpo_seconds,
+        "rto": verdict.rto_seconds, "rate": drill.rate, "binlog": log.status if log else None,
+        "behind": log.behind if log and known else None, "ahead": log.ahead if log and known else None,
+        "mirror": drill.mirror.status if drill.mirror else None,
+    }  # fmt: skip
 
 
 def _each(pieces: Iterable[Piece], what: Callable[[Piece], Iterable[dict[str, Any]]]) -> Iterator[dict[str, Any]]:

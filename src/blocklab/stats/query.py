@@ -109,6 +109,7 @@ def _make(database: duckdb.DuckDBPyConnection, known: _Runs, name: str, scratch:
         "knobs": lambda: longform.knobs(known.pieces()),
         "series": lambda: longform.series(_old(known)),
         "transactions": lambda: longform.transactions(_old(known)),
+        "drills": lambda: longform.drills(known.pieces()),
     }
     if name not in _FILES:
         _load(database, made[name](), scratch, name)
