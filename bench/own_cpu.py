@@ -68,7 +68,9 @@ def main() -> None:
                 found = [one(stand, tell) for _ in range(3)]
             bound = "bound: under 2 %"
             show(f"own CPU while a load runs, {kind}", [each for _, each in found], "% of one core", bound)
-            show(f"own CPU of a whole cell of {SECONDS} s, {kind}", [each for each, _ in found], "% of one core", "")
+            show(
+                f"own CPU of a whole cell of {SECONDS} s, {kind}", [each for each, _ in found], "% of one core", ""
+            )
 
 
 if __name__ == "__main__":

@@ -29,6 +29,16 @@ from tests.unit.synthetic import make, make_patterns, make_sweep, study, sweep
 from tests.unit.synthetic_drills import drill, failover, make_drills
 from tests.unit.test_import import two
 
+# A ledger sees what a fault does, from a node that survives it.
+CLIENT: dict[str, Any] = {
+    "workloads": {"ledger": {"load": "ledger", "from": "app", "connections": 8}},
+    "nodes": {"a1": {}, "a2": {}, "app": {}},
+    "links": {
+        "zone": {"between": ["a1", "a2"], "rtt": "2ms"},
+        "one": {"between": ["app", "a1"], "rtt": "1ms"},
+        "other": {"between": ["app", "a2"], "rtt": "1ms"},
+    },
+}
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 OK = Outcome("ok", seconds=80.0)
 
@@ -51,7 +61,10 @@ class Clock:
 
 
 def terminal(width: int = 100, **more: Any) -> Console:
-    return Console(file=Terminal(), force_terminal=True, width=width, height=40, highlight=False, **more)
+    environ = {"TERM": "xterm-256color", **more.pop("_environ", {})}
+    return Console(
+        file=Terminal(), force_terminal=True, width=width, height=40, highlight=False, _environ=environ, **more
+    )
 
 
 def written(console: Console) -> str:
@@ -153,7 +166,7 @@ def test_it_says_when_a_phase_will_be_sure_enough(
 
 
 def test_drills_tell_the_clients_counters_and_the_tally_so_far() -> None:
-    what = failover()
+    what = failover(**CLIENT)
     grid = cells(what)
     live = Live(terminal(), what, grid, Clock())
     live.cell(1, len(grid), grid[0])
@@ -180,7 +193,7 @@ def test_the_lines_fit_any_width(width: int) -> None:
 # -- the time left -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", [study(), sweep(), failover()], ids=["plain", "factors", "drills"])
+@pytest.mark.parametrize("what", [study(), sweep(), failover(**CLIENT)], ids=["plain", "factors", "drills"])
 def test_the_cells_share_the_whole_estimate(what: Any) -> None:
     grid = cells(what)
     found = shares(what, grid)
@@ -324,16 +337,20 @@ def imported(runs: Path) -> StudyFolder:
     return StudyFolder(take(minimal(list(places)), None, places, runs / "runs", Options()).folder)
 
 
+def drills(runs: Path) -> StudyFolder:
+    return make_drills(runs, failover(**CLIENT))
+
+
 def void_drills(runs: Path) -> StudyFolder:
     """Some that do not count, and some whose database could not be read."""
-    labels = [cell.label for cell in cells(failover())]
-    return make_drills(runs, invalid=labels[::7], unread=labels[::5])
+    labels = [cell.label for cell in cells(failover(**CLIENT))]
+    return make_drills(runs, failover(**CLIENT), invalid=labels[::7], unread=labels[::5])
 
 
 @pytest.mark.parametrize(
     "made",
     [
-        make, make_sweep, make_drills, make_patterns, imported, void_drills,
+        make, make_sweep, drills, make_patterns, imported, void_drills,
         lambda runs: make(runs, failed=["drbd0/fio"], invalid=["drbd1/tps-scale1"], missing=["local/fio"]),
         lambda runs: make(runs, lab=True, busy=["local/fio"]),
     ],

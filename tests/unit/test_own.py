@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from blocklab.model.sample import OWN, Parsed, Sample
+from blocklab.probes import PROBES
 from blocklab.report import render
 from blocklab.report.limits import own_text
 from blocklab.runner.measure import PROBE_SECONDS, own
-from blocklab.probes import PROBES
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
 from blocklab.store import tables

@@ -16,6 +16,7 @@ from typing import Self
 import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live as Screen
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
@@ -186,7 +187,8 @@ class Live:
         left = self._remaining.seconds(self._cell.key if self._cell else "", now)
         width = min(self._console.width, MOST_COLUMNS)
         lines: list[RenderableType] = [
-            ProgressBar(total=max(passed + left, 1e-9), completed=passed, width=width),
+            # By itself it has no line of its own.
+            Padding(ProgressBar(total=max(passed + left, 1e-9), completed=passed, width=width), 0),
             _line(f"{self._study.name}: {clock_text(passed)} gone, about {spoken(left)} left", "bold"),
         ]
         lines += [_line(text, style) for text, style in (

@@ -178,9 +178,7 @@ class _Drill:
             finally:
                 stop(client, signal.SIGTERM, self._workload.patience + SPARE_SECONDS)
             took, own = time.monotonic() - started, time.process_time() - cpu
-            self._engine.records.append(
-                Record("load", load.host, load.argv, client.poll() or 0, took, cpu=own)
-            )
+            self._engine.records.append(Record("load", load.host, load.argv, client.poll() or 0, took, cpu=own))
             (folder / "history.tsv").write_bytes(self._engine.hosts[load.host].get(load.fetch[0]))
         finally:
             if watch is not None:

@@ -345,7 +345,7 @@ def _loud(analysis: Analysis) -> Iterator[str]:
     if own is not None and own.sample.value > QUIET:
         yield (
             f"blocklab's own process took up to {quantity(own.sample.value, '%')} of a core while a load ran (in "
-            f"{own.stack}/{own.workload}), more than the {quantity(QUIET, '%')} that it may: it can have slowed "
+            f"{own.stack}/{own.workload}), more than the {QUIET:g} % that it may: it can have slowed "
             "down what it measured."
         )
 
