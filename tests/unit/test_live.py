@@ -182,7 +182,9 @@ def test_drills_tell_the_clients_counters_and_the_tally_so_far() -> None:
 def test_the_lines_fit_any_width(width: int) -> None:
     what = sweep()
     grid = cells(what)
-    live = Live(terminal(width), what, grid, Clock())
+    clock = Clock()
+    live = Live(terminal(width), what, grid, clock)
+    clock.now += 600
     live.cell(3, len(grid), grid[-1])
     live.figure(grid[-1], "a-phase-with-quite-a-long-name", 3, rates(2980.0, 92.0))
     live.warning("a very long warning\nof two lines " * 20)
