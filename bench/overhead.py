@@ -32,9 +32,10 @@ from bench.stopping import bounded
 from blocklab.model.drill import Drill
 from blocklab.model.sample import Parsed
 from blocklab.runner.run import run_study
+from blocklab.runner.strikes import Count
 from blocklab.sites.uml.site import UmlSite
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Outcome, Stopped
+from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Cell, Study
@@ -136,6 +137,12 @@ class Watch:
         self._last = number == count
         self._load = 0.0
         self._parts.seconds.clear()
+
+    def figure(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
+        """Nothing to note."""
+
+    def counters(self, cell: Cell, count: Count) -> None:
+        """There are none."""
 
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
         """How long fio did I/O."""

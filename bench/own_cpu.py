@@ -1,57 +1,76 @@
-"""What blocklab itself takes of a CPU while a cell runs."""
+"""What blocklab itself takes of a CPU while a cell runs, without and with progress drawn on a terminal."""
 
 from __future__ import annotations
 
-import resource
+import contextlib
+import functools
 import tempfile
 import time
 from pathlib import Path
 
+from rich.console import Console
+
 from bench.common import PLAIN, mirror, show, study
+from blocklab.cli.live import Live
 from blocklab.model.sample import Parsed
-from blocklab.model.units import Size
+from blocklab.model.stop import Stop
+from blocklab.model.units import Duration, Size
 from blocklab.runner.engine import Engine
-from blocklab.runner.measure import Measured, measure
+from blocklab.runner.measure import Measured, measure, own
 from blocklab.runner.run import standing
+from blocklab.runner.trials import Tell
+from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
-from blocklab.study.grid import port_for
+from blocklab.study.grid import cells, port_for
 from blocklab.workloads import Fio
 
 SECONDS = 20
+# Four rounds, so that there are figures to draw.
+LOAD = Fio(
+    size=Size("64MiB"), options={"direct": 1}, jobs={"write": {"rw": "randwrite", "bs": "4k"}},
+    stop=Stop(rounds="4..4", each=Duration(f"{SECONDS // 4}s")),
+)  # fmt: skip
 
 
-def cpu() -> float:
-    """Seconds that this process has used, children not counted."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+def one(stand: Standing, tell: Tell | None) -> tuple[float, float]:
+    """One cell: our share of a core from its preparation to the last parsed sample, and while its load ran (%)."""
+    engine, measured = Engine(stand.lab.hosts), Measured()
+    with tempfile.TemporaryDirectory() as raw:
+        before, started = time.process_time(), time.monotonic()
+        measure(
+            engine,
+            LOAD,
+            port_for(LOAD, stand.ports["m"], stand.ground),
+            stand.facts["m"],
+            Path(raw),
+            measured,
+            stand.shapes["m"],
+            tell=tell,
+        )
+        whole = (time.process_time() - before) / (time.monotonic() - started) * 100
+    assert measured.parsed != Parsed()
+    (loaded,) = [sample.value for sample in own(engine.records) if sample.layer == "blocklab"]
+    return whole, loaded
 
 
 def main() -> None:
     """The whole measurement of one cell: probes, load, collecting, parsing."""
     what = study({"m": [PLAIN, mirror("a2", "zone")]}, {"zone": ("a2", 0.5)})
-    load = Fio(
-        size=Size("64MiB"), options={"direct": 1, "runtime": SECONDS, "time_based": True},
-        jobs={"write": {"rw": "randwrite", "bs": "4k"}},
-    )  # fmt: skip
-    shares = []
-    with standing(UmlSite(), what, ["m"]) as stand:
-        for _ in range(3):
-            engine = Engine(stand.lab.hosts)
-            measured = Measured()
-            with tempfile.TemporaryDirectory() as raw:
-                before, started = cpu(), time.monotonic()
-                measure(
-                    engine,
-                    load,
-                    port_for(load, stand.ports["m"], stand.ground),
-                    stand.facts["m"],
-                    Path(raw),
-                    measured,
-                    stand.shapes["m"],
-                )
-                shares.append((cpu() - before) / (time.monotonic() - started) * 100)
-            assert measured.parsed != Parsed()
-    show(f"blocklab's own CPU in a cell of {SECONDS} s", shares, "% of one core", "bound: under 3 %")
+    grid = cells(what)
+    with standing(UmlSite(), what, ["m"]) as stand, Path("/dev/null").open("w") as nowhere:
+        console = Console(file=nowhere, force_terminal=True, width=100, height=40)
+        for kind in ("plain", "drawn"):
+            live = Live(console, what, grid) if kind == "drawn" else None
+            with live or contextlib.nullcontext():
+                if live is not None:
+                    live.cell(1, len(grid), grid[0])
+                tell = functools.partial(live.figure, grid[0]) if live is not None else None
+                found = [one(stand, tell) for _ in range(3)]
+            bound = "bound: under 2 %"
+            show(f"own CPU while a load runs, {kind}", [each for _, each in found], "% of one core", bound)
+            show(
+                f"own CPU of a whole cell of {SECONDS} s, {kind}", [each for each, _ in found], "% of one core", ""
+            )
 
 
 if __name__ == "__main__":

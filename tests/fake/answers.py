@@ -50,6 +50,8 @@ Inter-|   Receive                                                |  Transmit
 """  # noqa: E501
 
 
+# Seconds, of each.
+PROBE_CPU = 0.25
 _PROBES = {probe.argv(1) for probe in PROBES}
 
 
@@ -76,7 +78,7 @@ class Answers:
             self.delay = float(argv[argv.index("delay") + 1].removesuffix("us"))
         said = self._said(host, argv, line)
         # A probe prints until it gets SIGINT.
-        return Play(0, said, b"") if argv in _PROBES else Result(0, said, b"")
+        return Play(0, said, b"", cpu=PROBE_CPU) if argv in _PROBES else Result(0, said, b"")
 
     def _said(self, host: str, argv: Argv, line: str) -> bytes:  # noqa: C901  # one line for each command
         if argv[0] == "tail":

@@ -14,9 +14,10 @@ from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Parsed
 from blocklab.runner.run import run_study
+from blocklab.runner.strikes import Count
 from blocklab.sites.fake import FakeSite
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Outcome
+from blocklab.store.run import Outcome, Rate
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Cell, Study
@@ -30,10 +31,16 @@ class Silent:
         self.outcomes: dict[str, Outcome] = {}
         self.warnings: list[str] = []
         self.drills: list[Drill] = []
+        self.figures: list[tuple[str, str, int, tuple[Rate, ...]]] = []
 
     def stack(self, name: str, text: str) -> None: ...
 
     def cell(self, number: int, count: int, cell: Cell) -> None: ...
+
+    def figure(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
+        self.figures.append((cell.label, phase, rounds, tuple(rates)))
+
+    def counters(self, cell: Cell, count: Count) -> None: ...
 
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: object) -> None:
         self.outcomes[cell.label] = outcome

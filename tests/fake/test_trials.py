@@ -14,6 +14,7 @@ import pytest
 from blocklab.errors import NodeLost
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
+from blocklab.probes import PROBES
 from blocklab.runner.run import run_study
 from blocklab.sites.fake import FakeSite, Play
 from blocklab.stats.analysis import analyse
@@ -22,7 +23,7 @@ from blocklab.store.run import Run, Stopped
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Study
-from tests.fake.answers import GOLDEN, Answers, Fios
+from tests.fake.answers import GOLDEN, PROBE_CPU, Answers, Fios
 from tests.fake.test_run import Silent
 
 QUICK = {"rounds": "3..6", "each": "1s"}
@@ -427,6 +428,56 @@ def test_our_own_clock_may_step_too(
     answers.override["date"] = Result(0, b"1800000000.5\n", b"")
     (run,), _, bad = fios(local(small, io=one()), tmp_path, answers)
     assert bad == 1 and "its clock went" in run.outcome.error and 0 <= run.outcome.seconds < 60
+
+
+# -- what is told meanwhile ------------------------------------------------------------------------------------
+
+
+def test_each_round_is_told_with_an_interval_that_is_the_stored_one_at_the_end(
+    small: dict[str, Any], tmp_path: Path
+) -> None:
+    answers = Fios(lambda job, number: noisy(job, number) if job.endswith("qd8") else 2000.0 + number)
+    (run,), progress, _ = fios(local(small, io=fio()), tmp_path, answers, seed=7)
+    assert {label for label, *_ in progress.figures} == {"local/io"}
+    for phase in PHASES:
+        mine = [(rounds, rates) for _, name, rounds, rates in progress.figures if name == phase]
+        stop = stop_of(run, phase)
+        # Before and after each round.
+        assert [rounds for rounds, _ in mine] == sorted([*range(stop.rounds), *range(1, stop.rounds + 1)])
+        assert mine[0] == (0, ()) and mine[-1] == (stop.rounds, stop.rates)
+
+
+def test_a_long_run_is_told_at_each_look(small: dict[str, Any], tmp_path: Path) -> None:
+    (run,), progress, _ = go(local(small, tx=pgbench()), tmp_path, FakeSite(Pgbenches(STEADY)))
+    (stop,) = run.stops
+    assert len(progress.figures) > 3 and {rounds for _, _, rounds, _ in progress.figures} == {0}
+    assert progress.figures[0][3] == () and progress.figures[-1][3] == stop.rates
+
+
+# -- what measuring takes itself -------------------------------------------------------------------------------
+
+
+def test_the_cpu_of_each_probe_and_of_blocklab_is_stored(small: dict[str, Any], tmp_path: Path) -> None:
+    (run,), _, _ = fios(local(small, io=one()), tmp_path, Fios())
+    found = {(sample.layer, sample.host): sample for sample in run.own()}
+    assert set(found) == {("blocklab", ""), *((f"probe {probe.name}", "a1") for probe in PROBES)}
+    for record in run.records:
+        if record.part == "probe":
+            assert record.cpu == PROBE_CPU
+    loads = [record for record in run.records if record.part == "load"]
+    assert len(loads) == 3 and all(record.cpu is not None and record.cpu > 0 for record in loads)
+    share = 100 * sum(record.cpu or 0.0 for record in loads) / sum(record.seconds for record in loads)
+    assert found["blocklab", ""].value == pytest.approx(share) and found["blocklab", ""].unit == "%"
+    # It is no figure of the load.
+    assert not [sample for sample in run.figures() if sample.layer in ("blocklab", "probe iostat")]
+
+
+def test_a_probe_whose_cpu_is_not_known_has_no_figure(small: dict[str, Any], tmp_path: Path) -> None:
+    answers = Fios()
+    golden = (GOLDEN / "iostat" / "stopped.json").read_bytes()
+    answers.override["iostat"] = Play(0, golden, b"")
+    (run,), _, _ = fios(local(small, io=one()), tmp_path, answers)
+    assert "probe iostat" not in {sample.layer for sample in run.own()} >= {"blocklab", "probe cpu"}
 
 
 # -- layers that lie -----------------------------------------------------------------------------------------

@@ -52,6 +52,23 @@ def test_exit_codes_streams_and_input(host: Node) -> None:
     assert missing.code == 127 and b"no-such-program" in missing.err
 
 
+def test_the_cpu_that_a_command_took_is_known_at_its_end(host: Node, tmp_path: Path) -> None:
+    """As the node's kernel counts it, with that of a child that the command waited for."""
+    burn = "import time\nwhile time.process_time() < 0.5: pass"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
+    took = []
+    for number, argv in enumerate((["sleep", "1"], ["python3", "-c", burn], ["python3", "-c", child])):
+        proc = host.spawn(argv, tmp_path / f"{number}.out", tmp_path / f"{number}.err")
+        assert number > 0 or proc.cpu is None
+        assert proc.wait(60) == 0
+        assert proc.cpu is not None
+        took.append(proc.cpu)
+    idle, busy, within = took
+    assert 0 <= idle < 0.3 and busy >= 0.45 and within >= 0.45
+    missing = host.spawn(["no-such-program"], tmp_path / "out", tmp_path / "err")
+    assert missing.wait(10) == 127 and missing.cpu is None
+
+
 @pytest.mark.parametrize("argument", ["$(reboot)", "`reboot`", "; reboot", "a b", "'", "\n", "ü€", "*"])
 def test_arguments_reach_the_program_as_they_are(host: Node, argument: str) -> None:
     assert must(host, ["printf", "%s", argument]) == argument

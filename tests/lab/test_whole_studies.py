@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from blocklab.probes import PROBES
 from blocklab.store.folder import StudyFolder
 
 BLOCKLAB = [sys.executable, "-m", "blocklab.cli.main"]
@@ -56,6 +57,12 @@ def test_a_study_is_measured_reported_and_then_finished(small: dict[str, Any], t
         # Every probe of every node was there, with figures inside the run.
         layers = {sample.layer for sample in io.series() if sample.host == host}
         assert {"drbd0", "ubdb", "vec0", "cpu"} <= layers
+    # What measuring took itself: every probe on every node, and blocklab.
+    for run in (io, tx):
+        own = {(sample.layer, sample.host): sample.value for sample in run.own()}
+        watched = {(f"probe {probe.name}", host) for probe in PROBES for host in ("a1", "a2")}
+        assert set(own) == {("blocklab", ""), *watched}
+        assert all(0 < value < 100 for value in own.values()), own
     assert {record.part for record in io.records} >= {"build", "prepare", "knob", "load", "probe"}
     page = (folder.path / "report.html").read_text()
     assert "Does it build?" in page and "http://" not in page.split("<script")[0]

@@ -60,6 +60,7 @@ def studies(as_json: Annotated[bool, typer.Option("--json", help="Print the list
 def new(
     name: Annotated[str, typer.Argument(help="The study's name: a-z, 0-9, - and _.")],
     file: Annotated[Path | None, typer.Option("--file", help="Where to write it; NAME.yaml without.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Write a commented study to start from. It runs as it is; an existing file is never overwritten."""
     path = file or Path(f"{name}.yaml")
@@ -77,4 +78,7 @@ def new(
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from error
     build(load_yaml(path))
+    if as_json:
+        typer.echo(json.dumps({"name": name, "file": str(path)}))
+        return
     typer.echo(f"{path}: blocklab check {path}; blocklab run {path}")

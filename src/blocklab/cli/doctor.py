@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
@@ -21,7 +22,8 @@ def doctor(
 ) -> None:
     """Say what this machine has and lacks, each with its cure. Exit code 1 when blocklab cannot work here."""
     if host_packages:
-        typer.echo(" ".join(doctors.host_packages()))
+        missing = doctors.host_packages()
+        typer.echo(json.dumps(list(missing)) if as_json else " ".join(missing))
         return
     found = doctors.facts()
     if as_json:

@@ -14,6 +14,7 @@ from blocklab.cli.catalogue import study_file
 from blocklab.cli.studies import (
     AsJson,
     At,
+    Plain,
     Quick,
     Runs,
     Stacks,
@@ -49,6 +50,7 @@ def drill(
     volumes: Volumes = None,
     anew: Annotated[bool, typer.Option("--again", help="Repeat finished drills.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
+    plain: Plain = False,
     as_json: AsJson = False,
 ) -> None:
     """Kill the primary, as often as you say: what was acknowledged and is gone, and how long writes were refused.
@@ -68,7 +70,7 @@ def drill(
     wanted = chosen(grid, selected(what, stack), levels_of(what, at))
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     folder = StudyFolder.create(runs, Manifest(what, grid, quick, str(study.resolve()), seed), study)
-    carry_out(folder, what, wanted, volumes, seed, again=anew, as_json=as_json)
+    carry_out(folder, what, wanted, volumes, seed, again=anew, plain=plain, as_json=as_json)
 
 
 def verdict(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -13,6 +14,8 @@ from blocklab.errors import ImageError
 from blocklab.sites.uml import image as images
 
 app = typer.Typer(no_args_is_help=True, help="Build, list and remove node images.")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 # What a study prints to stdout stays free of progress.
 _progress = Console(stderr=True, highlight=False)
@@ -29,6 +32,7 @@ def build(
         list[str] | None,
         typer.Option("--with", metavar="ADDON", help=f"Also put this into it: {', '.join(images.ADDONS)}."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Build the node image of this version, unless it is there (about 3 minutes, 2 GiB on the disk).
 
@@ -38,6 +42,9 @@ def build(
     """
     started = time.monotonic()
     image = images.build(say, addons or ())
+    if as_json:
+        typer.echo(_json({**_about(image), "seconds": round(time.monotonic() - started, 1)}))
+        return
     typer.echo(f"{image.key}  {_mib(image.bytes)}  {image.folder}  ({time.monotonic() - started:.1f} s)")
 
 
@@ -46,9 +53,15 @@ def list_(
     packages: Annotated[
         bool, typer.Option("--packages", help="Also the packages of this version's image.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the images in the cache folder; this version's own are marked with a star."""
     wanted = images.recipe_keys()
+    if as_json:
+        more = {"packages": images.require().packages} if packages else {}
+        rows = [{**_about(image), "current": image.key in wanted} for image in images.listing()]
+        typer.echo(_json({"images": rows, **more}))
+        return
     table = Table("", "key", "size", "built (UTC)", "kernel", "idle shim", "add-ons", box=None, pad_edge=False)
     found = images.listing()
     for image in found:
@@ -69,6 +82,7 @@ def remove(
     key: Annotated[str | None, typer.Argument(help="The image's key, as `blocklab image list` shows it.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All images and what they were made from.")] = False,
     unused: Annotated[bool, typer.Option("--unused", help="All that this version does not use.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Remove one image by its key, or several with --all or --unused."""
     if (key is not None) + everything + unused != 1:
@@ -78,8 +92,23 @@ def remove(
         removed = [key]
     else:
         removed = images.prune(everything=everything)
+    if as_json:
+        typer.echo(_json({"removed": removed}))
+        return
     for name in removed:
         typer.echo(f"removed {name}")
+
+
+def _about(image: images.Image) -> dict[str, object]:
+    """An image without its packages, of which there are hundreds."""
+    return {
+        "key": image.key, "folder": image.folder, "bytes": image.bytes, "built": image.built,
+        "kernel": image.packages.get("user-mode-linux"), "shim": image.shim is not None, "addons": image.addons,
+    }  # fmt: skip
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=1).decode()
 
 
 def _mib(size: int) -> str:

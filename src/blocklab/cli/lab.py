@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import termios
@@ -12,7 +13,7 @@ from typing import Annotated
 import typer
 
 from blocklab.cli.catalogue import study_file
-from blocklab.cli.studies import At, Quick, StudyFile, Volumes, levels_of, selected
+from blocklab.cli.studies import AsJson, At, Quick, StudyFile, Volumes, levels_of, selected
 from blocklab.errors import SetupError
 from blocklab.runner.run import standing
 from blocklab.sites.uml import door
@@ -30,6 +31,7 @@ def up(
     quick: Quick = False,
     at: At = None,
     volumes: Volumes = None,
+    as_json: AsJson = False,
 ) -> None:
     """Build stacks of a study and leave them standing, for `blocklab sh` to play in."""
     what = read(study_file(study), quick=quick)
@@ -51,6 +53,9 @@ def up(
 
     door.in_background(hold)
     about = door.ask({"op": "about"})
+    if as_json:
+        typer.echo(json.dumps(about))
+        return
     typer.echo(f"standing: {', '.join(about['stacks'])} on {', '.join(about['nodes'])}")
     typer.echo(f"blocklab sh {about['nodes'][0]}    opens a shell; blocklab down ends it")
 
@@ -79,7 +84,8 @@ def sh(
     raise typer.Exit(code if code >= 0 else 128 - code)
 
 
-def down() -> None:
+def down(as_json: AsJson = False) -> None:
     """Take down the standing lab: stacks undone, nodes ended, volumes removed."""
+    about = door.ask({"op": "about"})
     door.ask({"op": "down"})
-    typer.echo("down; nothing is left running")
+    typer.echo(json.dumps({"down": about}) if as_json else "down; nothing is left running")

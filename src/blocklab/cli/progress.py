@@ -13,13 +13,14 @@ from rich.text import Text
 from blocklab.model.drill import Drill
 from blocklab.model.sample import Parsed
 from blocklab.report.stops import relative
+from blocklab.runner.strikes import Count
 from blocklab.stats.drills import tally
 from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.types import Cell
 
 _STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow", "suspect": "bold yellow"}
 # The figures worth a look while the study goes on, and how many of them make a unit that people say.
-_HEADLINES = {"tps": (1.0, "TPS"), "write.iops": (1.0, "write IOPS"), "read.iops": (1.0, "read IOPS")}
+HEADLINES = {"tps": (1.0, "TPS"), "write.iops": (1.0, "write IOPS"), "read.iops": (1.0, "read IOPS")}
 
 # What a shell reports of a program that Ctrl-C ended.
 INTERRUPTED = 130
@@ -42,6 +43,12 @@ class Lines:
     def cell(self, number: int, count: int, cell: Cell) -> None:
         """A cell begins."""
         self._line(f"cell {number} of {count}: {cell.label}")
+
+    def figure(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
+        """Told when the cell is done."""
+
+    def counters(self, cell: Cell, count: Count) -> None:
+        """Told when the drill is over."""
 
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
         """A cell is stored."""
@@ -77,8 +84,8 @@ def headline(parsed: Parsed) -> str:
     """The figures of a cell in a few words, e.g. ``; rand-write-4k 1799 write IOPS``."""
     words = []
     for sample in parsed.samples:
-        if sample.time is None and sample.metric in _HEADLINES:
-            factor, unit = _HEADLINES[sample.metric]
+        if sample.time is None and sample.metric in HEADLINES:
+            factor, unit = HEADLINES[sample.metric]
             words.append(f"{sample.phase} {sample.value * factor:.0f} {unit}".strip())
     return "; " + ", ".join(words) if words else ""
 
@@ -101,7 +108,7 @@ def sureness(stops: Sequence[Stopped]) -> str:
 
 
 def _rate(rate: Rate) -> str:
-    factor, unit = _HEADLINES.get(rate.metric, (1.0, rate.metric))
+    factor, unit = HEADLINES.get(rate.metric, (1.0, rate.metric))
     if rate.value is None:
         return f"no {unit}"
     share = relative(rate)

@@ -19,7 +19,8 @@ from rich.table import Table
 
 from blocklab.cli.catalogue import study_file
 from blocklab.cli.floors import environments, keep_floor
-from blocklab.cli.progress import INTERRUPTED, Lines
+from blocklab.cli.live import showing
+from blocklab.cli.progress import INTERRUPTED
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
 from blocklab.model.plan import Plan, Power, Put, Run, Step, undo_of
@@ -61,6 +62,7 @@ At = Annotated[
 ]
 Volumes = Annotated[Path | None, typer.Option("--volumes", help="Keep the volumes in this folder, not in memory.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Say a line an event, on a terminal too.")]
 
 
 def run(
@@ -78,6 +80,7 @@ def run(
     seed: Annotated[
         int | None, typer.Option("--seed", help="For the shuffled order; a random one unless given.", min=0)
     ] = None,
+    plain: Plain = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure every cell of a study that is not measured yet, and write the report.
@@ -93,7 +96,7 @@ def run(
     wanted = chosen(grid, selected(what, stack), levels_of(what, at))
     seed = None if order is Order.AS_WRITTEN else random.SystemRandom().randrange(2**31) if seed is None else seed
     folder = StudyFolder.create(runs, Manifest(what, grid, quick, str(study.resolve()), seed), study)
-    carry_out(folder, what, wanted, volumes, seed, again=again, as_json=as_json)
+    carry_out(folder, what, wanted, volumes, seed, again=again, plain=plain, as_json=as_json)
 
 
 def resume(
@@ -102,6 +105,7 @@ def resume(
     ] = None,
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
+    plain: Plain = False,
     as_json: AsJson = False,
 ) -> None:
     """Continue a study: measure the cells that are missing or did not end well."""
@@ -109,7 +113,8 @@ def resume(
     manifest = there.manifest()
     buildable(manifest.study)
     there.sweep()
-    carry_out(there, manifest.study, list(manifest.cells), volumes, manifest.seed, again=False, as_json=as_json)
+    every = list(manifest.cells)
+    carry_out(there, manifest.study, every, volumes, manifest.seed, again=False, plain=plain, as_json=as_json)
 
 
 def carry_out(
@@ -120,6 +125,7 @@ def carry_out(
     seed: int | None,
     *,
     again: bool,
+    plain: bool,
     as_json: bool,
 ) -> None:
     """Measure those of the cells that are not measured yet, and write the report. Raises ``typer.Exit``."""
@@ -138,7 +144,8 @@ def carry_out(
         console.print(_about(study, todo))
         started = time.monotonic()
         try:
-            bad = run_study(site, study, todo, folder, Lines(console), seed)
+            with showing(console, study, todo, plain=plain) as progress:
+                bad = run_study(site, study, todo, folder, progress, seed)
         except KeyboardInterrupt:
             console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
             raise typer.Exit(INTERRUPTED) from None

@@ -42,6 +42,11 @@ class Proc(Protocol):
     def signal(self, number: int) -> None:
         """Send a signal to the command; nothing happens when it has ended."""
 
+    @property
+    def cpu(self) -> float | None:
+        """The seconds of its host's CPU that it took, with what it waited for; None while it runs, and where the
+        host does not tell."""
+
 
 class Host(Protocol):
     """One machine. Every method raises ``NodeLost`` when the machine is gone."""

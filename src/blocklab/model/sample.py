@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+OWN = "cpu.own"
+"""The metric of what measuring itself took of a CPU, in % of one core, while the cell was watched. The layer is
+``blocklab`` for blocklab's own process (its host is empty: it is none of the study's), or ``probe NAME``."""
+
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     """One row.

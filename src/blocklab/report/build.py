@@ -22,7 +22,7 @@ from blocklab.report.drills import drill_section
 from blocklab.report.files import as_csv, as_json, drills_csv
 from blocklab.report.imported import file_rows
 from blocklab.report.layers import COLUMNS, layer_groups
-from blocklab.report.limits import floor_tables, limited_rows
+from blocklab.report.limits import floor_tables, limited_rows, own_text
 from blocklab.report.sheets import sheets
 from blocklab.report.stops import REASONS, order_text, stops
 from blocklab.stats.analysis import Analysis, analyse
@@ -110,6 +110,7 @@ def html(analysis: Analysis, found: Findings) -> str:
         stops=stops(analysis),
         reasons=REASONS,
         order=order_text(analysis),
+        own=own_text(analysis),
         layouts=layouts(analysis),
         colours=colours(tuple(analysis.stacks), analysis.grid.baselines),
         knobs=() if analysis.imported else tables.knob_tables(analysis),

@@ -8,7 +8,7 @@ import msgspec
 
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.floor import LIMITED, caution, table
-from blocklab.stats.format import listed
+from blocklab.stats.format import listed, quantity
 from blocklab.store.floor import FIGURES, Floor
 
 # Of more reasons than this the tables have the marks, and the CSV the rest.
@@ -63,6 +63,22 @@ def _floor(floor: Floor) -> FloorTable:
         for title, starts in _GROUPS.items()
     )
     return FloorTable(about, groups, caution(floor))
+
+
+def own_text(analysis: Analysis) -> str:
+    """What measuring itself took of a CPU at most, in a sentence; empty where the runs do not tell."""
+    highest = analysis.highest_own
+    said = [
+        f"{layer.removeprefix('probe ')} {quantity(each.sample.value, '%')} on {each.sample.host}"
+        for layer, each in highest.items()
+        if layer != "blocklab"
+    ]
+    parts = []
+    if (own := highest.get("blocklab")) is not None:
+        parts.append(f"blocklab's own process took at most {quantity(own.sample.value, '%')} of a core")
+    if said:
+        parts.append(f"the probes at most {listed(said)}")
+    return f"While a load ran, {'; '.join(parts)}." if parts else ""
 
 
 def limited_rows(analysis: Analysis) -> tuple[tuple[LimitedRow, ...], int]:

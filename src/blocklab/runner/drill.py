@@ -10,8 +10,9 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -28,7 +29,7 @@ from blocklab.model.sample import Parsed
 from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.measure import Measured, offsets, settled
 from blocklab.runner.single import stop
-from blocklab.runner.strikes import STRIKES, Counters, End, Strikes
+from blocklab.runner.strikes import STRIKES, Count, Counters, End, Strikes
 from blocklab.runner.workshop import Standing
 from blocklab.store.run import Record
 from blocklab.study import takeover as recipes
@@ -45,6 +46,10 @@ SPARE_SECONDS = 10.0
 NOTICE_SECONDS = 8.0
 
 
+Counting: TypeAlias = Callable[[Count], None]
+"""Is told the client's running counters whenever there are new ones."""
+
+
 def drill(
     stand: Standing,
     study: Study,
@@ -55,6 +60,7 @@ def drill(
     seed: str,
     *,
     brief: bool = False,
+    counting: Counting | None = None,
 ) -> tuple[Drill, Found | None]:
     """Carry out the study's faults on a stack that stands, under its ledger load. ``seed`` decides random moments.
     ``brief``: knobs that nobody sets are not read back.
@@ -64,7 +70,7 @@ def drill(
     that was lost without a fault, and what preparing raises. What goes wrong in the takeover or after it is told
     in the drill.
     """
-    return _Drill(stand, study, stack, workload, raw, measured, seed, brief).run()
+    return _Drill(stand, study, stack, workload, raw, measured, seed, brief, counting).run()
 
 
 class _Drill:
@@ -78,6 +84,7 @@ class _Drill:
         measured: Measured,
         seed: str,
         brief: bool,
+        counting: Counting | None,
     ) -> None:
         self._stand = stand
         self._engine = stand.engine
@@ -88,6 +95,7 @@ class _Drill:
         self._measured = measured
         self._seed = seed
         self._brief = brief
+        self._counting = counting
         hosts = hosts_of(study.stacks[stack])
         self._active, self._peer = hosts[0], hosts[1] if len(hosts) > 1 else ""
         self._port = port_for(workload, stand.ports[stack], stand.ground)
@@ -170,14 +178,14 @@ class _Drill:
         folder.mkdir(parents=True)
         watch = self._watch()
         try:
-            started = time.monotonic()
+            started, cpu = time.monotonic(), time.process_time()
             client = self._engine.hosts[load.host].spawn(load.argv, folder / "stdout", folder / "stderr")
             try:
                 self._loop(client, Counters(folder / "stdout"), watch, started + seconds)
             finally:
                 stop(client, signal.SIGTERM, self._workload.patience + SPARE_SECONDS)
-            record = Record("load", load.host, load.argv, client.poll() or 0, time.monotonic() - started)
-            self._engine.records.append(record)
+            took, own = time.monotonic() - started, time.process_time() - cpu
+            self._engine.records.append(Record("load", load.host, load.argv, client.poll() or 0, took, cpu=own))
             (folder / "history.tsv").write_bytes(self._engine.hosts[load.host].get(load.fetch[0]))
         finally:
             if watch is not None:
@@ -210,9 +218,13 @@ class _Drill:
         self._strikes.start()
         config, notice = self._study.takeover, NOTICE_SECONDS if self._recipe else 0.0
         end = End(float(self._workload.after), float(config.wait), notice)
+        known = None
         while True:
             self._alive(client, deadline)
             count = counters.look()
+            if self._counting is not None and count is not None and count != known:
+                self._counting(count)
+                known = count
             for what, begun in self._strikes.look(counters):
                 self._happened(what, begun)
             assert count is not None

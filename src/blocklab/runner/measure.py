@@ -12,12 +12,12 @@ from blocklab.errors import BlocklabError, HostError, NodeLost, ParseError
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Fact, Knob, Port, Run
 from blocklab.model.protocols import Probe, Workload
-from blocklab.model.sample import Parsed, Sample
+from blocklab.model.sample import OWN, Parsed, Sample
 from blocklab.probes import PROBES
 from blocklab.runner.cross import Cross, Shape
 from blocklab.runner.engine import Engine
 from blocklab.runner.single import run_once, stop
-from blocklab.runner.trials import Trials
+from blocklab.runner.trials import Tell, Trials
 from blocklab.store.run import Record, Spread, Stopped
 
 PROBE_SECONDS = 1
@@ -48,10 +48,11 @@ def measure(
     measured: Measured,
     shape: Shape,
     seed: str = "",
+    tell: Tell | None = None,
 ) -> None:
     """Measure once, into ``measured``. ``facts`` are those of the stack; every probe watches every host. ``shape``
     says where the stack's devices are. ``seed``
-    is for the order of a load's phases, which an empty one leaves as it is.
+    is for the order of a load's phases, which an empty one leaves as it is. ``tell`` is told of its rates.
 
     Raises ``CommandError`` when the load fails, ``ParseError`` when its output makes no sense, ``NodeLost``.
     What was found before an error stays in ``measured``, and the raw output in ``raw``.
@@ -65,7 +66,7 @@ def measure(
             engine.carry_out([*workload.prepare(port), *settled(hosts, shape.folders)], "prepare")
             measured.knobs = engine.ask([*facts, *workload.facts(port)])
             probes.wait()
-            _load(engine, Cross(engine, shape), workload, port, raw / "load", measured, seed)
+            _load(engine, Cross(engine, shape), workload, port, raw / "load", measured, seed, tell)
         finally:
             measured.warnings += probes.stop()
             _watched(hosts, raw, measured)
@@ -76,18 +77,27 @@ def measure(
 
 
 def _load(
-    engine: Engine, cross: Cross, workload: Workload, port: Port, raw: Path, measured: Measured, seed: str
+    engine: Engine,
+    cross: Cross,
+    workload: Workload,
+    port: Port,
+    raw: Path,
+    measured: Measured,
+    seed: str,
+    tell: Tell | None,
 ) -> None:
     """Run the load, once or as its rule says, and parse what it printed."""
     rule = workload.rule()
     try:
         if rule is None:
             engine.carry_out(workload.arm(port), "prepare")
+            if tell is not None:
+                tell("", 0, ())
             load = workload.load(port)
             measured.parsed = workload.parse(run_once(engine, load, raw, cross), load.host)
             measured.parsed = cross.judge(workload, measured.parsed, raw, "", file=port.kind == "dir")
             return
-        trials = Trials(engine, cross, workload, rule, port, raw, seed)
+        trials = Trials(engine, cross, workload, rule, port, raw, seed, tell)
         try:
             trials.run()
         except BlocklabError as error:
@@ -151,7 +161,8 @@ class _Watched:
         for (host, probe, proc, started), code in zip(self._running, codes, strict=True):
             stop(proc, signal.SIGINT)
             seconds = time.monotonic() - started
-            self._engine.records.append(Record("probe", host, probe.argv(PROBE_SECONDS), code or 0, seconds))
+            argv = probe.argv(PROBE_SECONDS)
+            self._engine.records.append(Record("probe", host, argv, code or 0, seconds, cpu=proc.cpu))
             if code is not None:
                 said = (self._raw / "probes" / host / f"{probe.name}.stderr").read_text(errors="replace")
                 last = "".join(f": {line}" for line in said.strip().splitlines()[-1:])
@@ -171,6 +182,25 @@ def _watched(hosts: Sequence[str], raw: Path, measured: Measured) -> None:
                 said = error.message if isinstance(error, ParseError) else str(error)
                 measured.warnings.append(f"{host}: probe {probe.name}: {said}")
     measured.parsed = Parsed(tuple(samples), measured.parsed.phases, measured.parsed.transactions)
+
+
+def own(records: Sequence[Record]) -> tuple[Sample, ...]:
+    """What measuring took of a CPU according to a cell's records: each probe on each host, and blocklab's own
+    process over all runs of the load. What did not tell is left out."""
+    names = {probe.argv(PROBE_SECONDS): f"probe {probe.name}" for probe in PROBES}
+    cpu: dict[tuple[str, str], float] = {}
+    seconds: dict[tuple[str, str], float] = {}
+    for record in records:
+        if record.cpu is None or record.part not in ("load", "probe"):
+            continue
+        place = ("blocklab", "") if record.part == "load" else (names[record.argv], record.host)
+        cpu[place] = cpu.get(place, 0.0) + record.cpu
+        seconds[place] = seconds.get(place, 0.0) + record.seconds
+    return tuple(
+        Sample(OWN, 100 * cpu[layer, host] / took, "%", layer, host)
+        for (layer, host), took in seconds.items()
+        if took > 0
+    )
 
 
 def not_in_force(knobs: Sequence[Knob]) -> list[Knob]:

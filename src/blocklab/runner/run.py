@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
+
+import msgspec
 
 from blocklab.errors import BlocklabError, KnobError, NodeLost, SuspectError
 from blocklab.model.drill import Drill
@@ -14,10 +17,11 @@ from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Site
 from blocklab.model.sample import Parsed
 from blocklab.runner.drill import drill
-from blocklab.runner.measure import Measured, measure, not_in_force, offsets, stepped
+from blocklab.runner.measure import Measured, measure, not_in_force, offsets, own, stepped
+from blocklab.runner.strikes import Count
 from blocklab.runner.workshop import Standing, Workshop
 from blocklab.store.folder import StudyFolder
-from blocklab.store.run import Outcome, Status, Stopped, draft
+from blocklab.store.run import Outcome, Rate, Status, Stopped, draft
 from blocklab.study.factors import variant
 from blocklab.study.grid import Layout, hardware, is_drill, layouts, port_for, topology
 from blocklab.study.types import Cell, Study
@@ -32,6 +36,13 @@ class Progress(Protocol):
 
     def cell(self, number: int, count: int, cell: Cell) -> None:
         """A cell begins."""
+
+    def figure(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
+        """A phase of a cell's load is under way: its rates after so many rounds (0 in one long run); none before
+        the first."""
+
+    def counters(self, cell: Cell, count: Count) -> None:
+        """A drill's client has counted on."""
 
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
         """A cell is stored."""
@@ -178,6 +189,7 @@ class _Group:
                     found, ledger = drill(
                         stand, what, cell.stack, workload, here.raw, measured, f"{self._seed} {cell.key}",
                         brief=cell.block > 0,
+                        counting=functools.partial(self._progress.counters, cell),
                     )  # fmt: skip
                 else:
                     measure(
@@ -189,9 +201,13 @@ class _Group:
                         measured,
                         stand.shapes[cell.stack],
                         seed,
+                        functools.partial(self._progress.figure, cell),
                     )
             except BlocklabError as caught:
                 error = caught
+            parsed = msgspec.structs.replace(
+                measured.parsed, samples=(*measured.parsed.samples, *own(stand.engine.records[first:]))
+            )
             build = [record for record in stand.engine.records[:first] if record.part in ("build", "data")]
             # Any node may be gone, whatever the cell failed of: what was collected is stored all the same.
             clocks, lost = offsets(stand.lab.hosts)
@@ -200,7 +216,7 @@ class _Group:
             environment = {**self._environment, "clock_offsets": clocks}
             here.write(
                 cell, outcome, environment=environment, records=[*build, *stand.engine.records[first:]],
-                knobs=measured.knobs, parsed=measured.parsed, stops=measured.stops, rounds=measured.rounds,
+                knobs=measured.knobs, parsed=parsed, stops=measured.stops, rounds=measured.rounds,
                 drill=found, ledger=ledger,
             )  # fmt: skip
         for warning in measured.warnings:

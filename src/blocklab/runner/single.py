@@ -54,7 +54,7 @@ def _run(
     # The last one asked before is the first one asked after.
     _around(engine, load, folder, "before", list(load.around))
     cross.read(folder, "before")
-    started = time.monotonic()
+    started, cpu = time.monotonic(), time.process_time()
     proc = engine.hosts[load.host].spawn(load.argv, folder / "stdout", folder / "stderr")
     try:
         early = enough is not None and _watch(proc, folder, load.seconds, enough)
@@ -69,7 +69,8 @@ def _run(
     except BaseException:
         stop(proc, signal.SIGTERM)
         raise
-    engine.records.append(Record("load", load.host, load.argv, code, time.monotonic() - started))
+    seconds, own = time.monotonic() - started, time.process_time() - cpu
+    engine.records.append(Record("load", load.host, load.argv, code, seconds, cpu=own))
     # fio ends with 128 then; whether the summary is whole is the parser's affair.
     if code != 0 and not early:
         said = (folder / "stdout").read_text(errors="replace") + (folder / "stderr").read_text(errors="replace")

@@ -6,8 +6,9 @@ The decision is statistics (``stats.settle``); what is here starts, ends and cou
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -30,14 +31,28 @@ INTERVAL = 1.0
 _EARLY = 1.5
 
 
+Tell: TypeAlias = Callable[[str, int, Sequence[Rate]], None]
+"""Is told which phase is under way, how many rounds of it are done (0 in one long run), and its rates so far; none
+before the first."""
+
+
 class Trials:
     """All phases of one load on a stack. ``parsed``, ``stops`` and ``spreads`` hold what is known so far.
 
-    ``seed`` decides the order of the phases; an empty one leaves them as they are.
+    ``seed`` decides the order of the phases; an empty one leaves them as they are. ``tell`` is told before and
+    after each round, and at each look at a long run.
     """
 
     def __init__(
-        self, engine: Engine, cross: Cross, workload: Workload, rule: Rule, port: Port, raw: Path, seed: str
+        self,
+        engine: Engine,
+        cross: Cross,
+        workload: Workload,
+        rule: Rule,
+        port: Port,
+        raw: Path,
+        seed: str,
+        tell: Tell | None = None,
     ) -> None:
         self._engine = engine
         self._cross = cross
@@ -46,6 +61,7 @@ class Trials:
         self._port = port
         self._raw = raw
         self._random = random.Random(seed) if seed else None
+        self._tell = tell
         self.parsed = Parsed()
         self.stops: list[Stopped] = []
         self.spreads: list[Spread] = []
@@ -74,7 +90,9 @@ class Trials:
             for number in range(1, most + 1):
                 # Whatever drifts meanwhile must not fall upon the same phases in each round.
                 for phase in self._ordered(going):
+                    self._told(phase, found[phase])
                     found[phase].append(self._trial(trials[phase], phase, number))
+                    self._told(phase, found[phase])
                 if number >= least:
                     going = [phase for phase in going if not self._settled(found[phase])]
                 if not going:
@@ -94,6 +112,10 @@ class Trials:
         )
         self._engine.undo(mark)
         return parsed
+
+    def _told(self, phase: str, rounds: list[Parsed]) -> None:
+        if self._tell is not None:
+            self._tell(phase, len(rounds), _known(self._judged(rounds)))
 
     def _settled(self, rounds: list[Parsed]) -> bool:
         return self._rule.kind != "fixed" and _sure(self._judged(rounds))
@@ -117,7 +139,7 @@ class Trials:
             whole.append(parsed)
             self.spreads += spreads
             judged = self._judged(rounds)
-            rates = tuple(Rate(metric, each.value, each.half) for metric, each in judged.items())
+            rates = _known(judged)
             fixed = self._rule.kind == "fixed"
             settled = not fixed and _sure(judged)
             why = "" if settled or fixed else _why(judged)
@@ -144,12 +166,16 @@ class Trials:
                     for name, values in rates.items()
                 }
             )
+            if self._tell is not None:
+                self._tell(phase, 0, _known(judged))
             return _sure(judged)
 
         mark = self._engine.mark()
         self._engine.carry_out(trial.arm(self._port), "prepare")
         load = trial.watched(trial.load(self._port))
         assert trial.ends_on is not None, "the study's check lets no other load through"
+        if self._tell is not None:
+            self._tell(phase, 0, ())
         folder = self._raw / (phase or "load")
         raw, early = run_until(self._engine, load, folder, self._cross, trial.ends_on, enough)
         parsed = self._cross.judge(
@@ -160,7 +186,7 @@ class Trials:
         seconds = sum(each.end - each.start for each in parsed.phases)
         settled = _sure(judged)
         drained = not early and not settled and 0 < seconds < rule.at_most - _EARLY
-        rates = tuple(Rate(metric, each.value, each.half) for metric, each in judged.items())
+        rates = _known(judged)
         self.stops.append(
             Stopped(
                 phase, "settled" if early or settled else "drained" if drained else "capped", rates,
@@ -190,6 +216,10 @@ def _steady(values: list[float]) -> Settled:
     half = from_rounds(window, 1.0, 2, SNIA_WINDOW).half
     cut = len(values) - len(window)
     return Settled(steady.average, half, len(window), cut, steady.steady, steady.why)
+
+
+def _known(judged: Mapping[str, Settled]) -> tuple[Rate, ...]:
+    return tuple(Rate(metric, each.value, each.half) for metric, each in judged.items())
 
 
 def _rates(workload: Workload, rounds: list[Parsed]) -> dict[str, list[float]]:

@@ -30,13 +30,14 @@ class Play(Result, frozen=True, kw_only=True):
     """A spawned command that goes on, without any time passing.
 
     Each ``poll`` lets it print one of ``pieces`` (standard output, standard error). After the last one it ends by
-    itself if it ``ends``; a signal out of ``heeds`` ends it at once. Then it prints ``out`` and ``err``, and
-    ``code`` is its exit code. SIGKILL ends it without a word.
+    itself if it ``ends``; a signal out of ``heeds`` ends it at once. Then it prints ``out`` and ``err``, ``code``
+    is its exit code and ``cpu`` the seconds that it took of its host's CPU. SIGKILL ends it without a word.
     """
 
     pieces: tuple[tuple[bytes, bytes], ...] = ()
     ends: bool = False
     heeds: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM)
+    cpu: float | None = None
 
 
 class FakeProc:
@@ -80,6 +81,11 @@ class FakeProc:
         if code is None:
             raise TimeoutError
         return code
+
+    @property
+    def cpu(self) -> float | None:
+        """What the ``Play`` says, once it has ended; a plain ``Result`` does not tell."""
+        return self._result.cpu if isinstance(self._result, Play) and self._code is not None else None
 
     def signal(self, number: int) -> None:
         """Noted in the log; it ends what heeds it."""

@@ -10,6 +10,7 @@ import msgspec
 
 from blocklab.errors import StoreError
 from blocklab.model.drill import Drill
+from blocklab.model.sample import Sample
 from blocklab.stats.blocks import combined
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.figures import Measured, Row, find, rows
@@ -54,13 +55,21 @@ class Drilled(msgspec.Struct, frozen=True):
     drill: Drill
 
 
+class Own(msgspec.Struct, frozen=True):
+    """What measuring itself took of a CPU in one cell: see ``model.sample.OWN``."""
+
+    stack: str
+    workload: str
+    sample: Sample
+
+
 @dataclass(frozen=True)
 class Analysis:
     """All that was learned from a folder; ``measured`` holds only good runs, ``runs`` every readable one.
 
     ``seeds`` are those that decided the order of the cells; None for the order of the file. None at all: the runs
-    do not tell. ``stops`` and ``drills`` are of all blocks. ``tables`` has each block's own figures, of which
-    ``rows`` are made.
+    do not tell. ``stops``, ``drills`` and ``own`` are of all blocks. ``tables`` has each block's own figures, of
+    which ``rows`` are made.
 
     Cells are known by the labels of their stack and their load, which in a study with factors have the levels in
     them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart.
@@ -80,6 +89,15 @@ class Analysis:
     floors: Floors
     drills: tuple[Drilled, ...] = ()
     tables: tuple[tuple[Row, ...], ...] = ()
+    own: tuple[Own, ...] = ()
+
+    @cached_property
+    def highest_own(self) -> Mapping[str, Own]:
+        """The highest of ``own`` for each layer, blocklab's own process first."""
+        found: dict[str, Own] = {}
+        for each in sorted(self.own, key=lambda each: each.sample.value):
+            found[each.sample.layer] = each
+        return dict(sorted(found.items()))
 
     @cached_property
     def limits(self) -> Mapping[Place, Limit]:
@@ -210,6 +228,7 @@ def analyse(folder: StudyFolder) -> Analysis:
     tables = []
     stops = []
     drills = []
+    own: list[Own] = []
     seeds: dict[int | None, None] = {}
     for number, block in enumerate(blocks, 1):
         good: dict[tuple[str, str], Measured] = {}
@@ -219,6 +238,7 @@ def analyse(folder: StudyFolder) -> Analysis:
             if run is not None:
                 runs.setdefault(at, run)
                 stops += [Stop(*at, number, each) for each in run.stops]
+                own += [Own(*at, each) for each in run.own()]
                 drills += [] if run.drill is None else [Drilled(*at, number, run.outcome.status, run.drill)]
                 seeds |= {run.environment["seed"]: None} if "seed" in run.environment else {}
             if gap is not None:
@@ -234,6 +254,7 @@ def analyse(folder: StudyFolder) -> Analysis:
     return Analysis(
         study, manifest.quick, places, manifest.cells, runs, measured, tuple(gaps), table, verdicts,
         tuple(stops), tuple(seeds), floors(folder, places, runs), tuple(drills), tuple(tables),
+        tuple(own),
     )  # fmt: skip
 
 

@@ -21,6 +21,8 @@ from blocklab.study.types import Stack
 
 # Shares of one stack that differ by less than this are told as a range, not as a contrast.
 CONTRAST = 1.25
+# blocklab's own process must not be seen in the figures: of one core, in %.
+QUIET = 2.0
 # Of more sweeps than this the charts tell.
 MOST_SWEEPS = 3
 
@@ -337,6 +339,17 @@ def _limited(analysis: Analysis) -> Iterator[str]:
             yield f"The lab's floor: {said}"
 
 
+def _loud(analysis: Analysis) -> Iterator[str]:
+    """Where blocklab itself took more of a CPU than can be left out of account."""
+    own = analysis.highest_own.get("blocklab")
+    if own is not None and own.sample.value > QUIET:
+        yield (
+            f"blocklab's own process took up to {quantity(own.sample.value, '%')} of a core while a load ran (in "
+            f"{own.stack}/{own.workload}), more than the {QUIET:g} % that it may: it can have slowed "
+            "down what it measured."
+        )
+
+
 def _caveats(analysis: Analysis) -> Iterator[str]:
     if analysis.imported:
         yield (
@@ -344,6 +357,7 @@ def _caveats(analysis: Analysis) -> Iterator[str]:
             "were loaded alike."
         )
     yield from _busy(analysis)
+    yield from _loud(analysis)
     yield from _limited(analysis)
     yield from _certainty(analysis)
     yield from _unsure(analysis)

@@ -127,7 +127,7 @@ DRILLS = (
     Column("rpo", "DOUBLE", "seconds of commits that are gone; null where not known"),
     Column("rto", "DOUBLE", "seconds without an acknowledgement; null where none came any more"),
     Column("rate", "DOUBLE", "acknowledged a second before the fault"),
-    Column("binlog", "VARCHAR", "the binary log against the tables: `level`, `differs`, `unknown`; null without one"),
+    Column("binlog", "VARCHAR", "the binary log and the tables: `level`, `differs`, `unknown`; null without"),
     Column("behind", "BIGINT", "rows that the binary log lacks; null without one"),
     Column("ahead", "BIGINT", "rows that only the binary log has; null without one"),
     Column("mirror", "VARCHAR",

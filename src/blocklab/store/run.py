@@ -36,7 +36,7 @@ import msgspec
 from blocklab.errors import StoreError
 from blocklab.model.drill import Drill, Ledger
 from blocklab.model.plan import Knob
-from blocklab.model.sample import Latencies, Parsed, Phase, Sample, Transaction
+from blocklab.model.sample import OWN, Latencies, Parsed, Phase, Sample, Transaction
 from blocklab.store import tables
 from blocklab.store.imported import ImportedFile
 from blocklab.study.types import Cell
@@ -52,7 +52,9 @@ T = TypeVar("T")
 class Record(msgspec.Struct, frozen=True):
     """One command that was run: ``part`` is ``build``, ``prepare``, ``knob``, ``load``, ``probe`` or ``undo``.
 
-    ``put`` as the program is a file that was written; its text is in ``said``.
+    ``put`` as the program is a file that was written; its text is in ``said``. ``cpu``: seconds of CPU; of a probe
+    those that it took of its host's, of a load those that blocklab's own process took meanwhile; None for all
+    others, and where it is not known.
     """
 
     part: str
@@ -61,6 +63,7 @@ class Record(msgspec.Struct, frozen=True):
     code: int
     seconds: float
     said: str = ""
+    cpu: float | None = None
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -130,7 +133,11 @@ class Run(msgspec.Struct, frozen=True):
 
     def figures(self) -> tuple[Sample, ...]:
         """The samples that stand for a whole phase."""
-        return tuple(sample for sample in self.samples if sample.time is None)
+        return tuple(sample for sample in self.samples if sample.time is None and sample.metric != OWN)
+
+    def own(self) -> tuple[Sample, ...]:
+        """What measuring itself took of a CPU: blocklab's process (layer ``blocklab``) and each probe."""
+        return tuple(sample for sample in self.samples if sample.metric == OWN)
 
     def series(self) -> tuple[Sample, ...]:
         """The samples with a time."""

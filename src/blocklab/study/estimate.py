@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -49,6 +50,26 @@ def estimate(study: Study, cells: Sequence[Cell]) -> Estimate:
     boots = len({hardware(topology(layout.study, [layout.stack])) for layout in found})
     around = BOOT_SECONDS * boots + BUILD_SECONDS * len(found) + CELL_SECONDS * len(cells)
     return Estimate(len(cells), len(found), load, load + around + DATA_SECONDS * len(with_data), open_ended)
+
+
+def shares(study: Study, cells: Sequence[Cell]) -> dict[str, float]:
+    """Key -> what the cell adds to ``estimate``'s total, in seconds: its load, and its part of what it shares with
+    others (boot, build, data)."""
+    found = layouts(study, cells)
+    alike = [hardware(topology(layout.study, [layout.stack])) for layout in found]
+    boots = Counter(kind for kind, layout in zip(alike, found, strict=True) for _ in layout.cells)
+    data = Counter((cell.stack, cell.workload) for cell in cells)
+    took = {}
+    for kind, layout in zip(alike, found, strict=True):
+        for cell in layout.cells:
+            workload = variant(study, cell.levels).workloads[cell.workload]
+            lasts = workload.lasts()
+            took[cell.key] = (
+                (UNKNOWN_SECONDS if lasts is None else lasts) + CELL_SECONDS
+                + BUILD_SECONDS / len(layout.cells) + BOOT_SECONDS / boots[kind]
+                + (DATA_SECONDS / data[cell.stack, cell.workload] if workload.has_data else 0.0)
+            )  # fmt: skip
+    return took
 
 
 def spoken(seconds: float) -> str:

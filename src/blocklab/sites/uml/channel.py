@@ -32,6 +32,7 @@ class Header(msgspec.Struct):
     id: int = 0
     stream: int = 0
     exit: int | None = None
+    cpu: float | None = None
     done: bool = False
     errno: int = 0
     error: str = ""

@@ -100,6 +100,11 @@ class NodeProc:
             return NOT_FOUND
         return end.exit if end.exit is not None else 0
 
+    @property
+    def cpu(self) -> float | None:
+        """The seconds of the node's CPU that it took, with what it waited for; None while it runs."""
+        return self._call.end.cpu if self._call.end is not None else None
+
     def signal(self, number: int) -> None:
         """Signal the command's process group on the node; nothing when it has ended."""
         if not self._call.ended.is_set():

@@ -9,10 +9,10 @@ A frame is one line of JSON and then, where the line has ``n``, that many raw by
     {"op": "put", "id": 9, "path": "/x", "mode": 420, "n": 2}hi   write a file (in pieces: "more": true)
     {"op": "get", "id": 10, "path": "/x"}                read a file
 
-Answers: {"id": 7, "stream": 1, "n": 5}hello, {"id": 7, "exit": 0}, {"id": 9, "done": true},
-{"id": 9, "errno": 2, "error": "..."}, a heartbeat {"beat": 1700000000.1} twice a second, and {"took": 812} for
-bytes read from the line: the sender keeps less than a terminal's buffer (4096) under way, since a UML serial line
-that had to throttle its input does not wake up again.
+Answers: {"id": 7, "stream": 1, "n": 5}hello, {"id": 7, "exit": 0, "cpu": 0.12} with the seconds of CPU that it
+took, {"id": 9, "done": true}, {"id": 9, "errno": 2, "error": "..."}, a heartbeat {"beat": 1700000000.1} twice a
+second, and {"took": 812} for bytes read from the line: the sender keeps less than a terminal's buffer (4096) under
+way, since a UML serial line that had to throttle its input does not wake up again.
 
 Standard library only, no thread; it must answer while the node's one CPU is busy, so it runs under SCHED_FIFO.
 """
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class Task:
-    """One command: its process, its output pipes, and its exit code once reaped."""
+    """One command: its process, its output pipes, and its exit code and CPU seconds once reaped."""
 
     def __init__(self, number: int, pid: int, pipes: dict[int, int], master: int | None = None) -> None:
         self.number = number
@@ -59,6 +59,7 @@ class Task:
         self.pipes = pipes  # file descriptor -> stream number
         self.master = master
         self.code: int | None = None
+        self.cpu = 0.0
 
 
 def start(argv: list[str], stdin: int, stdout: int, stderr: int, *, session: bool) -> int:
@@ -227,7 +228,7 @@ class Agent:
         """Every child that ended; process 1 also inherits the daemons' orphans."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -236,6 +237,7 @@ class Agent:
             if task is None:
                 continue
             task.code = os.waitstatus_to_exitcode(status)
+            task.cpu = usage.ru_utime + usage.ru_stime
             self.finish(task)
 
     def finish(self, task: Task) -> None:
@@ -251,7 +253,7 @@ class Agent:
                     self.send({"id": task.number, "stream": task.pipes[fd]}, data)
             self.drop(fd)
         del self.tasks[task.number]
-        self.send({"id": task.number, "exit": task.code})
+        self.send({"id": task.number, "exit": task.code, "cpu": round(task.cpu, 6)})
 
     # -- the loop ------------------------------------------------------------------------------------
 

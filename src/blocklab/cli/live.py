@@ -1,0 +1,259 @@
+"""What a run says on a terminal: lines that stay at the bottom, and finished cells that scroll away above them.
+
+Everything is drawn by the main thread: upon what the runner tells, four times a second at most, and once a second
+upon a timer's signal, so that the clock goes on while the runner waits for something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType, TracebackType
+from typing import Self
+
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.live import Live as Screen
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from blocklab.cli.progress import HEADLINES, Lines
+from blocklab.model.drill import Drill
+from blocklab.model.sample import Parsed
+from blocklab.model.stop import Rule
+from blocklab.report.stops import relative
+from blocklab.runner.run import Progress
+from blocklab.runner.strikes import Count
+from blocklab.stats.drills import tally
+from blocklab.stats.format import number
+from blocklab.store.run import Outcome, Rate, Stopped
+from blocklab.study.estimate import shares, spoken
+from blocklab.study.factors import variant
+from blocklab.study.types import Cell, Study
+
+# Between two drawings, and between two signals of the timer.
+LEAST_SECONDS, TICK_SECONDS = 0.25, 1.0
+# So much of the estimate counts beside what was seen: one cell alone says little of the others.
+PRIOR_SECONDS = 60.0
+MOST_COLUMNS = 100
+
+Clock = Callable[[], float]
+
+
+@contextlib.contextmanager
+def showing(console: Console, study: Study, cells: Sequence[Cell], *, plain: bool) -> Iterator[Progress]:
+    """Progress as suits the console: drawn on a terminal, else, or if it is to be ``plain``, a line an event."""
+    if plain or not console.file.isatty() or console.is_dumb_terminal:
+        yield Lines(console)
+        return
+    with Live(console, study, cells) as live:
+        yield live
+
+
+class Remaining:
+    """How long the cells that are left take: the estimate, corrected by what the finished ones took. ``costs``:
+    key -> estimated seconds."""
+
+    def __init__(self, costs: dict[str, float], now: float) -> None:
+        self._costs = dict(costs)
+        self._since = now
+        self._took = self._expected = 0.0
+
+    def finished(self, key: str, now: float, *, good: bool) -> None:
+        """A cell is over. One that failed took as long as it took to fail, which says nothing of the others."""
+        cost = self._costs.pop(key, 0.0)
+        if good:
+            self._took += now - self._since
+            self._expected += cost
+        self._since = now
+
+    def seconds(self, key: str, now: float) -> float:
+        """The time left while the cell ``key`` is under way; one that takes longer than expected is about to
+        end."""
+        factor = (self._took + PRIOR_SECONDS) / (self._expected + PRIOR_SECONDS)
+        here = self._costs.get(key, 0.0)
+        rest = sum(self._costs.values()) - here
+        return rest * factor + max(0.0, here * factor - (now - self._since))
+
+
+class Live:
+    """Progress drawn on a terminal. To be entered by the main thread, whose SIGALRM it takes meanwhile."""
+
+    def __init__(
+        self, console: Console, study: Study, cells: Sequence[Cell], clock: Clock = time.monotonic
+    ) -> None:
+        self._lines = Lines(console)
+        self._console = console
+        self._study = study
+        self._clock = clock
+        self._started = self._drawn = clock()
+        self._remaining = Remaining(shares(study, cells), self._started)
+        self._before: object = None
+        self._busy = False
+        self._drills: dict[str, list[Drill]] = {}
+        self._place = ""
+        self._doing = "starting"
+        self._figure = ""
+        self._tally = ""
+        self._warning = ""
+        self._cell: Cell | None = None
+        self._rule: Rule | None = None
+        self._phase: tuple[str, float] | None = None
+        # It asks for a picture at once.
+        self._screen = Screen(
+            console=console, auto_refresh=False, transient=True, get_renderable=self.picture,
+            redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        self._screen.start(refresh=True)
+        self._before = signal.signal(signal.SIGALRM, self._tick)
+        signal.setitimer(signal.ITIMER_REAL, TICK_SECONDS, TICK_SECONDS)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, self._before)  # type: ignore[arg-type]
+        self._screen.stop()
+
+    # -- what the runner tells -----------------------------------------------------------------------------
+
+    def stack(self, name: str, text: str) -> None:
+        """A stack is being built or stands."""
+        self._doing, self._figure = f"stack {name}: {text}", ""
+        self._draw()
+
+    def cell(self, number: int, count: int, cell: Cell) -> None:
+        """A cell begins."""
+        self._cell, self._phase = cell, None
+        self._place = f"cell {number} of {count}: {cell.label}"
+        self._doing, self._figure = "preparing", ""
+        self._rule = variant(self._study, cell.levels).workloads[cell.workload].rule()
+        self._draw()
+
+    def figure(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
+        """A phase is under way, its rates known so far."""
+        now = self._clock()
+        if self._phase is None or self._phase[0] != phase:
+            self._phase = phase, now
+        long = self._rule is not None and self._rule.kind == "long"
+        self._doing = f"measuring{_wanted(self._rule)}"
+        after = f"{now - self._phase[1]:.0f} s" if long else f"{rounds} {'round' if rounds == 1 else 'rounds'}"
+        self._figure = figure_text(phase or cell.workload, rates, after)
+        self._draw()
+
+    def counters(self, cell: Cell, count: Count) -> None:
+        """A drill's client has counted on."""
+        self._doing = "a client writes"
+        self._figure = (
+            f"{count.acknowledged:,} acknowledged, {count.refused:,} refused, {count.in_doubt:,} in doubt"
+        )
+        self._draw()
+
+    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
+        """A cell is stored: its line scrolls."""
+        self._remaining.finished(cell.key, self._clock(), good=outcome.status == "ok")
+        self._doing, self._figure = "stored", ""
+        with self._alone():
+            self._lines.done(cell, outcome, parsed, stops)
+        self._draw()
+
+    def drilled(self, cell: Cell, drill: Drill) -> None:
+        """A cell was a drill: what is known of its kind so far."""
+        kind = msgspec.structs.replace(cell, block=0).label
+        mine = self._drills.setdefault(kind, [])
+        mine.append(drill)
+        self._tally = f"{kind}: {tally(mine)}"
+        self._draw()
+
+    def warning(self, text: str) -> None:
+        """Something that does not stop the study: it scrolls, and the last one stays."""
+        self._warning = text
+        with self._alone():
+            self._lines.warning(text)
+        self._draw()
+
+    # -- drawing -------------------------------------------------------------------------------------------
+
+    def picture(self) -> RenderableType:
+        """The lines at the bottom: where the study is, what is being done, what is known of it."""
+        now = self._clock()
+        passed = now - self._started
+        left = self._remaining.seconds(self._cell.key if self._cell else "", now)
+        width = min(self._console.width, MOST_COLUMNS)
+        lines: list[RenderableType] = [
+            # By itself it has no line of its own.
+            Padding(ProgressBar(total=max(passed + left, 1e-9), completed=passed, width=width), 0),
+            _line(f"{self._study.name}: {clock_text(passed)} gone, about {spoken(left)} left", "bold"),
+        ]
+        lines += [_line(text, style) for text, style in (
+            (self._place, ""), (f"  {self._doing}", ""), (f"  {self._figure}" if self._figure else "", "cyan"),
+            (self._tally, ""), (f"last warning: {self._warning}" if self._warning else "", "yellow"),
+        ) if text]  # fmt: skip
+        return Group(*lines)
+
+    def _draw(self) -> None:
+        now = self._clock()
+        if self._busy or now - self._drawn < LEAST_SECONDS:
+            return
+        self._drawn = now
+        with self._alone():
+            self._screen.refresh()
+
+    def _tick(self, number: int, frame: FrameType | None) -> None:
+        # It comes between any two instructions of the main thread, which has to go on without a terminal too.
+        with contextlib.suppress(OSError):
+            self._draw()
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No signal draws while something is written."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
+
+def figure_text(name: str, rates: Sequence[Rate], after: str) -> str:
+    """``rand-write-4k-qd1: 2,980 write IOPS ± 3.1 % after 3 rounds``."""
+    known = [rate for rate in rates if rate.value is not None]
+    if not known:
+        return f"{name}: no figure yet"
+    return f"{name}: {', '.join(_rate(rate) for rate in known)} after {after}"
+
+
+def _rate(rate: Rate) -> str:
+    factor, unit = HEADLINES.get(rate.metric, (1.0, rate.metric))
+    share = relative(rate)
+    half = "" if share is None else f" ± {100 * share:.1f} %"
+    return f"{number((rate.value or 0.0) * factor)} {unit}{half}"
+
+
+def _wanted(rule: Rule | None) -> str:
+    """When it ends: `` in rounds of 5 s (3 to 12, until ± 2 %)``; empty of a load that ends by itself."""
+    if rule is None:
+        return ""
+    if rule.kind == "fixed":
+        return f" for {rule.at_most:g} s"
+    until = "steady" if rule.kind == "snia" else f"± {100 * rule.half_width:g} %"
+    if rule.kind == "long":
+        return f" until {until}, for {rule.at_most:g} s at most"
+    return f" in rounds of {rule.each:g} s ({rule.least} to {rule.most}, until {until})"
+
+
+def clock_text(seconds: float) -> str:
+    """``02:05``, ``1:02:05``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
+
+
+def _line(text: str, style: str) -> Text:
+    """One line, whatever the terminal's width: what is cut off makes no second one."""
+    return Text(text.replace("\n", " "), style, no_wrap=True, overflow="ellipsis")
