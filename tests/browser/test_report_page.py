@@ -101,7 +101,7 @@ def test_every_chart_has_marks(opened: Opened) -> None:
         """all => all.map((each) => [each.dataset.name, each.querySelectorAll(
             ":is(.mark-rect, .mark-symbol, .mark-line).role-mark path[d]:not([d=''])").length])""",
     )
-    assert len(counts) == 1 + 2 * 3 + 4 * 3
+    assert len(counts) == 1 + 2 * (3 + 1) + 4 * 3
     assert all(count >= 2 for _, count in counts), counts
 
 
