@@ -137,7 +137,7 @@ def test_a_sweep_is_drawn_and_can_be_read(browser: Browser, tmp_path: Path, size
     assert said == [] and len([url for url in asked if not url.startswith("data:")]) == 1
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     points = page.eval_on_selector_all(
-        "#sweeps [data-spec]",
+        "#sweep-tpcc [data-spec], #share-tpcc [data-spec]",
         "all => all.map(each => each.querySelectorAll('.mark-symbol.role-mark path').length)",
     )
     assert points == [49, 49, 42, 42]
@@ -226,7 +226,8 @@ def test_points_that_the_lab_limits_are_hollow(browser: Browser, tmp_path: Path)
     hollow = (
         "all => all.map(each => each.querySelectorAll(\".mark-symbol.role-mark path[fill='#ffffff']\").length)"
     )
-    assert page.eval_on_selector_all("#sweeps [data-spec]", hollow) == [7, 7, 6, 6]
+    both = "#sweep-tpcc [data-spec], #share-tpcc [data-spec]"
+    assert page.eval_on_selector_all(both, hollow) == [7, 7, 6, 6]
     assert len(page.query_selector_all("#figures .lab")) > 0 and page.evaluate(OVERLAPPING) == []
     page.close()
 

@@ -27,7 +27,10 @@ FAINT = """() => {
     const parse = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
     const part = (c) => { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
     const light = ([r, g, b]) => 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
-    const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + .05) / (y + .05); };
+    const ratio = (a, b) => {
+        const [x, y] = [light(a), light(b)].sort((p, q) => q - p);
+        return (x + .05) / (y + .05);
+    };
     const behind = (each) => {
         for (let at = each; at; at = at.parentElement) {
             const colour = parse(getComputedStyle(at).backgroundColor);
@@ -45,11 +48,13 @@ FAINT = """() => {
     }
     for (const svg of document.querySelectorAll("[data-spec] svg")) {
         for (const each of svg.querySelectorAll("text")) {
-            if (!each.textContent || each.getAttribute("stroke") || getComputedStyle(each).opacity === "0") continue;
+            const style = getComputedStyle(each);
+            if (!each.textContent || each.getAttribute("stroke") || style.opacity === "0") continue;
             // The figures of a heat map stand on its cells; tests/unit holds them to the same.
             if (each.closest(".mark-text") && svg.closest("figure").id.startsWith("heat-")) continue;
             const back = parse(getComputedStyle(svg).backgroundColor);
-            const got = ratio(parse(getComputedStyle(each).fill), back.length === 3 || back[3] > 0 ? back : behind(svg));
+            const seen = back.length === 3 || back[3] > 0 ? back : behind(svg);
+            const got = ratio(parse(style.fill), seen);
             if (got < 4.5) found.push([got, each.textContent.slice(0, 60)]);
         }
     }
@@ -80,7 +85,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-def visit(browser: Browser, path: Path, width: int = 1440, scheme: str = "light") -> tuple[Page, list[str], list[str]]:
+def visit(
+    browser: Browser, path: Path, width: int = 1440, scheme: str = "light"
+) -> tuple[Page, list[str], list[str]]:
     page = browser.new_page(
         viewport={"width": width, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
     )
@@ -127,7 +134,9 @@ def test_each_csv_is_what_its_table_shows(browser: Browser, pages: dict[str, Pat
         place.locator("summary").focus()
         page.keyboard.press("Enter")
         place.locator("table").wait_for()
-        shown = place.evaluate("each => [...each.querySelector('table').rows].map(r => [...r.cells].map(c => c.innerText))")
+        shown = place.evaluate(
+            "each => [...each.querySelector('table').rows].map(r => [...r.cells].map(c => c.innerText))"
+        )
         with page.expect_download() as download:
             place.locator("button.csv").click()
         name = download.value.suggested_filename
@@ -163,7 +172,9 @@ def test_the_keyboard_reaches_and_shows_where_it_is(browser: Browser, pages: dic
     page.close()
 
 
-def test_it_prints_without_what_only_a_screen_can_use(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
+def test_it_prints_without_what_only_a_screen_can_use(
+    browser: Browser, pages: dict[str, Path], tmp_path: Path
+) -> None:
     page, _, _ = visit(browser, pages["plain"])
     page.emulate_media(media="print")
     assert not page.locator("nav").is_visible() and not page.locator("details.data").first.is_visible()

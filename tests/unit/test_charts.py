@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 
 from blocklab.charts.all import draw
-from blocklab.charts.base import BASELINE, INKS, ON_DARK, PALETTE, RAMP, Chart, Charts, colours, config, log_ticks, ramp
+from blocklab.charts.base import (
+    BASELINE,
+    INKS,
+    ON_DARK,
+    PALETTE,
+    RAMP,
+    Chart,
+    Charts,
+    colours,
+    config,
+    log_ticks,
+    ramp,
+)
 from blocklab.charts.latency import thin
 from blocklab.charts.layout import layouts
 from blocklab.stats.analysis import Analysis, analyse
@@ -33,8 +45,8 @@ def by_name(shown: tuple[Chart, ...]) -> dict[str, Chart]:
 def test_every_part_is_valid_vega_lite_and_every_panel_holds_data(drawn: Charts) -> None:
     assert drawn.left_out == ()
     assert set(by_name(drawn.shown)) == {
-        "bars", "latency-tps-scale1", "latency-tps-scale50", "latency-curve-tps-scale1", "latency-curve-tps-scale50",
-        "bandwidth-fio", "await-fio", "iops-fio", "cpu-fio",
+        "bars", "latency-tps-scale1", "latency-tps-scale50", "latency-curve-tps-scale1",
+        "latency-curve-tps-scale50", "bandwidth-fio", "await-fio", "iops-fio", "cpu-fio",
     }  # fmt: skip
     for chart in drawn.shown:
         for panel in chart.panels:

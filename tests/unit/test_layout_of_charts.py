@@ -15,7 +15,7 @@ from blocklab.charts.base import INKS, ON_DARK, PALETTE, PAPER, PAPER_ON_DARK, R
 from blocklab.charts.density import at_share, latencies_of
 from blocklab.charts.heat import crystal, shade
 from blocklab.cli.main import app
-from blocklab.errors import StudyError
+from blocklab.errors import StoreError, StudyError
 from blocklab.model.sample import Transaction
 from blocklab.report import build, render
 from blocklab.report.build import laid_out
@@ -152,10 +152,11 @@ def test_the_runs_are_found_by_folder_name_and_file(folder: StudyFolder, tmp_pat
     assert "no runs of nowhere" in str(lost.exception)
     cell = next((folder.path / "cells").iterdir())
     single = CliRunner().invoke(app, ["report", str(cell)])
-    assert "a single run" in str(single.exception) and str(folder.path) in str(single.exception.hint)  # type: ignore[union-attr]
+    assert isinstance(single.exception, StoreError)
+    assert "a single run" in str(single.exception) and str(folder.path) in single.exception.hint
 
 
-# -- charts of depth ------------------------------------------------------------------------------------------------
+# -- charts of depth -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +208,7 @@ def test_a_sweep_over_clients_has_it_too(analysis: Analysis) -> None:
     assert ["of threads", "threads"] in [list(each) for each in table["columns"]]
 
 
-# -- what all share -------------------------------------------------------------------------------------------------
+# -- what all share --------------------------------------------------------------------------------------------
 
 
 def test_the_curve_of_transactions_is_that_of_their_ranks() -> None:
@@ -228,7 +229,9 @@ def test_text_can_be_read_on_both_papers() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
 
 
-def test_every_chart_has_a_table_of_its_rows(analysis: Analysis, patterns: dict[str, Chart], tmp_path: Path) -> None:
+def test_every_chart_has_a_table_of_its_rows(
+    analysis: Analysis, patterns: dict[str, Chart], tmp_path: Path
+) -> None:
     plain = charts(analyse(synthetic.make(tmp_path)))
     for chart in (*charts(analysis).values(), *patterns.values(), *plain.values()):
         for panel in chart.panels:

@@ -67,9 +67,8 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
         *([] if many else text(base, label, y=y, yOffset=offset, x=alt.X("high:Q"))),
     ]  # fmt: skip
     height = len(labels) * (len(shown) * 8 + 8 if many else len(shown) * (BAR + 4) + 10)
-    spec = panel(
-        "share of the baseline", alt.layer(*layers), {"shares": rows, "whole": [{"share": 100}]}, height,
-        ("shares", _columns(analysis)))  # fmt: skip
+    data = {"shares": rows, "whole": [{"share": 100}]}
+    spec = panel("share of the baseline", alt.layer(*layers), data, height, ("shares", _columns(analysis)))
     known = any(row["high"] > row["share"] for row in rows)
     caption = (
         f"Each bar is the figure of a stack in % of {analysis.baseline}'s"

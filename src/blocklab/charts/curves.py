@@ -148,7 +148,8 @@ def curve_panel(
     if direct and len(mine) > 1:
         ends = alt.Chart(alt.NamedData(name="ends"))
         mark = {"align": "left", "dx": 9, "fontSize": 11, "fontWeight": 600}
-        layers += text(ends, mark, x=alt.X("x:Q"), y=alt.Y("v:Q"), text=alt.Text("line:N"), color=alt.Color("ink:N", scale=None))
+        own = alt.Color("ink:N", scale=None)
+        layers += text(ends, mark, x=alt.X("x:Q"), y=alt.Y("v:Q"), text=alt.Text("line:N"), color=own)
         inks = {names[line]: ink(shades[line][0]) for line in mine}
         datasets["ends"] = [{**row, "ink": inks[row["line"]]} for row in _ends(datasets["dots"], axis)]
     chart = alt.layer(*layers)
@@ -156,7 +157,7 @@ def curve_panel(
         chart = chart.properties(title=heading(curves.title))
     label = f"{curves.title}: {frame.axis}" if curves.title else frame.axis
     columns = {
-        **({"what": "cell"} if not dimensions else {"stack": "stack", **{f"of {name}": name for name in dimensions}}),
+        "stack": "stack", **{f"of {name}": name for name in dimensions},
         "v": frame.axis, "low": "from", "high": "to", "figure": "figure", "share": "share", "note": "note",
     }  # fmt: skip
     return panel(f"{label} over {made.x.name}", chart, datasets, HEIGHT, ("dots", columns))

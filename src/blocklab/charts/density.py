@@ -45,8 +45,10 @@ def latencies_of(transactions: Sequence[Transaction]) -> Latencies | None:
     if not took:
         return None
     last = math.log10(len(took))
-    shares = [1 - 10 ** -(step / _STEPS) for step in range(int(last * _STEPS) + 1)]
-    curve = [(share, took[max(0, math.ceil(share * len(took) - 1e-9) - 1)]) for share in [*shares, 1 - 1 / len(took)]]
+    steps = [1 - 10 ** -(step / _STEPS) for step in range(int(last * _STEPS) + 1)]
+    # Those that people quote, to the point.
+    shares = sorted({*steps, *(share for share in _TICKS if share < 1 - 1 / len(took)), 1 - 1 / len(took)})
+    curve = [(share, took[max(0, math.ceil(share * len(took) - 1e-9) - 1)]) for share in shares]
     return Latencies(len(took), (*curve, (1.0, took[-1])), ())
 
 
@@ -123,8 +125,9 @@ def _density_panel(
     ]  # fmt: skip
     lines = base.mark_rule(strokeWidth=1.25).encode(y=alt.Y("ms:Q"))
     chart = alt.layer(fields, lines, *texts).properties(title=heading(stack, colour))
-    return panel(f"{stack}: density of transactions", chart, {"tiles": rows, "ranks": marks}, 240,
-                 ("tiles", {"t": "from, s", "u": "to, s", "l": "from, ms", "h": "to, ms", "n": "transactions"}))  # fmt: skip
+    table = {"t": "from, s", "u": "to, s", "l": "from, ms", "h": "to, ms", "n": "transactions"}
+    data: dict[str, list[dict[str, Any]]] = {"tiles": rows, "ranks": marks}
+    return panel(f"{stack}: density of transactions", chart, data, 240, ("tiles", table))
 
 
 def _curve(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) -> Chart:

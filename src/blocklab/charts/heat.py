@@ -54,8 +54,8 @@ def heat(sweep: Sweep, fixed: Mapping[str, str]) -> Chart | None:
     drawn = tuple(_panel(title, dots, sweep, across, (ends, fixed)) for title, dots in shown.items())
     marked = any(row.get("marked") for each in drawn for row in each.spec["datasets"]["cells"])
     caption = (
-        f"{scale(sweep.unit, sweep.metric)[1]}, the darker the more, on a logarithmic scale that all panels share. "
-        "Reads and writes together."
+        f"{scale(sweep.unit, sweep.metric)[1]}, the darker the more, on a logarithmic scale that all panels "
+        "share. Reads and writes together."
     )
     if marked:
         caption += (
@@ -69,7 +69,7 @@ def heat(sweep: Sweep, fixed: Mapping[str, str]) -> Chart | None:
 
 def heat_of_factors(analysis: Analysis, sweep: Sweep) -> Chart | None:
     """The same of a load whose queue depth, and block size or mix, are factors of the study."""
-    names = {}
+    names: dict[str, str] = {}
     for name in sweep.dimensions:
         if name in analysis.study.factors:
             levels = assignments(analysis.study.factors[name]).values()
@@ -112,9 +112,7 @@ def shade(value: float, low: float, high: float) -> str:
     part = math.log(value / low) / math.log(high / low) if high > low else 0.5
     place = min(max(part, 0.0), 1.0) * (len(_SHADES) - 1)
     first = min(int(place), len(_SHADES) - 2)
-    one, other = (
-        [int(_SHADES[at][k : k + 2], 16) for k in (1, 3, 5)] for at in (first, first + 1)
-    )
+    one, other = ([int(_SHADES[at][k : k + 2], 16) for k in (1, 3, 5)] for at in (first, first + 1))
     mixed = [round(a + (b - a) * (place - first)) for a, b in zip(one, other, strict=True)]
     return "#" + "".join(f"{each:02x}" for each in mixed)
 

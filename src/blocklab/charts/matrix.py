@@ -43,7 +43,8 @@ def matrices(analysis: Analysis) -> tuple[list[Chart | str], tuple[str, ...]]:
         drawn.append(name)
         sweep = _sweep(analysis, name, labels, shapes, levels)
         fixed = {key: next(iter(shapes.values()))[key] for key in ALL if key not in levels}
-        found += [each for each in (heat(sweep, fixed), *draw_sweep(analysis, sweep), knee(analysis, sweep)) if each]
+        made = (heat(sweep, fixed), *draw_sweep(analysis, sweep), knee(analysis, sweep))
+        found += [each for each in made if each is not None]
     return found, tuple(drawn)
 
 

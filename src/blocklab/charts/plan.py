@@ -24,8 +24,8 @@ class Dot(msgspec.Struct, frozen=True):
     """One figure of a sweep: ``levels`` by dimension, ``share`` its ratio to the baseline's.
 
     ``base`` marks a figure of the baseline itself. ``limited`` says why the figure is the lab's own rather than
-    the layout's, ``share_limited`` the same of the share, which the baseline's figure decides too. ``wait`` is how long
-    what it counts took.
+    the layout's, ``share_limited`` the same of the share, which the baseline's figure decides too. ``wait`` is how
+    long what it counts took.
     """
 
     stack: str

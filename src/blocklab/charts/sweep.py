@@ -45,9 +45,11 @@ class Sweep:
 
 
 def sweeps(analysis: Analysis, skip: Sequence[str] = ()) -> list[Sweep]:
-    """What the charts are drawn from of each headline that a factor changes, but for the loads that ``skip`` names;
-    ``draw_sweep`` makes the charts. Loads share a chart where they are asked for as a
-    dimension of it; with a layout that is asked for, what no factor changes is laid out too."""
+    """What the charts are drawn from of each headline that a factor changes, but for the loads that ``skip`` has.
+
+    Loads share a chart where they are asked for as a dimension of it; with a layout that is asked for, what no
+    factor changes is laid out too.
+    """
     view = analysis.study.report
     wanted = list(families(analysis))
     if not wanted and view != View():
@@ -178,7 +180,9 @@ def _chart(name: str, title: str, sweep: Sweep, curves: Sequence[Curves], frame:
     for each in curves:
         beside.setdefault(axis_of(sweep, each, sweep.made), []).extend(each.dots)
     drawn = tuple(
-        curve_panel(each, sweep.made, sweep.dimensions, everything, frame, beside[axis_of(sweep, each, sweep.made)])
+        curve_panel(
+            each, sweep.made, sweep.dimensions, everything, frame, beside[axis_of(sweep, each, sweep.made)]
+        )
         for each in curves
     )
     stacks = len({dot.stack for dot in everything}) if STACK in sweep.made.panels else 0

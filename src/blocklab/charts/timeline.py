@@ -269,8 +269,8 @@ def _panel(
     ]  # fmt: skip
     bands, layers = _bands(measured, numbered)
     chart = alt.layer(*layers, drawn).properties(title=heading(stack, colour))
-    return panel(f"{stack}: {measure.axis}", chart, {"lines": rows, "phases": bands}, 170,
-                 ("lines", {"t": "s since the load began", "line": "of", "v": measure.axis}))  # fmt: skip
+    table = {"t": "s since the load began", "line": "of", "v": measure.axis}
+    return panel(f"{stack}: {measure.axis}", chart, {"lines": rows, "phases": bands}, 170, ("lines", table))
 
 
 def _phase_at(measured: Measured, time: float) -> int:
@@ -355,7 +355,8 @@ def _caption(cells: Mapping[str, Measured], picked: Mapping[str, Lines], measure
         text = "From /proc/net/dev each second: what each interface sent."
     elif measure.log:
         text = (
-            f"From iostat each second: how long a {measure.metric.partition('.')[0]} took at the stack's highest block device, and at the "
+            f"From iostat each second: how long a {measure.metric.partition('.')[0]} took at the stack's highest "
+            "block device, and at the "
             "volumes below a mirror."
         )
     else:

@@ -88,7 +88,7 @@ def only(runs: Path) -> Path:
 
 
 def found_study(what: Path | None, runs: Path) -> StudyFolder:
-    """The folder of runs that is meant. Raises ``StoreError``, or ``StudyError`` for a file that cannot be read."""
+    """The folder of runs that is meant. Raises ``StoreError``, or ``StudyError`` for a bad file."""
     if what is None:
         return StudyFolder(newest(runs))
     if (what / "study.json").is_file():

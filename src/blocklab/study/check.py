@@ -232,7 +232,8 @@ def _level(study: Study, name: str, level: str) -> Iterator[Problem]:
         yield error.path, error.problem
         return
     # Without its factors, or each level would check all the others again.
-    for path, problem in problems(msgspec.structs.replace(changed, factors={}, exclude=(), expect=(), report=View())):
+    bare = msgspec.structs.replace(changed, factors={}, exclude=(), expect=(), report=View())
+    for path, problem in problems(bare):
         yield f"factors.{name}", f"with the level {level}: {path}: {problem}"
         return
 
