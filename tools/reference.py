@@ -29,7 +29,7 @@ from blocklab.model.stop import Stop
 from blocklab.model.units import QUANTITIES, Bandwidth, BitRate, Duration, Share, Size
 from blocklab.probes import PROBES
 from blocklab.study import profiles
-from blocklab.study.types import Expectation, Factor, Stack, Study
+from blocklab.study.types import Expectation, Factor, Stack, Study, View
 from blocklab.workloads import AnyWorkload
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -45,6 +45,7 @@ PARTS: dict[str, type[msgspec.Struct]] = {
     "stop": Stop,
     "takeover": Takeover,
     "expectations": Expectation,
+    "report": View,
 }
 # Folder -> its title, and the document that says how its pages belong together.
 FOLDERS = {

@@ -101,7 +101,7 @@ def test_every_chart_has_marks(opened: Opened) -> None:
         """all => all.map((each) => [each.dataset.name, each.querySelectorAll(
             ":is(.mark-rect, .mark-symbol, .mark-line).role-mark path[d]:not([d=''])").length])""",
     )
-    assert len(counts) == 1 + 2 * 3 + 4 * 3
+    assert len(counts) == 1 + 2 * (3 + 1) + 4 * 3
     assert all(count >= 2 for _, count in counts), counts
 
 
@@ -137,7 +137,7 @@ def test_a_sweep_is_drawn_and_can_be_read(browser: Browser, tmp_path: Path, size
     assert said == [] and len([url for url in asked if not url.startswith("data:")]) == 1
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     points = page.eval_on_selector_all(
-        "#sweeps [data-spec]",
+        "#sweep-tpcc [data-spec], #share-tpcc [data-spec]",
         "all => all.map(each => each.querySelectorAll('.mark-symbol.role-mark path').length)",
     )
     assert points == [49, 49, 42, 42]
@@ -226,7 +226,8 @@ def test_points_that_the_lab_limits_are_hollow(browser: Browser, tmp_path: Path)
     hollow = (
         "all => all.map(each => each.querySelectorAll(\".mark-symbol.role-mark path[fill='#ffffff']\").length)"
     )
-    assert page.eval_on_selector_all("#sweeps [data-spec]", hollow) == [7, 7, 6, 6]
+    both = "#sweep-tpcc [data-spec], #share-tpcc [data-spec]"
+    assert page.eval_on_selector_all(both, hollow) == [7, 7, 6, 6]
     assert len(page.query_selector_all("#figures .lab")) > 0 and page.evaluate(OVERLAPPING) == []
     page.close()
 

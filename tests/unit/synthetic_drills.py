@@ -91,15 +91,19 @@ FAILOVER: dict[str, Any] = {
     "name": "failover",
     "question": "What does a crash of the primary lose, and how long is it down?",
     "baseline": "local",
-    "nodes": {"a1": {}, "a2": {}},
-    "links": {"zone": {"between": ["a1", "a2"], "rtt": "2ms"}},
+    "nodes": {"a1": {}, "a2": {}, "app": {}},
+    "links": {
+        "zone": {"between": ["a1", "a2"], "rtt": "2ms"},
+        "first": {"between": ["app", "a1"]},
+        "second": {"between": ["app", "a2"]},
+    },
     "stacks": {
         "local": {"on": "a1", "layers": [_VOLUME, *_TOP]},
         "drbd-c": _mirror("C"),
         "drbd-b": _mirror("B"),
         "drbd-a": _mirror("A"),
     },
-    "workloads": {"ledger": {"load": "pgbench", "scale": 1, "clients": 8, "time": "9s"}},
+    "workloads": {"ledger": {"load": "ledger", "from": "app", "connections": 8, "time": "9s"}},
     "faults": {"kill": {"fault": "crash", "at": "4s"}},
     "factors": {
         "rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "2ms", "10ms"]},

@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 
 from blocklab.charts.all import draw
-from blocklab.charts.base import BASELINE, ON_DARK, PALETTE, RAMP, Chart, Charts, colours, config, log_ticks, ramp
+from blocklab.charts.base import (
+    BASELINE,
+    INKS,
+    ON_DARK,
+    PALETTE,
+    RAMP,
+    Chart,
+    Charts,
+    colours,
+    config,
+    log_ticks,
+    ramp,
+)
 from blocklab.charts.latency import thin
 from blocklab.charts.layout import layouts
 from blocklab.stats.analysis import Analysis, analyse
@@ -33,7 +45,8 @@ def by_name(shown: tuple[Chart, ...]) -> dict[str, Chart]:
 def test_every_part_is_valid_vega_lite_and_every_panel_holds_data(drawn: Charts) -> None:
     assert drawn.left_out == ()
     assert set(by_name(drawn.shown)) == {
-        "bars", "latency-tps-scale1", "latency-tps-scale50", "bandwidth-fio", "await-fio", "iops-fio", "cpu-fio",
+        "bars", "latency-tps-scale1", "latency-tps-scale50", "latency-curve-tps-scale1",
+        "latency-curve-tps-scale50", "bandwidth-fio", "await-fio", "iops-fio", "cpu-fio",
     }  # fmt: skip
     for chart in drawn.shown:
         for panel in chart.panels:
@@ -120,7 +133,7 @@ def test_phases_too_short_for_their_names_get_numbers(tmp_path: Path) -> None:
 def test_colours_are_distinct_and_have_a_twin_for_dark_paper() -> None:
     found = colours(("a", "base", "b"), ("base",))
     assert found == {"a": PALETTE[0], "base": BASELINE, "b": PALETTE[1]}
-    assert {*PALETTE, BASELINE, *RAMP} == set(ON_DARK)
+    assert {*PALETTE, BASELINE, *RAMP, *INKS.values()} == set(ON_DARK)
     assert len(set(ramp(9))) == 9 and ramp(2) == [RAMP[0], RAMP[-1]] and ramp(1) == [RAMP[0]]
     assert config(dark=True)["background"] != config(dark=False)["background"]
 

@@ -142,7 +142,7 @@ def test_names_at_the_ends_of_lines_never_meet(drawn: Charts) -> None:
 
 def test_only_some_cells_are_shown_second_by_second(analysis: Analysis, drawn: Charts) -> None:
     assert len(analysis.detailed) == 8
-    lines = [each for each in drawn.shown if each.name.startswith(("bandwidth-", "await-", "latency-"))]
+    lines = [each for each in drawn.shown if each.name.startswith(("bandwidth-", "await-", "latency-tpcc"))]
     assert lines and sum(len(each.panels) for each in lines) <= 3 * 8
     assert any("of 90 cells" in note for note in drawn.left_out)
 

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from altair.utils.schemapi import debug_mode
 
 from blocklab.charts.bars import bars
 from blocklab.charts.base import Chart, Charts
 from blocklab.charts.cost import cost
 from blocklab.charts.density import densities
+from blocklab.charts.heat import heat_of_factors
+from blocklab.charts.knee import knee
 from blocklab.charts.latency import latencies
 from blocklab.charts.matrix import matrices
 from blocklab.charts.outage import outage
-from blocklab.charts.sweep import sweeps
+from blocklab.charts.sweep import MOST_FAMILIES, draw_sweep, sweeps
 from blocklab.charts.timeline import timelines
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drill_view import chosen
+from blocklab.stats.format import listed
+from blocklab.study.types import View
+
+
+def _swept(analysis: Analysis, skip: Sequence[str]) -> Iterator[Chart | str]:
+    """Of each headline that a factor changes the figures, the shares, and throughput over latency."""
+    swept = sweeps(analysis, skip)
+    for sweep in swept[:MOST_FAMILIES]:
+        yield from draw_sweep(analysis, sweep)
+        yield from (each for each in (knee(analysis, sweep), heat_of_factors(analysis, sweep)) if each is not None)
+    if left := swept[MOST_FAMILIES:]:
+        yield f"sweeps of {listed([each.label for each in left])}: the figures are in the tables"
+    if analysis.study.report != View() and not swept and not skip:
+        yield "the layout that was asked for: there is no figure that could stand over an axis"
 
 
 def draw(analysis: Analysis, *, check: bool = False) -> Charts:
@@ -25,8 +43,7 @@ def draw(analysis: Analysis, *, check: bool = False) -> Charts:
     """
     with debug_mode(check):
         curves, drawn = matrices(analysis)
-        swept = sweeps(analysis, drawn)
-        made: list[Chart | str] = [*swept, *curves]
+        made: list[Chart | str] = [*_swept(analysis, drawn), *curves]
         # Where all is said by curves there is nothing left to note about bars.
         shares = bars(analysis, drawn)
         made += [shares] if isinstance(shares, Chart) or not made else []

@@ -11,6 +11,7 @@ from blocklab.charts.base import HOLLOW, PAPER, Chart, colours, panel, text
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Item, plain_items, rate_label
 from blocklab.stats.format import listed, percent
+from blocklab.stats.ratio import verdict
 
 BAR = 20
 # With more rows than this each is thin, and its figures are in the tooltip.
@@ -51,7 +52,7 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
         legend=alt.Legend(title=None, orient="top", symbolType="square"),
     )
     hollow = any("note" in row for row in rows)
-    tooltip = [alt.Tooltip(f"{field}:N") for field in ("what", "stack", "figure", "baseline", "keeps")]
+    tooltip = [alt.Tooltip(f"{field}:N") for field in ("what", "stack", "figure", "baseline", "keeps", "verdict")]
     noted = [*tooltip, alt.Tooltip("note:N")]
     # Where the page is narrow there is room for the share only.
     wording = alt.expr("width > 330 ? datum.long : datum.keeps")
@@ -66,7 +67,8 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
         *([] if many else text(base, label, y=y, yOffset=offset, x=alt.X("high:Q"))),
     ]  # fmt: skip
     height = len(labels) * (len(shown) * 8 + 8 if many else len(shown) * (BAR + 4) + 10)
-    spec = panel("share of the baseline", alt.layer(*layers), {"shares": rows, "whole": [{"share": 100}]}, height)
+    data = {"shares": rows, "whole": [{"share": 100}]}
+    spec = panel("share of the baseline", alt.layer(*layers), data, height, ("shares", _columns(analysis)))
     known = any(row["high"] > row["share"] for row in rows)
     caption = (
         f"Each bar is the figure of a stack in % of {analysis.baseline}'s"
@@ -78,6 +80,14 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     )
     title = _title(analysis, shown, compared)
     return Chart("bars", title, caption + (HOLLOW if hollow else ""), (spec,))
+
+
+def _columns(analysis: Analysis) -> dict[str, str]:
+    return {
+        "what": "load", "stack": "stack", "figure": "figure", "baseline": f"of {analysis.baseline}",
+        "share": f"share of {analysis.baseline}, %", "low": "from, %", "high": "to, %", "verdict": "verdict",
+        "note": "note",
+    }  # fmt: skip
 
 
 def _rows(analysis: Analysis, compared: Sequence[Item]) -> list[dict[str, Any]]:
@@ -100,6 +110,7 @@ def _rows(analysis: Analysis, compared: Sequence[Item]) -> list[dict[str, Any]]:
                     "long": f"{keeps}  ({figure})",
                     "figure": figure,
                     "baseline": rate_label(item, analysis.baseline),
+                    "verdict": verdict(share) if share.half is not None else "no interval",
                 }
             )
     return rows

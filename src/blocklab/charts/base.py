@@ -20,6 +20,11 @@ ON_DARK = {
     "#0072B2": "#56B4E9", "#D55E00": "#F28A4B", "#009E73": "#35C299", "#CC79A7": "#DE9CC2", "#E69F00": "#F2B632",
     BASELINE: "#A0A6AE",
 }  # fmt: skip
+# The same hues for text, which needs more contrast than a line: at least 4.5:1 on its paper.
+INKS = {
+    "#0072B2": "#0070B0", "#D55E00": "#B34F00", "#009E73": "#007A59", "#CC79A7": "#A84A7E", "#E69F00": "#8A6000",
+    BASELINE: "#686C72",
+}  # fmt: skip
 # For levels with an order: from dark blue to orange in even steps of OKLCH's lightness and hue, each at least 3:1
 # on its paper, so that the order shows without colour vision too.
 RAMP = (
@@ -29,6 +34,8 @@ _RAMP_ON_DARK = (
     "#568EF9", "#8B89FF", "#B584F9", "#D982E9", "#F781D1", "#FF92B4", "#FEA5A4", "#FFB49A", "#FDC495",
 )  # fmt: skip
 ON_DARK |= dict(zip(RAMP, _RAMP_ON_DARK, strict=True))
+INKS |= {"#D64F56": "#C8404A", "#E06130": "#BD4A1C", "#DE7C00": "#A35B00"}
+ON_DARK |= {ink: ON_DARK[colour] for colour, ink in INKS.items()}
 # What hollow marks are filled with, so that they hide the line or the grid under them.
 PAPER, PAPER_ON_DARK = "#ffffff", "#1b1e23"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
@@ -86,20 +93,43 @@ def slug(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "-", label).strip("-")
 
 
-def panel(label: str, chart: Any, data: Mapping[str, Sequence[Mapping[str, Any]]], height: int) -> Panel:
-    """A finished panel. Rows go in by name and late: Altair would copy and check thousands of them."""
+def panel(
+    label: str,
+    chart: Any,
+    data: Mapping[str, Sequence[Mapping[str, Any]]],
+    height: int,
+    table: tuple[str, Mapping[str, str]] | None = None,
+) -> Panel:
+    """A finished panel. Rows go in by name and late: Altair would copy and check thousands of them.
+
+    ``table``: the data set that the page shows as the table behind the panel, and its fields with their titles.
+    """
     spec = chart.properties(
         width="container", height=height, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
     ).to_dict(validate=False)
     # The bundled Vega-Lite is the one; a link would only make the page look as if it needed the network.
     spec.pop("$schema", None)
     spec["datasets"] = dict(data)
+    if table is not None:
+        spec["usermeta"] = {"rows": table[0], "columns": list(table[1].items())}
     return Panel(label, spec)
 
 
 def text(base: Any, mark: Mapping[str, Any], **channels: Any) -> list[Any]:
     """Text marks with a halo under them, in the paper's colour."""
     return [base.mark_text(**mark, **style).encode(**channels) for style in ({"style": "halo"}, {})]
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of two colours' luminances as WCAG 2 has it, from 1 to 21; ``#rrggbb`` each."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def at(value: float | str, channel: Any) -> Any:
@@ -114,11 +144,16 @@ def log_ticks(low: float, high: float) -> list[float]:
     return [tick for power in powers for step in steps if low <= (tick := float(f"{step}e{power}")) <= high]
 
 
+def ink(colour: str) -> str:
+    """The colour in which text is written that belongs to a mark of that colour."""
+    return INKS.get(colour, colour)
+
+
 def heading(text: str, colour: str | None = None) -> alt.TitleParams:
     """A panel's own title, so that a picture saved from the page says what it shows."""
     plain = alt.TitleParams(text=text, anchor="start", frame="group", fontSize=13, fontWeight=600, offset=8)
     if colour is not None:
-        plain.color = colour
+        plain.color = ink(colour)
     return plain
 
 

@@ -148,7 +148,8 @@ def _panel(frame: _Frame, levels: Mapping[str, str], mine: Sequence[Summary]) ->
         chart = chart.properties(title=heading(where))
     zero = [{"top": HEIGHT, "end": height, "said": "nothing lost (95 %: < 3/N)"}]
     label = f"cost against loss{f', {where}' if where else ''}"
-    return panel(label, chart, {"cells": rows, "zero": zero}, height)
+    table = {"what": "cell"} | {name: name for name in ("throughput", "lost", "drills", "RPO", "RTO")}
+    return panel(label, chart, {"cells": rows, "zero": zero}, height, ("cells", table))
 
 
 def _axis(frame: _Frame, zero: float) -> Any:

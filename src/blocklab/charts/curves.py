@@ -11,8 +11,8 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import BASELINE, PALETTE, PAPER, Panel, heading, log_ticks, panel, ramp, text
-from blocklab.charts.plan import Dot, Plan, line_label
+from blocklab.charts.base import BASELINE, PALETTE, PAPER, Panel, heading, ink, log_ticks, panel, ramp, text
+from blocklab.charts.plan import STACK, Dot, Plan, line_label
 from blocklab.stats.format import percent, plus_minus
 
 HEIGHT = 280
@@ -92,10 +92,10 @@ def curve_panel(
 ) -> Panel:
     """One panel; ``everything`` are the dots of all panels of the chart, which share colours and the x axis, and
     ``beside`` those of the panels that share its y axis."""
-    lines = _lines(made, dimensions, everything)
+    lines = lines_of(made, dimensions, everything)
     short = len({dot.stack for dot in everything if not dot.base}) < 2
     names = {line: line_label(line, short=short and line[0] not in _bases(everything)) for line in lines}
-    shades = _shades(lines, {made.line(dot) for dot in everything if dot.base})
+    shades = shades_of(lines, {made.line(dot) for dot in everything if dot.base}, made.color)
     shown = {made.line(dot) for dot in curves.dots}
     mine = [line for line in lines if line in shown]
     direct = max(len(name) for name in names.values()) <= LONGEST_NAME
@@ -148,20 +148,26 @@ def curve_panel(
     if direct and len(mine) > 1:
         ends = alt.Chart(alt.NamedData(name="ends"))
         mark = {"align": "left", "dx": 9, "fontSize": 11, "fontWeight": 600}
-        layers += text(ends, mark, x=alt.X("x:Q"), y=alt.Y("v:Q"), text=alt.Text("line:N"), color=colour)
-        datasets["ends"] = _ends(datasets["dots"], axis)
+        own = alt.Color("ink:N", scale=None)
+        layers += text(ends, mark, x=alt.X("x:Q"), y=alt.Y("v:Q"), text=alt.Text("line:N"), color=own)
+        inks = {names[line]: ink(shades[line][0]) for line in mine}
+        datasets["ends"] = [{**row, "ink": inks[row["line"]]} for row in _ends(datasets["dots"], axis)]
     chart = alt.layer(*layers)
     if curves.title:
         chart = chart.properties(title=heading(curves.title))
     label = f"{curves.title}: {frame.axis}" if curves.title else frame.axis
-    return panel(f"{label} over {made.x.name}", chart, datasets, HEIGHT)
+    columns = {
+        "stack": "stack", **{f"of {name}": name for name in dimensions},
+        "v": frame.axis, "low": "from", "high": "to", "figure": "figure", "share": "share", "note": "note",
+    }  # fmt: skip
+    return panel(f"{label} over {made.x.name}", chart, datasets, HEIGHT, ("dots", columns))
 
 
 def _bases(everything: Sequence[Dot]) -> set[str]:
     return {dot.stack for dot in everything if dot.base}
 
 
-def _lines(made: Plan, dimensions: Mapping[str, Sequence[str]], dots: Sequence[Dot]) -> list[Line]:
+def lines_of(made: Plan, dimensions: Mapping[str, Sequence[str]], dots: Sequence[Dot]) -> list[Line]:
     """The lines in the order of the study, those of the baseline first."""
     found = dict.fromkeys(made.line(dot) for dot in dots)
     bases = {made.line(dot) for dot in dots if dot.base}
@@ -174,12 +180,15 @@ def _lines(made: Plan, dimensions: Mapping[str, Sequence[str]], dots: Sequence[D
     return sorted(found, key=rank)
 
 
-def _shades(lines: Sequence[Line], bases: set[Line]) -> dict[Line, tuple[str, int]]:
+def shades_of(lines: Sequence[Line], bases: set[Line], color: str = "") -> dict[Line, tuple[str, int]]:
     """Each line's colour, and the number of its dash and shape.
 
-    Levels with an order get a ramp, and stacks a dash; a few lines get a colour each.
+    Levels with an order get a ramp, and stacks a dash; a few lines get a colour each. With ``color`` the colours
+    tell that dimension, and dashes the rest.
     """
     bases = bases if any(line not in bases for line in lines) else set()
+    if color:
+        return _told(lines, bases, color)
     others = [line for line in lines if line not in bases]
     found = {line: (BASELINE, at) for at, line in enumerate(line for line in lines if line in bases)}
     levels = list(dict.fromkeys(line[1] for line in others))
@@ -188,6 +197,23 @@ def _shades(lines: Sequence[Line], bases: set[Line]) -> dict[Line, tuple[str, in
         colours = dict(zip(levels, ramp(len(levels)), strict=True))
         return found | {line: (colours[line[1]], stacks.index(line[0])) for line in others}
     return found | {line: (PALETTE[at % len(PALETTE)], at) for at, line in enumerate(others)}
+
+
+def _told(lines: Sequence[Line], bases: set[Line], color: str) -> dict[Line, tuple[str, int]]:
+    def level(line: Line) -> str:
+        if color == STACK:
+            return "" if line in bases else line[0]
+        return dict(line[1]).get(color, "")
+
+    def rest(line: Line) -> Line:
+        return "" if color == STACK else line[0], tuple(pair for pair in line[1] if pair[0] != color)
+
+    levels = list(dict.fromkeys(found for line in lines if (found := level(line))))
+    shades = ramp(len(levels)) if len(levels) > len(PALETTE) or (color != STACK and len(levels) > 2) else PALETTE
+    # Where the dimension makes no difference there is no level to tell.
+    colours = {"": BASELINE, **dict(zip(levels, shades, strict=False))}
+    others = list(dict.fromkeys(rest(line) for line in lines))
+    return {line: (colours[level(line)], others.index(rest(line))) for line in lines}
 
 
 def _axis(values: Sequence[float], halves: Sequence[float], frame: Frame) -> _Axis:
@@ -244,14 +270,15 @@ def _rows(
         value, half = frame.value(dot), frame.half(dot)
         row = {
             "v": _short(value), "low": _short(max(least, value - half)), "high": _short(value + half),
-            "line": names[made.line(dot)],
+            "line": names[made.line(dot)], "stack": dot.stack,
+            **{f"of {name}": level for name, level in dot.levels.items()},
             "what": " ".join([dot.stack, *(f"{name}={level}" for name, level in dot.levels.items())]),
             "figure": plus_minus(dot.value, dot.half, frame.unit, frame.metric),
             "share": percent(dot.share.value, dot.share.half) if dot.share is not None else "–",
         }  # fmt: skip
         if said := frame.limited(dot):
             row["note"] = said
-        own = dot.levels.get(made.x.name)
+        own = dot.level(made.x.name)
         if own is not None:
             rows.append({"x": made.x.at(own), "point": True, **row})
             continue

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
 from blocklab.charts.base import Chart, Panel, at, colours, heading, log_ticks, panel, slug, text
-from blocklab.model.sample import Latencies
+from blocklab.model.sample import Latencies, Transaction
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Measured
 from blocklab.stats.format import listed, number, quantity
 
+# Points of a curve for each tenfold step, and lines that one panel can hold.
+_STEPS, MOST_LINES = 40, 8
 # As HdrHistogram's plots: each step to the right leaves a tenth of the transactions before.
 _TICKS = {0.5: "50 %", 0.9: "90 %", 0.99: "99 %", 0.999: "99.9 %", 0.9999: "99.99 %", 0.99999: "99.999 %"}
 
@@ -23,18 +25,31 @@ def densities(analysis: Analysis) -> list[Chart]:
     found = []
     for workload in dict.fromkeys(workload for _, workload in analysis.detailed):
         known = {
-            stack: (measured, measured.run.latencies)
+            stack: (measured, latencies)
             for stack in analysis.stacks
             if (stack, workload) in analysis.detailed
             and (measured := analysis.measured.get((stack, workload))) is not None
-            and measured.run.latencies is not None
+            and (latencies := measured.run.latencies or latencies_of(measured.run.transactions)) is not None
         }
-        dense = {stack: each for stack, each in known.items() if not each[0].run.transactions}
+        dense = {stack: each for stack, each in known.items() if each[1].tiles and not each[0].run.transactions}
         if dense:
             found.append(_density(analysis, workload, dense))
         if known:
             found.append(_curve(analysis, workload, {stack: each for stack, (_, each) in known.items()}))
     return found
+
+
+def latencies_of(transactions: Sequence[Transaction]) -> Latencies | None:
+    """The curve of transactions that are there one by one, without a density; None where none took any time."""
+    took = sorted(each.latency for each in transactions if each.latency > 0)
+    if not took:
+        return None
+    last = math.log10(len(took))
+    steps = [1 - 10 ** -(step / _STEPS) for step in range(int(last * _STEPS) + 1)]
+    # Those that people quote, to the point.
+    shares = sorted({*steps, *(share for share in _TICKS if share < 1 - 1 / len(took)), 1 - 1 / len(took)})
+    curve = [(share, took[max(0, math.ceil(share * len(took) - 1e-9) - 1)]) for share in shares]
+    return Latencies(len(took), (*curve, (1.0, took[-1])), ())
 
 
 def at_share(latencies: Latencies, share: float) -> float:
@@ -110,11 +125,12 @@ def _density_panel(
     ]  # fmt: skip
     lines = base.mark_rule(strokeWidth=1.25).encode(y=alt.Y("ms:Q"))
     chart = alt.layer(fields, lines, *texts).properties(title=heading(stack, colour))
-    return panel(f"{stack}: density of transactions", chart, {"tiles": rows, "ranks": marks}, 240)
+    table = {"t": "from, s", "u": "to, s", "l": "from, ms", "h": "to, ms", "n": "transactions"}
+    data: dict[str, list[dict[str, Any]]] = {"tiles": rows, "ranks": marks}
+    return panel(f"{stack}: density of transactions", chart, data, 240, ("tiles", table))
 
 
 def _curve(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) -> Chart:
-    palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
     rows: list[dict[str, Any]] = [
         {"x": round(-math.log10(1 - share), 4), "share": f"{100 * share:.6g} %", "l": float(f"{1e3 * value:.4g}"),
          "stack": stack}
@@ -122,9 +138,26 @@ def _curve(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) ->
         for share, value in each.curve
         if share < 1 and value > 0
     ]  # fmt: skip
-    last = max(row["x"] for row in rows)
+    stacks = list(dict.fromkeys(row["stack"] for row in rows))
+    groups = [stacks[at : at + MOST_LINES] for at in range(0, len(stacks), MOST_LINES)]
     values: list[float] = [row["l"] for row in rows]
-    domain = [0.9 * min(values), 1.15 * max(values)]
+    frame = (max(row["x"] for row in rows), [0.9 * min(values), 1.15 * max(values)])
+    drawn = tuple(
+        _curve_panel(analysis, workload, [row for row in rows if row["stack"] in mine], frame) for mine in groups
+    )
+    caption = (
+        "Percentiles of all transactions, as HdrHistogram plots them: each tenfold step to the right leaves a "
+        "tenth of them, so that the slowest ones can be read too."
+    )
+    title = f"{workload}: 99 % of the transactions take at most {_medians(known, 0.99)}"
+    return Chart(f"latency-curve-{slug(workload)}", title, caption, drawn)
+
+
+def _curve_panel(
+    analysis: Analysis, workload: str, rows: Sequence[dict[str, Any]], frame: tuple[float, list[float]]
+) -> Panel:
+    last, domain = frame
+    palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
     ticks = {round(-math.log10(1 - share), 4): name for share, name in _TICKS.items()}
     shown = [tick for tick in ticks if tick <= last]
     words = " : ".join(f"datum.value == {tick} ? '{ticks[tick]}'" for tick in shown) + " : ''"
@@ -134,22 +167,24 @@ def _curve(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) ->
     )  # fmt: skip
     y: Any = alt.Y("l:Q", title="latency, ms (log)", scale=alt.Scale(type="log", domain=domain, nice=False),
                    axis=alt.Axis(format=",.3~r", values=log_ticks(*domain), labelOverlap="greedy"))  # fmt: skip
-    stacks = list(known)
-    legend = alt.Legend(title=None, orient="top", symbolType="stroke")
+    stacks = list(dict.fromkeys(row["stack"] for row in rows))
+    legend = alt.Legend(title=None, orient="top", symbolType="stroke", symbolSize=200, labelLimit=220,
+                        columns=alt.ExprRef("width > 460 ? 4 : 2"))  # fmt: skip
     colour = alt.Color(
         "stack:N", scale=alt.Scale(domain=stacks, range=[palette[stack] for stack in stacks]), legend=legend
     )
+    # Where the colours start over, or somebody does not tell them apart.
+    dashes = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2])
+    dash = alt.StrokeDash(
+        "stack:N", scale=alt.Scale(domain=stacks, range=[dashes[at % 4] for at in range(len(stacks))]),
+        legend=legend,
+    )  # fmt: skip
     drawn = (
         alt.Chart(alt.NamedData(name="curve"))
         .mark_line(strokeWidth=2, interpolate="step-after", clip=True)
-        .encode(x=x, y=y, color=colour,
+        .encode(x=x, y=y, color=colour, strokeDash=dash,
                 tooltip=[alt.Tooltip("stack:N"), alt.Tooltip("share:N", title="share"),
                          alt.Tooltip("l:Q", title="ms", format=",.3~r")])
     )  # fmt: skip
-    spec = panel(f"{workload}: percentiles of latency", drawn, {"curve": rows}, 260)
-    caption = (
-        "Percentiles of all transactions, as HdrHistogram plots them: each tenfold step to the right leaves a "
-        "tenth of them, so that the slowest ones can be read too."
-    )
-    title = f"{workload}: 99 % of the transactions take at most {_medians(known, 0.99)}"
-    return Chart(f"latency-curve-{slug(workload)}", title, caption, (spec,))
+    table = {"stack": "stack", "share": "share of transactions", "l": "took at most, ms"}
+    return panel(f"{workload}: percentiles of latency", drawn, {"curve": rows}, 260, ("curve", table))

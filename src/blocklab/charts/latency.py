@@ -125,4 +125,6 @@ def _panel(
         texts += text(only, mark, y=alt.Y("ms:Q"), x=at("width", alt.XValue), text=alt.Text("text:N"))
     rows = [{"t": round(when, 3), "l": float(f"{latency:.4g}")} for when, latency in kept]
     chart = alt.layer(dots, lines, *texts).properties(title=heading(stack, colour))
-    return panel(f"{stack}: latency of transactions", chart, {"points": rows, "ranks": marks}, 240)
+    table = {"t": "ended, s since the load began", "l": "latency, ms"}
+    data: dict[str, list[dict[str, Any]]] = {"points": rows, "ranks": marks}
+    return panel(f"{stack}: latency of transactions", chart, data, 240, ("points", table))

@@ -6,8 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from blocklab.charts.base import Chart, slug
+from blocklab.charts.heat import ACCESS, BLOCK, DEPTH, JOBS, READS, heat
+from blocklab.charts.knee import knee
 from blocklab.charts.plan import STACK, Dot, plan
-from blocklab.charts.sweep import Sweep, draw_sweep
+from blocklab.charts.sweep import Sweep, draw_sweep, unmet
+from blocklab.charts.waits import mixed
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Row
 from blocklab.stats.format import listed, percent
@@ -19,8 +22,7 @@ from blocklab.workloads.fio_jobs import sections, size
 
 # With more phases than this a bar for each cannot be read.
 MANY_PHASES = 15
-# fio's own names where it has one.
-DEPTH, BLOCK, READS, ACCESS, JOBS = "iodepth", "bs", "reads", "access", "numjobs"
+ALL = (DEPTH, READS, BLOCK, ACCESS, JOBS)
 _WAYS = ("read.iops", "write.iops")
 
 
@@ -39,7 +41,10 @@ def matrices(analysis: Analysis) -> tuple[list[Chart | str], tuple[str, ...]]:
             found.append(f"curves of {name}: its jobs' options do not tell all of them apart")
             continue
         drawn.append(name)
-        found += draw_sweep(analysis, _sweep(analysis, name, labels, shapes, levels))
+        sweep = _sweep(analysis, name, labels, shapes, levels)
+        fixed = {key: next(iter(shapes.values()))[key] for key in ALL if key not in levels}
+        made = (heat(sweep, fixed), *draw_sweep(analysis, sweep), knee(analysis, sweep))
+        found += [each for each in made if each is not None]
     return found, tuple(drawn)
 
 
@@ -70,7 +75,7 @@ def _shape(options: Mapping[str, str]) -> dict[str, str]:
 def _dimensions(shapes: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
     every = list(shapes)
     found = {}
-    for name in (DEPTH, READS, BLOCK, ACCESS, JOBS):
+    for name in ALL:
         levels = dict.fromkeys(shape[name] for shape in every)
         if len(levels) > 1:
             found[name] = tuple(sorted(levels, key=_rank))
@@ -110,14 +115,17 @@ def _sweep(
                 analysis.stacks[stack].name, levels, total.value, total.half,
                 ratio(total, base) if base is not None else None, stack in analysis.grid.baselines,
                 _said(analysis.limit(row) for row in mine), _said(analysis.share_limit(row) for row in mine),
+                mixed(analysis, mine),
             )
         )  # fmt: skip
     for factor in analysis.grid.factors:
         seen = tuple(level for level in known[factor] if any(dot.levels.get(factor) == level for dot in dots))
         if len(seen) > 1:
             dimensions[factor] = seen
-    made = plan(dots, dimensions, x=DEPTH if DEPTH in dimensions else "", to_panels=(ACCESS, JOBS, STACK, BLOCK))
-    notes = f" {len(shapes)} jobs of fio, by their options; reads and writes together."
+    view = analysis.study.report
+    to_panels = (ACCESS, JOBS, STACK, BLOCK)
+    made = plan(dots, dimensions, x=DEPTH if DEPTH in dimensions else "", to_panels=to_panels, view=view)
+    notes = f" {len(shapes)} jobs of fio, by their options; reads and writes together.{unmet(made, view)}"
     return Sweep(
         slug(name),
         name,
@@ -129,6 +137,7 @@ def _sweep(
         _shares(analysis, name, dots),
         notes,
         (BLOCK, ACCESS),
+        to_panels,
     )
 
 

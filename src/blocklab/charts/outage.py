@@ -49,7 +49,8 @@ def outage(drill: Drill, name: str, label: str) -> Chart | str:
     parts.append(fault.encode(x=x, y=at(0, alt.YValue), y2=at(height, alt.Y2Value)))
     chart = alt.layer(*parts).resolve_scale(y="independent", color="independent")
     filled = {key: rows for key, rows in datasets.items() if rows}
-    drawn = panel(f"{label}: time line of the outage", chart, filled, height)
+    table = {"t": "from, s", "to": "to, s", "kind": "answer", "n": "transactions"}
+    drawn = panel(f"{label}: time line of the outage", chart, filled, height, ("stack", table))
     return Chart(f"outage-{slug(name)}", f"{label}: {reading(drill)}", _caption(view), (drawn,))
 
 

@@ -8,20 +8,24 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from blocklab.charts.waits import Wait
 from blocklab.model.units import QUANTITIES
 from blocklab.stats.grid import label_of
 from blocklab.stats.summary import Estimate
+from blocklab.study.types import View
 
 # More lines than this in one panel cannot be followed.
 MOST_LINES = 8
-STACK = "stack"
+# What is no factor of a study, and may be laid out like one.
+STACK, WORKLOAD = "stack", "workload"
 
 
 class Dot(msgspec.Struct, frozen=True):
     """One figure of a sweep: ``levels`` by dimension, ``share`` its ratio to the baseline's.
 
     ``base`` marks a figure of the baseline itself. ``limited`` says why the figure is the lab's own rather than
-    the layout's, ``share_limited`` the same of the share, which the baseline's figure decides too.
+    the layout's, ``share_limited`` the same of the share, which the baseline's figure decides too. ``wait`` is how
+    long what it counts took.
     """
 
     stack: str
@@ -32,6 +36,11 @@ class Dot(msgspec.Struct, frozen=True):
     base: bool
     limited: str = ""
     share_limited: str = ""
+    wait: Wait | None = None
+
+    def level(self, name: str) -> str | None:
+        """Its level of a dimension; None where that makes no difference to it."""
+        return self.stack if name == STACK else self.levels.get(name)
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -49,15 +58,19 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The axis, and the dimensions that become lines and panels (``stack`` may be one of the latter)."""
+    """The axis, and the dimensions that become lines and panels (``stack`` may be one of the latter).
+
+    ``color``: the dimension that the colours tell; empty where each line may have its own.
+    """
 
     x: Scale
     lines: tuple[str, ...]
     panels: tuple[str, ...]
+    color: str = ""
 
     def line(self, dot: Dot) -> tuple[str, tuple[tuple[str, str], ...]]:
         """What tells a dot's line from the others of its panel."""
-        stack = "" if STACK in self.panels else dot.stack
+        stack = "" if STACK in (*self.panels, self.x.name) else dot.stack
         return stack, tuple((name, dot.levels[name]) for name in self.lines if name in dot.levels)
 
     def panel_of(self, dot: Dot) -> dict[str, str]:
@@ -93,29 +106,54 @@ def scale_of(name: str, levels: Sequence[str], numbers: Mapping[str, float] | No
 
 
 def plan(
-    dots: Sequence[Dot], dimensions: Mapping[str, Sequence[str]], *, x: str = "", to_panels: Sequence[str] = ()
+    dots: Sequence[Dot],
+    dimensions: Mapping[str, Sequence[str]],
+    *,
+    x: str = "",
+    to_panels: Sequence[str] = (),
+    view: View | None = None,
 ) -> Plan:
-    """The axis is ``x``, or else the dimension with the most levels that is a number or a quantity. Of the others
-    so many become panels, those of ``to_panels`` first and then those with the fewest levels, that what is left is
-    few enough lines."""
-    counted = {name: len(levels) for name, levels in dimensions.items()}
-    numeric = [
-        name for name, levels in dimensions.items() if all(number_of(level) is not None for level in levels)
-    ]
-    along = x or max(numeric or list(counted), key=lambda name: counted[name])
-    rest = [name for name in dimensions if name != along]
+    """The axis is that of ``view`` or ``x``, or else the dimension with the most levels that is a number or a
+    quantity. Of the others so many become panels, those of ``to_panels`` first and then those with the fewest
+    levels, that what is left is few enough lines. What ``view`` names and ``dimensions`` lack is left out."""
+    known = {**dimensions, STACK: tuple(dict.fromkeys(dot.stack for dot in dots))}
+    color, facet = (name if name in known else "" for name in ((view.color, view.facet) if view else ("", "")))
+    along = _along(dimensions, x, view)
+    color, facet = (name if name != along else "" for name in (color, facet))
+    fixed = [facet] if facet else []
+    rest = [name for name in dimensions if name not in (along, facet)]
     order = [name for name in to_panels if name in rest or name == STACK]
-    order += sorted((name for name in rest if name not in order), key=lambda name: counted[name])
+    order += sorted((name for name in rest if name not in order), key=lambda name: len(dimensions[name]))
     order += [] if STACK in order else [STACK]
-    made = Plan(scale_of(along, dimensions[along]), tuple(rest), ())
+    # What somebody wants to tell by colour stays in lines.
+    order = [name for name in order if name not in (along, facet, color)]
+
+    def laid(moved: Sequence[str]) -> Plan:
+        lines = tuple(name for name in rest if name not in moved)
+        return Plan(scale_of(along, known[along]), lines, (*fixed, *moved), color)
+
+    made = laid(())
     for count in range(1, len(order) + 1):
         if len({made.line(dot) for dot in dots}) <= MOST_LINES:
             break
         moved = order[:count]
-        if moved == [STACK] and len({dot.stack for dot in dots}) == 1:
+        if moved == [STACK] and len(known[STACK]) == 1:
             continue
-        made = Plan(made.x, tuple(name for name in rest if name not in moved), tuple(moved))
+        made = laid(moved)
     return made
+
+
+def _along(dimensions: Mapping[str, Sequence[str]], x: str, view: View | None) -> str:
+    taken = {view.color, view.facet} if view else set()
+    if view and view.x and (view.x in dimensions or view.x == STACK):
+        return view.x
+    if x and x not in taken:
+        return x
+    free = [name for name in dimensions if name not in taken]
+    if not free:
+        return next(iter(dimensions)) if STACK in taken and dimensions else STACK
+    numeric = [name for name in free if all(number_of(level) is not None for level in dimensions[name])]
+    return max(numeric or free, key=lambda name: len(dimensions[name]))
 
 
 def panels(made: Plan, dots: Sequence[Dot], dimensions: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:

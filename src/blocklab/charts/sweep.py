@@ -7,24 +7,28 @@ from dataclasses import dataclass
 
 from blocklab.charts.base import HOLLOW, Chart, slug
 from blocklab.charts.curves import Curves, Frame, curve_panel
-from blocklab.charts.plan import STACK, Dot, Plan, belongs, panels, plan
+from blocklab.charts.plan import STACK, WORKLOAD, Dot, Plan, belongs, panels, plan
+from blocklab.charts.waits import wait_of
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.compare import Family, families
+from blocklab.stats.compare import Family, families, items
 from blocklab.stats.format import listed, quantity, scale
 from blocklab.stats.grid import label_of, levels_of
 from blocklab.stats.sweeps import ranges
 from blocklab.study.factors import of_workload
+from blocklab.study.types import View
 
 # As many headlines get charts, and as many panels a chart; a page with more is a catalogue.
 MOST_FAMILIES = 6
 MOST_PANELS = 12
+MOST_TOLD = 4
 
 
 @dataclass(frozen=True)
 class Sweep:
     """What a pair of charts is drawn from. ``unit`` and ``metric`` are those of the dots' figures.
 
-    ``own_axis``: panels that differ in one of these dimensions have a y axis each.
+    ``own_axis``: panels that differ in one of these dimensions have an axis of figures each. ``to_panels``: what
+    becomes panels first.
     """
 
     name: str
@@ -37,50 +41,85 @@ class Sweep:
     shares: str
     notes: str = ""
     own_axis: tuple[str, ...] = ()
+    to_panels: tuple[str, ...] = ()
 
 
-def sweeps(analysis: Analysis, skip: Sequence[str] = ()) -> list[Chart | str]:
-    """Both charts of each headline that a factor changes, but for the loads that ``skip`` names."""
-    found: list[Chart | str] = []
-    swept = [family for family in families(analysis) if family.workload not in skip]
-    for family in swept[:MOST_FAMILIES]:
-        found += draw_sweep(analysis, _sweep(analysis, family))
-    if left := swept[MOST_FAMILIES:]:
-        found.append(f"sweeps of {listed([family.label for family in left])}: the figures are in the tables")
-    return found
+def sweeps(analysis: Analysis, skip: Sequence[str] = ()) -> list[Sweep]:
+    """What the charts are drawn from of each headline that a factor changes, but for the loads that ``skip`` has.
+
+    Loads share a chart where they are asked for as a dimension of it; with a layout that is asked for, what no
+    factor changes is laid out too.
+    """
+    view = analysis.study.report
+    wanted = list(families(analysis))
+    if not wanted and view != View():
+        wanted = [
+            Family(each.workload, each.phase, each.metric, each.label, tuple(each.figures.values()), ())
+            for each in items(analysis)
+        ]
+    wanted = [family for family in wanted if analysis_name(analysis, family) not in skip]
+    if WORKLOAD not in (view.x, view.color, view.facet):
+        return [_sweep(analysis, [family], view) for family in wanted]
+    alike: dict[tuple[str, str], list[Family]] = {}
+    for family in wanted:
+        alike.setdefault((family.metric, family.rows[0].unit), []).append(family)
+    return [_sweep(analysis, group, view) for group in alike.values()]
 
 
-def _sweep(analysis: Analysis, family: Family) -> Sweep:
+def analysis_name(analysis: Analysis, family: Family) -> str:
+    """The name of a family's load in the study; it may be known by its label, which has the levels in it."""
+    side = analysis.workloads.get(family.workload)
+    return side.name if side is not None else family.workload
+
+
+def _sweep(analysis: Analysis, group: Sequence[Family], view: View) -> Sweep:
+    joined = WORKLOAD in (view.x, view.color, view.facet)
     dots = tuple(
         Dot(
             row.stack_name,
-            {name: row.levels[name] for name in family.factors if name in row.levels},
+            {name: row.levels[name] for name in family.factors if name in row.levels}
+            | ({WORKLOAD: family.label} if joined else {}),
             row.value,
             row.half,
             row.relative,
             row.stack in analysis.grid.baselines,
             analysis.limit(row),
             analysis.share_limit(row),
+            wait_of(analysis, row),
         )
+        for family in group
         for row in family.rows
     )
-    known = levels_of(analysis.study)
+    known = levels_of(analysis.study) | ({WORKLOAD: tuple(family.label for family in group)} if joined else {})
+    factors = [name for name in analysis.grid.factors if any(name in family.factors for family in group)]
     # A load's own factor makes the better axis: the stacks, which lines are for, have it in common.
-    names = sorted(family.factors, key=lambda name: not of_workload(analysis.study.factors[name]))
+    names = sorted(factors, key=lambda name: not of_workload(analysis.study.factors[name]))
     dimensions = {
         name: tuple(level for level in known[name] if any(dot.levels.get(name) == level for dot in dots))
-        for name in names
+        for name in [*names, *([WORKLOAD] if joined else [])]
     }
-    first = family.rows[0]
+    first = group[0].rows[0]
+    label = group[0].label
+    if joined and len(group) > 1:
+        label = f"{scale(first.unit, first.metric)[1]} of {listed([family.label for family in group])}"
+    made = plan(dots, dimensions, view=view)
     return Sweep(
-        slug(family.label), family.label, dots, dimensions, plan(dots, dimensions), first.unit, first.metric,
-        ranges(analysis, family.rows),
+        slug(label)[:60], label, dots, dimensions, made, first.unit, first.metric,
+        ranges(analysis, [row for family in group for row in family.rows]) if len(group) == 1 else "",
+        unmet(made, view),
     )  # fmt: skip
 
 
+def unmet(made: Plan, view: View) -> str:
+    """A sentence for the caption about what was asked for and makes no difference here."""
+    met = {"x": made.x.name == view.x, "color": made.color == view.color, "facet": view.facet in made.panels}
+    names = [name for field in met if (name := getattr(view, field)) and not met[field]]
+    return f" Not laid out by {listed(names)}, which makes no difference to it." if names else ""
+
+
 def sweep_plan(analysis: Analysis, family: Family) -> Plan:
-    """How the charts of a headline are laid out."""
-    return _sweep(analysis, family).made
+    """How a headline is laid out as long as nobody asks for more."""
+    return _sweep(analysis, [family], View()).made
 
 
 def draw_sweep(analysis: Analysis, sweep: Sweep) -> list[Chart | str]:
@@ -126,7 +165,12 @@ def _panel_names(sweep: Sweep) -> list[str]:
 
 
 def _curves(sweep: Sweep, dots: Sequence[Dot], levels: Mapping[str, str]) -> Curves:
-    mine = tuple(dot for dot in dots if belongs(sweep.made, dot, levels))
+    return curves_of(sweep.made, dots, levels)
+
+
+def curves_of(made: Plan, dots: Sequence[Dot], levels: Mapping[str, str]) -> Curves:
+    """The dots of a panel under what its levels are called."""
+    mine = tuple(dot for dot in dots if belongs(made, dot, levels))
     return Curves(label_of(levels.get(STACK, ""), {n: at for n, at in levels.items() if n != STACK}).strip(), mine)
 
 
@@ -134,9 +178,11 @@ def _chart(name: str, title: str, sweep: Sweep, curves: Sequence[Curves], frame:
     everything = [dot for each in curves for dot in each.dots]
     beside: dict[tuple[str | None, ...], list[Dot]] = {}
     for each in curves:
-        beside.setdefault(_axis_of(sweep, each), []).extend(each.dots)
+        beside.setdefault(axis_of(sweep, each, sweep.made), []).extend(each.dots)
     drawn = tuple(
-        curve_panel(each, sweep.made, sweep.dimensions, everything, frame, beside[_axis_of(sweep, each)])
+        curve_panel(
+            each, sweep.made, sweep.dimensions, everything, frame, beside[axis_of(sweep, each, sweep.made)]
+        )
         for each in curves
     )
     stacks = len({dot.stack for dot in everything}) if STACK in sweep.made.panels else 0
@@ -145,15 +191,15 @@ def _chart(name: str, title: str, sweep: Sweep, curves: Sequence[Curves], frame:
     return Chart(name, title, caption + sweep.notes + hollow, drawn, columns)
 
 
-def _axis_of(sweep: Sweep, curves: Curves) -> tuple[str | None, ...]:
-    """The same for panels that share a y axis."""
-    shared = [name for name in sweep.own_axis if name in sweep.made.panels]
+def axis_of(sweep: Sweep, curves: Curves, made: Plan) -> tuple[str | None, ...]:
+    """The same for panels that share an axis of figures."""
+    shared = [name for name in sweep.own_axis if name in made.panels]
     return tuple(curves.dots[0].levels.get(name) for name in shared)
 
 
 def _title(sweep: Sweep) -> str:
     said = []
-    for stack in dict.fromkeys(dot.stack for dot in sweep.dots):
+    for stack in list(dict.fromkeys(dot.stack for dot in sweep.dots))[:MOST_TOLD]:
         best = max((dot for dot in sweep.dots if dot.stack == stack), key=lambda dot: dot.value)
         at = ", ".join(f"{name}={level}" for name, level in best.levels.items())
         where = f" ({at})" if at else ""
@@ -163,7 +209,7 @@ def _title(sweep: Sweep) -> str:
 
 def _caption(sweep: Sweep, curves: Sequence[Curves]) -> str:
     made = sweep.made
-    lines = listed([*(["stack"] if STACK not in made.panels else []), *made.lines])
+    lines = listed([*(["stack"] if STACK not in (*made.panels, made.x.name) else []), *made.lines])
     text = f"Along the axis {made.x.name}"
     if made.x.log:
         text += " on a logarithmic scale"
@@ -171,8 +217,10 @@ def _caption(sweep: Sweep, curves: Sequence[Curves]) -> str:
         text += f"; a line for each {lines}"
     if _panel_names(sweep):
         text += f"; a panel for each {' and '.join(_panel_names(sweep))}"
+    if made.color:
+        text += f"; colours tell {made.color}"
     text += ". A line that does not change along the axis has no points: the factor makes no difference to it."
-    if all(made.x.name in dot.levels for dot in sweep.dots):
+    if all(dot.level(made.x.name) is not None for dot in sweep.dots):
         text = text.partition(" A line that")[0]
     if any(dot.half for dot in sweep.dots):
         text += " The thin bars are the 95 % intervals within the runs."

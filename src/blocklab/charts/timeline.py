@@ -22,6 +22,8 @@ FEW_POINTS = 60
 # A longer load is drawn in means over several seconds, and more phases than this without their numbers.
 MOST_SECONDS = 1200
 MOST_NUMBERS = 24
+# More lines than this in one panel cannot be followed.
+MOST_LINES = 6
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,17 @@ class Measure:
     most: float | None = None
 
 
-MEASURES = (
-    Measure("bandwidth", "write.bandwidth", 1e-6, "written, MB/s", "B/s"),
-    Measure("await", "write.await", 1e3, "write await, ms (log)", "s", log=True),
-    Measure("iops", "write.iops", 1.0, "writes, IOPS", "1/s"),
-)
+def measures(way: str) -> tuple[Measure, ...]:
+    """What is drawn of the block devices, for ``read`` or ``write``."""
+    done = {"read": "read", "write": "written"}[way]
+    return (
+        Measure("bandwidth", f"{way}.bandwidth", 1e-6, f"{done}, MB/s", "B/s"),
+        Measure("await", f"{way}.await", 1e3, f"{way} await, ms (log)", "s", log=True),
+        Measure("iops", f"{way}.iops", 1.0, f"{way}s, IOPS", "1/s"),
+    )
+
+
+NETWORK = Measure("network", "tx.bandwidth", 1e-6, "sent, MB/s", "B/s")
 CPU = Measure("cpu", "cpu.busy", 1.0, "CPU busy, %", "%", most=100.0)
 Lines = dict[str, Points]
 
@@ -65,10 +73,13 @@ def timelines(analysis: Analysis) -> list[Chart | str]:
         if not cells:
             found.append(f"time lines of {workload}: no stack has a good run of it")
             continue
-        for measure in MEASURES:
-            pick = _await_lines if measure.name == "await" else _top_line(measure.metric)
+        for measure in measures(_way(cells)):
+            pick = _await_lines(measure.metric) if measure.name == "await" else _top_line(measure.metric)
             found.append(_row(analysis, workload, cells, measure, pick))
         found.append(_row(analysis, workload, cells, CPU, _cpu_lines))
+        # A study without links has no network to speak of.
+        if any(_network_lines(measured) for measured in cells.values()):
+            found.append(_row(analysis, workload, cells, NETWORK, _network_lines))
     return found
 
 
@@ -86,15 +97,44 @@ def _top_line(metric: str) -> Callable[[Measured], Lines]:
     return lines
 
 
-def _await_lines(measured: Measured) -> Lines:
+def _way(cells: Mapping[str, Measured]) -> str:
+    """Whether the stacks' top devices read or wrote more."""
+    moved = {
+        way: sum(
+            value
+            for measured in cells.values()
+            for _, value in measured.probe(measured.active, measured.device, f"{way}.bandwidth")
+        )
+        for way in ("write", "read")
+    }
+    return max(moved, key=lambda way: moved[way])
+
+
+def _await_lines(metric: str) -> Callable[[Measured], Lines]:
     """The stack's top device, and those under it: between the lines lies what each layer adds."""
-    found = _top_line("write.await")(measured)
-    for host in measured.hosts:
-        for device in _one_of_each(measured, host):
-            points = _middles(measured.probe(host, device, "write.await"), device, "write.await")
-            if points:
-                found[f"{device} on {host}"] = points
-    return found
+
+    def lines(measured: Measured) -> Lines:
+        found = _top_line(metric)(measured)
+        for host in measured.hosts:
+            for device in _one_of_each(measured, host):
+                points = _middles(measured.probe(host, device, metric), device, metric)
+                if points:
+                    found[f"{device} on {host}"] = points
+        return dict(list(found.items())[:MOST_LINES])
+
+    return lines
+
+
+def _network_lines(measured: Measured) -> Lines:
+    """What each interface sent that sent anything."""
+    found: Lines = {}
+    for host, layer, metric, phase in measured.series:
+        if metric == NETWORK.metric and not phase and layer != "lo":
+            points = measured.probe(host, layer, metric)
+            if any(value for _, value in points):
+                found[f"{layer} on {host}"] = _middles(points, layer, metric)
+    busiest = sorted(found, key=lambda name: -sum(value for _, value in found[name]))[:MOST_LINES]
+    return {name: points for name, points in found.items() if name in busiest}
 
 
 def _one_of_each(measured: Measured, host: str) -> list[str]:
@@ -229,7 +269,8 @@ def _panel(
     ]  # fmt: skip
     bands, layers = _bands(measured, numbered)
     chart = alt.layer(*layers, drawn).properties(title=heading(stack, colour))
-    return panel(f"{stack}: {measure.axis}", chart, {"lines": rows, "phases": bands}, 170)
+    table = {"t": "s since the load began", "line": "of", "v": measure.axis}
+    return panel(f"{stack}: {measure.axis}", chart, {"lines": rows, "phases": bands}, 170, ("lines", table))
 
 
 def _phase_at(measured: Measured, time: float) -> int:
@@ -270,6 +311,8 @@ def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
     rows = [row for row in analysis.rows if row.workload == workload and row.metric == measure.metric]
     if measure is CPU:
         return _cpu_title(workload, rows)
+    if measure is NETWORK:
+        return _network_title(workload, rows)
     tops = [row for row in rows if row.top]
     base = {row.phase: row.value for row in tops if row.stack in analysis.grid.baselines} or {
         row.phase: row.value for row in tops
@@ -281,8 +324,17 @@ def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
     said = listed(
         [f"{quantity(row.value, row.unit, row.metric)} on {row.stack}" for row in tops if row.phase == phase]
     )
-    verb = {"bandwidth": "writes reach", "await": "a write waits", "iops": "writes reach"}[measure.name]
+    way = measure.metric.partition(".")[0]
+    verb = f"a {way} waits" if measure.name == "await" else f"{way}s reach"
     return f"In {phase or workload}, {verb} {said}"
+
+
+def _network_title(workload: str, rows: Sequence[Row]) -> str:
+    most = max(rows, key=lambda row: row.value, default=None)
+    if most is None or not most.value:
+        return f"{workload}: what the nodes sent"
+    where = f"{most.layer} of {most.host}, {most.stack}" + (f", {most.phase}" if most.phase else "")
+    return f"{workload}: the nodes send at most {quantity(most.value, most.unit)} over a phase ({where})"
 
 
 def _cpu_title(workload: str, rows: Sequence[Row]) -> str:
@@ -299,9 +351,12 @@ def _cpu_title(workload: str, rows: Sequence[Row]) -> str:
 def _caption(cells: Mapping[str, Measured], picked: Mapping[str, Lines], measure: Measure, numbered: bool) -> str:
     if measure is CPU:
         text = "From /proc/stat each second: the CPU time of each node that was neither idle nor waiting for I/O."
+    elif measure is NETWORK:
+        text = "From /proc/net/dev each second: what each interface sent."
     elif measure.log:
         text = (
-            "From iostat each second: how long a write took at the stack's highest block device, and at the "
+            f"From iostat each second: how long a {measure.metric.partition('.')[0]} took at the stack's highest "
+            "block device, and at the "
             "volumes below a mirror."
         )
     else:

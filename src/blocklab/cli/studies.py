@@ -1,4 +1,4 @@
-"""Commands about studies: run, resume, check, plan, schema, report."""
+"""Commands about studies: run, resume, check, plan, schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from blocklab.cli.catalogue import study_file
-from blocklab.cli.floors import environments, keep_floor
+from blocklab.cli.floors import keep_floor
 from blocklab.cli.live import showing
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.errors import StoreError, StudyError
@@ -31,6 +31,7 @@ from blocklab.runner.measure import PROBE_SECONDS, settled
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite, check_room
 from blocklab.sites.uml.site import ground as uml_ground
+from blocklab.stats.analysis import analyse
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.check import buildable
 from blocklab.study.estimate import estimate, spoken
@@ -150,34 +151,15 @@ def carry_out(
             console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
             raise typer.Exit(INTERRUPTED) from None
         console.print(f"{len(todo)} cells in {time.monotonic() - started:.0f} s, {bad} of them not ok")
-    page = render(folder)
+    analysis = analyse(folder)
+    page = render(folder, analysis=analysis)
     if as_json:
         typer.echo((folder.path / "report.json").read_text())
     else:
-        Console(highlight=False, width=None).print(terminal_table(folder))
+        Console(highlight=False, width=None).print(terminal_table(folder, analysis))
         typer.echo(f"report: {page}")
     if bad:
         raise typer.Exit(1)
-
-
-def report(
-    folder: Annotated[
-        Path | None, typer.Argument(help="A study's folder; without it the newest in --runs.")
-    ] = None,
-    runs: Runs = Path("runs"),
-    as_json: AsJson = False,
-) -> None:
-    """Write the report of a study's runs anew: report.html, report.csv and report.json in its folder."""
-    there = StudyFolder(folder or newest(runs))
-    # A floor that was measured after the run, of the same machine and image, holds too.
-    for environment in environments(there):
-        keep_floor(there, environment, Console(stderr=True, highlight=False), anew=False)
-    page = render(there)
-    if as_json:
-        typer.echo((there.path / "report.json").read_text())
-        return
-    Console(highlight=False).print(terminal_table(there))
-    typer.echo(f"report: {page}")
 
 
 def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | None) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from blocklab import __version__
@@ -30,36 +34,69 @@ from blocklab.stats.findings import Findings, findings
 from blocklab.stats.floor import BUSY, LIMITED, NEAR
 from blocklab.stats.format import percent, seconds
 from blocklab.store.folder import StudyFolder
+from blocklab.study.types import View
 
 _WORDS = {"ok": ("✓", "ok"), "failed": ("✗", "failed"), "unknown": ("?", "unknown")}
 
 
-def render(folder: StudyFolder) -> Path:
+def render(
+    folder: StudyFolder,
+    output: Path | None = None,
+    view: View | None = None,
+    analysis: Analysis | None = None,
+) -> Path:
     """Write report.html, report.csv and report.json into the study's folder, and drills.csv where it has drills;
-    the path of the page.
+    the path of the page. With ``output`` only the page is written, there, and its CSV is in it.
+
+    ``view`` lays out the charts instead of what the study says, whose fields it leaves empty hold. ``analysis``:
+    that of the folder, where it is at hand already.
 
     Raises ``StoreError`` when the folder is no study's, or cannot be written.
     """
-    analysis = analyse(folder)
+    analysis = laid_out(analysis or analyse(folder), view)
     found = findings(analysis)
+    if output is not None:
+        text = as_csv(analysis).encode()
+        written({output: html(analysis, found, csv=text).encode()})
+        return output
     page = folder.path / "report.html"
-    texts = {
-        folder.path / "report.csv": as_csv(analysis).encode(),
-        folder.path / "report.json": as_json(analysis, found),
-        **({folder.path / "drills.csv": drills_csv(analysis).encode()} if analysis.drills else {}),
-        page: html(analysis, found).encode(),
-    }
-    try:
-        for path, text in texts.items():
-            # A reader never meets half a page.
+    written(
+        {
+            folder.path / "report.csv": as_csv(analysis).encode(),
+            folder.path / "report.json": as_json(analysis, found),
+            **({folder.path / "drills.csv": drills_csv(analysis).encode()} if analysis.drills else {}),
+            page: html(analysis, found).encode(),
+        }
+    )
+    return page
+
+
+def laid_out(analysis: Analysis, view: View | None) -> Analysis:
+    """The same with its charts laid out so."""
+    if view is None:
+        return analysis
+    study = msgspec.structs.replace(analysis.study, report=both_views(analysis.study.report, view))
+    return dataclasses.replace(analysis, study=study)
+
+
+def both_views(own: View, view: View) -> View:
+    """What ``view`` asks for, and of a study's own layout what that leaves open."""
+    asked = {view.x, view.color, view.facet}
+    x, color, facet = ("" if name in asked else name for name in (own.x, own.color, own.facet))
+    return View(view.x or x, view.color or color, view.facet or facet)
+
+
+def written(texts: Mapping[Path, bytes]) -> None:
+    """Write files so that a reader never meets half a page. Raises ``StoreError``."""
+    for path, text in texts.items():
+        try:
             temporary = path.with_name(f".{path.name}.{os.getpid()}")
             temporary.write_bytes(text)
             temporary.replace(path)
-    except OSError as error:
-        raise StoreError(
-            f"{folder.path} cannot be written: {error}", hint="make room, or check its owner"
-        ) from error
-    return page
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be written: {error}", hint="make room, name another file, or check the owner"
+            ) from error
 
 
 def environment() -> Environment:
@@ -75,8 +112,8 @@ def environment() -> Environment:
     return made
 
 
-def html(analysis: Analysis, found: Findings) -> str:
-    """The page."""
+def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
+    """The page. With ``csv`` the figures are in the page itself; without it the page stands beside its twins."""
     made = environment()
     drawn = draw(analysis)
     ran = list(analysis.runs.values())
@@ -85,14 +122,16 @@ def html(analysis: Analysis, found: Findings) -> str:
         version=__version__,
         study=analysis.study,
         analysis=analysis,
+        figures_at="report.csv" if csv is None else f"data:text/csv;base64,{base64.b64encode(csv).decode()}",
+        alone=csv is not None,
         found=found,
         when=tables.measured_when(analysis),
         took=seconds(sum(run.outcome.seconds for run in ran)),
         words=_WORDS,
-        curves=[chart for chart in drawn.shown if chart.name.startswith(("sweep-", "share-"))],
+        curves=[chart for chart in drawn.shown if chart.name.startswith(("sweep-", "share-", "heat-", "knee-"))],
         bars=[chart for chart in drawn.shown if chart.name == "bars"],
         clouds=[chart for chart in drawn.shown if chart.name.startswith("latency-")],
-        lines=[c for c in drawn.shown if c.name.startswith(("bandwidth-", "await-", "iops-", "cpu-"))],
+        lines=[c for c in drawn.shown if c.name.startswith(("bandwidth-", "await-", "iops-", "cpu-", "network-"))],
         left_out=drawn.left_out,
         drills=drill_section(analysis, drawn.shown),
         drill_columns=DRILL_COLUMNS,

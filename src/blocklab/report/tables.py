@@ -66,7 +66,8 @@ def figure_groups(analysis: Analysis) -> tuple[Group, ...]:
     groups = []
     # Transactions first, as everywhere on the page.
     transactions = {row.workload for row in analysis.rows if row.load and row.metric in TRANSACTIONS}
-    grouped = [label for label, side in analysis.workloads.items() if side.name not in on_sheets(analysis)]
+    elsewhere = on_sheets(analysis)
+    grouped = [label for label, side in analysis.workloads.items() if side.name not in elsewhere]
     for workload in sorted(grouped, key=lambda name: name not in transactions):
         for phase in analysis.phases(workload):
             mine = list(analysis.places[workload, phase])

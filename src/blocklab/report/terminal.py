@@ -40,9 +40,12 @@ MOST_LAYERS = 20
 _MARKS = {"ok": ("✓ ok", "green"), "failed": ("✗ failed", "red"), "unknown": ("? unknown", "yellow")}
 
 
-def terminal_table(folder: StudyFolder) -> RenderableType:
-    """The lead, the headline figures by stack, the expectations and the caveats. Raises ``StoreError``."""
-    analysis = analyse(folder)
+def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> RenderableType:
+    """The lead, the headline figures by stack, the expectations and the caveats. Raises ``StoreError``.
+
+    ``analysis``: that of the folder, where it is at hand already.
+    """
+    analysis = analysis or analyse(folder)
     found = findings(analysis)
     parts: list[RenderableType] = [Text(analysis.study.question, style="bold"), Text(found.lead), Text()]
     for family in families(analysis):

@@ -230,11 +230,14 @@ def analyse(folder: StudyFolder) -> Analysis:
     drills = []
     own: list[Own] = []
     seeds: dict[int | None, None] = {}
+    # Single transactions are only for the cells that are shown one by one.
+    detail = (_ends(places.stacks), _ends(places.workloads)) if places.factors else None
     for number, block in enumerate(blocks, 1):
         good: dict[tuple[str, str], Measured] = {}
         for cell, point in zip(block, places.points, strict=True):
             at = (point.stack, point.workload)
-            run, gap = _read(folder, cell, point)
+            shown = detail is None or (point.stack in detail[0] and point.workload in detail[1])
+            run, gap = _read(folder, cell, point, transactions=shown)
             if run is not None:
                 runs.setdefault(at, run)
                 stops += [Stop(*at, number, each) for each in run.stops]
@@ -258,10 +261,10 @@ def analyse(folder: StudyFolder) -> Analysis:
     )  # fmt: skip
 
 
-def _read(folder: StudyFolder, cell: Cell, point: Point) -> tuple[Run | None, Gap | None]:
+def _read(folder: StudyFolder, cell: Cell, point: Point, *, transactions: bool) -> tuple[Run | None, Gap | None]:
     at = (point.stack, point.workload)
     try:
-        run = folder.run(cell)
+        run = folder.analysed(cell, transactions=transactions)
     except StoreError as error:
         return None, Gap(*at, "unreadable", error.message, error.hint)
     if run is None:

@@ -86,6 +86,8 @@ class Measured:
     @cached_property
     def series(self) -> Mapping[tuple[str, str, str, str], Points]:
         """(host, layer, metric, phase) -> (seconds since the epoch, value), by time."""
+        if self.run.courses is not None:
+            return {key: course.points for key, course in self.run.courses.items()}
         found: dict[tuple[str, str, str, str], Points] = {}
         for sample in self.run.samples:
             if sample.time is not None:
@@ -103,6 +105,12 @@ class Measured:
     def probed(self) -> Mapping[tuple[str, str, str], str]:
         """(host, layer, metric) of each probe's series -> its unit."""
         loads = {(sample.layer, sample.metric) for sample in self.run.figures() if not of_layer(sample)}
+        if self.run.courses is not None:
+            return {
+                (host, layer, metric): course.unit
+                for (host, layer, metric, phase), course in self.run.courses.items()
+                if not phase and (layer, metric) not in loads
+            }
         return {
             (sample.host, sample.layer, sample.metric): sample.unit
             for sample in self.run.samples

@@ -19,7 +19,7 @@ import msgspec
 
 from blocklab.errors import StoreError
 from blocklab.model.units import dec_hook, enc_hook
-from blocklab.store.run import Run, load, outcome_of, sweep
+from blocklab.store.run import Run, analysed, load, outcome_of, sweep
 from blocklab.study.types import Cell, Study
 
 FORMAT = 1
@@ -100,6 +100,11 @@ class StudyFolder:
         """The run of a cell, good or bad; None when it was never run."""
         folder = self.cells / cell.key
         return load(folder) if folder.is_dir() else None
+
+    def analysed(self, cell: Cell, *, transactions: bool) -> Run | None:
+        """The same as an analysis needs it, see ``store.run.analysed``."""
+        folder = self.cells / cell.key
+        return analysed(folder, transactions=transactions) if folder.is_dir() else None
 
     def runs(self) -> tuple[Run, ...]:
         """Every run of the manifest's grid, in the grid's order."""

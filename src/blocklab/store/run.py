@@ -27,7 +27,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -114,7 +114,11 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run as read back. ``samples`` with a ``time`` are points of series; those without are figures."""
+    """A run as read back. ``samples`` with a ``time`` are points of series; those without are figures.
+
+    ``courses``: the series by name, of a run that was read for its figures (``analysed``); ``samples`` has only
+    the figures then.
+    """
 
     folder: Path
     cell: Cell
@@ -130,6 +134,7 @@ class Run(msgspec.Struct, frozen=True):
     drill: Drill | None = None
     latencies: Latencies | None = None
     files: tuple[ImportedFile, ...] = ()
+    courses: Mapping[tables.Key, tables.Course] | None = None
 
     def figures(self) -> tuple[Sample, ...]:
         """The samples that stand for a whole phase."""
@@ -246,6 +251,21 @@ def load(folder: Path) -> Run:
         records=tuple(_read_lines(folder / "steps.jsonl", Record)),
         samples=tables.samples(folder, run.outcome.format),
         transactions=tables.transactions(folder, run.outcome.format),
+        rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
+    )
+
+
+def analysed(folder: Path, *, transactions: bool) -> Run:
+    """A run as an analysis needs it, with its series as ``courses``, and its transactions only where they are
+    asked for. Raises ``StoreError`` that names the file."""
+    run = head(folder)
+    figures, courses = tables.courses(folder, run.outcome.format)
+    return msgspec.structs.replace(
+        run,
+        records=tuple(_read_lines(folder / "steps.jsonl", Record)),
+        samples=figures,
+        courses=courses,
+        transactions=tables.transactions(folder, run.outcome.format) if transactions else (),
         rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
     )
 

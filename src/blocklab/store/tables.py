@@ -28,6 +28,15 @@ _AGAIN = "remove the folder; the cell will be measured again"
 PARQUET = 2
 _ROWS = 50_000
 T = TypeVar("T")
+# Host, layer, metric, phase.
+Key = tuple[str, str, str, str]
+
+
+class Course(msgspec.Struct, frozen=True):
+    """A series: (seconds since the epoch, value in ``unit``), by time."""
+
+    unit: str
+    points: list[tuple[float, float]]
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -74,6 +83,41 @@ def samples(folder: Path, form: int) -> tuple[Sample, ...]:
         for value, time, place in zip(values, times, places, strict=True):
             found[place] = Sample(metric, value, unit, layer, host, phase, time)
     return tuple(found)
+
+
+def courses(folder: Path, form: int) -> tuple[tuple[Sample, ...], dict[Key, Course]]:
+    """The figures of a run of that format, and its series by host, layer, metric and phase. Raises ``StoreError``.
+
+    For those who read many runs: a ``Sample`` for each point would take most of the time and of the memory.
+    """
+    if form < PARQUET:
+        every = samples(folder, form)
+        found: dict[Key, Course] = {}
+        for each in every:
+            if each.time is not None:
+                key = (each.host, each.layer, each.metric, each.phase)
+                found.setdefault(key, Course(each.unit, [])).points.append((each.time, each.value))
+        figures = [each for each in every if each.time is None]
+    else:
+        names = "metric, unit, layer, host, phase, time IS NULL"
+        groups = _read(
+            folder / "samples.parquet", f"{names}, list(value), list(time), list(file_row_number)", "GROUP BY ALL"
+        )
+        found = {}
+        for metric, unit, layer, host, phase, whole, values, times, _ in groups:
+            if not whole:
+                course = found.setdefault((host, layer, metric, phase), Course(unit, []))
+                course.points.extend(zip(times, values, strict=True))
+        placed = [
+            (place, Sample(metric, value, unit, layer, host, phase))
+            for metric, unit, layer, host, phase, whole, values, _, places in groups
+            if whole
+            for value, place in zip(values, places, strict=True)
+        ]
+        figures = [each for _, each in sorted(placed, key=lambda pair: pair[0])]
+    for course in found.values():
+        course.points.sort()
+    return tuple(figures), found
 
 
 def transactions(folder: Path, form: int) -> tuple[Transaction, ...]:

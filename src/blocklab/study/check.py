@@ -16,7 +16,7 @@ from blocklab.study import drills
 from blocklab.study.factors import assignments, level_text, level_texts, variant
 from blocklab.study.grid import between, layer_tag
 from blocklab.study.takeover import survivor_of
-from blocklab.study.types import Expectation, Stack, Study
+from blocklab.study.types import Expectation, Stack, Study, View
 from blocklab.workloads import AnyWorkload, ImportedLoad
 
 Problem = tuple[str, str]
@@ -61,6 +61,7 @@ def problems(study: Study) -> Iterator[Problem]:
     yield from _workloads(study)
     yield from drills.problems(study)
     yield from _factors(study)
+    yield from ((f"report.{field}", problem) for field, problem in view_problems(study, study.report))
     yield from _expectations(study)
 
 
@@ -238,7 +239,8 @@ def _level(study: Study, name: str, level: str) -> Iterator[Problem]:
         yield error.path, error.problem
         return
     # Without its factors, or each level would check all the others again.
-    for path, problem in problems(msgspec.structs.replace(changed, factors={}, exclude=(), expect=())):
+    bare = msgspec.structs.replace(changed, factors={}, exclude=(), expect=(), report=View())
+    for path, problem in problems(bare):
         yield f"factors.{name}", f"with the level {level}: {path}: {problem}"
         return
 
@@ -255,6 +257,20 @@ def _exclusion(study: Study, path: str, entry: Mapping[str, Any]) -> Iterator[Pr
         for level in level_texts(wanted):
             if level not in known[name]:
                 yield f"{path}.{name}", f"there is no level {level!r}; there are {_list(known[name])}"
+
+
+def view_problems(study: Study, view: View) -> Iterator[Problem]:
+    """What keeps charts from being laid out so, as (``x``, ``color`` or ``facet``, what is wrong and the cure)."""
+    known = [*study.factors, "stack", "workload"]
+    wanted = {"x": view.x, "color": view.color, "facet": view.facet}
+    for field, name in wanted.items():
+        if name and name not in known:
+            yield field, f"there is no factor {name!r}; there are {_list(known)}"
+    taken: dict[str, str] = {}
+    for field, name in wanted.items():
+        if name and name in taken:
+            yield field, f"{name} is there as {taken[name]} already; name another, or leave one out"
+        taken.setdefault(name, field)
 
 
 def _expectations(study: Study) -> Iterator[Problem]:

@@ -164,6 +164,26 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return float(low), float(high)
 
 
+class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the charts of a sweep are laid out. What is left out the report chooses itself.
+
+    Each is the name of a factor, ``stack`` or ``workload``. A chart to which a factor makes no difference is laid
+    out without it. `blocklab report --x FACTOR --color FACTOR --facet FACTOR` asks for the same of runs that are
+    there.
+
+    Example::
+
+        report: {x: rtt, color: stack, facet: sync}
+    """
+
+    x: str = ""
+    """What stands along the axis."""
+    color: str = ""
+    """What the colours of the lines tell."""
+    facet: str = ""
+    """What each panel has one level of."""
+
+
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A study: the question, as data.
 
@@ -211,6 +231,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What you expect of the figures, before you measure."""
     notes: tuple[str, ...] = ()
     """Sentences that the report prints."""
+    report: View = msgspec.field(default_factory=View)
+    """How the report's charts of a sweep are laid out."""
     quick: dict[str, Any] = {}
     """The short form: with ``--quick`` it is applied to the study as a JSON merge patch (RFC 7396). Maps merge,
     ``null`` removes, anything else replaces, lists as a whole."""

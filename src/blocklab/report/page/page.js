@@ -36,6 +36,86 @@
     document.body.dataset.charts = "ready";
   }
 
+  function cell(row, kind, text) {
+    const made = row.appendChild(document.createElement(kind));
+    made.textContent = text;
+  }
+
+  function tableOf(figure) {
+    const panels = Array.from(figure.querySelectorAll("[data-spec]"), (place) =>
+      JSON.parse(document.getElementById(place.dataset.spec).textContent)).filter((spec) => spec.usermeta && spec.datasets[spec.usermeta.rows]);
+    if (!panels.length) return null;
+    const several = panels.length > 1;
+    const names = new Map();
+    for (const spec of panels) for (const [field, title] of spec.usermeta.columns) {
+      if (spec.datasets[spec.usermeta.rows].some((row) => row[field] !== undefined)) names.set(field, title);
+    }
+    const table = document.createElement("table");
+    table.className = "plain narrow";
+    const head = table.createTHead().insertRow();
+    if (several) cell(head, "th", "panel");
+    for (const title of names.values()) cell(head, "th", title);
+    const body = table.createTBody();
+    panels.forEach((spec, at) => {
+      const title = spec.title ? (spec.title.text || spec.title) : String(at + 1);
+      let last = "";
+      for (const row of spec.datasets[spec.usermeta.rows]) {
+        const texts = Array.from(names.keys(), (field) => row[field] === undefined || row[field] === null ? "" : String(row[field]));
+        const joined = JSON.stringify(texts);
+        // A level line is drawn from two rows that say the same.
+        if (joined === last) continue;
+        last = joined;
+        const line = body.insertRow();
+        if (several) cell(line, "td", title);
+        for (const text of texts) cell(line, "td", text);
+      }
+    });
+    return table;
+  }
+
+  // What the table shows is what the file has: it is read off the table.
+  function csvOf(table) {
+    const quoted = (text) => /[",\n\r]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+    return Array.from(table.rows, (row) => Array.from(row.cells, (each) => quoted(each.textContent)).join(",") + "\n").join("");
+  }
+
+  function button(table, name) {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.className = "csv";
+    made.textContent = "Download CSV";
+    made.addEventListener("click", () => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([csvOf(table)], { type: "text/csv" }));
+      link.download = name + ".csv";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    });
+    return made;
+  }
+
+  function scrolls(place) {
+    // Without a pointer only what has the focus can be scrolled.
+    if (place.scrollWidth > place.clientWidth || place.scrollHeight > place.clientHeight) place.tabIndex = 0;
+  }
+
+  for (const place of document.querySelectorAll("details.data")) {
+    place.addEventListener("toggle", () => {
+      if (!place.open || place.querySelector("table")) return;
+      const table = tableOf(place.closest("figure"));
+      if (!table) return;
+      place.appendChild(button(table, place.dataset.name));
+      const box = place.appendChild(document.createElement("div"));
+      box.className = "scroll tall";
+      box.appendChild(table);
+      scrolls(box);
+    });
+  }
+  for (const table of document.querySelectorAll("table[data-csv]")) {
+    table.parentElement.before(button(table, table.dataset.csv));
+  }
+  for (const place of document.querySelectorAll(".scroll")) scrolls(place);
+
   dark.addEventListener("change", draw);
   draw();
 })();

@@ -1,0 +1,108 @@
+"""``blocklab report``: the page of a study's runs, laid out as one likes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from blocklab.cli.floors import environments, keep_floor
+from blocklab.cli.studies import AsJson, Runs, newest
+from blocklab.errors import StoreError, StudyError
+from blocklab.report import render, terminal_table
+from blocklab.report.build import both_views
+from blocklab.stats.analysis import analyse
+from blocklab.stats.source import studies
+from blocklab.store.folder import StudyFolder
+from blocklab.study.check import view_problems
+from blocklab.study.factors import assignments
+from blocklab.study.read import read
+from blocklab.study.types import Study, View
+
+
+def report(
+    what: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[STUDY_OR_RUNS]",
+            help="A study's folder, its file, its name, or a folder of runs; without it the newest in --runs.",
+        ),
+    ] = None,
+    runs: Runs = Path("runs"),
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the page there, with its CSV in it, and only it.")
+    ] = None,
+    x: Annotated[str, typer.Option("--x", help="The factor along the axis of the sweeps.")] = "",
+    color: Annotated[str, typer.Option("--color", help="The factor that the colours tell.")] = "",
+    facet: Annotated[str, typer.Option("--facet", help="The factor that each panel has one level of.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of a study's runs anew: report.html, report.csv and report.json in its folder.
+
+    --x, --color and --facet take a factor's name, or stack, or workload.
+    """
+    if output is not None and output.suffix.lower() not in (".html", ".htm"):
+        raise StudyError("", f"-o {output}: the page is HTML", hint=f"-o {output.with_suffix('.html')}; or --json")
+    there = found_study(what, runs)
+    view = wanted_view(there.manifest().study, View(x, color, facet))
+    # A floor that was measured after the run, of the same machine and image, holds too.
+    for environment in environments(there):
+        keep_floor(there, environment, Console(stderr=True, highlight=False), anew=False)
+    analysis = analyse(there)
+    if output is not None:
+        typer.echo(f"report: {render(there, output, view, analysis)}", err=as_json)
+        if not as_json:
+            return
+    page = render(there, None, view, analysis)
+    if as_json:
+        typer.echo((there.path / "report.json").read_text())
+        return
+    Console(highlight=False).print(terminal_table(there, analysis))
+    typer.echo(f"report: {page}")
+
+
+def wanted_view(study: Study, view: View) -> View:
+    """The layout that the options ask for. Raises ``StudyError`` for what the study has no axis for."""
+    several = {name for name, factor in study.factors.items() if len(assignments(factor)) > 1}
+    for option in ("x", "color", "facet"):
+        name = getattr(view, option)
+        if name in study.factors and name not in several:
+            others = ", ".join([*(each for each in study.factors if each in several), "stack", "workload"])
+            problem = f"--{option} {name}: has one level only in these runs"
+            raise StudyError(f"factors.{name}", problem, hint=f"there are {others}")
+    both = both_views(study.report, view)
+    for field, problem in view_problems(study, both):
+        raise StudyError("report", f"--{field} {getattr(both, field)}: {problem}")
+    return view
+
+
+def only(runs: Path) -> Path:
+    """The one study's folder in a folder of studies. Raises ``StoreError``."""
+    found = studies(runs)
+    if len(found) > 1:
+        names = ", ".join(str(path) for path in found)
+        raise StoreError(f"{runs} holds {len(found)} studies", hint=f"name one of them: {names}")
+    return found[0]
+
+
+def found_study(what: Path | None, runs: Path) -> StudyFolder:
+    """The folder of runs that is meant. Raises ``StoreError``, or ``StudyError`` for a bad file."""
+    if what is None:
+        return StudyFolder(newest(runs))
+    if (what / "study.json").is_file():
+        return StudyFolder(what)
+    if (what / "cell.json").is_file():
+        home = what.resolve().parent.parent
+        cure = f"blocklab report {home}" if (home / "study.json").is_file() else "copy the study's whole folder"
+        raise StoreError(f"{what} is a single run; a report is of a study", hint=cure)
+    if what.is_dir():
+        return StudyFolder(only(what))
+    name = read(what).name if what.is_file() else what.name
+    named = [runs / name, runs / f"{name}-quick"] if what.is_file() or what.parent == Path() else []
+    there = [path / "study.json" for path in named if (path / "study.json").is_file()]
+    if not there:
+        raise StoreError(f"there is no study's folder {what}, and no runs of {name} in {runs}",
+                         hint="blocklab run it first, or say --runs DIR")  # fmt: skip
+    return StudyFolder(max(there, key=lambda path: path.stat().st_mtime).parent)
