@@ -81,7 +81,7 @@ def test_a_drill_has_the_links_that_its_client_and_its_monitor_need() -> None:
         ({"takeover": {"misses": 0}}, "takeover.misses", "1 to 100"),
         ({"takeover": {"interval": "1ms"}}, "takeover.interval", "20ms"),
         ({"workloads__writes": {"load": "ledger"}}, "workloads.writes.from", "survive"),
-        ({"workloads__writes": {"load": "ledger", "from": "c1", "rate": 0}}, "workloads.writes.rate", "at least 1"),
+        ({"workloads__writes": {"load": "ledger", "from": "c1", "rate": 0}}, "workloads.writes.rate", "at least"),
         ({"links__back": {"between": ["c1", "a1"]}}, "workloads.writes.from", "a2, which may take over"),
     ],
 )  # fmt: skip

@@ -84,14 +84,19 @@ def test_what_is_written_has_the_documented_columns(
     name: str, folder: StudyFolder, shell: Shell, tmp_path: Path
 ) -> None:
     options = [] if name == "figures" else [f"--{name}"]
+    folder, factors = (
+        (synthetic_drills.make_drills(tmp_path / "drills"), ["factor.rtt", "factor.commit"])
+        if name == "drills"
+        else (folder, ["factor.clients"])
+    )
     rows = exported(shell, str(folder.path), *options)
     wanted = [column for column, _, _ in documented()[name] if column != FACTORS.name]
-    wanted += ["factor.clients"] if name in WITH_FACTORS else []
+    wanted += factors if name in WITH_FACTORS else []
     assert rows and list(rows[0]) == wanted
     file = tmp_path / "x.parquet"
     assert shell("export", str(folder.path), *options, "-o", str(file))[0] == 0
     types = duckdb.execute(f"DESCRIBE SELECT * FROM '{file}'").fetchall()
-    said = {column: kind for column, kind, _ in documented()[name]} | {"factor.clients": "VARCHAR"}
+    said = {column: kind for column, kind, _ in documented()[name]} | dict.fromkeys(factors, "VARCHAR")
     assert [(column, kind) for column, kind, *_ in types] == [(column, said[column]) for column in wanted]
 
 
