@@ -85,7 +85,7 @@ def test_what_is_written_has_the_documented_columns(
 ) -> None:
     options = [] if name == "figures" else [f"--{name}"]
     folder, factors = (
-        (synthetic_drills.make_drills(tmp_path / "drills"), ["factor.rtt", "factor.commit"])
+        (synthetic_drills.make_drills(tmp_path / "drills"), ["factor.commit", "factor.rtt"])
         if name == "drills"
         else (folder, ["factor.clients"])
     )
