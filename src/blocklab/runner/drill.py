@@ -112,6 +112,8 @@ class _Drill:
         # The ends of the takeover's parts, by our clock.
         self._marks: list[tuple[str, float]] = []
         self._argv: Argv = ()
+        # How much the monitor has said, and whether that was that the node is dead.
+        self._seen, self._silent = 0, False
         self._took_over = False
         self._failed = False
 
@@ -257,8 +259,11 @@ class _Drill:
         if code is not None:
             said = (self._raw / "monitor" / "stderr").read_text(errors="replace")
             raise CommandError(self._recipe.survivor, ("monitor",), code, said)
-        found = monitor.events((self._raw / "monitor" / "stdout").read_bytes())
-        return any(each.what == "dead" for each in found)
+        file = self._raw / "monitor" / "stdout"
+        if (size := file.stat().st_size) != self._seen:
+            # It mostly says nothing, and this is asked all the time.
+            self._seen, self._silent = size, any(each.what == "dead" for each in monitor.events(file.read_bytes()))
+        return self._silent
 
     def _take_over(self) -> None:
         """Fence the old node and carry out the recipe, each stage timed."""

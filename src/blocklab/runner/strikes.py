@@ -46,6 +46,8 @@ class Counters:
 
     def look(self) -> Count | None:
         """Read what is new; the last counters, None before the first."""
+        if self._file.stat().st_size == self._at:
+            return self.counts[-1] if self.counts else None
         with self._file.open("rb") as file:
             file.seek(self._at)
             text = file.read()
