@@ -35,6 +35,10 @@ unit *options:
 lab *options:
     pytest tests/lab {{ options }}
 
+# Tests on real nodes that take longer than CI has room for: takeovers, faults, ledgers, drills.
+long *options:
+    pytest tests/lab -m long {{ options }}
+
 # Tests of the report in headless Chromium.
 browser *options:
     pytest tests/browser {{ options }}

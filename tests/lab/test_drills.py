@@ -134,6 +134,7 @@ def test_a_database_that_cannot_be_read_is_unknown(tmp_path: Path, monkeypatch: 
     assert drill.verdict.status == "unknown" and drill.verdict.why and drill.verdict.bound is None
 
 
+@pytest.mark.long
 def test_a_planted_loss_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = Aftermath.ledger
 
@@ -150,6 +151,7 @@ def test_a_planted_loss_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert drill.verdict.torn, "its worker counted one more than there are"
 
 
+@pytest.mark.long
 def test_a_crashed_peer_is_no_outage(tmp_path: Path) -> None:
     raw = study({"layer": "postgres"}, drbd(), faults={"kill": {"fault": "crash", "node": "peer", "at": "1s"}})
     _, drill, _ = drilled(raw, tmp_path)
@@ -157,6 +159,7 @@ def test_a_crashed_peer_is_no_outage(tmp_path: Path) -> None:
     assert drill.mirror is not None and drill.mirror.status == "in sync"
 
 
+@pytest.mark.long
 def test_a_power_cut_of_both_nodes(tmp_path: Path) -> None:
     raw = study({"layer": "postgres"}, drbd(), faults={"dark": {"fault": "power-cut", "at": "2s"}})
     _, drill, _ = drilled(raw, tmp_path)
@@ -165,6 +168,7 @@ def test_a_power_cut_of_both_nodes(tmp_path: Path) -> None:
     assert drill.mirror is not None and drill.mirror.status == "in sync"
 
 
+@pytest.mark.long
 def test_a_client_that_is_lost_ends_the_drill_as_failed(tmp_path: Path) -> None:
     raw = study({"layer": "postgres"}, drbd(), faults={"pause": {"fault": "freeze", "at": "1s", "for": "600s"}})
     what = build(raw)

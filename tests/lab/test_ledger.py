@@ -28,6 +28,8 @@ from blocklab.study.read import build
 from blocklab.workloads import Ledger, ledger_found, ledger_output, servers
 from blocklab.workloads.ledger import HISTORY
 
+pytestmark = pytest.mark.long
+
 STUDY: dict[str, Any] = {
     "blocklab": 1,
     "name": "ledger",

@@ -27,6 +27,8 @@ from blocklab.study.grid import plan_stack, topology
 from blocklab.study.read import build
 from blocklab.study.types import Study
 
+pytestmark = pytest.mark.long
+
 VOLUME = {"layer": "volume", "size": "512MiB"}
 FAST = {"fsync": True, "shared_buffers": "32MB"}
 DRBD: list[dict[str, Any]] = [
