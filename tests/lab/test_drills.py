@@ -169,19 +169,13 @@ def test_a_power_cut_of_both_nodes(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_client_that_is_lost_ends_the_drill_as_failed(tmp_path: Path) -> None:
+def test_a_client_that_is_lost_ends_the_drill_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = study({"layer": "postgres"}, drbd(), faults={"pause": {"fault": "freeze", "at": "1s", "for": "600s"}})
     what = build(raw)
     grid = cells(what)
-
-    class Site(UmlSite):
-        pass
-
     there, progress = StudyFolder.create(tmp_path, Manifest(what, grid)), Silent()
-    lost = pytest.MonkeyPatch()
-    with lost.context() as patch:
-        patch.setattr("blocklab.runner.drill._Drill._dead", _end_client)
-        bad = run_study(Site(), what, grid, there, progress, 1)
+    monkeypatch.setattr("blocklab.runner.drill._Drill._dead", _end_client)
+    bad = run_study(UmlSite(), what, grid, there, progress, 1)
     (run,) = there.runs()
     assert bad == 1 and run.outcome.status == "failed" and "c1" in run.outcome.error and run.drill is None
 
