@@ -84,15 +84,16 @@ def _run(runs: Path, log: Path, arguments: Sequence[str]) -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     real = measuring.measure
 
-    def measure(engine: Any, workload: Any, port: Any, facts: Any, raw: Path, *rest: Any) -> None:
+    def measure(engine: Any, workload: Any, port: Any, facts: Any, raw: Path, *rest: Any, **more: Any) -> None:
         # cells/.<key>.<process>.partial/raw
         with log.open("a") as stream:
             stream.write(raw.parent.name.split(".")[1] + "\n")
-        real(engine, workload, port, facts, raw, *rest)
+        real(engine, workload, port, facts, raw, *rest, **more)
 
     measuring.PROBE_LEAD = 0.0
     patched: dict[str, Any] = {
-        "UmlSite": Fake, "room_for": lambda *_: None, "render": lambda _: "none", "terminal_table": lambda _: "",
+        "UmlSite": Fake, "room_for": lambda *_: None, "analyse": lambda _: None,
+        "render": lambda *_, **__: "none", "terminal_table": lambda *_, **__: "",
     }  # fmt: skip
     for name, value in patched.items():
         setattr(studies, name, value)
