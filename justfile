@@ -35,9 +35,9 @@ unit *options:
 lab *options:
     pytest tests/lab {{ options }}
 
-# Tests on real nodes that take longer than CI has room for: takeovers, faults, ledgers, drills.
+# Tests that CI has no room for: takeovers, faults, ledgers, most drills, more pages in a browser.
 long *options:
-    pytest tests/lab -m long {{ options }}
+    pytest tests/lab tests/browser -m long {{ options }}
 
 # Tests of the report in headless Chromium.
 browser *options:

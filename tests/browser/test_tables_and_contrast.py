@@ -101,7 +101,10 @@ def visit(
     return page, said, asked
 
 
-@pytest.mark.parametrize("kind", ["plain", "sweep", "patterns", "drills", "apart"])
+LONG = [pytest.param(kind, marks=pytest.mark.long) for kind in ("sweep", "patterns", "apart")]
+
+
+@pytest.mark.parametrize("kind", ["plain", "drills", *LONG])
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
 def test_it_draws_asks_nobody_and_can_be_read(
     browser: Browser, pages: dict[str, Path], kind: str, width: int, scheme: str
@@ -124,7 +127,7 @@ def test_the_search_for_faint_text_can_find(browser: Browser, pages: dict[str, P
     page.close()
 
 
-@pytest.mark.parametrize("kind", ["plain", "drills"])
+@pytest.mark.parametrize("kind", ["plain", pytest.param("drills", marks=pytest.mark.long)])
 def test_each_csv_is_what_its_table_shows(browser: Browser, pages: dict[str, Path], kind: str) -> None:
     page, said, _ = visit(browser, pages[kind])
     places = page.locator("details.data")

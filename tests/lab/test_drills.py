@@ -103,6 +103,7 @@ def test_an_asynchronous_mirror_loses_what_is_under_way(tmp_path: Path) -> None:
     assert verdict.binlog is not None and verdict.binlog.status != "unknown"
 
 
+@pytest.mark.long
 def test_without_a_survivor_nothing_takes_over_but_what_is_left_is_counted(tmp_path: Path) -> None:
     raw = study({"layer": "postgres", "settings": {"synchronous_commit": False}})
     raw["nodes"].pop("a2")
@@ -113,6 +114,7 @@ def test_without_a_survivor_nothing_takes_over_but_what_is_left_is_counted(tmp_p
     assert drill.verdict.status == "lost" and drill.verdict.rto_seconds is None
 
 
+@pytest.mark.long
 def test_an_unfenced_primary_that_comes_back_is_caught(tmp_path: Path) -> None:
     raw = study(
         {"layer": "postgres"}, drbd(), takeover={"fence": False},

@@ -40,6 +40,8 @@ from blocklab.study.grid import plan_ground, plan_layers
 from blocklab.study.read import build
 from tests.lab.conftest import topology
 
+pytestmark = pytest.mark.long
+
 PLAIN = {"layer": "volume", "size": "64MiB"}
 XFS = {"layer": "volume", "size": "320MiB"}
 FRAGILE = {"layer": "fragile"}
@@ -241,7 +243,6 @@ def _study(small: dict[str, Any], layers: list[dict[str, Any]]) -> Any:
     return build(small)
 
 
-@pytest.mark.long
 def test_a_volume_with_errors_and_without(small: dict[str, Any]) -> None:
     layers: list[dict[str, Any]] = [{**PLAIN, "count": 2}, FRAGILE, {"layer": "stripe"}, {"layer": "ext4"}]
     with standing(UmlSite(), _study(small, layers), ["one"]) as stand:
@@ -274,7 +275,6 @@ UPON: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", UPON)
 def test_what_stands_on_fragile_volumes_is_in_force(small: dict[str, Any], name: str) -> None:
     with standing(UmlSite(), _study(small, UPON[name]), ["one"]) as stand:
@@ -287,7 +287,6 @@ def test_what_stands_on_fragile_volumes_is_in_force(small: dict[str, Any], name:
         stack.undone()
 
 
-@pytest.mark.long
 def test_a_mirror_gives_up_a_volume_with_errors_and_goes_on(small: dict[str, Any]) -> None:
     layers = [PLAIN, FRAGILE, DRBD, {"layer": "ext4"}]
     with standing(UmlSite(), _study(small, layers), ["one"]) as stand:
@@ -302,7 +301,6 @@ def test_a_mirror_gives_up_a_volume_with_errors_and_goes_on(small: dict[str, Any
         stack.undone()
 
 
-@pytest.mark.long
 def test_a_write_to_a_stalled_volume_hangs_and_then_finishes(small: dict[str, Any], tmp_path: Path) -> None:
     layers = [PLAIN, FRAGILE, {"layer": "ext4"}]
     with standing(UmlSite(), _study(small, layers), ["one"]) as stand:
@@ -318,7 +316,6 @@ def test_a_write_to_a_stalled_volume_hangs_and_then_finishes(small: dict[str, An
         stack.undone()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("volume", "kind"), [(PLAIN, "ext4"), (XFS, "xfs")])
 def test_a_full_file_system_has_room_again(small: dict[str, Any], volume: dict[str, Any], kind: str) -> None:
     layers = [volume, {"layer": kind}]
@@ -377,7 +374,6 @@ def _until(true: Callable[[], object]) -> None:
 LENIENT = Takeover(misses=8)
 
 
-@pytest.mark.long
 def test_a_living_node_is_not_dead_however_busy(wires: Wires, tmp_path: Path) -> None:
     a1, a2 = wires.lab.nodes["a1"], wires.lab.nodes["a2"]
     watch = Monitor(a2, wires.scene, tmp_path, LENIENT)
@@ -388,7 +384,6 @@ def test_a_living_node_is_not_dead_however_busy(wires: Wires, tmp_path: Path) ->
     watch.end()
 
 
-@pytest.mark.long
 def test_a_slow_link_is_not_a_dead_node(wires: Wires, tmp_path: Path) -> None:
     """Every answer comes later than the interval, so each ping is missed; but they come."""
     fault = LinkSlow(link="zone", at="1s", rtt=Duration("500ms"))
@@ -400,7 +395,6 @@ def test_a_slow_link_is_not_a_dead_node(wires: Wires, tmp_path: Path) -> None:
     wires.heal(fault)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "fault",
     [
@@ -425,7 +419,6 @@ def test_a_node_that_does_not_answer_is_dead_until_it_does(wires: Wires, tmp_pat
     watch.end()
 
 
-@pytest.mark.long
 def test_a_mirrors_connection_is_followed_and_a_crash_is_noticed(small: dict[str, Any], tmp_path: Path) -> None:
     layers = [PLAIN, DRBD]
     with standing(UmlSite(), _study(small, layers), ["one"]) as stand:
@@ -447,7 +440,6 @@ def test_a_mirrors_connection_is_followed_and_a_crash_is_noticed(small: dict[str
         watch.end()
 
 
-@pytest.mark.long
 def test_a_monitor_without_its_mirror_says_so(wires: Wires, tmp_path: Path) -> None:
     a2 = wires.lab.nodes["a2"]
     watch = Monitor(a2, wires.scene, tmp_path, LENIENT, "nothing")
