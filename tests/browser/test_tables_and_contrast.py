@@ -6,7 +6,7 @@ import csv
 import io
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -75,14 +75,23 @@ def browser() -> Iterator[Browser]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One of each kind; ``apart`` is laid out as asked and stands alone."""
     runs = tmp_path_factory.mktemp("runs")
-    swept = synthetic.make_sweep(runs, seconds=5, transactions=200)
-    return {
-        "plain": render(synthetic.make(runs, lab=True, transactions=2000)),
-        "sweep": render(swept),
-        "patterns": render(synthetic.make_patterns(runs, seconds=3)),
-        "drills": render(synthetic_drills.make_drills(runs)),
-        "apart": render(swept, runs / "apart.html", View(x="rtt", color="stack", facet="threads")),
+    view = View(x="rtt", color="stack", facet="threads")
+    ways: dict[str, Callable[[], Path]] = {
+        "plain": lambda: render(synthetic.make(runs, lab=True, transactions=2000)),
+        "sweep": lambda: render(synthetic.make_sweep(runs, seconds=5, transactions=200)),
+        "patterns": lambda: render(synthetic.make_patterns(runs, seconds=3)),
+        "drills": lambda: render(synthetic_drills.make_drills(runs)),
+        "apart": lambda: render(synthetic.make_sweep(runs / "a", seconds=5), runs / "apart.html", view),
     }
+
+    class Made(dict[str, Path]):
+        """Each is made when it is first asked for: they take seconds."""
+
+        def __missing__(self, kind: str) -> Path:
+            self[kind] = ways[kind]()
+            return self[kind]
+
+    return Made()
 
 
 def visit(
