@@ -124,6 +124,7 @@ def test_an_unfenced_primary_that_comes_back_is_caught(tmp_path: Path) -> None:
     assert drill.took_over and drill.mirror is not None and drill.mirror.status == "split brain"
 
 
+@pytest.mark.long
 def test_a_database_that_cannot_be_read_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = Aftermath.ledger
 
