@@ -37,6 +37,8 @@ def test_the_page_of_a_comparison(width: int, scheme: str, tmp_path: Path) -> No
         page = browser.new_page(
             viewport={"width": width, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
         )
+        # Other tests keep the machine busy.
+        page.set_default_timeout(120_000)
         said: list[str] = []
         asked: list[str] = []
         page.on("console", lambda message: said.append(message.text))
