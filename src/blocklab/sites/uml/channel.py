@@ -24,6 +24,7 @@ PIECE = 1 << 16
 WINDOW = 2048
 # A node that does not take orders for this long is not coming back.
 SEND_SECONDS = 10
+WHY_SECONDS = 1.0
 
 
 class Header(msgspec.Struct):
@@ -129,7 +130,10 @@ class Channel:
         try:
             self._end.sendall(part)
         except OSError as error:
-            raise NodeLost(self.node, f"its control line is closed ({error})") from error
+            # Who looks after the node will say what has become of it; that says more than a closed line.
+            with self._lock:
+                self._took.wait_for(lambda: self._lost is not None, WHY_SECONDS)
+            raise self._lost or NodeLost(self.node, f"its control line is closed ({error})") from error
 
     # -- answers -------------------------------------------------------------------------------------
 

@@ -1,0 +1,36 @@
+"""What an order says when the node is gone: why, if that is known within a moment."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from blocklab.errors import NodeLost
+from blocklab.sites.uml import channel
+from blocklab.sites.uml.channel import Channel
+
+
+@pytest.fixture
+def closed() -> Channel:
+    """A line whose other end is closed, as by a kernel that was killed."""
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    return Channel("a1", ours)
+
+
+def test_what_became_of_the_node_is_said_rather_than_that_its_line_is_closed(closed: Channel) -> None:
+    timer = threading.Timer(0.1, closed.fail, [NodeLost("a1", "its kernel ended with exit code -9")])
+    timer.start()
+    with pytest.raises(NodeLost, match="a1: node lost: its kernel ended with exit code -9"):
+        closed.order("ping", lambda *_: None)
+    timer.join()
+    closed.close()
+
+
+def test_a_closed_line_is_said_when_nobody_knows_more(closed: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "WHY_SECONDS", 0.0)
+    with pytest.raises(NodeLost, match=r"a1: node lost: its control line is closed \(.*Broken pipe\)"):
+        closed.order("ping", lambda *_: None)
+    closed.close()
