@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from blocklab.report import render
 from blocklab.stats.floor import LIMITED
@@ -17,10 +15,6 @@ from blocklab.store.floor import FIGURES
 from blocklab.study.grid import cells
 from tests.unit import synthetic, synthetic_drills
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and not os.environ.get("CI"), reason="no chromium; apt-get install chromium"
-)
 DESKTOP = (1440, 900)
 PHONE = (390, 844)
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -53,16 +47,6 @@ class Opened(NamedTuple):
     page: Page
     said: list[str]
     asked: list[str]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert CHROMIUM is not None, "CI must have chromium"
-    with sync_playwright() as playwright:
-        # Root, as in a container, has no sandbox; the page is our own.
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from blocklab.report import render
 from blocklab.study.types import View
 from tests.unit import synthetic, synthetic_drills
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and not os.environ.get("CI"), reason="no chromium; apt-get install chromium"
-)
 MARKS = """all => all.map((each) => [each.dataset.name, each.querySelectorAll(
     ":is(.mark-rect, .mark-symbol, .mark-line).role-mark path[d]:not([d=''])").length])"""
 # Every text of the page that has too little contrast with what lies behind it: [ratio, text].
@@ -60,15 +54,6 @@ FAINT = """() => {
     }
     return found;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert CHROMIUM is not None, "CI must have chromium"
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

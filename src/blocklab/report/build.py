@@ -159,18 +159,25 @@ def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
         versions=tables.versions(analysis),
         warnings=tables.warnings(analysis),
         on_dark=ON_DARK,
-        themes={
+        **dress(made),
+    )
+
+
+def dress(made: Environment) -> dict[str, Any]:
+    """What every page needs to look and draw as it does."""
+    return {
+        "themes": {
             "light": config(dark=False),
             "dark": config(dark=True),
             "onDark": {**ON_DARK, PAPER: PAPER_ON_DARK},
         },
-        style=asset(made, "style.css"),
-        script=asset(made, "page.js"),
-        vega=bundle(),
-    )
+        "style": _asset(made, "style.css"),
+        "script": _asset(made, "page.js"),
+        "vega": bundle(),
+    }
 
 
-def asset(made: Environment, name: str) -> str:
+def _asset(made: Environment, name: str) -> str:
     """A file that stands beside the templates."""
     assert made.loader is not None
     return made.loader.get_source(made, name)[0]

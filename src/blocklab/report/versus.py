@@ -17,11 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from blocklab import __version__
-from blocklab.charts.base import ON_DARK, PAPER, PAPER_ON_DARK, config
 from blocklab.charts.forest import forest
 from blocklab.errors import StoreError
-from blocklab.report.build import asset, environment
-from blocklab.report.bundle import bundle
+from blocklab.report.build import dress, environment
 from blocklab.stats.format import NBSP, listed, percent, plus_minus
 from blocklab.stats.guard import Judged
 from blocklab.stats.ratio import NOTABLE
@@ -242,14 +240,7 @@ def page(found: Versus, judged: Sequence[Judged] = ()) -> str:
             part: [e for e in found.differences if e.part == part]
             for part in ("machine", "environment", "study", "knobs")
         },
-        themes={
-            "light": config(dark=False),
-            "dark": config(dark=True),
-            "onDark": {**ON_DARK, PAPER: PAPER_ON_DARK},
-        },
-        style=asset(made, "style.css"),
-        script=asset(made, "page.js"),
-        vega=bundle(),
+        **dress(made),
     )
 
 
