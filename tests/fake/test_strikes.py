@@ -133,9 +133,25 @@ def test_what_lasts_to_the_end_is_mended_then_but_not_on_dead_nodes(tmp_path: Pa
     made.start()
     clock.now += 1
     made.look(counters(tmp_path, 0))
-    assert [what for what, _ in made.mend({"a1"})] == ["other is mended"]
-    assert engine.done[-1] == Power("a2", "thaw")
-    assert made.mend(()) == [], "once"
+    made.dead.add("a1")
+    made.mend()
+    assert engine.done[2:] == [Power("a2", "thaw")]
+    assert made.mend() == [], "once"
+
+
+def test_nothing_is_done_to_a_node_that_was_fenced(tmp_path: Path, clock: Clock) -> None:
+    made, engine = some(
+        pause=Freeze(at="1s", lasts=Duration("3s")), late=Freeze(at="6s"), other=Freeze(at="6s", node="peer")
+    )
+    made.start()
+    clock.now += 1
+    made.look(counters(tmp_path, 0))
+    made.dead.add("a1")
+    for _ in range(6):
+        clock.now += 1
+        made.look(counters(tmp_path, 0))
+    assert engine.done == [Power("a1", "freeze"), Power("a2", "freeze")]
+    assert made.last is not None, "it is over all the same"
 
 
 def test_a_drill_ends_after_writes_were_accepted_again_for_a_while(tmp_path: Path, clock: Clock) -> None:

@@ -177,7 +177,7 @@ def test_a_client_that_is_lost_ends_the_drill_as_failed(tmp_path: Path, monkeypa
     what = build(raw)
     grid = cells(what)
     there, progress = StudyFolder.create(tmp_path, Manifest(what, grid)), Silent()
-    monkeypatch.setattr("blocklab.runner.drill._Drill._dead", _end_client)
+    monkeypatch.setattr("blocklab.runner.drill.Drilling._dead", _end_client)
     bad = run_study(UmlSite(), what, grid, there, progress, 1)
     (run,) = there.runs()
     assert bad == 1 and run.outcome.status == "failed" and "c1" in run.outcome.error and run.drill is None

@@ -66,8 +66,11 @@ def drill(
         )
     what = msgspec.structs.replace(what, repeats=times)
     sure(what, yes=yes)
-    grid = tuple(cell for cell in expanded(what, study) if is_drill(what, cell.workload))
-    wanted = chosen(grid, selected(what, stack), levels_of(what, at))
+    whole = expanded(what, study)
+    drills = [cell for cell in whole if is_drill(what, cell.workload)]
+    # What else the study measures is measured once, and is in its report all the same.
+    grid = tuple(cell for cell in whole if cell.block == 0 or cell in drills)
+    wanted = chosen(drills, selected(what, stack), levels_of(what, at))
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     folder = StudyFolder.create(runs, Manifest(what, grid, quick, str(study.resolve()), seed), study)
     carry_out(folder, what, wanted, volumes, seed, again=anew, plain=plain, as_json=as_json)

@@ -24,21 +24,10 @@ _ROW = re.compile(r"^\[(?P<prefix>Current|Summary)\] (?P<kind>[A-Z_]+) - (?P<fie
 _SCORE = re.compile(r"^tpmC: (?P<tpmc>\d+(?:\.\d+)?)(?:, .*)?$")
 
 
-class _Row(msgspec.Struct):
-    """What every row has; the figures themselves are read by ``workloads.tpcc_output``."""
+class _Timed(tpcc_output.Row, kw_only=True):
+    """A row as ``workloads.tpcc_output`` reads it, and how long it was counted (s)."""
 
-    Operation: str
-    Prefix: str
-    count: int = msgspec.field(name="Count")
     takes: float = msgspec.field(name="Takes(s)")
-    tpm: float = msgspec.field(name="TPM")
-    total: float = msgspec.field(name="Sum(ms)")
-    p50: float = msgspec.field(name="50th(ms)")
-    p90: float = msgspec.field(name="90th(ms)")
-    p95: float = msgspec.field(name="95th(ms)")
-    p99: float = msgspec.field(name="99th(ms)")
-    p999: float = msgspec.field(name="99.9th(ms)")
-    max: float = msgspec.field(name="Max(ms)")
 
 
 # It has no times, so they start here; the stamps of our own loads have ten digits.
@@ -133,6 +122,6 @@ def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, list[dict[str, s
 def _sound(rows: Any) -> bool:
     """Whether each row has all that one of go-tpc's has."""
     try:
-        return bool(msgspec.convert(rows, list[_Row], strict=False))
+        return bool(msgspec.convert(rows, list[_Timed], strict=False))
     except msgspec.ValidationError:
         return False

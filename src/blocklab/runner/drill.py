@@ -50,30 +50,13 @@ Counting: TypeAlias = Callable[[Count], None]
 """Is told the client's running counters whenever there are new ones."""
 
 
-def drill(
-    stand: Standing,
-    study: Study,
-    stack: str,
-    workload: Ledger,
-    raw: Path,
-    measured: Measured,
-    seed: str,
-    *,
-    brief: bool = False,
-    counting: Counting | None = None,
-) -> tuple[Drill, Found | None]:
-    """Carry out the study's faults on a stack that stands, under its ledger load. ``seed`` decides random moments.
-    ``brief``: knobs that nobody sets are not read back.
+class Drilling:
+    """The study's faults on a stack that stands, under its ledger load. ``seed`` decides random moments.
 
-    The drill, and what the database had afterwards, if it could be read. Raw output goes to ``raw``; figures,
-    knobs and warnings into ``measured``. Raises ``CommandError`` when the client fails, ``NodeLost`` for a node
-    that was lost without a fault, and what preparing raises. What goes wrong in the takeover or after it is told
-    in the drill.
+    Raw output goes to ``raw``; figures, knobs and warnings into ``measured``. ``brief``: knobs that nobody sets
+    are not read back. ``counting`` is told of the client's counters when they change.
     """
-    return _Drill(stand, study, stack, workload, raw, measured, seed, brief, counting).run()
 
-
-class _Drill:
     def __init__(
         self,
         stand: Standing,
@@ -118,7 +101,11 @@ class _Drill:
         self._failed = False
 
     def run(self) -> tuple[Drill, Found | None]:
-        """The whole of it."""
+        """Carry it out once: the drill, and what the database had afterwards, if it could be read.
+
+        Raises ``CommandError`` when the client fails, ``NodeLost`` for a node that was lost without a fault, and
+        what preparing raises. What goes wrong in the takeover or after it is told in the drill.
+        """
         self._prepare()
         servers = self._servers()
         self._write(servers)
@@ -272,7 +259,7 @@ class _Drill:
         try:
             if self._study.takeover.fence:
                 self._engine.carry_out([Power(self._active, "crash")], "takeover")
-                self._after.dead.add(self._active)
+                self._strikes.dead.add(self._active)
                 self._marks.append(("fencing", time.time()))
             for stage in self._recipe.stages:
                 self._engine.carry_out(stage.steps, "takeover")
@@ -310,7 +297,7 @@ class _Drill:
     def _mend(self) -> None:
         """Heal what was to last until the end; what cannot be healed must not cost what was found."""
         try:
-            for what, begun in self._strikes.mend(self._after.dead):
+            for what, begun in self._strikes.mend():
                 self._happened(what, begun)
         except BlocklabError as error:
             self._measured.warnings.append(f"a fault could not be mended: {error.message}")
@@ -332,7 +319,8 @@ class _Drill:
         try:
             return self._after.mirror(old)
         except BlocklabError as error:
-            self._measured.warnings.append(f"{old} could not be taken in again: {error.message}")
+            said = f"{old} could not be taken in again" if old else "the stack could not be looked at afterwards"
+            self._measured.warnings.append(f"{said}: {error.message}")
             return None
 
     def _stages(self, verdict: Verdict) -> tuple[Stage, ...]:

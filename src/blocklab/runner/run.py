@@ -16,7 +16,7 @@ from blocklab.model.drill import Drill
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Site
 from blocklab.model.sample import Parsed
-from blocklab.runner.drill import drill
+from blocklab.runner.drill import Drilling
 from blocklab.runner.measure import Measured, measure, not_in_force, offsets, own, stepped
 from blocklab.runner.strikes import Count
 from blocklab.runner.workshop import Standing, Workshop
@@ -186,11 +186,10 @@ class _Group:
                 seed = "" if self._seed is None else f"{self._seed} {cell.key}"
                 if isinstance(workload, Ledger) and is_drill(self._layout.study, cell.workload):
                     what = self._layout.study
-                    found, ledger = drill(
+                    found, ledger = Drilling(
                         stand, what, cell.stack, workload, here.raw, measured, f"{self._seed} {cell.key}",
-                        brief=cell.block > 0,
-                        counting=functools.partial(self._progress.counters, cell),
-                    )  # fmt: skip
+                        brief=cell.block > 0, counting=functools.partial(self._progress.counters, cell),
+                    ).run()  # fmt: skip
                 else:
                     measure(
                         stand.engine,

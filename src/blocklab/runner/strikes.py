@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -88,7 +88,8 @@ class Strikes:
         self._started = time.monotonic()
         self._settled: float | None = None
         self.dead: set[str] = set()
-        """The nodes that they crashed."""
+        """The nodes that are dead: those that they crashed, and whoever is added. Nothing is done to them any
+        more."""
         # In the order of the file, so that the dice fall alike each time.
         self._due = [_Due(name, fault, fault.moment(dice)) for name, fault in faults.items()]
 
@@ -115,7 +116,8 @@ class Strikes:
 
     def _do(self, due: _Due, what: str) -> tuple[str, float]:
         begun = time.time()
-        steps = due.fault.strike(self._scene) if what == STRIKES else due.fault.heal(self._scene)
+        whole = due.fault.strike(self._scene) if what == STRIKES else due.fault.heal(self._scene)
+        steps = [step for step in whole if step.host not in self.dead]
         self._engine.carry_out(steps, "fault")
         self.dead |= {step.host for step in steps if isinstance(step, Power) and step.what == "crash"}
         return f"{due.name}{what}", begun
@@ -130,18 +132,13 @@ class Strikes:
             times.append(due.healed or due.struck)
         return max(times, default=None)
 
-    def mend(self, dead: Collection[str]) -> list[tuple[str, float]]:
-        """Heal what was to last until the end; on nodes that are dead there is nothing to heal."""
+    def mend(self) -> list[tuple[str, float]]:
+        """Heal what was to last until the end."""
         found = []
         for due in self._due:
-            if due.struck is None or due.healed is not None:
-                continue
-            steps = [step for step in due.fault.heal(self._scene) if step.host not in dead]
-            if steps:
-                begun = time.time()
-                self._engine.carry_out(steps, "fault")
-                found.append((f"{due.name}{MENDED}", begun))
-            due.healed = time.monotonic()
+            if due.struck is not None and due.healed is None and due.fault.heal(self._scene):
+                found.append(self._do(due, MENDED))
+                due.healed = time.monotonic()
         return found
 
 

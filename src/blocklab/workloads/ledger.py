@@ -65,7 +65,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
     rate: int | Literal["max"] = "max"
     """So many transactions are due a second; ``max``: each connection does one after the other."""
     time: Duration = msgspec.field(default_factory=lambda: Duration("10s"))
-    """How long transactions are due, in whole seconds."""
+    """How long transactions are due, in whole seconds; where faults strike, they and ``after`` decide instead."""
     patience: Duration = msgspec.field(default_factory=lambda: Duration("1s"))
     """A transaction that is due waits so long for a free connection, and one that was sent for its answer."""
     after: Duration = msgspec.field(default_factory=lambda: Duration("3s"))

@@ -30,7 +30,7 @@ _FAILED = "] execute run failed, err "
 _FINISHED = "Finished"
 
 
-class _Row(msgspec.Struct):
+class Row(msgspec.Struct):
     """One kind of transaction in one second or altogether; milliseconds."""
 
     kind: str = msgspec.field(name="Operation")
@@ -56,8 +56,8 @@ class _Output:
     """All that go-tpc printed, sorted. Raises ``ParseError``."""
 
     def __init__(self, out: bytes) -> None:
-        self.seconds: list[tuple[float, list[_Row]]] = []
-        self.summary: list[_Row] = []
+        self.seconds: list[tuple[float, list[Row]]] = []
+        self.summary: list[Row] = []
         self.score: _Score | None = None
         self.end = 0.0
         self.failures: list[str] = []
@@ -69,9 +69,9 @@ class _Output:
             elif line.startswith('[{"efficiency"'):
                 self.score = _decode(line, list[_Score])[0]
             elif line.startswith("[{") and '"Avg(s)"' not in line:
-                self._rows(time, _decode(line, list[_Row]))
+                self._rows(time, _decode(line, list[Row]))
 
-    def _rows(self, time: float, rows: list[_Row]) -> None:
+    def _rows(self, time: float, rows: list[Row]) -> None:
         if rows[0].prefix.startswith("[Summary]"):
             self.summary = rows
         else:
@@ -121,7 +121,7 @@ def read(raw: Mapping[str, bytes], host: str) -> Parsed:
     return Parsed((*samples, *_course(found.seconds, phase, host)), (phase,))
 
 
-def _good(rows: list[_Row]) -> list[_Row]:
+def _good(rows: list[Row]) -> list[Row]:
     return [row for row in rows if not row.kind.endswith("_ERR") and row.count and row.tpm]
 
 
@@ -135,7 +135,7 @@ def _decode(line: str, kind: type[list[T]]) -> list[T]:
     return rows
 
 
-def _figures(kind: str, row: _Row, host: str) -> Iterator[Sample]:
+def _figures(kind: str, row: Row, host: str) -> Iterator[Sample]:
     yield Sample(f"{kind}.count", float(row.count), "1", LAYER, host)
     values = {
         "mean": row.total / row.count, "p50": row.p50, "p90": row.p90, "p95": row.p95, "p99": row.p99,
@@ -145,13 +145,13 @@ def _figures(kind: str, row: _Row, host: str) -> Iterator[Sample]:
         yield Sample(f"{kind}.latency.{name}", value / 1e3, "s", LAYER, host)
 
 
-def _mean(rows: Iterable[_Row]) -> float:
+def _mean(rows: Iterable[Row]) -> float:
     """Seconds, over all kinds."""
     listed = list(rows)
     return sum(row.total for row in listed) / sum(row.count for row in listed) / 1e3
 
 
-def _course(seconds: list[tuple[float, list[_Row]]], phase: Phase, host: str) -> Iterator[Sample]:
+def _course(seconds: list[tuple[float, list[Row]]], phase: Phase, host: str) -> Iterator[Sample]:
     """A second without any transaction has no line; the next one then is the mean since the one before."""
     before = phase.start
     for time, rows in seconds:
