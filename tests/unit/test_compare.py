@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from blocklab.errors import StudyError
+from blocklab.report import build
 from blocklab.report import versus as report
 from blocklab.stats.guard import Condition, condition, judge
 from blocklab.stats.source import source
@@ -31,7 +32,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.fixture(autouse=True)
 def without_vega(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "bundle", lambda: "/* vega */")
+    monkeypatch.setattr(build, "bundle", lambda: "/* vega */")
 
 
 def two(
