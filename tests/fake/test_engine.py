@@ -8,7 +8,7 @@ import pytest
 
 from blocklab.errors import BlocklabError, CommandError, NodeLost
 from blocklab.model.host import Result
-from blocklab.model.plan import Argv, Run, Step, undo_of
+from blocklab.model.plan import Argv, Fact, Run, Step, undo_of
 from blocklab.runner.engine import Engine
 from blocklab.runner.run import standing
 from blocklab.sites.fake import FakeHost, FakeSite
@@ -65,6 +65,59 @@ def test_a_whole_stack_is_undone_in_reverse(small: dict[str, Any]) -> None:
     # Taken down in turn: the database, the file system, then the mirror, the active side first.
     words = [argv[0] + " " + argv[1] for host, argv in undone if argv[0] in ("umount", "drbdadm")]
     assert words == ["umount /mnt/mirror", "drbdadm secondary", "drbdadm down", "drbdadm down"]
+
+
+def noting(said: list[str]) -> Engine:
+    """An engine whose one host notes what it is told; ``bad`` fails."""
+
+    def answer(host: str, argv: Argv) -> Result:
+        said.append(" ".join(argv))
+        return Result(int(argv[0] == "bad"), b"1.0\n", b"")
+
+    return Engine({"a1": FakeHost("a1", answer, [])})
+
+
+def step(name: str) -> Run:
+    return Run("a1", (name,), undo=("un" + name,))
+
+
+def test_what_is_kept_is_made_once_and_undone_for_something_else() -> None:
+    said: list[str] = []
+    engine = noting(said)
+    engine.carry_out([step("build")], "build")
+    for _ in range(2):
+        engine.keep((step("fill"), Run("a1", ("plain",))), "data")
+        mark = engine.mark()
+        engine.carry_out([step("cell")], "prepare")
+        engine.undo(mark)
+    assert said == ["build", "fill", "plain", "cell", "uncell", "cell", "uncell"]
+    said.clear()
+    engine.keep((step("other"),), "data")
+    engine.keep((), "data")
+    engine.keep((), "data")
+    assert said == ["unfill", "other", "unother"]
+    engine.keep((Run("a1", ("plain",)),), "data")
+    engine.undo()
+    engine.keep((Run("a1", ("plain",)),), "data")
+    assert said[3:] == ["plain", "unbuild", "plain"]
+
+
+def test_what_could_not_be_made_is_undone_and_not_kept() -> None:
+    said: list[str] = []
+    engine = noting(said)
+    for _ in range(2):
+        with pytest.raises(CommandError):
+            engine.keep((step("fill"), Run("a1", ("bad",))), "data")
+    assert said == 2 * ["fill", "bad", "unfill"]
+
+
+def test_an_answer_that_stays_is_asked_for_once() -> None:
+    said: list[str] = []
+    engine = noting(said)
+    lasting = Fact("a1", "tool", ("tool", "--version"), lambda text: {"version": text.strip()}, lasting=True)
+    passing = Fact("a1", "dev", ("size",), lambda text: {"size": text.strip()})
+    assert engine.ask([lasting, passing]) == engine.ask([lasting, passing])
+    assert said == ["tool --version", "size", "size"]
 
 
 def test_a_failing_undo_masks_nothing_and_stops_nothing() -> None:

@@ -202,7 +202,8 @@ def test_what_blocklab_sets_comes_last() -> None:
 
 
 def test_steps_on_a_folder_and_on_a_device() -> None:
-    steps = load().prepare(DIR)
+    assert load().prepare(DIR) == ()
+    steps = load().lasting(DIR)
     runs = [step for step in steps if isinstance(step, Run)]
     assert runs[0].argv == ("test", "-d", "/srv/x")
     assert [step.undo for step in runs if step.undo] == [
@@ -215,12 +216,28 @@ def test_steps_on_a_folder_and_on_a_device() -> None:
     # fio appends to the logs of the run before.
     assert isinstance(clear, Run) and clear.argv == clear.undo == ("rm", "-rf", "/var/tmp/blocklab-fio")
 
+    assert load(fill=False).lasting(BLOCK) == ()
     steps = load(fill=False).prepare(BLOCK)
     runs = [step for step in steps if isinstance(step, Run)]
     assert runs[0].argv == ("test", "-b", "/dev/drbd0")
     # A device is never removed.
     assert not any("/dev/drbd0" in step.undo for step in runs)
     assert not any("fio" in step.argv for step in runs)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"direct": 0}, {"rw": "randtrim"}, {"unlink": 1}, {"exec_prerun": "true"}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_a_target_that_a_job_may_change_is_written_before_each_measurement(changed: dict[str, Any]) -> None:
+    before = load()
+    jobs = {
+        name: {**job, **changed} if name == next(iter(before.jobs)) else job for name, job in before.jobs.items()
+    }
+    found = msgspec.structs.replace(before, jobs=jobs)
+    assert found.lasting(DIR) == ()
+    assert [step.argv[0] for step in found.prepare(DIR) if isinstance(step, Run)] == ["test", "rm", "fio"]
 
 
 def test_a_colon_is_part_of_the_path() -> None:

@@ -306,6 +306,7 @@ def planned(study: Study, name: str) -> list[dict[str, str]]:
     for workload_name, workload in study.workloads.items():
         port = port_for(workload, stack.ports, ground)
         rows += _rows("data", workload.data(port))
+        rows += _rows("data", workload.lasting(port))
         steps = workload.prepare(port)
         folders = [each for each in stack.ports if each.kind == "dir"]
         rows += _rows("prepare", (*steps, *settled(shape.nodes, folders)))
@@ -321,7 +322,7 @@ def planned(study: Study, name: str) -> list[dict[str, str]]:
             name = f"{workload_name} {phase}".strip()
             rows.append({**_row("load", load.host, load.argv), "workload": name})
         rows += [_row("knob", fact.host, fact.argv) for fact in both.facts if fact.wanted]
-        rows += _undo(steps)
+        rows += _undo((*workload.lasting(port), *steps))
     return rows + _undo(both.steps)
 
 

@@ -108,7 +108,8 @@ class Fact:
     """A question to the running system, and what the study wants the answer to be.
 
     ``argv`` prints; ``parse`` (pure) turns the text into knob -> value. A knob in ``wanted`` whose value
-    differs makes the cell invalid; all values are stored with the run.
+    differs makes the cell invalid; all values are stored with the run. ``lasting``: the answer stays the same as
+    long as the host is up, so it is asked for once.
     """
 
     host: str
@@ -116,6 +117,7 @@ class Fact:
     argv: Argv
     parse: Callable[[str], Mapping[str, str]]
     wanted: Mapping[str, str] = field(default_factory=dict)
+    lasting: bool = False
 
 
 class Knob(msgspec.Struct, frozen=True):

@@ -133,6 +133,10 @@ class Workload(Protocol):
         layout; before each further load their result is restored from a copy of the volumes. Empty where
         ``prepare`` does it all."""
 
+    def lasting(self, port: Port) -> tuple[Step, ...]:
+        """Steps whose result is as good for the next measurement that asks for the same ones on the same stack, so
+        that they run once for all of these; their undo runs before a load that asks for others."""
+
     def prepare(self, port: Port) -> tuple[Step, ...]:
         """Steps before each measurement (files, tables); their undo runs after it."""
 

@@ -141,6 +141,7 @@ class Drilling:
     def _prepare(self) -> None:
         hosts = list(self._engine.hosts)
         folders = self._stand.shapes[self._stack].folders
+        self._engine.keep(self._workload.lasting(self._port), "data")
         steps = [*self._workload.prepare(self._port), *settled(hosts, folders)]
         self._engine.carry_out(steps, "prepare")
         facts = [*self._stand.facts[self._stack], *self._workload.facts(self._port)]

@@ -30,6 +30,9 @@ class Engine:
         # Each with a number that none before it had, so that a mark holds although some are left out.
         self._undo: list[tuple[int, str, Argv]] = []
         self._pushed = 0
+        # Steps whose result is kept, and the mark below their undos.
+        self._kept: tuple[int, tuple[Step, ...]] | None = None
+        self._known: dict[tuple[str, Argv], Mapping[str, str]] = {}
 
     def carry_out(self, steps: Iterable[Step], part: str) -> None:
         """Run the steps in order. Raises ``CommandError``, ``WaitError``, ``HostError``, ``NodeLost``."""
@@ -46,6 +49,26 @@ class Engine:
             else:
                 self._power(step, part)
 
+    def keep(self, steps: tuple[Step, ...], part: str) -> None:
+        """Have the result of ``steps``: what was kept last if they are the same and not undone. Otherwise that is
+        undone, with all since, and they are run.
+
+        Raises what ``carry_out`` raises."""
+        if self._kept is not None:
+            at, before = self._kept
+            if before == steps:
+                return
+            self.undo(at)
+        at = self._pushed
+        # A mark of its own, also where no step has an undo.
+        self._pushed += 1
+        try:
+            self.carry_out(steps, part)
+        except BaseException:
+            self.undo(at)
+            raise
+        self._kept = (at, steps)
+
     def mark(self) -> int:
         """A place in the pile of undos, for ``undo``."""
         return self._pushed
@@ -53,9 +76,12 @@ class Engine:
     def forget(self, host: str) -> None:
         """Leave out the undos of a host that is dead: what they would undo went with it."""
         self._undo = [each for each in self._undo if each[1] != host]
+        self._kept = None
 
     def undo(self, to: int = 0) -> None:
         """Undo everything since ``mark`` in reverse order. Never raises: a failing undo becomes a warning."""
+        if self._kept is not None and self._kept[0] >= to:
+            self._kept = None
         while self._undo and self._undo[-1][0] >= to:
             _, host, argv = self._undo.pop()
             try:
@@ -76,8 +102,13 @@ class Engine:
     # -- one step ------------------------------------------------------------------------------------------
 
     def _answers(self, fact: Fact) -> Mapping[str, str]:
+        if fact.lasting and (fact.host, fact.argv) in self._known:
+            return self._known[fact.host, fact.argv]
         try:
-            return fact.parse(self._command(fact.host, fact.argv, 30.0, "knob").said)
+            found = fact.parse(self._command(fact.host, fact.argv, 30.0, "knob").said)
+            if fact.lasting:
+                self._known[fact.host, fact.argv] = found
+            return found
         except CommandError:
             return {}
         except (ValueError, KeyError, IndexError) as error:

@@ -21,8 +21,9 @@ from blocklab.runner.trials import Tell, Trials
 from blocklab.store.run import Record, Spread, Stopped
 
 PROBE_SECONDS = 1
-# iostat waits for the next whole second before it starts to count; the load starts after that.
-PROBE_LEAD = 1.5
+# Probes count from whole seconds on. What matters is that they wait for the next one when the load starts: the
+# second that is under way then is partly without load, and no use.
+PROBE_LEAD = 0.4
 # An answer that took longer says of a clock no more than half of this; so two of them tell of a step beyond it.
 CLOCK_SECONDS = 1.0
 
@@ -58,9 +59,10 @@ def measure(
     What was found before an error stays in ``measured``, and the raw output in ``raw``.
     """
     hosts = list(engine.hosts)
+    engine.keep(workload.lasting(port), "data")
     mark = engine.mark()
     try:
-        # First, for they need a second or two until they count; what they see before the load is left out later.
+        # First, for their start takes a moment; what they see before the load is left out later.
         probes = _Watched(engine, hosts, raw)
         try:
             engine.carry_out([*workload.prepare(port), *settled(hosts, shape.folders)], "prepare")
@@ -145,7 +147,7 @@ class _Watched:
             raise
 
     def wait(self) -> None:
-        """Until all of them count."""
+        """Until they have started."""
         time.sleep(max(0.0, self._started + PROBE_LEAD - time.monotonic()))
 
     def stop(self) -> list[str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, Self
 
 import msgspec
 
-from blocklab.model.plan import Port, Step
+from blocklab.model.plan import Argv, Fact, Port, Step
 from blocklab.model.protocols import Load
 from blocklab.model.stop import DEFAULT, AnyStop, Rule, Stop, rule_of
+
+
+def version(host: str, layer: str, argv: Argv, find: Callable[[str], str]) -> Fact:
+    """The question for a tool's version, which ``find`` takes out of what it prints."""
+    return Fact(host, layer, argv, lambda text: {"version": find(text)}, lasting=True)
 
 
 class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="load", kw_only=True):
@@ -37,6 +42,10 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
 
     def data(self, port: Port) -> tuple[Step, ...]:
         """Nothing that ``prepare`` does not make anew."""
+        return ()
+
+    def lasting(self, port: Port) -> tuple[Step, ...]:
+        """Nothing that the next measurement could use."""
         return ()
 
     def arm(self, port: Port) -> tuple[Step, ...]:

@@ -16,7 +16,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
 from blocklab.workloads import stamp
-from blocklab.workloads.base import Base
+from blocklab.workloads.base import Base, version
 
 LAYER = "pg_test_fsync"
 SCRIPT = "/var/tmp/blocklab-commit.py"
@@ -93,7 +93,7 @@ class Commit(Base, frozen=True, tag="commit"):
         """pg_test_fsync's version."""
         # pg_test_fsync (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)
         ask = (f"{POSTGRES_BIN}/pg_test_fsync", "--version")
-        return (Fact(port.host, LAYER, ask, lambda text: {"version": text.partition(") ")[2].strip()}),)
+        return (version(port.host, LAYER, ask, lambda text: text.partition(") ")[2].strip()),)
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
         """For each phase ``sync.iops`` (1/s: syncs, each of one or two writes) and ``sync.latency.mean`` (s); for

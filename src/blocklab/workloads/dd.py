@@ -14,7 +14,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Size
 from blocklab.workloads import servers
-from blocklab.workloads.base import Base
+from blocklab.workloads.base import Base, version
 
 LAYER = "dd"
 # Devices take direct writes in whole sectors.
@@ -114,9 +114,7 @@ class Dd(Base, frozen=True, tag="dd"):
     def facts(self, port: Port) -> tuple[Fact, ...]:
         """dd's version."""
         # dd (coreutils) 9.7
-        return (
-            Fact(port.host, "dd", ("dd", "--version"), lambda text: {"version": text.split("\n")[0].split()[-1]}),
-        )
+        return (version(port.host, "dd", ("dd", "--version"), lambda text: text.split("\n")[0].split()[-1]),)
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
         """``write.bandwidth`` (B/s) and ``write.iops`` (1/s, writes of ``bs``) as dd sees them, ``write.bytes``

@@ -16,7 +16,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Size
 from blocklab.workloads import fio_jobs, fio_output
-from blocklab.workloads.base import Stoppable
+from blocklab.workloads.base import Stoppable, version
 from blocklab.workloads.fio_jobs import JobValue
 
 FOLDER = "/var/tmp/blocklab-fio"
@@ -207,8 +207,31 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         times = [fio_jobs.runtime(section.options) for section in self._sections()]
         return None if None in times else sum(time for time in times if time is not None)
 
+    def lasting(self, port: Port) -> tuple[Step, ...]:
+        """The target written once from end to end (``fill``), where the jobs leave it as it is: whole, and nothing
+        of it in memory."""
+        return self._filled(port) if self._leaves_it() else ()
+
     def prepare(self, port: Port) -> tuple[Step, ...]:
-        """The target written once from end to end (``fill``)."""
+        """The target written once from end to end (``fill``), where the jobs before may have changed more of it
+        than what is in it."""
+        return () if self._leaves_it() else self._filled(port)
+
+    def _leaves_it(self) -> bool:
+        options = [section.options for section in self._sections()]
+        # A job file may do whatever fio can; an unknown option too.
+        return (
+            self.fill
+            and self.jobtext is None
+            and all(
+                each.get("direct", "0") != "0"
+                and "trim" not in each.get("rw", each.get("readwrite", ""))
+                and not any(name.startswith(_CHANGES) for name in each)
+                for each in options
+            )
+        )
+
+    def _filled(self, port: Port) -> tuple[Step, ...]:
         where = target(port)
         direct = any(section.options.get("direct", "0") != "0" for section in self._sections())
         # fio makes the missing: a folder, and a plain file in place of a device
@@ -241,7 +264,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         """fio's version."""
-        return (Fact(port.host, "fio", ("fio", "--version"), lambda text: {"version": text.strip()}),)
+        return (version(port.host, "fio", ("fio", "--version"), str.strip),)
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
         """Figures of each phase, and its course in steps of a second from the logs.
@@ -266,6 +289,8 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         return Parsed(tuple(samples), tuple(phases))
 
 
+# Options by which a job removes, cuts or moves its file, or lets another program do so.
+_CHANGES = ("unlink", "fallocate", "file_append", "exec_", "trim", "zone", "allow_file_create", "create_on_open")
 # What people call these options in a job's name; others stand there by their own names.
 _SHORT = {"bs": "", "rw": "", "rwmixread": "r", "iodepth": "qd", "numjobs": "j"}
 

@@ -13,7 +13,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Duration
 from blocklab.workloads import ledger_output, servers
-from blocklab.workloads.base import Base
+from blocklab.workloads.base import Base, version
 
 PROGRAM = "/usr/bin/blocklab-ledger"
 HISTORY = "/var/tmp/blocklab-ledger.tsv"
@@ -142,7 +142,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
         """The program's version, and how many rows there are."""
         return (
             # "blocklab-ledger 3f0c52d1a9be"
-            Fact(port.host, LAYER, (PROGRAM, "--version"), lambda text: {"version": text.split()[1]}),
+            version(port.host, LAYER, (PROGRAM, "--version"), lambda text: text.split()[1]),
             Fact(
                 port.host,
                 LAYER,

@@ -16,7 +16,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Phase
 from blocklab.model.units import Duration
 from blocklab.workloads import pgbench_output
-from blocklab.workloads.base import Stoppable
+from blocklab.workloads.base import Stoppable, version
 
 FOLDER = "/var/tmp/blocklab-pgbench"
 BUILTINS = ("tpcb-like", "simple-update", "select-only")
@@ -197,7 +197,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         """pgbench's version."""
         # "pgbench (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)"
         ask = (f"{BIN}/pgbench", "--version")
-        return (Fact(port.host, "pgbench", ask, lambda text: {"version": text.partition(") ")[2].strip()}),)
+        return (version(port.host, "pgbench", ask, lambda text: text.partition(") ")[2].strip()),)
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
         """``tps`` (1/s), ``latency.mean``, ``latency.stddev``, with a log ``latency.p50|p95|p99|max`` (s),

@@ -14,7 +14,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
 from blocklab.workloads import servers, stamp, sysbench_output
-from blocklab.workloads.base import Stoppable
+from blocklab.workloads.base import Stoppable, version
 
 OptionValue: TypeAlias = str | int | float | bool
 
@@ -177,7 +177,7 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
         """sysbench's version, and how many rows its last table has."""
         return (
             # "sysbench 1.0.20"
-            Fact(port.host, "sysbench", ("sysbench", "--version"), lambda text: {"version": text.split()[1]}),
+            version(port.host, "sysbench", ("sysbench", "--version"), lambda text: text.split()[1]),
             Fact(
                 port.host,
                 "sysbench",

@@ -15,7 +15,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
 from blocklab.workloads import servers, stamp, tpcc_output, tpcc_tables
-from blocklab.workloads.base import Stoppable
+from blocklab.workloads.base import Stoppable, version
 
 OptionValue: TypeAlias = str | int | float | bool
 
@@ -177,9 +177,9 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
     def facts(self, port: Port) -> tuple[Fact, ...]:
         """go-tpc's version, and how many warehouses the server has."""
         # Release version: v1.0.12
-        version = re.compile(r"^Release version: *(\S+)", re.MULTILINE)
+        release = re.compile(r"^Release version: *(\S+)", re.MULTILINE)
         return (
-            Fact(port.host, "go-tpc", ("go-tpc", "version"), lambda text: {"version": version.findall(text)[0]}),
+            version(port.host, "go-tpc", ("go-tpc", "version"), lambda text: release.findall(text)[0]),
             Fact(
                 port.host,
                 "go-tpc",
