@@ -141,6 +141,7 @@ def test_up_sh_down(study: Path, tmp_path: Path) -> None:
         assert "standing: mirror on a1, a2" in up.stdout
         assert call("sh", "a1", "drbdadm", "dstate", "mirror").stdout == "UpToDate/UpToDate\n"
         assert call("sh", "a2", "hostname").stdout == "a2\n"
+        assert call("sh", "a2", "--", "hostname", "--short").stdout == "a2\n"
         assert call("sh", "a1", "sh", "-c", "echo bad >&2; exit 3").returncode == 3
         wrong = call("sh", "zz", "true")
         assert wrong.returncode == 1 and "the nodes are a1, a2" in wrong.stderr

@@ -68,6 +68,8 @@ def sh(
 ) -> None:
     """Open a shell in a node of the standing lab, or run one command in it."""
     fds = [0, 1, 2]
+    # As people write it for ssh and docker; what follows the node is taken as it is, the dashes too.
+    command = command[1:] if command and command[0] == "--" else command
     if command:
         answer = door.ask({"op": "sh", "node": node, "argv": command, "tty": None, "timeout": FOREVER}, fds)
     elif not sys.stdin.isatty():
