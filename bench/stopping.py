@@ -299,8 +299,8 @@ def options() -> argparse.Namespace:
         help="of the study: combined has a cloud volume's cap, uncapped is as fast and uneven as the machine",
     )
     parser.add_argument("--fixed", type=int, default=60, metavar="SECONDS", help="the fixed time")
-    parser.add_argument("--each", type=int, default=5, metavar="SECONDS", help="of a round")
-    parser.add_argument("--rounds", default="3..12", metavar="LEAST..MOST")
+    parser.add_argument("--each", type=int, default=4, metavar="SECONDS", help="of a round")
+    parser.add_argument("--rounds", default="3..15", metavar="LEAST..MOST")
     parser.add_argument("--groups", type=int, default=4, metavar="N",
                         help=f"of patterns, each with at least {LEAST_GROUP}")  # fmt: skip
     parser.add_argument("--longest", type=int, default=60, metavar="SECONDS", help="of the one long run")

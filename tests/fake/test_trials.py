@@ -14,6 +14,7 @@ import pytest
 from blocklab.errors import NodeLost
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
+from blocklab.model.sample import Parsed
 from blocklab.probes import PROBES
 from blocklab.runner.run import run_study
 from blocklab.sites.fake import FakeSite, Play
@@ -23,6 +24,7 @@ from blocklab.store.run import Run, Stopped
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Study
+from blocklab.workloads import Fio
 from tests.fake.answers import GOLDEN, PROBE_CPU, Answers, Fios
 from tests.fake.test_run import Silent
 
@@ -152,6 +154,35 @@ def test_a_fixed_time_is_one_run(small: dict[str, Any], tmp_path: Path) -> None:
         assert stop_of(run, phase) == Stopped(
             phase, "capped", stop_of(run, phase).rates, rounds=1, seconds=3.0, why=""
         )
+
+
+def test_each_round_is_told_to_draw_its_own_lots(
+    small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = []
+
+    def dealt(self: Fio, number: int) -> Fio:
+        numbers.append(number)
+        return self
+
+    monkeypatch.setattr(Fio, "dealt", dealt)
+    fios(local(small, io=one({"rounds": "3..3"})), tmp_path, Fios())
+    assert numbers == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("stop", "left_out"), [({"rounds": "3..3"}, 3), ({"fixed": "3s"}, 0), ("snia", 0)])
+def test_only_rounds_leave_out_how_they_began(
+    small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: Any, left_out: int
+) -> None:
+    asked = []
+
+    def steady(self: Fio, parsed: Parsed) -> Parsed:
+        asked.append(parsed)
+        return parsed
+
+    monkeypatch.setattr(Fio, "steady", steady)
+    fios(local(small, io=one(stop)), tmp_path, Fios())
+    assert len(asked) == left_out
 
 
 @pytest.mark.parametrize(("rate", "reason", "rounds"), [(None, "settled", 5), (noisy, "capped", 25)])

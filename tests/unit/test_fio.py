@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
 from blocklab.model.plan import Port, Put, Run
+from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import dec_hook
 from blocklab.workloads import AnyWorkload, Fio, fio_jobs, fio_output
 from tests.unit.golden import Golden, read
@@ -238,6 +239,53 @@ def test_a_target_that_a_job_may_change_is_written_before_each_measurement(chang
     found = msgspec.structs.replace(before, jobs=jobs)
     assert found.lasting(DIR) == ()
     assert [step.argv[0] for step in found.prepare(DIR) if isinstance(step, Run)] == ["test", "rm", "fio"]
+
+
+def test_each_round_draws_its_own_lots_unless_the_study_says_how() -> None:
+    plain = load()
+    texts = [plain.dealt(number).text("/srv/x") for number in (1, 2)]
+    assert ["randseed=1\n" in texts[0], "randseed=2\n" in texts[1]] == [True, True]
+    assert "randseed" not in plain.text("/srv/x")
+    for name, value in (("randseed", 7), ("randrepeat", 0), ("allrandrepeat", 1)):
+        first = next(iter(plain.jobs))
+        given = msgspec.structs.replace(plain, jobs=plain.jobs | {first: plain.jobs[first] | {name: value}})
+        assert given.dealt(2) == given
+
+
+def round_of(first: float, then: float, seconds: float, *, logged: bool = True) -> Parsed:
+    """A load that wrote 4 KiB ``first`` times in its first second, and ``then`` times in each after it."""
+    ios = first + then * (seconds - 1)
+    rows = {"iops": (ios / seconds, "1/s"), "ios": (ios, "1"), "bandwidth": (4096 * ios / seconds, "B/s"),
+            "bytes": (4096 * ios, "B"), "latency.mean": (0.001, "s")}  # fmt: skip
+    found = [Sample(f"write.{name}", value, unit, "fio", "a1", "p") for name, (value, unit) in rows.items()]
+    for second in range(1, int(seconds) + 1) if logged else ():
+        rate = first if second == 1 else then
+        found.append(Sample("write.iops", rate, "1/s", "fio", "a1", "p", 100.0 + second))
+        found.append(Sample("write.bandwidth", 4096 * rate, "B/s", "fio", "a1", "p", 100.0 + second))
+    return Parsed(tuple(found), (Phase("p", 100.0, 100.0 + seconds),))
+
+
+def rates(parsed: Parsed) -> dict[str, float]:
+    return {each.metric: each.value for each in parsed.samples if each.time is None}
+
+
+def test_a_round_leaves_out_what_a_cap_had_saved_up() -> None:
+    before = round_of(1100, 1000, 4)
+    after = load().steady(before)
+    assert rates(before)["write.iops"] == 1025
+    assert rates(after) == rates(before) | {
+        "write.iops": pytest.approx(1000), "write.bandwidth": pytest.approx(4096 * 1000)
+    }  # fmt: skip
+    assert [each for each in after.samples if each.time] == [each for each in before.samples if each.time]
+
+
+def test_a_round_without_log_or_time_stays_as_it_is() -> None:
+    for parsed in (round_of(1100, 1000, 4, logged=False), round_of(1100, 1000, 1)):
+        assert load().steady(parsed) == parsed
+
+
+def test_a_round_whose_log_says_more_than_there_was_is_not_negative() -> None:
+    assert rates(load().steady(round_of(5, -1, 4)))["write.iops"] == 0
 
 
 def test_a_colon_is_part_of_the_path() -> None:

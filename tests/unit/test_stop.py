@@ -35,13 +35,13 @@ def load(**raw: Any) -> AnyWorkload:
 @pytest.mark.parametrize(
     ("raw", "rule"),
     [
-        ({}, Rule("rounds", 0.02, 3, 12, 5.0)),
+        ({}, Rule("rounds", 0.02, 3, 15, 4.0)),
         ({"rounds": "2..4", "each": "2s", "half_width": "5%"}, Rule("rounds", 0.05, 2, 4, 2.0)),
         ({"at_most": "20s"}, Rule("long", at_least=5.0, at_most=20.0)),
         ({"at_most": "3s"}, Rule("long", at_least=3.0, at_most=3.0)),
         ({"at_least": "2.5s"}, Rule("long", at_least=2.5, at_most=60.0)),
         ({"fixed": "30s"}, Rule("fixed", at_most=30.0)),
-        ("snia", Rule("snia", least=5, most=25)),
+        ("snia", Rule("snia", least=5, most=25, each=5.0)),
     ],
 )
 def test_rules(raw: Any, rule: Rule) -> None:
@@ -59,9 +59,9 @@ def test_rules(raw: Any, rule: Rule) -> None:
         ({"each": "3s", "at_least": "9s"}, "rounds", "not both"),
         ({"half_width": "0%"}, "half_width", "above 0%"),
         ({"half_width": "80%"}, "half_width", "below 50%"),
-        ({"rounds": "3"}, "rounds", "like 3..12"),
+        ({"rounds": "3"}, "rounds", "like 3..15"),
         ({"rounds": "1..3"}, "rounds", "at least 2"),
-        ({"rounds": "5..3"}, "rounds", "like 3..12"),
+        ({"rounds": "5..3"}, "rounds", "like 3..15"),
         ({"each": "1.5s"}, "each", "whole seconds"),
         ({"each": "0s"}, "each", "at least 1s"),
         ({"at_most": "0.5s"}, "at_most", "whole seconds"),

@@ -236,7 +236,7 @@ def _rate(rate: Rate) -> str:
 
 
 def _wanted(rule: Rule | None) -> str:
-    """When it ends: `` in rounds of 5 s (3 to 12, until ± 2 %)``; empty of a load that ends by itself."""
+    """When it ends: `` in rounds of 4 s (3 to 15, until ± 2 %)``; empty of a load that ends by itself."""
     if rule is None:
         return ""
     if rule.kind == "fixed":

@@ -157,11 +157,18 @@ class Workload(Protocol):
         """Each phase by its name as a load of its own that takes so many seconds; ``""`` for a load without
         phases. Only of a load with a rule."""
 
+    def dealt(self, number: int) -> Self:
+        """The same load with other random numbers for each ``number``: rounds that draw the same lots agree
+        more than they should."""
+
     def watched(self, load: Load) -> Load:
         """The same command, so that it prints its figures meanwhile."""
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
         """Each of ``rates`` in each second so far, given what a trial has printed. Raises ``ParseError``."""
+
+    def steady(self, parsed: Parsed) -> Parsed:
+        """What a short round found, its rates without how it began where the tool tells of that."""
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         """Questions to the system once it is prepared, e.g. the tool's version."""

@@ -10,12 +10,12 @@ import msgspec
 
 from blocklab.model.units import Duration, Share
 
-# "3..12"
+# "3..15"
 _ROUNDS = re.compile(r"(\d{1,4})\.\.(\d{1,4})")
-LEAST_ROUNDS, MOST_ROUNDS, EACH = 3, 12, 5.0
+LEAST_ROUNDS, MOST_ROUNDS, EACH = 3, 15, 4.0
 AT_LEAST, AT_MOST = 5.0, 60.0
 # SNIA's Performance Test Specification: a window of five rounds, and 25 of them at most.
-SNIA_WINDOW, SNIA_MOST = 5, 25
+SNIA_WINDOW, SNIA_MOST, SNIA_EACH = 5, 25, 5.0
 
 
 class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,11 +23,12 @@ class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Several short rounds, of which each is a run of the load by itself (the default)::
 
-        stop: {rounds: 3..12, each: 5s, half_width: 2%}
+        stop: {rounds: 3..15, each: 4s, half_width: 2%}
 
     A load with phases (the jobs of ``fio``) runs its phases in a shuffled order in each round; a phase whose
     figures are sure enough is left out of further rounds. Every figure gets an interval from its values in the
-    rounds.
+    rounds. IOPS and bandwidth of ``fio`` are those after a round's first second, in which a capped volume gives
+    what it has saved up.
 
     One long run, whose figures are read while it goes::
 
@@ -48,7 +49,7 @@ class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of the 95 % interval, relative to the mean; 2 % unless given. A load ends when every rate that it is known
     by (IOPS of each direction, transactions a second) is as sure as that."""
     rounds: str = ""
-    """The least and the most rounds, as ``3..12``."""
+    """The least and the most rounds, as ``3..15``."""
     each: Duration | None = None
     """How long a round takes, in whole seconds."""
     at_least: Duration | None = None
@@ -69,7 +70,7 @@ class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             yield "half_width", f"{self.half_width}: must be above 0% and below 50%"
         match = _ROUNDS.fullmatch(self.rounds)
         if self.rounds and (match is None or not 2 <= int(match[1]) <= int(match[2])):
-            yield "rounds", f"{self.rounds!r}: give the least and the most, at least 2, like 3..12"
+            yield "rounds", f"{self.rounds!r}: give the least and the most, at least 2, like 3..15"
         for name in ("each", "at_most", "fixed"):
             value = getattr(self, name)
             if value is not None and (value < 1 or value % 1):
@@ -119,7 +120,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 AnyStop: TypeAlias = Stop | Literal["snia"]
 DEFAULT = Stop()
-SNIA = Rule("snia", least=SNIA_WINDOW, most=SNIA_MOST)
+SNIA = Rule("snia", least=SNIA_WINDOW, most=SNIA_MOST, each=SNIA_EACH)
 
 
 def rule_of(stop: AnyStop) -> Rule:

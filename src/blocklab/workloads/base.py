@@ -9,6 +9,7 @@ import msgspec
 
 from blocklab.model.plan import Argv, Fact, Port, Step
 from blocklab.model.protocols import Load
+from blocklab.model.sample import Parsed
 from blocklab.model.stop import DEFAULT, AnyStop, Rule, Stop, rule_of
 
 
@@ -64,9 +65,17 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
         """Nothing: it cannot be cut."""
         return {}
 
+    def dealt(self, number: int) -> Self:
+        """As it is: its program draws anew each time."""
+        return self
+
     def watched(self, load: Load) -> Load:
         """As it is."""
         return load
+
+    def steady(self, parsed: Parsed) -> Parsed:
+        """As it is."""
+        return parsed
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
         """Nothing that can be read while it goes."""
@@ -96,7 +105,7 @@ class Stoppable(Base, frozen=True, kw_only=True):
             problems = list(self.stop.problems())
             yield from ((f"stop.{name}", problem) for name, problem in problems)
             if not problems and self.stop.rule().kind == "long" and self.ends_on is None:
-                yield "stop", "its program cannot be ended early; give rounds, like {rounds: 3..12, each: 5s}"
+                yield "stop", "its program cannot be ended early; give rounds, like {rounds: 3..15, each: 4s}"
 
     def _expected(self, phases: int = 1) -> float:
         """About how long (s) its rule lets it go on."""

@@ -119,6 +119,13 @@ class Fio(Stoppable, frozen=True, tag="fio"):
             for name, job in self.all_jobs.items()
         }
 
+    def dealt(self, number: int) -> Self:
+        """With a seed of its own, unless the study says how it draws."""
+        given = set().union(self.options, *self.all_jobs.values())
+        if given & {"randseed", "randrepeat", "allrandrepeat"}:
+            return self
+        return msgspec.structs.replace(self, options={**self.options, "randseed": number})
+
     def watched(self, load: Load) -> Load:
         """With its state so far each second."""
         at = load.argv.index("--eta=never")
@@ -127,6 +134,10 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
         """``read.iops`` and ``write.iops`` of each second so far."""
         return fio_output.so_far(out)
+
+    def steady(self, parsed: Parsed) -> Parsed:
+        """IOPS and bandwidth without the first second."""
+        return fio_output.without_start(parsed)
 
     def _option_problems(self) -> Iterator[tuple[str, str]]:
         if self.size is None:

@@ -11,13 +11,15 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.model.sample import Phase, Sample
+from blocklab.model.sample import Parsed, Phase, Sample
 
 DIRECTIONS = ("read", "write", "trim")
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 # Log -> metric, divisor, unit. fio's bw log is in KiB/s, its lat log in ns.
 _SERIES = {"bw": ("bandwidth", 1 / 1024, "B/s"), "iops": ("iops", 1.0, "1/s"), "lat": ("latency.mean", 1e9, "s")}
 LOGS = tuple(_SERIES)
+# A rate, and what it is the rate of.
+_AMOUNTS = {"iops": "ios", "bandwidth": "bytes"}
 # Seconds by which the stamps of a log differ from the clock.
 _JITTER = 0.02
 
@@ -178,6 +180,43 @@ def phase(job: Job) -> Phase | None:
     longest = max(job.read.runtime, job.write.runtime, job.trim.runtime)
     start = job.job_start / 1000
     return Phase(job.jobname, start, start + longest / 1000) if job.job_start else None
+
+
+def without_start(parsed: Parsed) -> Parsed:
+    """The same with IOPS and bandwidth of each phase from its first logged second on.
+
+    A capped volume saves up while nobody asks for anything, e.g. a tenth of a second's worth of requests, and
+    gives them at once: 2 % too much in 5 s. Latencies and counts stay those of the whole; so do rates where there
+    is no log, or less than a second is left.
+    """
+    starts = {phase.name: phase.start for phase in parsed.phases}
+    first: dict[tuple[str, str], Sample] = {}
+    whole: dict[tuple[str, str], float] = {}
+    for sample in parsed.samples:
+        key = (sample.phase, sample.metric)
+        if sample.time is None:
+            whole[key] = sample.value
+        elif key not in first or sample.time < (first[key].time or 0.0):
+            first[key] = sample
+    changed = []
+    for sample in parsed.samples:
+        way, _, kind = sample.metric.partition(".")
+        begun = first.get((sample.phase, sample.metric))
+        if (
+            sample.time is None
+            and kind in _AMOUNTS
+            and begun is not None
+            and sample.value
+            and sample.phase in starts
+        ):
+            amount = whole[sample.phase, f"{way}.{_AMOUNTS[kind]}"]
+            cut = (begun.time or 0.0) - starts[sample.phase]
+            left = amount / sample.value - cut
+            if cut > 0 and left >= 1:
+                rate = max(0.0, amount - begun.value * cut) / left
+                sample = msgspec.structs.replace(sample, value=rate)
+        changed.append(sample)
+    return msgspec.structs.replace(parsed, samples=tuple(changed))
 
 
 def course(kind: str, log: bytes, host: str, name: str, during: Phase | None) -> Iterator[Sample]:
