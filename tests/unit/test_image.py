@@ -353,7 +353,7 @@ def fake_stages(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(rootfs, "build_part", fake_part)
     monkeypatch.setattr(tools, "install", lambda raw, folder, *_: shutil.copytree(raw, folder))
     monkeypatch.setattr(tools, "compile_shim", fake_shim)
-    monkeypatch.setattr(tools, "verify", lambda *_: None)
+    monkeypatch.setattr(tools, "verify", lambda *_: "")
     return cache
 
 
