@@ -52,7 +52,10 @@ SHIM_COST = (
     "mirror writes take 1 to 3 times as long on average, differently each run, and the slowest up to 9 ms; with "
     "two busy network interfaces the I/O of a volume with a latency or a cap of its own may hang"
 )
-ZEROS_COST = "MariaDB, mkfs and other writers of zeros hang on volumes with a latency or a cap of their own"
+ZEROS_COST = (
+    "MariaDB, and ext4 on RAID-1 or RAID-10, hang on volumes with a latency or a cap of their own, as does any "
+    "direct write from memory that was never written to"
+)
 
 Say = Callable[[str], None]
 """Takes one line about progress; a line that starts with ``warning: `` is a warning."""

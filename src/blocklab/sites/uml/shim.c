@@ -1,6 +1,6 @@
 /*
- * umlidle: works around three faults of User Mode Linux 7.2, for use with LD_PRELOAD. Two lose a device's interrupt, one
- * keeps a page of the kernel from a volume's daemon.
+ * umlidle: works around three faults of User Mode Linux 7.2, for use with LD_PRELOAD. Two lose a device's interrupt,
+ * one keeps a page of the kernel from a volume's daemon.
  *
  * The idle race (it loses time). A device of a UML kernel raises its interrupt as the host signal SIGIO. When UML has
  * "interrupts off", its handler only notes the signal and returns; the interrupt is run when they go on again. An idle
@@ -40,11 +40,12 @@
  * before it ends. A pass is known by the place of its frame on the stack: the same for every turn of its loop, another
  * one for a pass inside it.
  *
- * The hidden page (it stops a volume for good). A process that reads memory which it never wrote to gets the kernel's one
- * page of zeros, and so does whoever has zeros to write: InnoDB's first write to its log, `blkdiscard -z`, mkfs. In this
- * kernel that page is a part of the program, below the memory that virtio_uml.c tells a vhost-user daemon of
- * (VHOST_USER_SET_MEM_TABLE). A direct write from there makes the storage daemon say "vu_panic: virtio: invalid
- * address for buffers", and it serves no request any more.
+ * The hidden page (it stops a volume for good). Memory that a process has read but never written to is the kernel's
+ * one page of zeros. A direct write may come from there (InnoDB's first one to its log), and the kernel itself writes
+ * from there where a device cannot be told to zero (blkdev_issue_zeroout: ext4 on MD RAID-1 and RAID-10). In this kernel
+ * the page is a part of the program, below the memory that virtio_uml.c tells a vhost-user daemon of
+ * (VHOST_USER_SET_MEM_TABLE). Such a write makes the storage daemon say "vu_panic: virtio: invalid address for
+ * buffers", and it serves no request any more.
  *
  *     guest address   0           zero_page_pfn           uml_reserved              end of memory
  *     program         text, data, [page of zeros], bss    |
@@ -55,8 +56,7 @@
  * as their page of zeros. Not of the whole program: the file is all zeros there, so a write from some other static
  * buffer would store zeros in silence, where it now stops. The kernel exports the page's number as `zero_page_pfn`.
  *
- * Nothing else changes: other signals, other messages, other polls and other threads go
- * straight to libc.
+ * Nothing else changes: other signals, other messages, other polls and other threads go straight to libc.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

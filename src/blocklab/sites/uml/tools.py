@@ -33,7 +33,7 @@ BOOTED = "Attempted to kill init! exitcode=0x00000000"
 
 REPORT = "UMLIDLE_REPORT"
 ZERO_PAGE = "umlidle: found the page of zeros"
-"""What the shim prints when ``REPORT`` is set and it can share the kernel's page of zeros with a volume's daemon."""
+"""What the shim prints when ``REPORT`` is set and it can share that page with a volume's daemon."""
 
 
 def install(raw: Path, folder: Path, final: Path, log: IO[str]) -> None:
@@ -106,8 +106,9 @@ def _serve(tools: Path, folder: Path, log: IO[str]) -> None:
 
 
 def _boot(tools: Path, rootfs: Path, folder: Path, log: IO[str]) -> str:
-    """A kernel with ``/bin/true`` as its first process; returns what it printed. What kills it on a CPU it does not
-    know shows here."""
+    """A kernel with ``/bin/true`` as its first process; returns what it printed.
+
+    What kills it on a CPU it does not know shows here."""
     argv: Argv = [tools / KERNEL, "mem=64M", f"ubd0r={rootfs}", "root=/dev/ubda", "ro", "init=/bin/true"]
     argv += ["seccomp=auto", "con=null", "con0=null,fd:1", f"uml_dir={folder}/", "panic=0"]
     shim = tools / SHIM
