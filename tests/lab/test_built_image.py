@@ -88,7 +88,7 @@ def test_the_tools_bring_their_own_libraries(image: Image) -> None:
 def test_the_tools_work(image: Image, tmp_path: Path) -> None:
     """The same trial as at the end of a build: serve a file, boot a kernel."""
     with (tmp_path / "log").open("w") as log:
-        tools.verify(image.folder / "tools", image.rootfs, log)
+        assert tools.verify(image.folder / "tools", image.rootfs, log) == ""
 
 
 @pytest.fixture

@@ -353,7 +353,7 @@ def fake_stages(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(rootfs, "build_part", fake_part)
     monkeypatch.setattr(tools, "install", lambda raw, folder, *_: shutil.copytree(raw, folder))
     monkeypatch.setattr(tools, "compile_shim", fake_shim)
-    monkeypatch.setattr(tools, "verify", lambda *_: None)
+    monkeypatch.setattr(tools, "verify", lambda *_: "")
     return cache
 
 
@@ -486,6 +486,30 @@ def test_a_failed_build_leaves_nothing_half_built(
     assert list((fake_stages / "images").iterdir()) == []
     assert len(list((fake_stages / "bases").iterdir())) == (stage != "build")
     assert image.find() is None
+
+
+NO_ZERO_PAGE = "the shim does not know this kernel's page of zeros"
+
+
+@pytest.mark.parametrize(
+    ("shim", "console", "why"), [(True, tools.ZERO_PAGE, ""), (True, "", NO_ZERO_PAGE), (False, "", "")]
+)
+def test_a_trial_says_when_the_shim_cannot_share_the_page_of_zeros(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shim: bool, console: str, why: str
+) -> None:
+    monkeypatch.setattr(tools, "run", lambda *_: None)
+    monkeypatch.setattr(tools, "_serve", lambda *_: None)
+    monkeypatch.setattr(tools, "_boot", lambda *_: f"{console}\n{tools.BOOTED}")
+    if shim:
+        (tmp_path / tools.SHIM).touch()
+    assert tools.verify(tmp_path, tmp_path / "root.ext4", io.StringIO()) == why
+
+
+def test_a_build_warns_of_what_the_trial_said(fake_stages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "verify", lambda *_: NO_ZERO_PAGE)
+    said: list[str] = []
+    image.build(said.append)
+    assert f"warning: {NO_ZERO_PAGE}: {image.ZEROS_COST}" in said
 
 
 def test_what_a_dead_builder_left_is_removed(fake_stages: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.layers import AnyLayer, Cap, Fragile, ImportedLayer, MariaDb, Shared, Volume
+from blocklab.layers import AnyLayer, Cap, Fragile, ImportedLayer, Shared, Volume
 from blocklab.model.ground import LinkSpec
 from blocklab.model.protocols import Map
 from blocklab.study import drills
@@ -135,13 +135,6 @@ def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
             yield at, f"{layer_tag(layer)} {error}"
             return
         below = layer
-    kinds = {type(layer): index for index, layer in enumerate(stack.layers)}
-    if MariaDb in kinds and not all(profile.plain for profile in stack.layers[0].profiles()):
-        # At its first direct write of 512 bytes the daemon behind such a volume gives up: "vu_panic: virtio:
-        # invalid address for buffers". Probably they lie in the kernel's own page of zeros, which User Mode Linux
-        # does not share with the daemon.
-        at = f"{path}.layers[{kinds[MariaDb]}]"
-        yield at, "mariadb hangs on the lab's volumes with latency or caps; take them off, or cap by {layer: cap}"
     versions = {layer.by: index for index, layer in enumerate(stack.layers) if isinstance(layer, Cap)}
     if len(versions) > 1:
         at = f"{path}.layers[{max(versions.values())}].by"

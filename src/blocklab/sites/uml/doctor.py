@@ -286,7 +286,7 @@ def image() -> list[Fact]:
     else:
         cure = (
             "install gcc and libc6-dev, then `blocklab image build`; without it mirror writes are slower and "
-            "uneven, and with two busy interfaces a volume's I/O may hang"
+            "uneven, and MariaDB and other I/O hang on volumes with a latency or a cap"
         )
         shim = Fact("idle shim", "warn", "missing", cure)
     return [Fact("image", "ok", f"{folder.name}, built {stored['built']}"), shim]

@@ -52,6 +52,10 @@ SHIM_COST = (
     "mirror writes take 1 to 3 times as long on average, differently each run, and the slowest up to 9 ms; with "
     "two busy network interfaces the I/O of a volume with a latency or a cap of its own may hang"
 )
+ZEROS_COST = (
+    "MariaDB, and ext4 on RAID-1 or RAID-10, hang on volumes with a latency or a cap of their own, as does any "
+    "direct write from memory that was never written to"
+)
 
 Say = Callable[[str], None]
 """Takes one line about progress; a line that starts with ``warning: `` is a warning."""
@@ -239,12 +243,13 @@ def _image(
         say("image: tools")
         tools.install(base / "tools", folder / "tools", final / "tools", log)
         if why := tools.compile_shim(folder / "tools" / tools.SHIM, log):
-            say(f"warning: {why}, so the image has no idle shim: {SHIM_COST}")
+            say(f"warning: {why}, so the image has no idle shim: {SHIM_COST}; {ZEROS_COST}")
         (folder / "packages.json").write_text(json.dumps(packages, indent=1, sort_keys=True) + "\n")
         (folder / "recipe.json").write_text(json.dumps(_whole_recipe(addons), indent=1) + "\n")
     try:
         say("image: trying the tools")
-        tools.verify(final / "tools", final / "root.ext4", log)
+        if why := tools.verify(final / "tools", final / "root.ext4", log):
+            say(f"warning: {why}: {ZEROS_COST}")
         image = _describe(final, addons)
         log.flush()
         shutil.copyfile(log.name, final / "build.log")

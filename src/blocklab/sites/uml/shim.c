@@ -1,5 +1,6 @@
 /*
- * umlidle: works around two faults of User Mode Linux 7.2 that lose a device's interrupt, for use with LD_PRELOAD.
+ * umlidle: works around three faults of User Mode Linux 7.2, for use with LD_PRELOAD. Two lose a device's interrupt,
+ * one keeps a page of the kernel from a volume's daemon.
  *
  * The idle race (it loses time). A device of a UML kernel raises its interrupt as the host signal SIGIO. When UML has
  * "interrupts off", its handler only notes the signal and returns; the interrupt is run when they go on again. An idle
@@ -39,39 +40,127 @@
  * before it ends. A pass is known by the place of its frame on the stack: the same for every turn of its loop, another
  * one for a pass inside it.
  *
- * Nothing else changes: other signals, other polls and other threads go straight to libc.
+ * The hidden page (it stops a volume for good). Memory that a process has read but never written to is the kernel's
+ * one page of zeros. A direct write may come from there (InnoDB's first one to its log), and the kernel itself writes
+ * from there where a device cannot be told to zero (blkdev_issue_zeroout: ext4 on MD RAID-1 and RAID-10). In this kernel
+ * the page is a part of the program, below the memory that virtio_uml.c tells a vhost-user daemon of
+ * (VHOST_USER_SET_MEM_TABLE). Such a write makes the storage daemon say "vu_panic: virtio: invalid address for
+ * buffers", and it serves no request any more.
+ *
+ *     guest address   0           zero_page_pfn           uml_reserved              end of memory
+ *     program         text, data, [page of zeros], bss    |
+ *     file            hole ...... [hole = zeros] ........ | memory .................|
+ *     told the daemon             ^ what this adds        |<---- what UML tells --->|
+ *
+ * The cure. One more region, of that page alone, out of the same file: UML maps this very place of it into processes
+ * as their page of zeros. Not of the whole program: the file is all zeros there, so a write from some other static
+ * buffer would store zeros in silence, where it now stops. The kernel exports the page's number as `zero_page_pfn`.
+ *
+ * Nothing else changes: other signals, other messages, other polls and other threads go straight to libc.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 typedef void handler_fn(int, siginfo_t *, void *);
 
+/* tools.py asks for it, and looks for it. */
+#define ASKED "UMLIDLE_REPORT"
+#define FOUND "umlidle: found the page of zeros\n"
+
 static int (*libc_sigaction)(int, const struct sigaction *, struct sigaction *);
 static int (*libc_poll)(struct pollfd *, nfds_t, int);
 static int (*libc_epoll_wait)(int, struct epoll_event *, int, int);
+static ssize_t (*libc_sendmsg)(int, const struct msghdr *, int);
 static pid_t main_thread;
 
 static handler_fn *uml_handler;   /* what UML set for SIGIO; count_sigio stands in its place */
 static atomic_ulong arrived;      /* SIGIOs since the start */
 static unsigned long accounted;   /* value of `arrived` when the last idle poll returned; main thread only */
 static void *pass;                /* frame of the pass under way, NULL for none */
+static const unsigned long *zero_page_pfn; /* the kernel's variable; NULL when it exports none */
+
+/* An entry of the kernel's table of what modules may use; all three are addresses in this process. */
+struct exported {
+	const unsigned long *value;
+	const char *name, *name_space;
+};
+
+static const Elf64_Shdr *section(const Elf64_Shdr *sections, int count, const char *names, const char *wanted)
+{
+	for (int i = 0; i < count; i++)
+		if (!strcmp(names + sections[i].sh_name, wanted))
+			return &sections[i];
+	return NULL;
+}
+
+/* No malloc: UML puts its own in the place of libc's. */
+static void find_zero_page(int program)
+{
+	Elf64_Ehdr elf;
+	Elf64_Shdr sections[64];
+	const Elf64_Shdr *table, *strings;
+	char names[2048] = "";
+	size_t size;
+
+	if (pread(program, &elf, sizeof(elf), 0) != sizeof(elf) || elf.e_type != ET_EXEC)
+		return;
+	size = elf.e_shnum * sizeof(Elf64_Shdr);
+	if (size > sizeof(sections) || elf.e_shstrndx >= elf.e_shnum)
+		return;
+	if (pread(program, sections, size, (off_t)elf.e_shoff) != (ssize_t)size)
+		return;
+	size = sections[elf.e_shstrndx].sh_size;
+	if (size >= sizeof(names))
+		return;
+	if (pread(program, names, size, (off_t)sections[elf.e_shstrndx].sh_offset) != (ssize_t)size)
+		return;
+	table = section(sections, elf.e_shnum, names, "__ksymtab");
+	strings = section(sections, elf.e_shnum, names, "__ksymtab_strings");
+	if (!table || !strings)
+		return;
+	for (size_t i = 0; i < table->sh_size / sizeof(struct exported); i++) {
+		const struct exported *entry = (const struct exported *)table->sh_addr + i;
+
+		/* Also what an entry of another layout would show as. */
+		if ((uintptr_t)entry->name - strings->sh_addr >= strings->sh_size)
+			return;
+		if (!strcmp(entry->name, "zero_page_pfn"))
+			zero_page_pfn = entry->value;
+	}
+}
 
 /* The loader runs this again after UML has re-executed itself, so main_thread is the thread that runs the kernel. */
 __attribute__((constructor)) static void umlidle_start(void)
 {
+	int program;
+
 	libc_sigaction = (int (*)(int, const struct sigaction *, struct sigaction *))dlsym(RTLD_NEXT, "sigaction");
 	libc_poll = (int (*)(struct pollfd *, nfds_t, int))dlsym(RTLD_NEXT, "poll");
 	libc_epoll_wait = (int (*)(int, struct epoll_event *, int, int))dlsym(RTLD_NEXT, "epoll_wait");
+	libc_sendmsg = (ssize_t (*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg");
 	main_thread = (pid_t)syscall(SYS_gettid);
+	program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	if (program >= 0) {
+		find_zero_page(program);
+		close(program);
+	}
+	if (zero_page_pfn && getenv(ASKED) && write(2, FOUND, sizeof(FOUND) - 1) < 0)
+		return;
 }
 
 static void count_sigio(int signal, siginfo_t *info, void *context)
@@ -147,4 +236,75 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 	result = libc_epoll_wait(epoll, events, most, timeout);
 	pass = result > 0 ? frame : NULL;
 	return result;
+}
+
+enum { SET_MEM_TABLE = 5, MOST_REGIONS = 8, PAGE = 4096 };
+
+/* Of the vhost-user protocol; `size` counts the bytes after itself. */
+struct mem_table {
+	uint32_t request, flags, size;
+	uint32_t count, padding;
+	struct region {
+		uint64_t guest, size, user, offset;
+	} regions[MOST_REGIONS];
+} __attribute__((packed));
+
+/* Adds the region of the page of zeros to `table` and its file to `fds`; 0 where that is not called for. */
+static int add_zero_page(struct mem_table *table, int *fds)
+{
+	uint64_t page = *zero_page_pfn * PAGE;
+
+	for (uint32_t i = 0; i < table->count; i++)
+		if (page - table->regions[i].guest < table->regions[i].size)
+			return 0;
+	/* Only where the file has each page of the memory at its own address. */
+	if (table->regions[0].offset != table->regions[0].guest)
+		return 0;
+	table->regions[table->count] = (struct region){.guest = page, .size = PAGE, .user = page, .offset = page};
+	fds[table->count++] = fds[0];
+	return 1;
+}
+
+ssize_t sendmsg(int socket, const struct msghdr *message, int flags)
+{
+	static const size_t head = offsetof(struct mem_table, count), body = offsetof(struct mem_table, regions);
+	struct mem_table table = {0};
+	union {
+		char bytes[CMSG_SPACE(MOST_REGIONS * sizeof(int))];
+		struct cmsghdr aligned;
+	} control = {0};
+	struct msghdr ours = *message;
+	struct cmsghdr *files = CMSG_FIRSTHDR(message), *copied;
+	struct iovec *data = message->msg_iov, whole = {.iov_base = &table};
+	int fds[MOST_REGIONS];
+	ssize_t sent;
+
+	if (!zero_page_pfn || !files || files->cmsg_level != SOL_SOCKET || files->cmsg_type != SCM_RIGHTS ||
+	    message->msg_iovlen != 1 || data->iov_len < body || data->iov_len > sizeof(table))
+		return libc_sendmsg(socket, message, flags);
+	memcpy(&table, data->iov_base, data->iov_len);
+	if (table.request != SET_MEM_TABLE || table.size != data->iov_len - head || table.count < 1 ||
+	    table.count >= MOST_REGIONS || table.size < body - head + table.count * sizeof(struct region) ||
+	    files->cmsg_len != CMSG_LEN(table.count * sizeof(int)))
+		return libc_sendmsg(socket, message, flags);
+	memcpy(fds, CMSG_DATA(files), table.count * sizeof(int));
+	if (!add_zero_page(&table, fds))
+		return libc_sendmsg(socket, message, flags);
+
+	table.size = (uint32_t)(body - head + table.count * sizeof(struct region));
+	whole.iov_len = head + table.size;
+	ours.msg_iov = &whole;
+	ours.msg_control = control.bytes;
+	ours.msg_controllen = CMSG_SPACE(table.count * sizeof(int));
+	copied = CMSG_FIRSTHDR(&ours);
+	copied->cmsg_level = SOL_SOCKET;
+	copied->cmsg_type = SCM_RIGHTS;
+	copied->cmsg_len = CMSG_LEN(table.count * sizeof(int));
+	memcpy(CMSG_DATA(copied), fds, table.count * sizeof(int));
+	sent = libc_sendmsg(socket, &ours, flags);
+	if (sent >= 0 && (size_t)sent != whole.iov_len) {
+		errno = EIO; /* The rest cannot be sent by UML, which does not know of it. */
+		return -1;
+	}
+	return sent < 0 ? sent : (ssize_t)data->iov_len;
 }

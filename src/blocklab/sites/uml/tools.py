@@ -31,6 +31,10 @@ BOOTED = "Attempted to kill init! exitcode=0x00000000"
 """What a kernel prints at the end when its first process, ``/bin/true`` here, ran and ended well:
 ``Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000000``."""
 
+REPORT = "UMLIDLE_REPORT"
+ZERO_PAGE = "umlidle: found the page of zeros"
+"""What the shim prints when ``REPORT`` is set and it can share that page with a volume's daemon."""
+
 
 def install(raw: Path, folder: Path, final: Path, log: IO[str]) -> None:
     """Copy the tools of ``raw`` to ``folder``, patched to work once ``folder`` has been renamed to ``final``."""
@@ -47,7 +51,7 @@ def install(raw: Path, folder: Path, final: Path, log: IO[str]) -> None:
 
 
 def compile_shim(target: Path, log: IO[str]) -> str:
-    """Compile the idle-race shim with the host's ``cc``; returns why there is none, empty when all went well."""
+    """Compile the shim with the host's ``cc``; returns why there is none, empty when all went well."""
     if shutil.which("cc", path=environment()["PATH"]) is None:
         return "this machine has no C compiler (cc)"
     argv = ["cc", "-O2", "-Wall", "-shared", "-fPIC", "-o", str(target), str(recipe.SHIM_SOURCE)]
@@ -59,13 +63,19 @@ def compile_shim(target: Path, log: IO[str]) -> str:
     return ""
 
 
-def verify(tools: Path, rootfs: Path, log: IO[str]) -> None:
-    """Run every tool once, in the way it will be used. Raises ``ImageError`` naming the one that fails."""
+def verify(tools: Path, rootfs: Path, log: IO[str]) -> str:
+    """Run every tool once, in the way it will be used; returns what the shim cannot do, empty when all went well.
+
+    Raises ``ImageError`` naming the tool that fails.
+    """
     for name in (KERNEL, NBDKIT, STORAGE_DAEMON):
         run([str(tools / name), "--version"], log)
     with tempfile.TemporaryDirectory(prefix="blocklab-verify-") as folder:
         _serve(tools, Path(folder), log)
-        _boot(tools, rootfs, Path(folder), log)
+        console = _boot(tools, rootfs, Path(folder), log)
+    if ZERO_PAGE in console or not (tools / SHIM).exists():
+        return ""
+    return "the shim does not know this kernel's page of zeros"
 
 
 def _serve(tools: Path, folder: Path, log: IO[str]) -> None:
@@ -95,12 +105,14 @@ def _serve(tools: Path, folder: Path, log: IO[str]) -> None:
             _until(ready, client, "qemu-storage-daemon")  # it writes this file when the disk is open
 
 
-def _boot(tools: Path, rootfs: Path, folder: Path, log: IO[str]) -> None:
-    """A kernel with ``/bin/true`` as its first process. What kills it on a CPU it does not know shows here."""
+def _boot(tools: Path, rootfs: Path, folder: Path, log: IO[str]) -> str:
+    """A kernel with ``/bin/true`` as its first process; returns what it printed.
+
+    What kills it on a CPU it does not know shows here."""
     argv: Argv = [tools / KERNEL, "mem=64M", f"ubd0r={rootfs}", "root=/dev/ubda", "ro", "init=/bin/true"]
     argv += ["seccomp=auto", "con=null", "con0=null,fd:1", f"uml_dir={folder}/", "panic=0"]
     shim = tools / SHIM
-    preload = {"LD_PRELOAD": str(shim)} if shim.exists() else {}
+    preload = {"LD_PRELOAD": str(shim), REPORT: "1"} if shim.exists() else {}
     with (folder / "console").open("w+", errors="replace") as console:
         with _running(argv, console, **preload) as kernel, contextlib.suppress(subprocess.TimeoutExpired):
             kernel.wait(30)
@@ -110,6 +122,7 @@ def _boot(tools: Path, rootfs: Path, folder: Path, log: IO[str]) -> None:
     if BOOTED not in text:
         message = f"the image's kernel does not start on this machine; its last lines:\n{tail(text)}"
         raise ImageError(message, hint="`blocklab doctor` may know why")
+    return text
 
 
 @contextlib.contextmanager
