@@ -16,7 +16,6 @@ from rich.console import Console
 from blocklab.charts.all import draw
 from blocklab.charts.base import Chart, Charts
 from blocklab.charts.layout import layouts
-from blocklab.charts.matrix import shapes_of
 from blocklab.charts.plan import Dot, number_of, panels, plan, scale_of
 from blocklab.errors import StoreError
 from blocklab.model.plan import Knob
@@ -31,6 +30,7 @@ from blocklab.stats.grid import grid
 from blocklab.store.folder import StudyFolder
 from blocklab.study.grid import cells
 from blocklab.workloads import Fio
+from blocklab.workloads.fio_shapes import axes_of, shapes, told_apart
 from tests.unit import synthetic
 
 _FAR = {"rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "10ms"]}}
@@ -247,9 +247,32 @@ def test_many_fio_jobs_are_curves_by_their_options(tmp_path: Path, monkeypatch: 
 
 def test_a_jobs_shape_is_read_from_its_options_or_its_file() -> None:
     text = "[global]\nrw=randrw\nrwmixread=70\n[a]\niodepth=8\nbs=16k\n[b]\nrw=write\n"
-    shapes = shapes_of(Fio(jobtext=text))
-    assert shapes["a"] == {"iodepth": "8", "reads": "70%", "bs": "16k", "access": "random", "numjobs": "1"}
-    assert (shapes["b"]["reads"], shapes["b"]["access"]) == ("0%", "sequential")
+    found = shapes(Fio(jobtext=text))
+    assert found["a"] == {"iodepth": "8", "reads": "70%", "bs": "16k", "access": "random", "numjobs": "1"}
+    assert (found["b"]["reads"], found["b"]["access"]) == ("0%", "sequential")
+    mixed = shapes(Fio(options={"rw": "randrw:8"}, jobs={"a": {"rwmixwrite": 30}, "b": {"rwmixwrite": 0}}))
+    assert [(each["reads"], each["access"]) for each in mixed.values()] == [("70%", "random"), ("100%", "random")]
+
+
+def test_the_jobs_of_a_matrix_have_shapes_too() -> None:
+    load = Fio(
+        jobs={"seq": {"rw": "read", "bs": "1M"}},
+        matrix={"bs": ("4k", "16k"), "fsync": (0, 1), "iodepth": (1, 32)},
+        options={"rw": "randrw", "rwmixread": 90},
+    )
+    found = shapes(load)
+    assert list(found) == list(load.all_jobs)
+    assert found["4k-fsync1-qd32"] == {
+        "iodepth": "32", "reads": "90%", "bs": "4k", "access": "random", "numjobs": "1", "fsync": "1",
+    }  # fmt: skip
+    assert found["seq"]["fsync"] == "–" and told_apart(found.values())
+    assert axes_of(load) == ("iodepth", "reads", "bs", "access", "fsync")
+
+
+def test_jobs_that_only_differ_in_their_engine_are_not_told_apart() -> None:
+    load = Fio(jobs={"a": {"ioengine": "psync"}, "b": {"ioengine": "libaio"}})
+    assert not told_apart(shapes(load).values()) and axes_of(load) == ()
+    assert axes_of(Fio(matrix={"ioengine": ("psync", "libaio")})) == ("ioengine",)
 
 
 @pytest.mark.parametrize(

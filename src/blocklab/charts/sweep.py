@@ -52,7 +52,7 @@ def sweeps(analysis: Analysis, skip: Sequence[str] = ()) -> list[Sweep]:
     """
     view = analysis.study.report
     wanted = list(families(analysis))
-    if not wanted and view != View():
+    if not wanted and {STACK, WORKLOAD} & {view.x, view.color, view.facet}:
         wanted = [
             Family(each.workload, each.phase, each.metric, each.label, tuple(each.figures.values()), ())
             for each in items(analysis)
