@@ -124,6 +124,18 @@ def test_what_fios_jobs_differ_in_goes_where_it_is_asked_for(tmp_path: Path) -> 
     }  # fmt: skip
 
 
+def test_the_command_prints_a_table_over_what_fios_jobs_differ_in(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path)
+    done = CliRunner().invoke(app, ["report", str(folder.path), "--x", "bs", "--facet", "access"])
+    assert done.exit_code == 0, done.output
+    out = done.output.replace("\u00a0", " ")
+    assert "fio random, IOPS" not in out and "fio access=random, IOPS (share of local)" in out
+    rows = [line.split() for line in out.splitlines() if line.split()[:1] in (["4k"], ["512k"], ["1M"])]
+    assert [row[0] for row in rows] == ["1M", "4k", "512k", "1M"]
+    # In one table alone: as bars they stand there only as long as nobody asks.
+    assert "rand-write-512k" not in out and "tps-scale50" in out
+
+
 def test_the_jobs_of_a_matrix_make_the_table(tmp_path: Path) -> None:
     load = synthetic.RAW["workloads"]["fio"] | {
         "options": {"ioengine": "libaio", "rw": "randrw", "runtime": 3},

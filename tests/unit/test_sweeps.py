@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from blocklab.errors import StoreError
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Sample
 from blocklab.report import build, export_png, render, terminal_table
+from blocklab.report.build import laid_out
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.compare import families
 from blocklab.stats.figures import Measured
@@ -29,6 +32,7 @@ from blocklab.stats.format import NBSP, quantity, shortened
 from blocklab.stats.grid import grid
 from blocklab.store.folder import StudyFolder
 from blocklab.study.grid import cells
+from blocklab.study.types import View
 from blocklab.workloads import Fio
 from blocklab.workloads.fio_shapes import axes_of, shapes, told_apart
 from tests.unit import synthetic
@@ -167,8 +171,29 @@ def test_the_terminal_has_a_row_for_each_level_along_the_axis(folder: StudyFolde
     console.file.close()
     text = plain(console.export_text())
     assert "tpcc sync_binlog=1, tpmC (share of local)" in text and "rtt=0.5ms" in text
-    assert sum(line.startswith(" 64 ") for line in text.splitlines()) == 2
-    assert all(len(line.rstrip()) <= 120 for line in text.splitlines())
+    # Six columns of figures and their shares do not fit beside the baseline, so each table has a second part.
+    assert sum(line.startswith(" 64 ") for line in text.splitlines()) == 4
+    tables = [line for line in text.splitlines() if re.match(r" (threads|\d+) ", line)]
+    assert tables and all(len(line.rstrip()) <= 100 for line in tables)
+    assert not re.search(r"^ *(%|\?|% \?)( |$)", text, re.MULTILINE), "a figure is torn from its unit"
+
+
+def test_the_terminal_is_laid_out_as_its_charts_are(folder: StudyFolder, analysis: Analysis) -> None:
+    def printed(**view: str) -> list[str]:
+        console = Console(width=100, file=io.StringIO(), record=True)
+        console.print(terminal_table(folder, laid_out(analysis, View(**view))))
+        return [" ".join(line.split()) for line in plain(console.export_text()).splitlines()]
+
+    lines = printed(x="rtt", color="threads", facet="stack")
+    assert "tpcc mirror sync_binlog=1, tpmC (share of local)" in lines
+    at = lines.index("tpcc mirror sync_binlog=1, tpmC (share of local)")
+    assert lines[at + 2].startswith("rtt threads=1 threads=2 threads=4")
+    wanted = synthetic.tpmc("mirror", {"rtt": "4ms", "sync_binlog": "1", "threads": "1"})
+    assert next(line for line in lines[at:] if line.startswith("4ms ")).split()[1] == f"{wanted:,.0f}"
+    # Stacks along the axis are rows, and nothing besides tells them apart.
+    lines = printed(x="stack", color="rtt", facet="sync_binlog")
+    at = lines.index("stack tpmC rtt=0.5ms rtt=1ms rtt=2ms rtt=4ms")
+    assert lines[at + 2].split()[0] == "local" and lines[at + 3].split()[:2] == ["mirror", "–"]
 
 
 def test_few_factors_of_few_levels_are_one_panel(tmp_path: Path) -> None:

@@ -26,12 +26,20 @@ _WAYS = ("read.iops", "write.iops")
 
 
 def matrices(analysis: Analysis) -> tuple[list[Chart | str], tuple[str, ...]]:
-    """The charts of each fio load with many jobs whose options tell them apart, and the names of those loads.
-
-    With a layout by what its jobs differ in, also those of a load with a few.
-    """
+    """The charts of the fio loads that are laid out by what their jobs differ in, and the names of those loads."""
+    laid, notes = matrix_sweeps(analysis)
     found: list[Chart | str] = []
-    drawn = []
+    for sweep, fixed in laid:
+        made = (heat(sweep, fixed), *draw_sweep(analysis, sweep), knee(analysis, sweep))
+        found += [each for each in made if each is not None]
+    return [*found, *notes], tuple(sweep.label for sweep, _ in laid)
+
+
+def matrix_sweeps(analysis: Analysis) -> tuple[list[tuple[Sweep, Mapping[str, str]]], list[str]]:
+    """Each fio load with many jobs whose options tell them apart, with what all of its jobs have in common; with a
+    layout by what its jobs differ in also one with a few. And a note of each whose jobs are not told apart."""
+    found: list[tuple[Sweep, Mapping[str, str]]] = []
+    notes = []
     view = analysis.study.report
     for name, workload in analysis.study.workloads.items():
         if not isinstance(workload, Fio):
@@ -44,14 +52,11 @@ def matrices(analysis: Analysis) -> tuple[list[Chart | str], tuple[str, ...]]:
         if len(phases) <= MANY_PHASES and not asked:
             continue
         if not levels or len(shaped) < len(phases) or not told_apart(shaped.values()):
-            found.append(f"curves of {name}: its jobs' options do not tell all of them apart")
+            notes.append(f"curves of {name}: its jobs' options do not tell all of them apart")
             continue
-        drawn.append(name)
-        sweep = _sweep(analysis, name, labels, shaped, levels)
         fixed = {axis: level for axis, level in next(iter(shaped.values())).items() if axis not in levels}
-        made = (heat(sweep, fixed), *draw_sweep(analysis, sweep), knee(analysis, sweep))
-        found += [each for each in made if each is not None]
-    return found, tuple(drawn)
+        found.append((_sweep(analysis, name, labels, shaped, levels), fixed))
+    return found, notes
 
 
 def _sweep(
@@ -103,6 +108,7 @@ def _sweep(
         notes,
         (BLOCK, ACCESS),
         to_panels,
+        jobs=True,
     )
 
 

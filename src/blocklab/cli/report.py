@@ -12,7 +12,7 @@ from blocklab.cli.floors import environments, keep_floor
 from blocklab.cli.studies import AsJson, Runs, newest
 from blocklab.errors import StoreError, StudyError
 from blocklab.report import render, terminal_table
-from blocklab.report.build import both_views
+from blocklab.report.build import both_views, laid_out
 from blocklab.stats.analysis import analyse
 from blocklab.stats.source import studies
 from blocklab.store.folder import StudyFolder
@@ -60,7 +60,7 @@ def report(
     if as_json:
         typer.echo((there.path / "report.json").read_text())
         return
-    Console(highlight=False).print(terminal_table(there, analysis))
+    Console(highlight=False).print(terminal_table(there, laid_out(analysis, view)))
     typer.echo(f"report: {page}")
 
 
