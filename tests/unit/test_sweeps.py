@@ -192,7 +192,7 @@ def test_the_terminal_is_laid_out_as_its_charts_are(folder: StudyFolder, analysi
     assert next(line for line in lines[at:] if line.startswith("4ms ")).split()[1] == f"{wanted:,.0f}"
     # Stacks along the axis are rows, and nothing besides tells them apart.
     lines = printed(x="stack", color="rtt", facet="sync_binlog")
-    at = lines.index("stack tpmC rtt=0.5ms rtt=1ms rtt=2ms rtt=4ms")
+    at = next(at for at, line in enumerate(lines) if line.startswith("stack tpmC rtt=0.5ms rtt=1ms "))
     assert lines[at + 2].split()[0] == "local" and lines[at + 3].split()[:2] == ["mirror", "–"]
 
 

@@ -48,7 +48,7 @@ def import_(
     runs: Runs = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Make the runs of a study, and its report, of logs: fio, pgbench, go-tpc, sysbench, JdbcRunner, iostat, dstat."""
+    """Make a study's runs and report of logs: fio, pgbench, go-tpc, sysbench, JdbcRunner, iostat, dstat."""
     stacks = _stacks(stack)
     file = read(study, stacks) if study is not None else minimal(list(stacks))
     if dates and dates not in ORDERS:
