@@ -196,6 +196,13 @@ def test_the_terminal_is_laid_out_as_its_charts_are(folder: StudyFolder, analysi
     assert lines[at + 2].split()[0] == "local" and lines[at + 3].split()[:2] == ["mirror", "–"]
 
 
+def test_a_title_of_many_stacks_tells_the_least_and_the_most(analysis: Analysis) -> None:
+    found = [each for each in draw(analysis).shown if each.name.startswith("bandwidth-")]
+    assert found
+    for each in found:
+        assert " from " in each.title and each.title.count(" on ") == 2 and "rtt=20ms" in each.title
+
+
 def test_few_factors_of_few_levels_are_one_panel(tmp_path: Path) -> None:
     study = synthetic.sweep(factors=_FAR | _SYNC, expect=[])
     drawn = draw(analyse(synthetic.make_sweep(tmp_path, study, seconds=10)), check=True)
