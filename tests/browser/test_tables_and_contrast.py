@@ -66,6 +66,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "sweep": lambda: render(synthetic.make_sweep(runs, seconds=5, transactions=200)),
         "patterns": lambda: render(synthetic.make_patterns(runs, seconds=3)),
         "drills": lambda: render(synthetic_drills.make_drills(runs)),
+        "by size": lambda: render(
+            synthetic.make_patterns(runs / "b", seconds=3), runs / "size.html", View(x="bs", color="iodepth")
+        ),
         "apart": lambda: render(synthetic.make_sweep(runs / "a", seconds=5), runs / "apart.html", view),
     }
 
@@ -93,6 +96,24 @@ def visit(
     page.goto(path.as_uri())
     page.wait_for_selector("body[data-charts=ready]", state="attached", timeout=60_000)
     return page, said, asked
+
+
+# The texts of charts of which a part lies outside of their picture.
+CUT = """() => [...document.querySelectorAll("[data-spec] svg")].flatMap((svg) => {
+    const whole = svg.getBoundingClientRect();
+    return [...svg.querySelectorAll("text")].filter((each) => {
+        const box = each.getBoundingClientRect();
+        return each.textContent && box.width && getComputedStyle(each).opacity !== "0"
+            && (box.right > whole.right + 1 || box.left < whole.left - 1);
+    }).map((each) => [svg.closest("figure").id, each.textContent]);
+})"""
+
+
+@pytest.mark.parametrize("kind", ["by size", "drills", "sweep"])
+def test_no_name_in_a_chart_is_cut_off_on_a_phone(browser: Browser, pages: dict[str, Path], kind: str) -> None:
+    page, _, _ = visit(browser, pages[kind], 390)
+    assert page.evaluate(CUT) == []
+    page.close()
 
 
 LONG = [pytest.param(kind, marks=pytest.mark.long) for kind in ("sweep", "patterns", "apart")]

@@ -18,6 +18,9 @@ from blocklab.store.run import Outcome, Rate, Record, Stopped, draft
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Cell, Study
+from blocklab.workloads import Fio
+from blocklab.workloads.fio_jobs import size as size_of
+from blocklab.workloads.fio_shapes import shapes
 
 EPOCH = 1_795_232_000.0
 # What the mirror adds to a write, and what each stack keeps of the local transactions.
@@ -516,8 +519,8 @@ def patterns() -> dict[str, Any]:
     return jobs
 
 
-def make_patterns(runs: Path, *, seconds: int = 10, lab: bool = False) -> StudyFolder:
-    """A folder of two stacks and a fio load of many jobs; ``lab`` as in ``make``."""
+def make_patterns(runs: Path, *, seconds: int = 10, lab: bool = False, plan: Study | None = None) -> StudyFolder:
+    """A folder of two stacks and a fio load of many jobs, or of ``plan``; ``lab`` as in ``make``."""
     load = {
         "load": "fio",
         "size": "1GiB",
@@ -525,13 +528,14 @@ def make_patterns(runs: Path, *, seconds: int = 10, lab: bool = False) -> StudyF
         "jobs": patterns(),
     }
     stacks = {name: RAW["stacks"][name] for name in ("local", "drbd1")}
-    plan = study(name="patterns", workloads={"fio": load}, stacks=stacks, expect=[])
+    plan = plan or study(name="patterns", workloads={"fio": load}, stacks=stacks, expect=[])
+    jobs = shapes(fio) if isinstance(fio := plan.workloads["fio"], Fio) else {}
     grid = cells(plan)
     folder = StudyFolder.create(runs, Manifest(plan, grid))
     for number, cell in enumerate(grid):
         start = EPOCH + 10_000 * number
         outcome = Outcome("ok", started=start, seconds=3000.0)
-        parsed = _patterns(cell, start, seconds)
+        parsed = _patterns(cell, start, seconds, jobs)
         if lab:
             parsed = Parsed((*parsed.samples, *_counted(cell, parsed)), parsed.phases)
         with draft(folder.cells, cell.key) as under:
@@ -545,23 +549,23 @@ def make_patterns(runs: Path, *, seconds: int = 10, lab: bool = False) -> StudyF
     return folder
 
 
-def _patterns(cell: Cell, start: float, seconds: int) -> Parsed:
+def _patterns(cell: Cell, start: float, seconds: int, jobs: Mapping[str, Mapping[str, str]]) -> Parsed:
     chance = random.Random(cell.label)
     rows: list[Sample] = []
     phases = []
-    for number, (name, job) in enumerate(patterns().items()):
+    for number, (name, job) in enumerate(jobs.items()):
         at = start + number * (seconds + 1)
-        size = {"4k": 4096, "16k": 16384, "64k": 65536, "256k": 262144}[job["bs"]]
-        reads = job["rwmixread"] / 100
+        size, depth = int(size_of(job["bs"])), int(job["iodepth"])
+        reads = int(job["reads"].removesuffix("%")) / 100
         wait = 0.45e-3 + (1 - reads) * ADDED[cell.stack]
-        iops = min(job["iodepth"] / wait, 3000.0, 60e6 / size)
+        iops = min(depth / wait, 3000.0, 60e6 / size)
         for way, part in (("read", reads), ("write", 1 - reads)):
             if not part:
                 continue
             rows += [
                 Sample(f"{way}.iops", iops * part, "1/s", "fio", "a1", name),
                 Sample(f"{way}.bandwidth", iops * part * size, "B/s", "fio", "a1", name),
-                Sample(f"{way}.latency.mean", job["iodepth"] / iops, "s", "fio", "a1", name),
+                Sample(f"{way}.latency.mean", depth / iops, "s", "fio", "a1", name),
             ]
             rows += [
                 Sample(f"{way}.iops", iops * part * chance.gauss(1, 0.03), "1/s", "fio", "a1", name, at + second)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from blocklab.cli.main import main
+from blocklab.cli.plan import START, shortened
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import build
@@ -89,6 +92,35 @@ def test_plan_prints_every_command_and_runs_none(shell: Shell, file: Path) -> No
     assert lines[-2].startswith("undo ")
     code, out, _ = shell("plan", str(file), "--json")
     assert code == 0 and set(json.loads(out)) == {"local", "mirror"}
+
+
+def test_plan_shows_the_start_of_a_long_argument_and_all_of_it_on_demand(shell: Shell) -> None:
+    """go-tpc's own loader gets the tables' statements as one argument of JSON."""
+    call = ("plan", "mysql-rtt", "--stack", "mirror")
+    code, out, err = shell(*call)
+    lines = out.splitlines()
+    (cut,) = (line for line in lines if "blocklab-tpcc-fill.py '" in line)
+    assert code == 0 and re.search(r"… \([1-9],\d{3} more characters\)", cut) and len(cut) < 500
+    assert "--whole" in err and max(map(len, lines)) < 1000
+    code, whole, err = shell(*call, "--whole")
+    assert (code, err) == (0, "") and "more characters" not in whole
+    rows = json.loads(shell(*call, "--json")[1])["mirror"]
+    assert [f"{row['part']:<8} {row['host']:<6} {row['command']}" for row in rows] == whole.splitlines()[1:-1]
+    argument = max((word for row in rows for word in shlex.split(row["command"])), key=len)
+    assert len(json.loads(argument)) == 9
+    # What is shown and what is said to follow are all of it.
+    more = len(argument) - START
+    assert (
+        shortened(argument) == f"{shlex.quote(argument[:START])}… ({more:,} more characters)"
+        and f"({more:,} " in cut
+    )
+    assert shortened("x" * 200) == "x" * 200
+    assert {row["workload"] for row in rows if row["part"] == "load"} == {"tpcc"}
+
+
+def test_the_grid_of_a_plan_has_no_arguments_to_show(shell: Shell, file: Path) -> None:
+    code, _, err = shell("plan", str(file), "--cells", "--whole")
+    assert code == 2 and "--whole" in err and "leave out" in err
 
 
 def test_an_unknown_stack_names_the_known_ones(shell: Shell, file: Path) -> None:

@@ -372,6 +372,106 @@ def test_sysbench_with_and_without_a_histogram(tmp_path: Path) -> None:
     assert figures(found)["latency.p95"] == pytest.approx(0.16445) and "latency.p99" not in figures(found)
 
 
+# -- JdbcRunner: what its own documents show, with the seconds in between left out --------------------------------
+
+JDBC_LOG = """\
+2023-03-28 11:06:19 [INFO ] > JdbcRunner 1.3.1
+2023-03-28 11:06:19 [INFO ] [Config]
+Program start time   : 20230328-110619
+Script filename      : test.js
+JDBC URL             : jdbc:mysql://localhost/tutorial
+Warmup time          : 10 sec
+Measurement time     : 60 sec
+Number of tx types   : 1
+Parameter 9          : 0
+2023-03-28 11:06:21 [INFO ] [Warmup] -9 sec, 1978 tps, (1978 tx)
+2023-03-28 11:06:30 [INFO ] [Warmup] 0 sec, 3996 tps, (37033 tx)
+2023-03-28 11:06:31 [INFO ] [Progress] 1 sec, 4014 tps, 4014 tx
+2023-03-28 11:06:32 [INFO ] [Progress] 2 sec, 4060 tps, 8074 tx
+2023-03-28 11:06:33 [INFO ] [Progress] 3 sec, 4082 tps, 12156 tx
+2023-03-28 11:07:29 [INFO ] [Progress] 59 sec, 4054 tps, 238734 tx
+2023-03-28 11:07:30 [INFO ] [Progress] 60 sec, 4061 tps, 242795 tx
+2023-03-28 11:07:30 [INFO ] [Total tx count] 242795 tx
+2023-03-28 11:07:30 [INFO ] [Throughput] 4046.6 tps
+2023-03-28 11:07:30 [INFO ] [Response time (minimum)] 0 msec
+2023-03-28 11:07:30 [INFO ] [Response time (50%tile)] 0 msec
+2023-03-28 11:07:30 [INFO ] [Response time (90%tile)] 0 msec
+2023-03-28 11:07:30 [INFO ] [Response time (95%tile)] 0 msec
+2023-03-28 11:07:30 [INFO ] [Response time (99%tile)] 0 msec
+2023-03-28 11:07:30 [INFO ] [Response time (maximum)] 10 msec
+2023-03-28 11:07:30 [INFO ] < JdbcRunner SUCCESS
+"""
+JDBC_TPCC = """\
+13:23:21 [INFO ] > JdbcRunner 1.3.1
+13:23:21 [INFO ] [Config]
+Program start time   : 20230331-132321
+Measurement time     : 900 sec
+Number of tx types   : 5
+13:23:23 [INFO ] Tiny TPC-C
+13:23:23 [INFO ] Scale factor : 16
+13:23:23 [INFO ] tx0 : New-Order transaction
+13:23:23 [INFO ] tx1 : Payment transaction
+13:23:23 [INFO ] tx2 : Order-Status transaction
+13:23:23 [INFO ] tx3 : Delivery transaction
+13:23:23 [INFO ] tx4 : Stock-Level transaction
+13:23:24 [INFO ] [Warmup] -299 sec, 24,23,4,2,6 tps, (24,23,4,2,6 tx)
+13:43:22 [INFO ] [Progress] 899 sec, 125,128,11,12,11 tps, 106824,106823,10679,10686,10684 tx
+13:43:23 [INFO ] [Progress] 900 sec, 119,114,16,14,10 tps, 106943,106937,10695,10700,10694 tx
+13:43:23 [INFO ] [Total tx count] 106943,106937,10695,10700,10694 tx
+13:43:23 [INFO ] [Throughput] 118.8,118.8,11.9,11.9,11.9 tps
+13:43:23 [INFO ] [Response time (minimum)] 3,2,0,19,9 msec
+13:43:23 [INFO ] [Response time (50%tile)] 70,17,6,156,116 msec
+13:43:23 [INFO ] [Response time (99%tile)] 228,104,43,387,301 msec
+13:43:23 [INFO ] [Response time (maximum)] 396,298,108,557,490 msec
+13:43:23 [INFO ] < JdbcRunner SUCCESS
+"""
+
+
+def test_jdbcrunners_log_has_figures_and_the_course_after_the_warm_up(tmp_path: Path) -> None:
+    found = read(tmp_path, JDBC_LOG)
+    assert figures(found) == {
+        "tps": pytest.approx(242795 / 60),
+        "transactions": 242795.0,
+        "latency.max": pytest.approx(0.010),
+    }
+    course = [sample for sample in found.samples if sample.time is not None]
+    assert [sample.value for sample in course] == [4014, 4060, 4082, 4054, 4061] and found.bad == 0
+    # Not one of the medians is 0: they are only known to be under a millisecond.
+    assert any("5 of its response times are 0 msec" in remark for remark in found.remarks)
+    assert found.clock is not None and found.clock.stamps[0].seconds == 11 * 3600 + 6 * 60 + 30
+    assert found.clock.stamps[int(course[-1].time or 0)].seconds == 11 * 3600 + 7 * 60 + 30
+
+
+def test_jdbcrunner_tells_its_kinds_of_transactions_apart(tmp_path: Path) -> None:
+    found = read(tmp_path, JDBC_TPCC)
+    values = figures(found)
+    # What its own documents come to.
+    assert values["tpmc"] == pytest.approx(7129.5, abs=0.05)
+    assert values["tps"] == pytest.approx((106943 + 106937 + 10695 + 10700 + 10694) / 900)
+    assert values["stock_level.latency.p99"] == pytest.approx(0.301) and values["delivery.count"] == 10700
+    assert "order_status.latency.min" not in values and values["new_order.latency.min"] == pytest.approx(0.003)
+    course = [sample.value for sample in found.samples if sample.time is not None and sample.metric == "tpmc"]
+    assert course == [60 * 125, 60 * 119]
+    assert found.clock is not None and found.clock.day == (2023, 3, 31)
+
+
+def test_jdbcrunner_with_a_trace_and_behind_a_call_that_loads(tmp_path: Path) -> None:
+    trace = "[receiver] [jdbcrunner.Manager$Receiver#run] "
+    traced = re.sub(r"\[INFO \] (?=\[Progress|\[Total)", trace, JDBC_LOG)
+    assert figures(read(tmp_path, traced)) == figures(read(tmp_path, JDBC_LOG))
+    loading = JDBC_LOG[: JDBC_LOG.index("2023-03-28 11:06:21")]
+    assert figures(read(tmp_path, loading + JDBC_LOG)) == figures(read(tmp_path, JDBC_LOG))
+
+
+def test_jdbcrunner_without_its_summary_or_with_two_is_left_out(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no summary"):
+        read(tmp_path, JDBC_LOG[: JDBC_LOG.index("2023-03-28 11:07:30 [INFO ] [Total")])
+    with pytest.raises(Refused, match="2 measurements; cut it"):
+        read(tmp_path, JDBC_LOG + JDBC_LOG)
+    found = read(tmp_path, JDBC_LOG.replace("[Progress] 2 sec, 4060 tps", "[Progress] 2 sec, 40"))
+    assert found.bad == 1 and found.first_bad is not None and found.first_bad.line == 13
+
+
 # -- what is none of them ----------------------------------------------------------------------------------------
 
 
@@ -405,6 +505,7 @@ def every_kind() -> dict[str, str]:
         "pgbench-aggregate": "1345828501 5601 1542744 483552416 61 2573\n",
         "go-tpc": unstamped("tpcc/stdout"),
         "sysbench": unstamped("sysbench/stdout"),
+        "jdbcrunner": JDBC_TPCC,
     }
 
 

@@ -105,6 +105,56 @@ def test_the_study_says_how_its_charts_are_laid_out(tmp_path: Path) -> None:
     assert axis_of(chart) == "rtt"
 
 
+def test_what_fios_jobs_differ_in_goes_where_it_is_asked_for(tmp_path: Path) -> None:
+    """Four jobs are bars as long as nobody wants them over an axis."""
+    found = analyse(synthetic.make(tmp_path))
+    assert "sweep-fio" not in charts(found)
+    made = charts(found, View(x="bs", facet="access"))
+    chart = made["sweep-fio"]
+    assert axis_of(chart) == "bs"
+    assert [panel.spec["title"]["text"] for panel in chart.panels] == ["access=random", "access=sequential"]
+    rows = [(row["of bs"], row["stack"]) for row in dots(chart)[0]]
+    assert sorted(rows) == sorted((bs, stack) for bs in ("4k", "512k", "1M") for stack in synthetic.ADDED)
+    shares = [row["v"] for row in dots(made["share-fio"])[0] if row["stack"] == "drbd0" and row["of bs"] == "4k"]
+    wanted = (0.58e-3 + 4096 / 60e6) / (0.58e-3 + synthetic.ADDED["drbd0"] + 4096 / 60e6)
+    assert shares == [pytest.approx(100 * wanted, rel=1e-3)]
+    # What has been laid out so is no bar, and what has no such axis stays one.
+    assert {row["what"] for row in made["bars"].panels[0].spec["datasets"]["shares"]} == {
+        "tps-scale1", "tps-scale50"
+    }  # fmt: skip
+
+
+def test_the_command_prints_a_table_over_what_fios_jobs_differ_in(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path)
+    done = CliRunner().invoke(app, ["report", str(folder.path), "--x", "bs", "--facet", "access"])
+    assert done.exit_code == 0, done.output
+    out = done.output.replace("\u00a0", " ")
+    assert "fio random, IOPS" not in out and "fio access=random, IOPS (share of local)" in out
+    rows = [line.split() for line in out.splitlines() if line.split()[:1] in (["4k"], ["512k"], ["1M"])]
+    assert [row[0] for row in rows] == ["1M", "4k", "512k", "1M"]
+    # In one table alone: as bars they stand there only as long as nobody asks.
+    assert "rand-write-512k" not in out and "tps-scale50" in out
+
+
+def test_the_jobs_of_a_matrix_make_the_table(tmp_path: Path) -> None:
+    load = synthetic.RAW["workloads"]["fio"] | {
+        "options": {"ioengine": "libaio", "rw": "randrw", "runtime": 3},
+        "jobs": {},
+        "matrix": {"bs": ["4k", "16k"], "rwmixread": [100, 50, 0], "iodepth": [1, 4, 16]},
+    }
+    plan = synthetic.study(workloads={"fio": load}, expect=[])
+    found = charts(analyse(synthetic.make_patterns(tmp_path, seconds=3, plan=plan)))
+    cells = found["heat-fio"].panels[0].spec["datasets"]["cells"]
+    assert len(cells) == 18 and {cell["row"] for cell in cells} >= {"4k · 100%", "16k · 0%"}
+
+
+def test_a_name_that_no_job_differs_in_is_refused_with_those_that_they_do() -> None:
+    said = "there is no factor 'iodepth'; there are stack, workload, and in fio's jobs bs, access"
+    with pytest.raises(StudyError, match=said):
+        synthetic.study(report={"x": "iodepth"})
+    assert synthetic.study(report={"x": "bs", "color": "access"}).report.color == "access"
+
+
 @pytest.mark.parametrize(
     ("report", "said"),
     [

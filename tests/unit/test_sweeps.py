@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,12 @@ from rich.console import Console
 from blocklab.charts.all import draw
 from blocklab.charts.base import Chart, Charts
 from blocklab.charts.layout import layouts
-from blocklab.charts.matrix import shapes_of
 from blocklab.charts.plan import Dot, number_of, panels, plan, scale_of
 from blocklab.errors import StoreError
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Sample
 from blocklab.report import build, export_png, render, terminal_table
+from blocklab.report.build import laid_out
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.compare import families
 from blocklab.stats.figures import Measured
@@ -30,7 +32,9 @@ from blocklab.stats.format import NBSP, quantity, shortened
 from blocklab.stats.grid import grid
 from blocklab.store.folder import StudyFolder
 from blocklab.study.grid import cells
+from blocklab.study.types import View
 from blocklab.workloads import Fio
+from blocklab.workloads.fio_shapes import axes_of, shapes, told_apart
 from tests.unit import synthetic
 
 _FAR = {"rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "10ms"]}}
@@ -167,8 +171,36 @@ def test_the_terminal_has_a_row_for_each_level_along_the_axis(folder: StudyFolde
     console.file.close()
     text = plain(console.export_text())
     assert "tpcc sync_binlog=1, tpmC (share of local)" in text and "rtt=0.5ms" in text
-    assert sum(line.startswith(" 64 ") for line in text.splitlines()) == 2
-    assert all(len(line.rstrip()) <= 120 for line in text.splitlines())
+    # Six columns of figures and their shares do not fit beside the baseline, so each table has a second part.
+    assert sum(line.startswith(" 64 ") for line in text.splitlines()) == 4
+    tables = [line for line in text.splitlines() if re.match(r" (threads|\d+) ", line)]
+    assert tables and all(len(line.rstrip()) <= 100 for line in tables)
+    assert not re.search(r"^ *(%|\?|% \?)( |$)", text, re.MULTILINE), "a figure is torn from its unit"
+
+
+def test_the_terminal_is_laid_out_as_its_charts_are(folder: StudyFolder, analysis: Analysis) -> None:
+    def printed(**view: str) -> list[str]:
+        console = Console(width=100, file=io.StringIO(), record=True)
+        console.print(terminal_table(folder, laid_out(analysis, View(**view))))
+        return [" ".join(line.split()) for line in plain(console.export_text()).splitlines()]
+
+    lines = printed(x="rtt", color="threads", facet="stack")
+    assert "tpcc mirror sync_binlog=1, tpmC (share of local)" in lines
+    at = lines.index("tpcc mirror sync_binlog=1, tpmC (share of local)")
+    assert lines[at + 2].startswith("rtt threads=1 threads=2 threads=4")
+    wanted = synthetic.tpmc("mirror", {"rtt": "4ms", "sync_binlog": "1", "threads": "1"})
+    assert next(line for line in lines[at:] if line.startswith("4ms ")).split()[1] == f"{wanted:,.0f}"
+    # Stacks along the axis are rows, and nothing besides tells them apart.
+    lines = printed(x="stack", color="rtt", facet="sync_binlog")
+    at = next(at for at, line in enumerate(lines) if line.startswith("stack tpmC rtt=0.5ms rtt=1ms "))
+    assert lines[at + 2].split()[0] == "local" and lines[at + 3].split()[:2] == ["mirror", "–"]
+
+
+def test_a_title_of_many_stacks_tells_the_least_and_the_most(analysis: Analysis) -> None:
+    found = [each for each in draw(analysis).shown if each.name.startswith("bandwidth-")]
+    assert found
+    for each in found:
+        assert " from " in each.title and each.title.count(" on ") == 2 and "rtt=20ms" in each.title
 
 
 def test_few_factors_of_few_levels_are_one_panel(tmp_path: Path) -> None:
@@ -247,9 +279,32 @@ def test_many_fio_jobs_are_curves_by_their_options(tmp_path: Path, monkeypatch: 
 
 def test_a_jobs_shape_is_read_from_its_options_or_its_file() -> None:
     text = "[global]\nrw=randrw\nrwmixread=70\n[a]\niodepth=8\nbs=16k\n[b]\nrw=write\n"
-    shapes = shapes_of(Fio(jobtext=text))
-    assert shapes["a"] == {"iodepth": "8", "reads": "70%", "bs": "16k", "access": "random", "numjobs": "1"}
-    assert (shapes["b"]["reads"], shapes["b"]["access"]) == ("0%", "sequential")
+    found = shapes(Fio(jobtext=text))
+    assert found["a"] == {"iodepth": "8", "reads": "70%", "bs": "16k", "access": "random", "numjobs": "1"}
+    assert (found["b"]["reads"], found["b"]["access"]) == ("0%", "sequential")
+    mixed = shapes(Fio(options={"rw": "randrw:8"}, jobs={"a": {"rwmixwrite": 30}, "b": {"rwmixwrite": 0}}))
+    assert [(each["reads"], each["access"]) for each in mixed.values()] == [("70%", "random"), ("100%", "random")]
+
+
+def test_the_jobs_of_a_matrix_have_shapes_too() -> None:
+    load = Fio(
+        jobs={"seq": {"rw": "read", "bs": "1M"}},
+        matrix={"bs": ("4k", "16k"), "fsync": (0, 1), "iodepth": (1, 32)},
+        options={"rw": "randrw", "rwmixread": 90},
+    )
+    found = shapes(load)
+    assert list(found) == list(load.all_jobs)
+    assert found["4k-fsync1-qd32"] == {
+        "iodepth": "32", "reads": "90%", "bs": "4k", "access": "random", "numjobs": "1", "fsync": "1",
+    }  # fmt: skip
+    assert found["seq"]["fsync"] == "–" and told_apart(found.values())
+    assert axes_of(load) == ("iodepth", "reads", "bs", "access", "fsync")
+
+
+def test_jobs_that_only_differ_in_their_engine_are_not_told_apart() -> None:
+    load = Fio(jobs={"a": {"ioengine": "psync"}, "b": {"ioengine": "libaio"}})
+    assert not told_apart(shapes(load).values()) and axes_of(load) == ()
+    assert axes_of(Fio(matrix={"ioengine": ("psync", "libaio")})) == ("ioengine",)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ LOG_FROM = 20.0
 # A name at the end of a line may have as many characters; longer ones go into a legend.
 LONGEST_NAME = 14
 # Pixels of a character of such a name, of the narrowest plot that it has to fit in, and between two names.
-_CHARACTER, _NARROWEST, _GAP = 6.4, 300.0, 14.0
+_CHARACTER, _NARROWEST, _GAP = 7.0, 235.0, 14.0
 _DASHES = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2], [1, 2])
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 

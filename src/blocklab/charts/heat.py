@@ -19,9 +19,8 @@ from blocklab.stats.format import number, quantity, scale
 from blocklab.stats.grid import label_of
 from blocklab.study.factors import assignments, parts_of
 from blocklab.workloads.fio_jobs import size
+from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, READS
 
-# fio's own names where it has one.
-DEPTH, BLOCK, READS, ACCESS, JOBS = "iodepth", "bs", "reads", "access", "numjobs"
 # From few to many, light to dark in one hue: the order shows without colour vision, and in print.
 _SHADES = ("#eef4fb", "#a9cbe6", "#4f95c6", "#1f5fa8", "#08306b")
 # Not quite white, since white is what the page replaces by dark paper.

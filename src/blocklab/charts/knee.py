@@ -118,7 +118,7 @@ def _panel(
     )  # fmt: skip
     rates = [dot.value * factor for dot in beside]
     waits = [1e3 * each for dot in every for each in (_wait(dot).value, _wait(dot).slow) if each]
-    x, y = _axes(f"{sweep.label}, {unit}" if unit else sweep.label, rates, [0.85 * min(waits), 1.2 * max(waits)])
+    x, y = _axes(sweep.told(), rates, [0.85 * min(waits), 1.2 * max(waits)])
     base = alt.Chart(alt.NamedData(name="points"))
     fields = [alt.Tooltip(f"{name}:N") for name in ("what", "rate", "latency", "slow")]
     slow = base.transform_filter("isValid(datum.slow_ms)")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from blocklab.charts.base import Chart, slug
-from blocklab.charts.heat import ACCESS, BLOCK, DEPTH, JOBS, READS, heat
+from blocklab.charts.heat import heat
 from blocklab.charts.knee import knee
 from blocklab.charts.plan import STACK, Dot, plan
 from blocklab.charts.sweep import Sweep, draw_sweep, unmet
@@ -18,82 +18,52 @@ from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import ratio
 from blocklab.stats.summary import Estimate
 from blocklab.workloads import Fio
-from blocklab.workloads.fio_jobs import sections, size
+from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, axes, shapes, told_apart
 
 # With more phases than this a bar for each cannot be read.
 MANY_PHASES = 15
-ALL = (DEPTH, READS, BLOCK, ACCESS, JOBS)
 _WAYS = ("read.iops", "write.iops")
 
 
 def matrices(analysis: Analysis) -> tuple[list[Chart | str], tuple[str, ...]]:
-    """The charts of each fio load with many jobs whose options tell them apart, and the names of those loads."""
+    """The charts of the fio loads that are laid out by what their jobs differ in, and the names of those loads."""
+    laid, notes = matrix_sweeps(analysis)
     found: list[Chart | str] = []
-    drawn = []
-    for name, workload in analysis.study.workloads.items():
-        labels = [label for label, side in analysis.workloads.items() if side.name == name]
-        phases = list(dict.fromkeys(phase for label in labels for phase in analysis.phases(label)))
-        if not isinstance(workload, Fio) or len(phases) <= MANY_PHASES:
-            continue
-        shapes = {phase: shape for phase, shape in shapes_of(workload).items() if phase in phases}
-        levels = _dimensions(shapes.values())
-        if len({tuple(shape[name] for name in levels) for shape in shapes.values()}) < len(phases) or not levels:
-            found.append(f"curves of {name}: its jobs' options do not tell all of them apart")
-            continue
-        drawn.append(name)
-        sweep = _sweep(analysis, name, labels, shapes, levels)
-        fixed = {key: next(iter(shapes.values()))[key] for key in ALL if key not in levels}
+    for sweep, fixed in laid:
         made = (heat(sweep, fixed), *draw_sweep(analysis, sweep), knee(analysis, sweep))
         found += [each for each in made if each is not None]
-    return found, tuple(drawn)
+    return [*found, *notes], tuple(sweep.label for sweep, _ in laid)
 
 
-def shapes_of(workload: Fio) -> dict[str, dict[str, str]]:
-    """What each job does, in the terms of a chart: ``{"iodepth": "32", "bs": "16k", "reads": "90%", ...}``."""
-    if workload.jobtext is not None:
-        jobs = {section.name: section.options for section in sections(workload.jobtext)[0]}
-    else:
-        jobs = {
-            name: {option: str(value) for option, value in {**workload.options, **job}.items()}
-            for name, job in workload.jobs.items()
-        }
-    return {name: _shape(options) for name, options in jobs.items()}
-
-
-def _shape(options: Mapping[str, str]) -> dict[str, str]:
-    kind = options.get("rw", options.get("readwrite", "read"))
-    share = {"read": "100", "randread": "100", "write": "0", "randwrite": "0"}.get(kind)
-    return {
-        DEPTH: options.get("iodepth", "1"),
-        READS: f"{share or options.get('rwmixread', '50')}%",
-        BLOCK: options.get("bs", options.get("blocksize", "4k")),
-        ACCESS: "random" if kind.startswith("rand") else "sequential",
-        JOBS: options.get("numjobs", "1"),
-    }
-
-
-def _dimensions(shapes: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
-    every = list(shapes)
-    found = {}
-    for name in ALL:
-        levels = dict.fromkeys(shape[name] for shape in every)
-        if len(levels) > 1:
-            found[name] = tuple(sorted(levels, key=_rank))
-    return found
-
-
-def _rank(level: str) -> tuple[float, str]:
-    try:
-        return size(level.removesuffix("%")), level
-    except ValueError:
-        return math.inf, level
+def matrix_sweeps(analysis: Analysis) -> tuple[list[tuple[Sweep, Mapping[str, str]]], list[str]]:
+    """Each fio load with many jobs whose options tell them apart, with what all of its jobs have in common; with a
+    layout by what its jobs differ in also one with a few. And a note of each whose jobs are not told apart."""
+    found: list[tuple[Sweep, Mapping[str, str]]] = []
+    notes = []
+    view = analysis.study.report
+    for name, workload in analysis.study.workloads.items():
+        if not isinstance(workload, Fio):
+            continue
+        labels = [label for label, side in analysis.workloads.items() if side.name == name]
+        phases = list(dict.fromkeys(phase for label in labels for phase in analysis.phases(label)))
+        shaped = {phase: shape for phase, shape in shapes(workload).items() if phase in phases}
+        levels = axes(shaped.values())
+        asked = any(each in levels for each in (view.x, view.color, view.facet))
+        if len(phases) <= MANY_PHASES and not asked:
+            continue
+        if not levels or len(shaped) < len(phases) or not told_apart(shaped.values()):
+            notes.append(f"curves of {name}: its jobs' options do not tell all of them apart")
+            continue
+        fixed = {axis: level for axis, level in next(iter(shaped.values())).items() if axis not in levels}
+        found.append((_sweep(analysis, name, labels, shaped, levels), fixed))
+    return found, notes
 
 
 def _sweep(
     analysis: Analysis,
     name: str,
     labels: Sequence[str],
-    shapes: Mapping[str, Mapping[str, str]],
+    shaped: Mapping[str, Mapping[str, str]],
     dimensions: dict[str, tuple[str, ...]],
 ) -> Sweep:
     known = levels_of(analysis.study)
@@ -101,7 +71,7 @@ def _sweep(
     for label in labels:
         for phase in analysis.phases(label):
             for row in analysis.places[label, phase]:
-                if row.load and row.metric in _WAYS and phase in shapes:
+                if row.load and row.metric in _WAYS and phase in shaped:
                     rows.setdefault((row.stack, label, phase), []).append(row)
     totals = {at: _total(mine) for at, mine in rows.items()}
     points = {(point.stack, point.workload): point for point in analysis.grid.points}
@@ -109,7 +79,7 @@ def _sweep(
     for (stack, label, phase), total in totals.items():
         base = totals.get((analysis.grid.base(points[stack, label]), label, phase))
         mine = rows[stack, label, phase]
-        levels = {**{key: shapes[phase][key] for key in dimensions}, **mine[0].levels}
+        levels = {**{key: shaped[phase][key] for key in dimensions}, **mine[0].levels}
         dots.append(
             Dot(
                 analysis.stacks[stack].name, levels, total.value, total.half,
@@ -125,7 +95,7 @@ def _sweep(
     view = analysis.study.report
     to_panels = (ACCESS, JOBS, STACK, BLOCK)
     made = plan(dots, dimensions, x=DEPTH if DEPTH in dimensions else "", to_panels=to_panels, view=view)
-    notes = f" {len(shapes)} jobs of fio, by their options; reads and writes together.{unmet(made, view)}"
+    notes = f" {len(shaped)} jobs of fio, by their options; reads and writes together.{unmet(made, view)}"
     return Sweep(
         slug(name),
         name,
@@ -138,6 +108,7 @@ def _sweep(
         notes,
         (BLOCK, ACCESS),
         to_panels,
+        jobs=True,
     )
 
 

@@ -18,6 +18,8 @@ from blocklab.stats.drill_view import Span, figures, mark_of, merged, reading, s
 COUNTS, GAP, WAIT, ROW = 150, 26, 76, 21
 # Some 80 characters of the plot's width; a name that begins further right is written to its left.
 _TURN = 0.5
+# What ends behind this part of it has no room for a name on a phone, but before it, if there is so much of it.
+_FULL, _BEFORE = 0.65, 0.35
 KINDS = {"acknowledged": PALETTE[2], "in doubt": PALETTE[4], "refused": PALETTE[1]}
 DUE = "scheduled"
 
@@ -119,7 +121,8 @@ def _things(drill: Drill, view: Span, top: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for mark in mark_of(drill, view):
         begin, end = max(view.start, mark.start), min(view.end, mark.end)
-        turned = (begin - view.start) / (view.end - view.start) > _TURN
+        first, last = ((at - view.start) / (view.end - view.start) for at in (begin, end))
+        turned = first > _TURN or (last > _FULL and first > _BEFORE)
         row = len(found)
         # A bar's name stands behind it while there is room, a turned one before it.
         found.append(

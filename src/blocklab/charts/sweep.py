@@ -28,7 +28,7 @@ class Sweep:
     """What a pair of charts is drawn from. ``unit`` and ``metric`` are those of the dots' figures.
 
     ``own_axis``: panels that differ in one of these dimensions have an axis of figures each. ``to_panels``: what
-    becomes panels first.
+    becomes panels first. ``jobs``: its dots are those of a fio load, which ``label`` names.
     """
 
     name: str
@@ -42,6 +42,13 @@ class Sweep:
     notes: str = ""
     own_axis: tuple[str, ...] = ()
     to_panels: tuple[str, ...] = ()
+    jobs: bool = False
+
+    def told(self, levels: str = "") -> str:
+        """What the figures are of, at ``levels``, with their unit."""
+        unit = scale(self.unit, self.metric)[1]
+        known = not unit or self.label.startswith(f"{unit} of ")
+        return f"{self.label}{levels}" if known else f"{self.label}{levels}, {unit}"
 
 
 def sweeps(analysis: Analysis, skip: Sequence[str] = ()) -> list[Sweep]:
@@ -52,7 +59,7 @@ def sweeps(analysis: Analysis, skip: Sequence[str] = ()) -> list[Sweep]:
     """
     view = analysis.study.report
     wanted = list(families(analysis))
-    if not wanted and view != View():
+    if not wanted and {STACK, WORKLOAD} & {view.x, view.color, view.facet}:
         wanted = [
             Family(each.workload, each.phase, each.metric, each.label, tuple(each.figures.values()), ())
             for each in items(analysis)
@@ -117,17 +124,11 @@ def unmet(made: Plan, view: View) -> str:
     return f" Not laid out by {listed(names)}, which makes no difference to it." if names else ""
 
 
-def sweep_plan(analysis: Analysis, family: Family) -> Plan:
-    """How a headline is laid out as long as nobody asks for more."""
-    return _sweep(analysis, [family], View()).made
-
-
 def draw_sweep(analysis: Analysis, sweep: Sweep) -> list[Chart | str]:
     """The figures, and the shares where there are some besides the baseline's own."""
-    factor, unit = scale(sweep.unit, sweep.metric)
+    factor, _ = scale(sweep.unit, sweep.metric)
     figures = [_curves(sweep, sweep.dots, levels) for levels in _panels(sweep)]
-    text = f"{sweep.label}, {unit}" if unit else sweep.label
-    top = Frame(text, factor, sweep.unit, sweep.metric, shares=False)
+    top = Frame(sweep.told(), factor, sweep.unit, sweep.metric, shares=False)
     found: list[Chart | str] = [
         _chart(f"sweep-{sweep.name}", _title(sweep), sweep, figures, top, _caption(sweep, figures))
     ]

@@ -18,6 +18,8 @@ from blocklab.stats.format import listed, quantity
 # Below this share of the time line a phase's name does not fit, on a phone, above its band and a neighbour's.
 NARROWEST = 0.18
 LONGEST_NAME = 16
+# Of more stacks than this a title tells the least and the most.
+MOST_TOLD = 4
 FEW_POINTS = 60
 # A longer load is drawn in means over several seconds, and more phases than this without their numbers.
 MOST_SECONDS = 1200
@@ -321,9 +323,12 @@ def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
         return f"{workload}: {measure.axis} at the stacks' devices"
     # The fastest write shows most of what a mirror adds; throughput is told where it is highest.
     phase = min(base, key=lambda name: base[name]) if measure.log else max(base, key=lambda name: base[name])
-    said = listed(
-        [f"{quantity(row.value, row.unit, row.metric)} on {row.stack}" for row in tops if row.phase == phase]
-    )
+    mine = [row for row in tops if row.phase == phase]
+    told = [f"{quantity(row.value, row.unit, row.metric)} on {row.stack}" for row in mine]
+    said = listed(told)
+    if len(mine) > MOST_TOLD:
+        ends = [mine.index(end(mine, key=lambda row: row.value)) for end in (min, max)]
+        said = f"from {told[ends[0]]} to {told[ends[1]]}"
     way = measure.metric.partition(".")[0]
     verb = f"a {way} waits" if measure.name == "await" else f"{way}s reach"
     return f"In {phase or workload}, {verb} {said}"

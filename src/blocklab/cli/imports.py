@@ -48,7 +48,7 @@ def import_(
     runs: Runs = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Turn logs of fio, pgbench, go-tpc, sysbench, iostat and dstat into the runs of a study, and report them."""
+    """Make a study's runs and report of logs: fio, pgbench, go-tpc, sysbench, JdbcRunner, iostat, dstat."""
     stacks = _stacks(stack)
     file = read(study, stacks) if study is not None else minimal(list(stacks))
     if dates and dates not in ORDERS:

@@ -19,6 +19,7 @@ from blocklab.cli.compare import compare
 from blocklab.cli.doctor import doctor
 from blocklab.cli.drill import drill, verdict
 from blocklab.cli.export import export, query
+from blocklab.cli.plan import plan
 from blocklab.cli.report import report
 from blocklab.errors import BlocklabError, StudyError
 
@@ -29,7 +30,7 @@ app = typer.Typer(
     help="What does a block-storage layout cost a database? Measured on real kernels, on one ordinary machine.",
 )
 _COMMANDS: tuple[Callable[..., None], ...] = (
-    studies.run, studies.resume, studies.check, studies.plan, studies.schema, report,
+    studies.run, studies.resume, studies.check, plan, studies.schema, report,
     drill, verdict, compare, export, query, catalogue.studies, catalogue.new, lab.up, lab.down, doctor,
     calibrate,
 )  # fmt: skip

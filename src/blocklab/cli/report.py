@@ -12,14 +12,14 @@ from blocklab.cli.floors import environments, keep_floor
 from blocklab.cli.studies import AsJson, Runs, newest
 from blocklab.errors import StoreError, StudyError
 from blocklab.report import render, terminal_table
-from blocklab.report.build import both_views
+from blocklab.report.build import both_views, laid_out
 from blocklab.stats.analysis import analyse
 from blocklab.stats.source import studies
 from blocklab.store.folder import StudyFolder
-from blocklab.study.check import view_problems
 from blocklab.study.factors import assignments
 from blocklab.study.read import read
 from blocklab.study.types import Study, View
+from blocklab.study.views import fio_axes, view_problems
 
 
 def report(
@@ -41,7 +41,8 @@ def report(
 ) -> None:
     """Write the report of a study's runs anew: report.html, report.csv and report.json in its folder.
 
-    --x, --color and --facet take a factor's name, or stack, or workload.
+    --x, --color and --facet take a factor's name, or stack, or workload, or what the jobs of a fio load differ in:
+    iodepth, bs, reads, access, numjobs, or another option of its matrix.
     """
     if output is not None and output.suffix.lower() not in (".html", ".htm"):
         raise StudyError("", f"-o {output}: the page is HTML", hint=f"-o {output.with_suffix('.html')}; or --json")
@@ -59,7 +60,7 @@ def report(
     if as_json:
         typer.echo((there.path / "report.json").read_text())
         return
-    Console(highlight=False).print(terminal_table(there, analysis))
+    Console(highlight=False).print(terminal_table(there, laid_out(analysis, view)))
     typer.echo(f"report: {page}")
 
 
@@ -68,8 +69,9 @@ def wanted_view(study: Study, view: View) -> View:
     several = {name for name, factor in study.factors.items() if len(assignments(factor)) > 1}
     for option in ("x", "color", "facet"):
         name = getattr(view, option)
-        if name in study.factors and name not in several:
-            others = ", ".join([*(each for each in study.factors if each in several), "stack", "workload"])
+        jobs = fio_axes(study)
+        if name in study.factors and name not in (*several, *jobs):
+            others = ", ".join([*(each for each in study.factors if each in several), "stack", "workload", *jobs])
             problem = f"--{option} {name}: has one level only in these runs"
             raise StudyError(f"factors.{name}", problem, hint=f"there are {others}")
     both = both_views(study.report, view)

@@ -1,10 +1,9 @@
-"""Commands about studies: run, resume, check, plan, schema."""
+"""Commands about studies: run, resume, check, schema."""
 
 from __future__ import annotations
 
 import json
 import random
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from blocklab.cli.catalogue import study_file
 from blocklab.cli.floors import keep_floor
@@ -23,20 +21,16 @@ from blocklab.cli.live import showing
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
-from blocklab.model.plan import Plan, Power, Put, Run, Step, undo_of
 from blocklab.model.units import schema_hook
-from blocklab.probes import PROBES
 from blocklab.report import render, terminal_table
-from blocklab.runner.measure import PROBE_SECONDS, settled
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite, check_room
-from blocklab.sites.uml.site import ground as uml_ground
 from blocklab.stats.analysis import analyse
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.check import buildable
 from blocklab.study.estimate import estimate, spoken
-from blocklab.study.factors import assignments, size, variant
-from blocklab.study.grid import cells, layouts, plan_ground, plan_stack, port_for, topology
+from blocklab.study.factors import assignments, size
+from blocklab.study.grid import cells, layouts, topology
 from blocklab.study.read import placed, read
 from blocklab.study.types import Cell, Study
 
@@ -142,7 +136,7 @@ def carry_out(
         # A missing image or add-on is found before the first stack starts, not after hours.
         for addons in {topology(layout.study, [layout.stack]).addons for layout in layouts(study, todo)}:
             keep_floor(folder, site.environment(addons), console)
-        console.print(_about(study, todo))
+        console.print(about(study, todo))
         started = time.monotonic()
         try:
             with showing(console, study, todo, plain=plain) as progress:
@@ -202,7 +196,8 @@ def _sizes(study: Study) -> list[str]:
     return [f"{count} {name}" for name, count in counts.items()]
 
 
-def _about(study: Study, wanted: Sequence[Cell]) -> str:
+def about(study: Study, wanted: Sequence[Cell]) -> str:
+    """How many cells there are, and how long they will take."""
     guess = estimate(study, wanted)
     unknown = f"; {guess.open_ended} cells end by work done, not by the clock" if guess.open_ended else ""
     return (
@@ -247,105 +242,6 @@ def check(study: StudyFile, quick: Quick = False, volumes: Volumes = None, as_js
         typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))
     else:
         typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {len(grid)} cells")
-
-
-def plan(
-    study: StudyFile,
-    quick: Quick = False,
-    stack: Stacks = None,
-    at: At = None,
-    only_cells: Annotated[
-        bool, typer.Option("--cells", help="The grid and its time instead of commands.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Print every command that a run would execute, host by host, in order. Runs none of them.
-
-    Of a study with factors the fields are as the file has them, but for what --at gives.
-    """
-    study = study_file(study)
-    what = read(study, quick=quick)
-    names, levels = selected(what, stack), levels_of(what, at)
-    if only_cells:
-        sure(what, yes=False)
-        _grid(what, chosen(expanded(what, study), names, levels), as_json=as_json)
-        return
-    changed = variant(what, levels)
-    listing = {name: planned(changed, name) for name in names}
-    if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(listing), indent=1).decode())
-        return
-    for name, rows in listing.items():
-        typer.echo(f"# stack {name}")
-        for row in rows:
-            typer.echo(f"{row['part']:<8} {row['host']:<6} {row['command']}")
-        typer.echo("")
-
-
-def _grid(study: Study, wanted: Sequence[Cell], *, as_json: bool) -> None:
-    guess = estimate(study, wanted)
-    if as_json:
-        rows = [{"key": c.key, "stack": c.stack, "workload": c.workload, "levels": c.levels} for c in wanted]
-        typer.echo(json.dumps({"cells": rows, "estimate": msgspec.to_builtins(guess)}, indent=1))
-        return
-    table = Table("key", "stack", "workload", *study.factors, box=None, pad_edge=False)
-    for cell in wanted:
-        table.add_row(cell.key, cell.stack, cell.workload, *(cell.levels.get(name, "–") for name in study.factors))
-    Console(highlight=False).print(table)
-    typer.echo(_about(study, wanted))
-
-
-def planned(study: Study, name: str) -> list[dict[str, str]]:
-    """The rows of a stack's plan: part, host, command (quoted for reading; no shell ever sees it)."""
-    shape = topology(study, [name])
-    ground = uml_ground(shape)
-    whole = plan_ground(shape, ground)
-    stack = plan_stack(study, name, 0, ground)
-    both = Plan(whole.steps + stack.steps, whole.facts + stack.facts)
-    rows = _rows("build", both.steps)
-    for workload_name, workload in study.workloads.items():
-        port = port_for(workload, stack.ports, ground)
-        rows += _rows("data", workload.data(port))
-        rows += _rows("data", workload.lasting(port))
-        steps = workload.prepare(port)
-        folders = [each for each in stack.ports if each.kind == "dir"]
-        rows += _rows("prepare", (*steps, *settled(shape.nodes, folders)))
-        rows += [_row("knob", fact.host, fact.argv) for fact in both.facts + workload.facts(port)]
-        rows += [_row("probe", host, probe.argv(PROBE_SECONDS)) for host in shape.nodes for probe in PROBES]
-        rule = workload.rule()
-        seconds = 0.0 if rule is None else rule.at_most if rule.kind in ("long", "fixed") else rule.each
-        for phase, trial in (workload.trials(seconds) if rule else {"": workload}).items():
-            rows += _rows("prepare", trial.arm(port))
-            load = trial.load(port)
-            if rule is not None and rule.kind == "long":
-                load = trial.watched(load)
-            name = f"{workload_name} {phase}".strip()
-            rows.append({**_row("load", load.host, load.argv), "workload": name})
-        rows += [_row("knob", fact.host, fact.argv) for fact in both.facts if fact.wanted]
-        rows += _undo((*workload.lasting(port), *steps))
-    return rows + _undo(both.steps)
-
-
-def _row(part: str, host: str, argv: tuple[str, ...]) -> dict[str, str]:
-    return {"part": part, "host": host, "command": shlex.join(argv)}
-
-
-def _rows(part: str, steps: tuple[Step, ...]) -> list[dict[str, str]]:
-    rows = []
-    for step in steps:
-        if isinstance(step, Put):
-            rows.append(
-                {"part": part, "host": step.host, "command": f"write {step.path} ({len(step.text)} bytes)"}
-            )
-        elif isinstance(step, Power):
-            rows.append({"part": part, "host": step.host, "command": f"power: {step.what}"})
-        else:
-            rows.append(_row(part if isinstance(step, Run) else "wait", step.host, step.argv))
-    return rows
-
-
-def _undo(steps: tuple[Step, ...]) -> list[dict[str, str]]:
-    return [_row("undo", step.host, undo) for step in reversed(steps) if (undo := undo_of(step))]
 
 
 def schema() -> None:

@@ -96,7 +96,7 @@ _RANK: Mapping[str, int] = {"fio-json": 0, "pgbench": 0, "pgbench-log": 1, "pgbe
 
 def _one_run(stack: str, name: str, files: Sequence[Found]) -> None:
     """Raises ``StudyError`` for files of one kind that cannot be of one run."""
-    for kind in ("pgbench", "pgbench-log", "pgbench-aggregate", "go-tpc", "sysbench"):
+    for kind in ("pgbench", "pgbench-log", "pgbench-aggregate", "go-tpc", "sysbench", "jdbcrunner"):
         several = [each for each in files if each.kind == kind]
         if len(several) < 2:
             continue

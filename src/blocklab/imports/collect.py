@@ -14,7 +14,7 @@ from blocklab.imports.assemble import Piece
 from blocklab.imports.found import Found
 from blocklab.imports.study import name_of
 from blocklab.imports.text import Refused, digest
-from blocklab.model.sample import Sample
+from blocklab.model.sample import Phase, Sample
 from blocklab.store.imported import ImportedFile
 
 LOG = "pgbench-log"
@@ -125,7 +125,12 @@ def date(given: Sequence[Given], *, zone: tzinfo, order: str) -> None:
             if lost := times.count(None):
                 said.append(f"{lost} of its times are of no day that exists: what stands there is left out")
             each.remarks += tuple(said)
-            each.found = msgspec.structs.replace(found, samples=tuple(_at(found.samples, times)), clock=None)
+            each.found = msgspec.structs.replace(
+                found,
+                samples=tuple(_at(found.samples, times)),
+                phases=tuple(_dated(found.phases, times)),
+                clock=None,
+            )
             if sure and times and (times[0] or 0.0) > clock.DAY:
                 anchors.append(times[0] or 0.0)
 
@@ -135,6 +140,13 @@ def _at(samples: Sequence[Sample], times: Sequence[float | None]) -> Iterator[Sa
         at = None if sample.time is None else times[int(sample.time)]
         if sample.time is None or at is not None:
             yield msgspec.structs.replace(sample, time=at)
+
+
+def _dated(phases: Sequence[Phase], times: Sequence[float | None]) -> Iterator[Phase]:
+    for phase in phases:
+        start, end = times[int(phase.start)], times[int(phase.end)]
+        if start is not None and end is not None:
+            yield Phase(phase.name, start, end)
 
 
 def pieces(given: Sequence[Given], host: str) -> list[Piece]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.imports import dstat, fio, gotpc, iostat, pgbench, sysbench
+from blocklab.imports import dstat, fio, gotpc, iostat, jdbcrunner, pgbench, sysbench
 from blocklab.imports.found import Found
 from blocklab.imports.text import Refused, Text, head, whole
 
@@ -41,6 +41,7 @@ KINDS: Mapping[str, Kind] = {
     "pgbench-aggregate": Kind("pgbench --aggregate-interval", pgbench.fits_aggregate, pgbench.aggregate),
     "go-tpc": Kind("go-tpc's output", gotpc.fits, gotpc.read),
     "sysbench": Kind("sysbench's output", sysbench.fits, sysbench.read),
+    "jdbcrunner": Kind("JdbcRunner's log", jdbcrunner.fits, jdbcrunner.read),
 }
 # They are read in blocks: all of their text at once would take as much memory.
 _IN_BLOCKS = ("pgbench-log", *(f"fio-{kind}" for kind in fio.KINDS))

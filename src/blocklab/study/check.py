@@ -17,6 +17,7 @@ from blocklab.study.factors import assignments, level_text, level_texts, variant
 from blocklab.study.grid import between, layer_tag
 from blocklab.study.takeover import survivor_of
 from blocklab.study.types import Expectation, Stack, Study, View
+from blocklab.study.views import view_problems
 from blocklab.workloads import AnyWorkload, ImportedLoad
 
 Problem = tuple[str, str]
@@ -250,20 +251,6 @@ def _exclusion(study: Study, path: str, entry: Mapping[str, Any]) -> Iterator[Pr
         for level in level_texts(wanted):
             if level not in known[name]:
                 yield f"{path}.{name}", f"there is no level {level!r}; there are {_list(known[name])}"
-
-
-def view_problems(study: Study, view: View) -> Iterator[Problem]:
-    """What keeps charts from being laid out so, as (``x``, ``color`` or ``facet``, what is wrong and the cure)."""
-    known = [*study.factors, "stack", "workload"]
-    wanted = {"x": view.x, "color": view.color, "facet": view.facet}
-    for field, name in wanted.items():
-        if name and name not in known:
-            yield field, f"there is no factor {name!r}; there are {_list(known)}"
-    taken: dict[str, str] = {}
-    for field, name in wanted.items():
-        if name and name in taken:
-            yield field, f"{name} is there as {taken[name]} already; name another, or leave one out"
-        taken.setdefault(name, field)
 
 
 def _expectations(study: Study) -> Iterator[Problem]:

@@ -167,9 +167,11 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the charts of a sweep are laid out. What is left out the report chooses itself.
 
-    Each is the name of a factor, ``stack`` or ``workload``. A chart to which a factor makes no difference is laid
-    out without it. `blocklab report --x FACTOR --color FACTOR --facet FACTOR` asks for the same of runs that are
-    there.
+    Each is the name of a factor, ``stack`` or ``workload``, or what the jobs of a ``fio`` load differ in:
+    ``iodepth``, ``bs``, ``reads`` (how many of 100 requests read, like ``70%``), ``access`` (``random`` or
+    ``sequential``), ``numjobs``, or another option of its ``matrix`` by its own name. A chart to which a name
+    makes no difference is laid out without it. `blocklab report --x NAME --color NAME --facet NAME` asks for the
+    same of runs that are there.
 
     Example::
 

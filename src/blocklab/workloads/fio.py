@@ -109,7 +109,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def io_options(self) -> tuple[Mapping[str, str], ...]:
         """Of each section, with those of [global]."""
-        return tuple(section.options for section in self._sections())
+        return tuple(section.options for section in self.sections())
 
     def trials(self, seconds: float) -> Mapping[str, Self]:
         """Each job by itself."""
@@ -184,13 +184,14 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     def _head(self) -> str:
         return "" if self.size is None else f"[global]\nsize={int(self.size)}\n"
 
-    def _sections(self) -> list[fio_jobs.Section]:
+    def sections(self) -> list[fio_jobs.Section]:
+        """The jobs in the order of the file, each with the options of [global] under its own."""
         return fio_jobs.sections(self._head() + self._body())[0]
 
     def _bounds(self) -> Iterator[tuple[str, str]]:
         if self.rule() is not None:
             return
-        for section in self._sections():
+        for section in self.sections():
             try:
                 fio_jobs.longest(section.options)
             except ValueError as error:
@@ -201,7 +202,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         # fio takes ":" between two file names
         head = "; made by blocklab\n[global]\nfilename=" + where.replace(":", "\\:") + "\n" + self._head()
         extra = {}
-        for number, section in enumerate(self._sections()):
+        for number, section in enumerate(self.sections()):
             logs = [f"write_{kind}_log={FOLDER}/{number}" for kind in fio_output.LOGS]
             extra[section.name] = [
                 # numjobs clones are one figure; new_group keeps sections that run together apart
@@ -215,7 +216,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         """The jobs' run times together, or what the rule takes; unknown where one of them ends by its size."""
         if self.rule() is not None:
             return self._expected(len(self.all_jobs))
-        times = [fio_jobs.runtime(section.options) for section in self._sections()]
+        times = [fio_jobs.runtime(section.options) for section in self.sections()]
         return None if None in times else sum(time for time in times if time is not None)
 
     def lasting(self, port: Port) -> tuple[Step, ...]:
@@ -244,7 +245,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def _filled(self, port: Port) -> tuple[Step, ...]:
         where = target(port)
-        direct = any(section.options.get("direct", "0") != "0" for section in self._sections())
+        direct = any(section.options.get("direct", "0") != "0" for section in self.sections())
         # fio makes the missing: a folder, and a plain file in place of a device
         steps: list[Step] = [Run(port.host, ("test", "-b" if port.kind == "block" else "-d", port.where))]
         if port.kind == "dir":
@@ -267,7 +268,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def load(self, port: Port) -> Load:
         """fio itself; it leaves three logs for each phase, in the order of the sections."""
-        listed = self._sections()
+        listed = self.sections()
         logs = (f"*_{kind}.log" for kind in fio_output.LOGS)
         argv = ("env", "LC_ALL=C", "fio", "--output-format=json", "--eta=never", JOBFILE)
         longest = sum(fio_jobs.longest(section.options) for section in listed) + _SPARE
@@ -286,7 +287,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         ``ParseError`` for output without JSON, an errored or missing job, or a job that did no I/O.
         """
         jobs = {job.jobname: job for job in fio_output.decode(raw).jobs}
-        names = [section.name for section in self._sections()]
+        names = [section.name for section in self.sections()]
         if set(names) != set(jobs):
             raise ParseError("fio", f"ran the jobs {sorted(jobs)}, but the job file has {sorted(names)}")
         samples: list[Sample] = []

@@ -1,0 +1,113 @@
+"""The figures of a sweep for a terminal, laid out as its charts are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from blocklab.charts.matrix import matrix_sweeps
+from blocklab.charts.plan import STACK, Dot
+from blocklab.charts.sweep import Sweep, sweeps
+from blocklab.stats.analysis import Analysis
+from blocklab.stats.format import number, percent, scale
+from blocklab.stats.grid import label_of
+from blocklab.stats.ratio import verdict
+from blocklab.study.types import View
+
+# A terminal of 100 characters, less the edges of the table; and what stands between two columns.
+WIDTH, BETWEEN = 98, 3
+LIMITED_MARK = "†"
+MARKS = {"differs": "", "no difference shown": " =", "too noisy to say": " ?"}
+
+
+def table_sweeps(analysis: Analysis) -> list[Sweep]:
+    """What is told as a table over an axis: what a factor changes, and with a layout that is asked for, fio's jobs
+    by what they differ in."""
+    if analysis.study.report == View():
+        return sweeps(analysis)
+    jobs = [sweep for sweep, _ in matrix_sweeps(analysis)[0]]
+    return [*sweeps(analysis, [sweep.label for sweep in jobs]), *jobs]
+
+
+def sweep_tables(analysis: Analysis, sweep: Sweep) -> Iterator[RenderableType]:
+    """A table for each panel, a row for each level along the axis, a column for each line."""
+    made = sweep.made
+    unit = scale(sweep.unit, sweep.metric)[1]
+    # A stack is a column as long as nobody wants it elsewhere: so two of them stand side by side.
+    panels = [name for name in made.panels if name != STACK or analysis.study.report.facet == STACK]
+    tables: dict[str, dict[str, dict[str, Dot]]] = {}
+    for dot in _by_color(sweep):
+        title = _label(dot, panels)
+        tables.setdefault(title, {}).setdefault(_column(sweep, dot, panels) or unit, {})[_level(sweep, dot)] = dot
+    for title, columns in tables.items():
+        shares = f" (share of {analysis.baseline})" if any(dot.share for dot in sweep.dots) else ""
+        yield Text(f"{sweep.told(title)}{shares}", style="bold")
+        # The axis may make no difference to a column.
+        levels = [at for at in sweep.made.x.levels if any({at, ""} & column.keys() for column in columns.values())]
+        cells = {
+            # A level stands in a line of its own: the names are long, and the figures short.
+            name.replace(" ", "\n"): [_cell(sweep, column.get(at, column.get(""))) for at in levels]
+            for name, column in columns.items()
+        }
+        for some in _abreast(cells, max(map(cell_len, [sweep.made.x.name, *levels]))):
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+            table.add_column(Text(sweep.made.x.name), overflow="fold")
+            for name in some:
+                table.add_column(Text(name), justify="right", overflow="fold")
+            for at, *row in zip(levels, *(cells[name] for name in some), strict=True):
+                table.add_row(Text(at), *row)
+            yield table
+
+
+def _abreast(cells: Mapping[str, Sequence[Text]], first: int) -> Iterator[list[str]]:
+    """The columns in groups that fit beside a first one of that width; one at least."""
+    group: list[str] = []
+    room = WIDTH - first
+    for name, column in cells.items():
+        needs = BETWEEN + max(cell_len(text) for text in (*name.split("\n"), *(cell.plain for cell in column)))
+        if group and needs > room:
+            yield group
+            group, room = [], WIDTH - first
+        group.append(name)
+        room -= needs
+    yield group
+
+
+def _cell(sweep: Sweep, dot: Dot | None) -> Text:
+    if dot is None:
+        return Text("–")
+    factor, _ = scale(sweep.unit, sweep.metric)
+    text = Text(number(dot.value * factor) + (LIMITED_MARK if dot.limited else ""))
+    if dot.share is not None and dot.share.value != 1:
+        text.append(f" {percent(dot.share.value):>5}{MARKS[verdict(dot.share)]}", style="bold")
+    return text
+
+
+def _by_color(sweep: Sweep) -> Sequence[Dot]:
+    """Those of one colour beside each other, where a colour was asked for."""
+    color = sweep.made.color
+    if not color or color == STACK:
+        return sweep.dots
+    known = sweep.dimensions[color]
+    return sorted(sweep.dots, key=lambda dot: known.index(dot.levels[color]) if color in dot.levels else -1)
+
+
+def _level(sweep: Sweep, dot: Dot) -> str:
+    return dot.level(sweep.made.x.name) or ""
+
+
+def _column(sweep: Sweep, dot: Dot, panels: Sequence[str]) -> str:
+    stack = "" if STACK in (sweep.made.x.name, *panels) else dot.stack
+    levels = {name: dot.levels[name] for name in sweep.made.lines if name in dot.levels}
+    return label_of(stack, levels).strip()
+
+
+def _label(dot: Dot, names: Sequence[str]) -> str:
+    """`` mirror sync_binlog=0``: the levels that choose a dot's table."""
+    levels = {name: dot.levels[name] for name in names if name in dot.levels}
+    return (f" {dot.stack}" if STACK in names else "") + label_of("", levels)

@@ -1,0 +1,30 @@
+"""By what the charts of a study can be laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from blocklab.study.types import Study, View
+from blocklab.workloads import Fio
+from blocklab.workloads.fio_shapes import axes_of
+
+
+def fio_axes(study: Study) -> tuple[str, ...]:
+    """What the jobs of the study's fio loads differ in: ``("iodepth", "bs")``."""
+    loads = [each for each in study.workloads.values() if isinstance(each, Fio)]
+    return tuple(dict.fromkeys(axis for load in loads for axis in axes_of(load)))
+
+
+def view_problems(study: Study, view: View) -> Iterator[tuple[str, str]]:
+    """What keeps charts from being laid out so, as (``x``, ``color`` or ``facet``, what is wrong and the cure)."""
+    known, jobs = [*study.factors, "stack", "workload"], fio_axes(study)
+    wanted = {"x": view.x, "color": view.color, "facet": view.facet}
+    for field, name in wanted.items():
+        if name and name not in (*known, *jobs):
+            others = f", and in fio's jobs {', '.join(jobs)}" if jobs else ""
+            yield field, f"there is no factor {name!r}; there are {', '.join(known)}{others}"
+    taken: dict[str, str] = {}
+    for field, name in wanted.items():
+        if name and name in taken:
+            yield field, f"{name} is there as {taken[name]} already; name another, or leave one out"
+        taken.setdefault(name, field)
