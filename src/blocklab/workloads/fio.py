@@ -230,7 +230,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         return () if self._leaves_it() else self._filled(port)
 
     def _leaves_it(self) -> bool:
-        options = [section.options for section in self._sections()]
+        options = [section.options for section in self.sections()]
         # A job file may do whatever fio can; an unknown option too.
         return (
             self.fill
