@@ -58,7 +58,7 @@ TIMED: dict[str, str | Callable[..., str]] = {
     "runner.engine:Engine._command": command,
     "runner.engine:Engine._put": "prepare: job file",
     "runner.measure:_Watched.__init__": "probes: start",
-    "runner.measure:_Watched.wait": "probes: wait until they count",
+    "runner.measure:_Watched.wait": "probes: wait for their start",
     "runner.measure:_Watched.stop": "probes: stop",
     "runner.measure:_watched": "probes: parse",
     "runner.measure:run_once": FIO,

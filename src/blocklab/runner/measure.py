@@ -24,6 +24,8 @@ PROBE_SECONDS = 1
 # Probes count from whole seconds on. What matters is that they wait for the next one when the load starts: the
 # second that is under way then is partly without load, and no use.
 PROBE_LEAD = 0.4
+# Ended before that, under a load that takes no time, they have printed nothing.
+PROBE_LEAST = 1.5
 # An answer that took longer says of a clock no more than half of this; so two of them tell of a step beyond it.
 CLOCK_SECONDS = 1.0
 
@@ -67,8 +69,9 @@ def measure(
         try:
             engine.carry_out([*workload.prepare(port), *settled(hosts, shape.folders)], "prepare")
             measured.knobs = engine.ask([*facts, *workload.facts(port)])
-            probes.wait()
+            probes.wait(PROBE_LEAD)
             _load(engine, Cross(engine, shape), workload, port, raw / "load", measured, seed, tell)
+            probes.wait(PROBE_LEAST)
         finally:
             measured.warnings += probes.stop()
             _watched(hosts, raw, measured)
@@ -146,9 +149,9 @@ class _Watched:
             self.stop()
             raise
 
-    def wait(self) -> None:
-        """Until they have started."""
-        time.sleep(max(0.0, self._started + PROBE_LEAD - time.monotonic()))
+    def wait(self, seconds: float) -> None:
+        """Until so long after they were started."""
+        time.sleep(max(0.0, self._started + seconds - time.monotonic()))
 
     def stop(self) -> list[str]:
         """End the probes with SIGINT, upon which iostat closes its JSON. What is to be said of those that ended
