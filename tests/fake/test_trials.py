@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -9,6 +10,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from blocklab.errors import NodeLost
@@ -169,6 +171,32 @@ def test_each_round_is_told_to_draw_its_own_lots(
     monkeypatch.setattr(Fio, "dealt", dealt)
     fios(local(small, io=one({"rounds": "3..3"})), tmp_path, Fios())
     assert numbers == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("total", "reason"), [([1000.0], "settled"), ([1000.0, 1300.0], "capped")])
+def test_reads_and_writes_together_decide_and_each_has_its_interval(
+    small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: list[float], reason: str
+) -> None:
+    lots, totals = itertools.cycle([80.0, 120.0]), itertools.cycle(total)
+
+    def steady(self: Fio, parsed: Parsed) -> Parsed:
+        (written,) = [each for each in parsed.samples if each.metric == "write.iops" and each.time is None]
+        writes = next(lots)
+        mixed = (
+            msgspec.structs.replace(written, value=writes),
+            msgspec.structs.replace(written, metric="read.iops", value=next(totals) - writes),
+        )
+        others = tuple(each for each in parsed.samples if each is not written)
+        return msgspec.structs.replace(parsed, samples=others + mixed)
+
+    monkeypatch.setattr(Fio, "steady", steady)
+    (run,), *_ = fios(local(small, io=one({"rounds": "3..6"})), tmp_path, Fios())
+    stop = stop_of(run, "only")
+    assert (stop.reason, stop.rounds) == (reason, 3 if reason == "settled" else 6)
+    assert {rate.metric: (rate.half or 0.0) > 0.02 * (rate.value or 0.0) for rate in stop.rates} == {
+        "write.iops": True, "read.iops": True
+    }  # fmt: skip
+    assert reason == "settled" or "write.iops + read.iops" in stop.why or "read.iops + write.iops" in stop.why
 
 
 @pytest.mark.parametrize(("stop", "left_out"), [({"rounds": "3..3"}, 3), ({"fixed": "3s"}, 0), ("snia", 0)])

@@ -178,6 +178,18 @@ def test_the_terminal_has_a_row_for_each_level_along_the_axis(folder: StudyFolde
     assert not re.search(r"^ *(%|\?|% \?)( |$)", text, re.MULTILINE), "a figure is torn from its unit"
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_figure_is_torn_apart_on_a_narrow_terminal(folder: StudyFolder, width: int) -> None:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(terminal_table(folder))
+    lines = plain(console.export_text()).splitlines()
+    shares = [line for line in lines if re.match(r" (1|2|4|8|16|32|64) +[\d,]+", line)]
+    assert len(shares) >= 28 and all(len(line) <= width for line in lines)
+    # Each figure of a mirror stands in one line with its share.
+    assert [line for line in shares if line.count("%") != len(re.findall(r"[\d,]+†? +[\d.]+ %", line))] == []
+    assert not [line for line in lines if re.match(r"^ +([=?%]|\d+ %) *$", line)]
+
+
 def test_the_terminal_is_laid_out_as_its_charts_are(folder: StudyFolder, analysis: Analysis) -> None:
     def printed(**view: str) -> list[str]:
         console = Console(width=100, file=io.StringIO(), record=True)

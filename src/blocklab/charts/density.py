@@ -16,9 +16,9 @@ from blocklab.stats.format import listed, number, quantity
 
 # Points of a curve for each tenfold step, and lines that one panel can hold.
 _STEPS, MOST_LINES = 40, 8
-# As HdrHistogram's plots: each step to the right leaves a tenth of the transactions before.
 # Two of a legend's names stand side by side on a phone where they have as many characters.
 SHORT_NAME = 16
+# As HdrHistogram's plots: each step to the right leaves a tenth of the transactions before.
 _TICKS = {0.5: "50 %", 0.9: "90 %", 0.99: "99 %", 0.999: "99.9 %", 0.9999: "99.99 %", 0.99999: "99.999 %"}
 
 

@@ -46,8 +46,8 @@ class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     half_width: Share | None = None
-    """Of the 95 % interval, relative to the mean; 2 % unless given. A load ends when every rate that it is known
-    by (IOPS of each direction, transactions a second) is as sure as that."""
+    """Of the 95 % interval, relative to the mean; 2 % unless given. A load ends when the rate that it is known by
+    (IOPS, transactions a second) is as sure as that: in rounds reads and writes together, in one long run each."""
     rounds: str = ""
     """The least and the most rounds, as ``3..15``."""
     each: Duration | None = None

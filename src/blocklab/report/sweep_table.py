@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -19,8 +19,10 @@ from blocklab.stats.grid import label_of
 from blocklab.stats.ratio import verdict
 from blocklab.study.types import View
 
-# A terminal of 100 characters, less the edges of the table; and what stands between two columns.
-WIDTH, BETWEEN = 98, 3
+# The edges of a table, and what stands between two of its columns.
+EDGES, BETWEEN = 2, 3
+# Lines of print may be longer than that of a terminal, but nobody reads them.
+WIDEST = 100
 LIMITED_MARK = "†"
 MARKS = {"differs": "", "no difference shown": " =", "too noisy to say": " ?"}
 
@@ -54,28 +56,39 @@ def sweep_tables(analysis: Analysis, sweep: Sweep) -> Iterator[RenderableType]:
             name.replace(" ", "\n"): [_cell(sweep, column.get(at, column.get(""))) for at in levels]
             for name, column in columns.items()
         }
-        for some in _abreast(cells, max(map(cell_len, [sweep.made.x.name, *levels]))):
+        yield _Columns(sweep.made.x.name, levels, cells)
+
+
+class _Columns:
+    """Tables with as many of the columns as fit beside the first one, the axis."""
+
+    def __init__(self, axis: str, levels: Sequence[str], cells: Mapping[str, Sequence[Text]]) -> None:
+        self._axis = axis
+        self._levels = levels
+        self._cells = cells
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for names in self._abreast(min(options.max_width, WIDEST) - EDGES):
             table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-            table.add_column(Text(sweep.made.x.name), overflow="fold")
-            for name in some:
+            table.add_column(Text(self._axis), overflow="fold")
+            for name in names:
                 table.add_column(Text(name), justify="right", overflow="fold")
-            for at, *row in zip(levels, *(cells[name] for name in some), strict=True):
+            for at, *row in zip(self._levels, *(self._cells[name] for name in names), strict=True):
                 table.add_row(Text(at), *row)
             yield table
 
-
-def _abreast(cells: Mapping[str, Sequence[Text]], first: int) -> Iterator[list[str]]:
-    """The columns in groups that fit beside a first one of that width; one at least."""
-    group: list[str] = []
-    room = WIDTH - first
-    for name, column in cells.items():
-        needs = BETWEEN + max(cell_len(text) for text in (*name.split("\n"), *(cell.plain for cell in column)))
-        if group and needs > room:
-            yield group
-            group, room = [], WIDTH - first
-        group.append(name)
-        room -= needs
-    yield group
+    def _abreast(self, width: int) -> Iterator[list[str]]:
+        """The columns in groups that fit; one at least."""
+        group: list[str] = []
+        whole = room = width - max(map(cell_len, [self._axis, *self._levels]))
+        for name, column in self._cells.items():
+            needs = BETWEEN + max(cell_len(text) for text in (*name.split("\n"), *(cell.plain for cell in column)))
+            if group and needs > room:
+                yield group
+                group, room = [], whole
+            group.append(name)
+            room -= needs
+        yield group
 
 
 def _cell(sweep: Sweep, dot: Dot | None) -> Text:

@@ -119,12 +119,23 @@ class Trials:
             self._tell(phase, len(rounds), _known(self._judged(rounds)))
 
     def _settled(self, rounds: list[Parsed]) -> bool:
-        return self._rule.kind != "fixed" and _sure(self._judged(rounds))
+        return self._rule.kind != "fixed" and _sure(self._decisive(rounds))
+
+    def _decisive(self, rounds: list[Parsed]) -> dict[str, Settled]:
+        """What decides: the one rate, or several as one. How a mixed load falls into reads and writes is its own
+        dice, which short rounds show and no layout changes; each has its interval all the same."""
+        rates = _rates(self._workload, rounds)
+        if len(rates) > 1:
+            rates = {" + ".join(rates): [sum(values) for values in zip(*rates.values(), strict=True)]}
+        return self._each(rates)
 
     def _judged(self, rounds: list[Parsed]) -> dict[str, Settled]:
+        return self._each(_rates(self._workload, rounds))
+
+    def _each(self, rates: Mapping[str, list[float]]) -> dict[str, Settled]:
         rule = self._rule
         judged = {}
-        for metric, values in _rates(self._workload, rounds).items():
+        for metric, values in rates.items():
             if rule.kind == "snia":
                 judged[metric] = _steady(values)
             else:
@@ -139,11 +150,11 @@ class Trials:
             parsed, spreads = merged(rounds)
             whole.append(parsed)
             self.spreads += spreads
-            judged = self._judged(rounds)
-            rates = _known(judged)
+            rates = _known(self._judged(rounds))
             fixed = self._rule.kind == "fixed"
-            settled = not fixed and _sure(judged)
-            why = "" if settled or fixed else _why(judged)
+            decisive = self._decisive(rounds)
+            settled = not fixed and _sure(decisive)
+            why = "" if settled or fixed else _why(decisive)
             reason: Reason = "settled" if settled else "capped"
             self.stops.append(Stopped(phase, reason, rates, len(rounds), seconds * len(rounds), why=why))
         self.parsed = _joined(whole)

@@ -67,7 +67,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """A rate (1/s) that decided when to stop: its mean, and the half width of its 95 % interval; None where there
+    """A rate (1/s) that a load is known by: its mean, and the half width of its 95 % interval; None where there
     is none."""
 
     metric: str
