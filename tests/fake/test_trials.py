@@ -171,6 +171,14 @@ def test_each_round_is_told_to_draw_its_own_lots(
     monkeypatch.setattr(Fio, "dealt", dealt)
     fios(local(small, io=one({"rounds": "3..3"})), tmp_path, Fios())
     assert numbers == [1, 2, 3]
+    numbers.clear()
+    study = local({**small, "repeats": 2}, io=one({"rounds": "3..3"}))
+    fios(study, tmp_path / "one", Fios(), 1)
+    first = list(numbers)
+    assert len(set(first)) == 6, "both blocks drew the same lots"
+    numbers.clear()
+    fios(study, tmp_path / "again", Fios(), 1)
+    assert numbers == first
 
 
 @pytest.mark.parametrize(("total", "reason"), [([1000.0], "settled"), ([1000.0, 1300.0], "capped")])

@@ -67,9 +67,9 @@ def report(
 def wanted_view(study: Study, view: View) -> View:
     """The layout that the options ask for. Raises ``StudyError`` for what the study has no axis for."""
     several = {name for name, factor in study.factors.items() if len(assignments(factor)) > 1}
+    jobs = fio_axes(study)
     for option in ("x", "color", "facet"):
         name = getattr(view, option)
-        jobs = fio_axes(study)
         if name in study.factors and name not in (*several, *jobs):
             others = ", ".join([*(each for each in study.factors if each in several), "stack", "workload", *jobs])
             problem = f"--{option} {name}: has one level only in these runs"

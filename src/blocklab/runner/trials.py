@@ -91,7 +91,9 @@ class Trials:
                 # Whatever drifts meanwhile must not fall upon the same phases in each round.
                 for phase in self._ordered(going):
                     self._told(phase, found[phase])
-                    found[phase].append(self._trial(trials[phase].dealt(number), phase, number))
+                    # In another cell, or the same one of another block, other lots again.
+                    lots = number if self._random is None else self._random.randrange(1, 2**31)
+                    found[phase].append(self._trial(trials[phase].dealt(lots), phase, number))
                     self._told(phase, found[phase])
                 if number >= least:
                     going = [phase for phase in going if not self._settled(found[phase])]

@@ -231,7 +231,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def _leaves_it(self) -> bool:
         options = [section.options for section in self.sections()]
-        # A job file may do whatever fio can; an unknown option too.
+        # A job file may do whatever fio can.
         return (
             self.fill
             and self.jobtext is None
