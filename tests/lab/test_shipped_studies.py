@@ -22,6 +22,7 @@ from tests.fake.test_run import Silent
 TINY = {"size": "16MiB", "stop": None, "options": {"time_based": True, "runtime": 1, "ramp_time": None}}
 PATTERNS = ("4k-rand-r100", "4k-rand-r0", "4k-seq-r100", "4k-seq-r50", "4k-seq-r0", "64k-seq-r100", "64k-seq-r50",
             "64k-seq-r0")  # fmt: skip
+LEVELS = ("nothing", "mtu-9000", "buffers-x4", "mtu-9000-buffers-x4")
 UNTUNED = ["single", "shared", "mirror", "mirror-two-links", "mirror-cross"]
 # What is left out of each study: all but one job of its loads, all but one level of most factors.
 SMALLER: dict[str, dict[str, Any]] = {
@@ -46,7 +47,7 @@ SMALLER: dict[str, dict[str, Any]] = {
             "patterns": {**TINY, "jobs": dict.fromkeys(PATTERNS)},
             "tuning": {**TINY, "jobs": {"4k-seq-r0": None, "64k-seq-r0": None}},
         },
-        "factors": {"tuned-by": {"values": {"nothing": None, "mtu-9000": None, "buffers-x4": None}}},
+        "factors": {"tuned-by": {"values": dict.fromkeys(LEVELS)}},
         "exclude": [{"stack": "tuned", "workload": "patterns"}, {"stack": UNTUNED, "workload": "tuning"}],
     },
 }

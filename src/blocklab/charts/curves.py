@@ -128,8 +128,10 @@ def curve_panel(
     layers: list[Any] = []
     datasets: dict[str, list[dict[str, Any]]] = {"dots": _rows(curves.dots, made, names, frame, axis.low)}
     if frame.shares:
-        layers.append(alt.Chart(alt.NamedData(name="whole")).mark_rule(strokeDash=[4, 3]).encode(y=alt.Y("v:Q")))
-        datasets["whole"] = [{"v": 100}]
+        # As far as the lines go: the names at their ends would be struck through.
+        whole = alt.Chart(alt.NamedData(name="whole")).mark_rule(strokeDash=[4, 3])
+        layers.append(whole.encode(x=x, x2=alt.X2("end:Q"), y=alt.Y("v:Q")))
+        datasets["whole"] = [{"x": made.x.places[0], "end": made.x.places[-1], "v": 100}]
     layers += [
         base.mark_line(strokeWidth=2 if made.x.measured else 1).encode(x=x, y=y, color=colour, strokeDash=dash),
         base.transform_filter("datum.low < datum.high").mark_rule(strokeWidth=1).encode(

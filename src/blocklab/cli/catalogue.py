@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from blocklab.errors import StoreError, StudyError
-from blocklab.study.estimate import estimate, spoken
+from blocklab.study.estimate import estimate, memory, spoken
 from blocklab.study.grid import cells
 from blocklab.study.read import build, load_yaml, read
 from blocklab.study.types import Name
@@ -33,7 +33,7 @@ def study_file(given: Path) -> Path:
 
 
 def studies(as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False) -> None:
-    """List the studies that come with blocklab: question, cells, about how long they take.
+    """List the studies that come with blocklab: question, cells, about how long they take, and the memory.
 
     Each runs by its name: `blocklab run drbd-az --quick`.
     """
@@ -42,18 +42,22 @@ def studies(as_json: Annotated[bool, typer.Option("--json", help="Print the list
         row: dict[str, object] = {"name": name, "file": str(path)}
         for form in ("full", "quick"):
             study = read(path, quick=form == "quick")
-            guess = estimate(study, cells(study))
-            row |= {"question": study.question, form: {"cells": guess.cells, "seconds": round(guess.total)}}
+            grid = cells(study)
+            guess, most = estimate(study, grid), memory(study, grid)
+            row |= {"question": study.question}
+            row[form] = {"cells": guess.cells, "seconds": round(guess.total), "memory": most}
             row[f"{form} text"] = f"{guess.cells} cells, {spoken(guess.total)}"
+            row["memory text"] = f"{most / 2**30:.1f} GiB" if form == "full" else row["memory text"]
         rows.append(row)
     if as_json:
         typer.echo(
             json.dumps([{k: v for k, v in row.items() if not k.endswith("text")} for row in rows], indent=1)
         )
         return
-    table = Table("study", "question", "full", "--quick", box=None, pad_edge=False)
+    table = Table("study", "question", "full", "--quick", "memory", box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*(str(row[column]) for column in ("name", "question", "full text", "quick text")))
+        columns = ("name", "question", "full text", "quick text", "memory text")
+        table.add_row(*(str(row[column]) for column in columns))
     Console(highlight=False).print(table)
 
 

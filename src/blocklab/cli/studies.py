@@ -28,7 +28,7 @@ from blocklab.sites.uml.site import UmlSite, check_room
 from blocklab.stats.analysis import analyse
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.check import buildable
-from blocklab.study.estimate import estimate, spoken
+from blocklab.study.estimate import estimate, hardwares, spoken
 from blocklab.study.factors import assignments, size
 from blocklab.study.grid import cells, layouts, topology
 from blocklab.study.read import placed, read
@@ -159,11 +159,8 @@ def carry_out(
 def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | None) -> None:
     """Raises ``StudyError`` with file and line when this machine's memory cannot hold one of the layouts."""
     try:
-        for layout in layouts(study, wanted):
-            # Each cell of a load with data gets its volumes from a copy.
-            copied = any(layout.study.workloads[cell.workload].has_data for cell in layout.cells)
-            shape = topology(layout.study, [layout.stack])
-            check_room(shape, in_memory=volumes is None, copies=2 if copied else 1)
+        for shape, copies in hardwares(study, wanted):
+            check_room(shape, in_memory=volumes is None, copies=copies)
     except StudyError as error:
         raise placed(file, error) from error
 

@@ -121,6 +121,11 @@ class Topology(msgspec.Struct, frozen=True):
     volumes: tuple[VolumeSpec, ...]
     addons: tuple[str, ...] = ()
 
+    def memory(self, copies: int) -> tuple[int, int]:
+        """Bytes that the nodes take, and that the volumes take where they are kept in memory, so often each."""
+        nodes = sum(int(node.memory) for node in self.nodes.values())
+        return nodes, copies * sum(int(volume.profile.size) for volume in self.volumes)
+
 
 class End(msgspec.Struct, frozen=True):
     """One end of a link: its interface and its IPv4 address on that node.

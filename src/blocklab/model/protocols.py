@@ -112,6 +112,7 @@ class Workload(Protocol):
 
     takes: ClassVar[tuple[Kind, ...]]
     rates: ClassVar[tuple[str, ...]]
+    head_start: ClassVar[float]
     ends_on: ClassVar[int | None]
 
     @property

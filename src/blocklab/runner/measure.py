@@ -69,7 +69,7 @@ def measure(
         try:
             engine.carry_out([*workload.prepare(port), *settled(hosts, shape.folders)], "prepare")
             measured.knobs = engine.ask([*facts, *workload.facts(port)])
-            probes.wait(PROBE_LEAD)
+            probes.wait(PROBE_LEAD - workload.head_start)
             _load(engine, Cross(engine, shape), workload, port, raw / "load", measured, seed, tell)
             probes.wait(PROBE_LEAST)
         finally:

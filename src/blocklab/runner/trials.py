@@ -145,15 +145,16 @@ class Trials:
         return judged
 
     def _conclude(self, found: Mapping[str, list[Parsed]], seconds: float) -> None:
-        whole = []
+        whole, rule = [], self._rule
         for phase, rounds in found.items():
             if not rounds:
                 continue
-            parsed, spreads = merged(rounds)
+            # SNIA's figures are those of its measurement window, which the rounds before it lead to.
+            parsed, spreads = merged(rounds[-SNIA_WINDOW:] if rule.kind == "snia" else rounds)
             whole.append(parsed)
             self.spreads += spreads
             rates = _known(self._judged(rounds))
-            fixed = self._rule.kind == "fixed"
+            fixed = rule.kind == "fixed"
             decisive = self._decisive(rounds)
             settled = not fixed and _sure(decisive)
             why = "" if settled or fixed else _why(decisive)

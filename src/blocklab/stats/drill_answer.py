@@ -30,7 +30,9 @@ def drill_lead(analysis: Analysis) -> tuple[str, ...]:
 def _safe(found: Sequence[Summary]) -> Iterator[str]:
     kept = [each for each in found if each.losses.lost == 0 and each.losses.ok]
     if not kept:
-        yield "No layout came through its drills without a loss."
+        told = not any(each.losses.unknown or each.void for each in found)
+        if any(each.losses.lost for each in found):
+            yield f"No layout {'came' if told else 'is known to have come'} through its drills without a loss."
         return
     acknowledged = sum(each.losses.acknowledged for each in kept)
     drills = sum(each.losses.ok for each in kept)

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from blocklab.stats.figures import Row, find
-from blocklab.stats.format import exact, listed, percent, plus_minus, quantity
+from blocklab.stats.format import exact, listed, number, percent, plus_minus, quantity
 from blocklab.stats.grid import Point, label_of
 from blocklab.stats.ratio import ratio
 from blocklab.stats.summary import Estimate
@@ -65,13 +65,15 @@ def _number(claim: Expectation, figures: _Figures) -> tuple[Estimate, str]:
     on = f" on {claim.host}" if claim.host else ""
     what = f"{claim.metric} of {mine.stack}{on} in {_place(mine.workload, claim.phase)}"
     if not claim.relative_to:
-        return mine.estimate, f"{what} is {plus_minus(mine.value, mine.half, mine.unit, mine.metric)}"
+        said = plus_minus(mine.value, mine.half, mine.unit, mine.metric, claim.bounds)
+        return mine.estimate, f"{what} is {said}"
     base = figures.find(claim.relative_to, claim.workload, {**claim.at, **claim.relative_at})
     share = _share(mine, base)
     if not claim.against and not claim.against_at:
         numbers = " of ".join(quantity(row.value, row.unit, row.metric) for row in (mine, base))
         where = "" if base.workload == mine.workload else f" in {base.workload}"
-        return share, f"{what} is {percent(share.value, share.half)} of {base.stack}'s{where} ({numbers})"
+        said = percent(share.value, share.half, claim.bounds)
+        return share, f"{what} is {said} of {base.stack}'s{where} ({numbers})"
     against = claim.against or claim.workload
     other = figures.find(claim.stack, against, {**claim.at, **claim.against_at})
     # What is set for the ratio's lower figure holds there in both ratios.
@@ -87,7 +89,7 @@ def _number(claim: Expectation, figures: _Figures) -> tuple[Estimate, str]:
     said = (
         f"{mine.stack} has {percent(share.value)} of {base.stack}'s {claim.metric} in "
         f"{_place(mine.workload, claim.phase)} and {percent(other_share.value)} in {there}: "
-        f"{times.value:.2f} times the share"
+        f"{number(times.value, claim.bounds)} times the share"
     )
     return times, said
 

@@ -17,7 +17,7 @@ from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.crosscheck import PREFIX
 from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
-from blocklab.stats.rounds import is_count
+from blocklab.stats.rounds import is_count, is_largest
 from blocklab.stats.settle import from_rounds
 from blocklab.stats.summary import Estimate, batch_means, weighted_mean
 from blocklab.store.run import Rate, Run
@@ -260,13 +260,23 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
         # Without what the rule took for warm-up.
         return Estimate(sample.value if found.value is None else found.value, found.half)
     if not alone and sample.metric == "tpmc" and (tps := measured.decided.get((sample.phase, "tps"))):
-        # New orders are a fixed share of all transactions.
-        return Estimate(sample.value, tps.half and sample.value * tps.half / (tps.value or sample.value))
+        return _like(sample, tps, measured.run.figure("tps", sample.phase))
     if len(rounds) > 1:
-        half = None if is_count(sample.metric) else from_rounds(rounds, 0.02, 2, MOST_ROUNDS).half
-        return Estimate(sample.value, half)
+        if is_count(sample.metric) or is_largest(sample.metric):
+            return Estimate(sample.value)
+        # Without a cold first round, as the rates are.
+        kept = from_rounds(rounds, 0.02, 2, MOST_ROUNDS)
+        return Estimate(sample.value if kept.value is None else kept.value, kept.half)
     own = measured.series.get((sample.host, sample.layer, sample.metric, sample.phase), [])
     return Estimate(sample.value, batch_means([value for _, value in own]))
+
+
+def _like(tpmc: Sample, tps: Rate, whole: Sample | None) -> Estimate:
+    """New orders are a fixed share of all transactions, so tpmC is as sure as TPS, and without the same warm-up."""
+    if not tps.value or whole is None or not whole.value:
+        return Estimate(tpmc.value)
+    value = tpmc.value * tps.value / whole.value
+    return Estimate(value, tps.half and value * tps.half / tps.value)
 
 
 def _probe_means(measured: Measured, rounds: Sequence[Phase]) -> Iterator[tuple[str, str, str, float, str]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+# Closer together than that, two figures are the same to everybody.
+_MOST_MORE = 4
 # Keeps a number and its unit on one line.
 NBSP = "\u00a0"
 
@@ -30,15 +32,24 @@ def scale(unit: str, metric: str = "") -> tuple[float, str]:
     return _LABELS.get(unit, (1.0, unit))
 
 
-def number(value: float) -> str:
-    """Three digits that mean something: ``1,031``, ``62.9``, ``3.53``, ``0.581``."""
+def number(value: float, beside: Sequence[float] = ()) -> str:
+    """Three digits that mean something: ``1,031``, ``62.9``, ``3.53``, ``0.581``. More of them where the value would
+    read as one of those ``beside`` it and is another: 9,899.6 beside a bound of 9,900."""
     if not math.isfinite(value):
         return "?"
     # Just below a power of ten, so that 99.97 becomes 100 and not 100.0.
     for least, digits in ((99.95, 0), (9.995, 1), (0.9995, 2)):
         if abs(value) >= least:
-            return f"{value:,.{digits}f}"
-    return f"{value:.3g}"
+            return _told_apart(value, beside, "f", digits)
+    return _told_apart(value, beside, "g", 3)
+
+
+def _told_apart(value: float, beside: Sequence[float], form: str, digits: int) -> str:
+    for more in range(digits, digits + _MOST_MORE):
+        text = f"{value:,.{more}{form}}"
+        if all(value == other or text != f"{other:,.{more}{form}}" for other in beside):
+            return text
+    return f"{value:,.{digits}{form}}"
 
 
 def quantity(value: float, unit: str, metric: str = "") -> str:
@@ -58,28 +69,33 @@ def exact(value: float, unit: str) -> str:
     return f"{value * factor:,.6g}{NBSP}{label}"
 
 
-def plus_minus(value: float, half: float | None, unit: str, metric: str = "") -> str:
-    """A value with the half width of its interval, if there is one: ``1,031 ± 12 TPS``."""
-    if half is None:
-        return quantity(value, unit, metric)
+def plus_minus(value: float, half: float | None, unit: str, metric: str = "", beside: Sequence[float] = ()) -> str:
+    """A value with the half width of its interval, if there is one: ``1,031 ± 12 TPS``. ``beside`` as for
+    ``number``, in the value's unit."""
     factor, label = scale(unit, metric)
+    shown = number(value * factor, [other * factor for other in beside])
+    if half is None:
+        whole = unit == "1" and value == round(value)
+        return quantity(value, unit, metric) if whole else f"{shown}{NBSP}{label}".rstrip()
     # The half width has no more decimals than the value: more would claim what the value does not.
-    decimals = len(number(value * factor).partition(".")[2])
+    decimals = len(shown.partition(".")[2])
     margin = f"{half * factor:,.{decimals}f}"
     if float(margin.replace(",", "")) == 0:
         margin = number(half * factor)
-    return f"{number(value * factor)}{NBSP}±{NBSP}{margin}{NBSP}{label}".rstrip()
+    return f"{shown}{NBSP}±{NBSP}{margin}{NBSP}{label}".rstrip()
 
 
-def percent(ratio: float, half: float | None = None) -> str:
-    """A share: ``48 %``, ``4.2 %``, ``48 % ± 2``."""
+def percent(ratio: float, half: float | None = None, beside: Sequence[float] = ()) -> str:
+    """A share: ``48 %``, ``4.2 %``, ``48 % ± 2``. ``beside`` as for ``number``, as ratios."""
     value = 100 * ratio
     digits = 0 if abs(value) >= 9.95 or value == 0 else 1
-    text = f"{value:,.{digits}f}{NBSP}%"
+    shown = _told_apart(value, [100 * other for other in beside], "f", digits)
+    text = f"{shown}{NBSP}%"
     if half is None:
         return text
     margin = 100 * half
-    return f"{text}{NBSP}±{NBSP}{margin:.{digits if margin >= 0.5 else 1}f}"
+    decimals = len(shown.partition(".")[2])
+    return f"{text}{NBSP}±{NBSP}{margin:.{decimals if margin >= 0.5 else max(1, decimals)}f}"
 
 
 def seconds(value: float) -> str:

@@ -44,12 +44,16 @@ def merged(rounds: Sequence[Parsed]) -> tuple[Parsed, tuple[Spread, ...]]:
 
 
 def _together(metric: str, values: Sequence[float]) -> float:
-    last = metric.rpartition(".")[2]
-    if last in _COUNTS:
+    if is_count(metric):
         return sum(values)
-    return max(values) if last == "max" else statistics.fmean(values)
+    return max(values) if is_largest(metric) else statistics.fmean(values)
 
 
 def is_count(metric: str) -> bool:
     """Whether a figure's value is the sum over its rounds."""
     return metric.rpartition(".")[2] in _COUNTS
+
+
+def is_largest(metric: str) -> bool:
+    """Whether a figure's value is the largest of its rounds'."""
+    return metric.rpartition(".")[2] == "max"

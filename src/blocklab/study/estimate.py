@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from blocklab.model.ground import Topology
 from blocklab.study.factors import variant
 from blocklab.study.grid import hardware, layouts, topology
 from blocklab.study.types import Cell, Study
@@ -70,6 +71,19 @@ def shares(study: Study, cells: Sequence[Cell]) -> dict[str, float]:
                 + (DATA_SECONDS / data[cell.stack, cell.workload] if workload.has_data else 0.0)
             )  # fmt: skip
     return took
+
+
+def hardwares(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[Topology, int]]:
+    """What each layout of these cells stands on, and how often its volumes are kept: twice where cells get theirs
+    from a copy of loaded data."""
+    for layout in layouts(study, cells):
+        copied = any(layout.study.workloads[cell.workload].has_data for cell in layout.cells)
+        yield topology(layout.study, [layout.stack]), 2 if copied else 1
+
+
+def memory(study: Study, cells: Sequence[Cell]) -> int:
+    """Bytes that the largest layout takes, with its volumes in memory."""
+    return max(sum(shape.memory(copies)) for shape, copies in hardwares(study, cells))
 
 
 def spoken(seconds: float) -> str:

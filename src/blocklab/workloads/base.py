@@ -33,6 +33,8 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
     """The figures by which one tells whether it was measured long enough."""
     drilled: ClassVar[bool] = False
     """Whether the study's faults strike while it goes on."""
+    head_start: ClassVar[float] = 0.0
+    """So long (s) at least its program takes before it begins."""
     ends_on: ClassVar[int | None] = None
     """The signal upon which its program ends early with a whole summary."""
 

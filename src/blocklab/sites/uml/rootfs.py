@@ -45,7 +45,7 @@ CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"No space left on device|You don't have enough free space|Could not allocate block in ext2"),
         "no room left on the disk",
-        "the tree needs 2 GiB under $TMPDIR or /var/tmp, the image 2 GiB in the cache folder; "
+        "the tree needs 3 GiB under $TMPDIR or /var/tmp, the image 4 GiB in the cache folder; "
         "$TMPDIR and $BLOCKLAB_CACHE choose other places",
     ),
     (

@@ -59,9 +59,7 @@ def check_room(topology: Topology, *, in_memory: bool = True, copies: int = 1) -
     Raises ``StudyError``.
     """
     available = memory_available()
-    nodes = sum(int(node.memory) for node in topology.nodes.values())
-    sizes = sum(int(volume.profile.size) for volume in topology.volumes)
-    volumes = sizes * copies if in_memory else 0
+    nodes, volumes = topology.memory(copies if in_memory else 0)
     if nodes + volumes > available:
         stack = topology.volumes[0].stack if topology.volumes else ""
         raise StudyError(
