@@ -157,6 +157,20 @@ def test_an_unread_ledger_is_told_and_is_not_ok(tmp_path: Path) -> None:
     assert row.status == "unknown"
 
 
+def test_what_could_not_be_told_is_no_loss(analysis: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = summaries(analysis)
+    unread = [msgspec.structs.replace(each, losses=losses([made("unknown")]), void=0) for each in known]
+    losing = [msgspec.structs.replace(each, losses=losses([made("lost", gone=3)]), void=0) for each in known]
+
+    def said(found: list[Summary]) -> str:
+        monkeypatch.setattr("blocklab.stats.drill_answer.summaries", lambda _: found)
+        return " ".join(drill_points(analysis))
+
+    assert "without a loss" not in said(unread) and "could not be told" in said(unread)
+    assert "No layout came through its drills without a loss." in said(losing)
+    assert "No layout is known to have come through its drills" in said([*unread[:1], *losing[1:]])
+
+
 def test_the_answer_says_what_the_figures_say(analysis: Analysis) -> None:
     points = [text.replace(NBSP, " ") for text in drill_points(analysis)]
     kept = [each for each in summaries(analysis) if not each.losses.lost]

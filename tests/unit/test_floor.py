@@ -33,7 +33,7 @@ from blocklab.store.floor import (
     save_floor,
     volume,
 )
-from blocklab.workloads import Fio, Pgbench
+from blocklab.workloads import Dd, Fio, Pgbench
 
 ENVIRONMENT: dict[str, Any] = {
     "site": "uml", "host": {"kernel": "6.1.0", "cpu": "Some CPU @ 2.50GHz", "cpus": 2}, "image": "cb0e",
@@ -150,7 +150,6 @@ READ, WRITE = "read.latency.mean", "write.latency.mean"
         ("read.iops", False, 32, 40_000, 39_990),
         ("write.iops", False, 32, 32_000, 31_990),
         ("write.iops", False, 4, 32_000, 31_990),
-        ("write.iops", False, None, 32_000, 31_990),
         ("read.iops", True, 32, 40_000, 39_990),
         ("write.iops", True, 32, 8_000, 7_990),
         ("read.iops", False, 1, 26_667, 26_660),
@@ -165,6 +164,10 @@ def test_both_sides_of_each_bound(
     assert said.startswith("limited by the lab: ") and "within 1.5 times the lab's own" in said
     assert ("DRBD mirror" in said) == (mirrored and metric.startswith("write"))
     assert marks(FLOOR, metric, outside, unit, mirrored=mirrored, depth=depth) == ""
+
+
+def test_what_goes_through_the_page_cache_is_not_compared_with_the_volume() -> None:
+    assert marks(FLOOR, "write.iops", 300_000, "1/s", depth=None) == ""
 
 
 def test_better_than_the_floor_is_limited_too() -> None:
@@ -230,6 +233,8 @@ def test_limited_knows_which_way_is_near() -> None:
         ({"ioengine": "libaio"}, {"rw": "randread"}, None),
         ({"direct": False, "ioengine": "libaio"}, {"rw": "randread"}, None),
         ({"direct": 1, "ioengine": "null"}, {"rw": "randread"}, None),
+        ({"buffered": 0, "ioengine": "libaio", "iodepth": 8}, {"rw": "randread"}, 8),
+        ({"ioengine": "libaio", "iodepth": 8}, {"rw": "randread"}, None),
         ({"direct": 1, "ioengine": "libaio", "iodepth": "many"}, {"rw": "randread"}, None),
     ],
 )
@@ -245,6 +250,7 @@ def test_queue_depth_of_a_job_file_a_matrix_and_another_load() -> None:
     matrix = Fio(options={"direct": 1, "ioengine": "libaio"}, matrix={"rw": ("randread",), "iodepth": (1, 32)})
     assert [queue_depth(matrix, name) for name in matrix.all_jobs] == [1, 32]
     assert queue_depth(Pgbench(), "") is None
+    assert [queue_depth(Dd(mode=mode, count=1), "") for mode in ("direct", "dsync", "none")] == [1, None, None]
 
 
 # -- what a person reads ------------------------------------------------------------------------------------------

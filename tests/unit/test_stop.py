@@ -211,3 +211,32 @@ def test_a_fixed_time_has_the_interval_of_its_course() -> None:
         (msgspec.structs.replace(spread, values=(95.0, 101.0, 107.0)),), 40,
     )  # fmt: skip
     assert sure(several, several.run.figures()[0]) == Estimate(101.0, 7.0)
+
+
+def rounds_of(metric: str, values: tuple[float, ...], *more: Sample, unit: str = "s") -> Estimate:
+    """What is said of a figure whose rounds were these; IOPS settled."""
+    own = sample(metric, sum(values) / len(values), unit)
+    stop = Stopped("p", "settled", (Rate("read.iops", 100.0, 1.0), Rate("tps", 90.0, 0.9)), len(values))
+    spread = Spread("p", metric, "fio", "a1", values)
+    run = Run(
+        Path(), Cell("k", "s", "w", {}), Outcome("ok"), {}, (), (), (own, *more), (Phase("p", 0.0, 40.0),), (),
+        (stop,), (spread,),
+    )  # fmt: skip
+    return sure(Measured(run, "a1"), own)
+
+
+def test_a_cold_first_round_is_neither_in_a_figure_nor_in_its_interval() -> None:
+    found = rounds_of("read.latency.mean", (10e-3, 1.00e-3, 1.01e-3, 0.99e-3))
+    assert found.value == pytest.approx(1e-3) and found.half is not None and 0 < found.half < 0.1e-3
+    # Nothing is left out where the first is as the others.
+    assert rounds_of("read.latency.mean", (1.02e-3, 1.0e-3, 1.01e-3, 0.99e-3)).value == pytest.approx(1.005e-3)
+
+
+def test_the_largest_value_has_no_interval() -> None:
+    assert rounds_of("read.latency.max", (3.0, 2.0, 4.0)).half is None
+
+
+def test_tpmc_leaves_out_the_warm_up_that_tps_leaves_out() -> None:
+    found = rounds_of("tpmc", (2400.0, 2700.0), sample("tps", 85.0), unit="1/min")
+    assert found.value == pytest.approx(2550 * 90 / 85) and found.half == pytest.approx(found.value * 0.01)
+    assert rounds_of("tpmc", (2400.0, 2700.0), unit="1/min") == Estimate(2550.0)

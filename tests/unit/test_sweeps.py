@@ -28,7 +28,7 @@ from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.compare import families
 from blocklab.stats.figures import Measured
 from blocklab.stats.findings import describe, findings
-from blocklab.stats.format import NBSP, quantity, shortened
+from blocklab.stats.format import NBSP, percent, quantity, shortened
 from blocklab.stats.grid import grid
 from blocklab.store.folder import StudyFolder
 from blocklab.study.grid import cells
@@ -234,6 +234,24 @@ def test_a_failed_cell_is_a_gap_at_its_levels_and_leaves_a_hole(tmp_path: Path) 
     assert (gap.stack, gap.workload) == ("mirror rtt=10ms sync_binlog=1", "tpcc")
     (panel,) = chart(draw(found), "share-tpcc").panels
     assert len(panel.spec["datasets"]["dots"]) == 3
+
+
+def test_a_level_is_not_blamed_for_what_a_missing_cell_takes_away(tmp_path: Path) -> None:
+    """Without the worst cell at 10 ms its median would be over other levels than that at 0.5 ms."""
+    study = synthetic.sweep(factors=_FAR | _SYNC, expect=[])
+    gap = "mirror/tpcc rtt=10ms sync_binlog=1"
+    found = analyse(synthetic.make_sweep(tmp_path, study, seconds=10, failed=[gap]))
+    shares = {
+        row.levels["rtt"]: percent(row.relative.value)
+        for row in found.rows
+        if row.metric == "tpmc"
+        and row.stack_name == "mirror"
+        and row.levels["sync_binlog"] == "0"
+        and row.relative
+    }
+    points = findings(found).points
+    (said,) = [plain(point) for point in points if "by rtt" in point]
+    assert plain(f"{shares['0.5ms']} at 0.5ms and {shares['10ms']} at 10ms") in said
 
 
 def test_each_stack_is_drawn_once_with_its_factors(analysis: Analysis) -> None:

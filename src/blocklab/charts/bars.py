@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from blocklab.stats.ratio import verdict
 BAR = 20
 # With more rows than this each is thin, and its figures are in the tooltip.
 MANY = 30
+# A wider interval (a part of the baseline's figure) is drawn as far as that; the table has all of it.
+WIDEST = 4.0
 
 
 def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
@@ -31,7 +34,7 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     if many:
         labels = [label.partition("\n")[0] for label in labels]
         rows = [{**row, "item": row["what"]} for row in rows]
-    longest = max(100.0, *(row["high"] for row in rows))
+    longest = max(100.0, *(row["edge"] for row in rows))
     palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
     base = alt.Chart(alt.NamedData(name="shares"))
     # A second line under each name says what 100 % is.
@@ -39,7 +42,8 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
                     labelLimit=150)  # fmt: skip
     y = alt.Y("item:N", sort=labels, axis=axis, scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1))
     offset = alt.YOffset("stack:N", sort=shown, scale=alt.Scale(paddingInner=0.15))
-    ticks = [tick for tick in range(0, int(longest) + 26, 25) if tick <= max(100, longest)]
+    step = 25 * max(1, math.ceil(longest / 250))
+    ticks = [tick for tick in range(0, int(longest) + step + 1, step) if tick <= max(100, longest)]
     x: Any = alt.X(
         "share:Q",
         title=f"share of {analysis.baseline}, %",
@@ -62,9 +66,9 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     layers: list[Any] = [
         bar.mark_bar(cornerRadiusEnd=2).encode(y=y, yOffset=offset, x=x, color=colour, tooltip=tooltip),
         *([empty.encode(y=y, yOffset=offset, x=x, color=colour, tooltip=noted)] if hollow else []),
-        base.mark_rule(strokeWidth=1.5).encode(y=y, yOffset=offset, x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        base.mark_rule(strokeWidth=1.5).encode(y=y, yOffset=offset, x=alt.X("low:Q"), x2=alt.X2("edge:Q")),
         alt.Chart(alt.NamedData(name="whole")).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("share:Q")),
-        *([] if many else text(base, label, y=y, yOffset=offset, x=alt.X("high:Q"))),
+        *([] if many else text(base, label, y=y, yOffset=offset, x=alt.X("edge:Q"))),
     ]  # fmt: skip
     height = len(labels) * (len(shown) * 8 + 8 if many else len(shown) * (BAR + 4) + 10)
     data = {"shares": rows, "whole": [{"share": 100}]}
@@ -74,9 +78,9 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
         f"Each bar is the figure of a stack in % of {analysis.baseline}'s"
         f"{'' if many else ', which stands under the name'} (dashed line = 100 %). "
     ) + (
-        "The thin line is the 95 % interval within the runs, where there are one-second values for it."
+        f"The thin line is the 95 % interval {analysis.spread}, where one is known."
         if known
-        else "There are no intervals: the loads left no series of one-second values that is long enough."
+        else "There are no intervals: nothing was measured often or long enough for one."
     )
     title = _title(analysis, shown, compared)
     return Chart("bars", title, caption + (HOLLOW if hollow else ""), (spec,))
@@ -106,6 +110,7 @@ def _rows(analysis: Analysis, compared: Sequence[Item]) -> list[dict[str, Any]]:
                     "share": round(100 * share.value, 3),
                     "low": round(100 * max(0.0, share.value - half), 3),
                     "high": round(100 * (share.value + half), 3),
+                    "edge": round(100 * (share.value + min(half, WIDEST)), 3),
                     "keeps": keeps,
                     "long": f"{keeps}  ({figure})",
                     "figure": figure,

@@ -54,7 +54,7 @@ def heat(sweep: Sweep, fixed: Mapping[str, str]) -> Chart | None:
     marked = any(row.get("marked") for each in drawn for row in each.spec["datasets"]["cells"])
     caption = (
         f"{scale(sweep.unit, sweep.metric)[1]}, the darker the more, on a logarithmic scale that all panels "
-        "share. Reads and writes together."
+        f"share.{' Reads and writes together.' if sweep.jobs else ''}"
     )
     if marked:
         caption += (

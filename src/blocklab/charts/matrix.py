@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from blocklab.charts.base import Chart, slug
@@ -11,11 +10,13 @@ from blocklab.charts.knee import knee
 from blocklab.charts.plan import STACK, Dot, plan
 from blocklab.charts.sweep import Sweep, draw_sweep, unmet
 from blocklab.charts.waits import mixed
+from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Row
 from blocklab.stats.format import listed, percent
 from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import ratio
+from blocklab.stats.settle import from_rounds
 from blocklab.stats.summary import Estimate
 from blocklab.workloads import Fio
 from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, axes, shapes, told_apart
@@ -73,17 +74,19 @@ def _sweep(
             for row in analysis.places[label, phase]:
                 if row.load and row.metric in _WAYS and phase in shaped:
                     rows.setdefault((row.stack, label, phase), []).append(row)
-    totals = {at: _total(mine) for at, mine in rows.items()}
+    totals = {at: _total(mine, _rounds(analysis, mine)) for at, mine in rows.items()}
     points = {(point.stack, point.workload): point for point in analysis.grid.points}
     dots = []
     for (stack, label, phase), total in totals.items():
-        base = totals.get((analysis.grid.base(points[stack, label]), label, phase))
+        beside = (analysis.grid.base(points[stack, label]), label, phase)
+        base = totals.get(beside)
         mine = rows[stack, label, phase]
+        share = None if base is None else analysis.blocks.share(mine, rows[beside]) or ratio(total, base)
         levels = {**{key: shaped[phase][key] for key in dimensions}, **mine[0].levels}
         dots.append(
             Dot(
                 analysis.stacks[stack].name, levels, total.value, total.half,
-                ratio(total, base) if base is not None else None, stack in analysis.grid.baselines,
+                share, stack in analysis.grid.baselines,
                 _said(analysis.limit(row) for row in mine), _said(analysis.share_limit(row) for row in mine),
                 mixed(analysis, mine),
             )
@@ -116,10 +119,24 @@ def _said(reasons: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
 
-def _total(rows: Sequence[Row]) -> Estimate:
+def _rounds(analysis: Analysis, rows: Sequence[Row]) -> list[tuple[float, ...]]:
+    """The figures in each round, a tuple for each row that has them; none where blocks are what was repeated."""
+    measured = analysis.measured.get((rows[0].stack, rows[0].workload))
+    if measured is None or analysis.times[1] > 1:
+        return []
+    found = (measured.spreads.get((row.phase, row.metric, row.layer, row.host)) for row in rows)
+    return [each for each in found if each is not None]
+
+
+def _total(rows: Sequence[Row], rounds: Sequence[tuple[float, ...]]) -> Estimate:
+    """Reads and writes as one. What they are in each round says best how sure the sum is: they are not independent
+    of each other. Without rounds the half widths add."""
+    value = sum(row.value for row in rows)
+    if len(rows) > 1 and len(rounds) == len(rows) and len({len(each) for each in rounds}) == 1 < len(rounds[0]):
+        sums = [sum(each) for each in zip(*rounds, strict=True)]
+        return Estimate(value, from_rounds(sums, 0.02, 2, MOST_ROUNDS).half)
     halves = [row.half for row in rows]
-    half = None if None in halves else math.hypot(*(each for each in halves if each is not None))
-    return Estimate(sum(row.value for row in rows), half)
+    return Estimate(value, None if None in halves else sum(each for each in halves if each is not None))
 
 
 def _shares(analysis: Analysis, name: str, dots: Sequence[Dot]) -> str:

@@ -130,7 +130,7 @@ def draw_sweep(analysis: Analysis, sweep: Sweep) -> list[Chart | str]:
     figures = [_curves(sweep, sweep.dots, levels) for levels in _panels(sweep)]
     top = Frame(sweep.told(), factor, sweep.unit, sweep.metric, shares=False)
     found: list[Chart | str] = [
-        _chart(f"sweep-{sweep.name}", _title(sweep), sweep, figures, top, _caption(sweep, figures))
+        _chart(f"sweep-{sweep.name}", _title(sweep), sweep, figures, top, _caption(analysis, sweep, figures))
     ]
     compared = tuple(dot for dot in sweep.dots if dot.share is not None and not _own(sweep, dot))
     if any(not dot.base for dot in compared):
@@ -208,7 +208,7 @@ def _title(sweep: Sweep) -> str:
     return f"{sweep.label}: at most {listed(said)}"
 
 
-def _caption(sweep: Sweep, curves: Sequence[Curves]) -> str:
+def _caption(analysis: Analysis, sweep: Sweep, curves: Sequence[Curves]) -> str:
     made = sweep.made
     lines = listed([*(["stack"] if STACK not in (*made.panels, made.x.name) else []), *made.lines])
     text = f"Along the axis {made.x.name}"
@@ -224,5 +224,5 @@ def _caption(sweep: Sweep, curves: Sequence[Curves]) -> str:
     if all(dot.level(made.x.name) is not None for dot in sweep.dots):
         text = text.partition(" A line that")[0]
     if any(dot.half for dot in sweep.dots):
-        text += " The thin bars are the 95 % intervals within the runs."
+        text += f" The thin bars are the 95 % intervals {analysis.spread}."
     return text

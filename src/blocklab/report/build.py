@@ -116,7 +116,7 @@ def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
     """The page. With ``csv`` the figures are in the page itself; without it the page stands beside its twins."""
     made = environment()
     drawn = draw(analysis)
-    ran = list(analysis.runs.values())
+    good = sum(run.outcome.status == "ok" for run in analysis.every)
     limited, unlisted = limited_rows(analysis)
     return made.get_template("report.html.j2").render(
         version=__version__,
@@ -126,7 +126,8 @@ def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
         alone=csv is not None,
         found=found,
         when=tables.measured_when(analysis),
-        took=seconds(sum(run.outcome.seconds for run in ran)),
+        good=good,
+        took=seconds(sum(run.outcome.seconds for run in analysis.every)),
         words=_WORDS,
         curves=[chart for chart in drawn.shown if chart.name.startswith(("sweep-", "share-", "heat-", "knee-"))],
         bars=[chart for chart in drawn.shown if chart.name == "bars"],

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from blocklab.stats.analysis import Analysis, Stop
+from blocklab.stats.findings import often
 from blocklab.stats.format import NBSP, percent, plus_minus, seconds
 from blocklab.stats.summary import percentile
 from blocklab.store.run import Rate, Reason
@@ -129,9 +130,10 @@ def stops_line(analysis: Analysis) -> str:
 
 def order_text(analysis: Analysis) -> str:
     """In which order the cells ran, and how often, for the method."""
-    repeats = analysis.study.repeats
-    often = (
-        "Every layout was built once" if repeats == 1 else f"Every layout was built and measured {repeats} times"
+    built = (
+        "Every layout was built once"
+        if analysis.study.repeats == 1
+        else f"Every layout was built and measured {often(analysis)}"
     )
     known = sorted(seed for seed in analysis.seeds if seed is not None)
     if known:
@@ -139,7 +141,7 @@ def order_text(analysis: Analysis) -> str:
         order = f"the cells that share one ran in a shuffled order ({seeds}; --seed repeats it)"
         if None in analysis.seeds:
             order += ", some of them in the order of the file"
-        return f"{often}; {order}."
+        return f"{built}; {order}."
     if analysis.seeds:
-        return f"{often}; the cells that share one ran in the order of the study's file."
-    return f"{often}."
+        return f"{built}; the cells that share one ran in the order of the study's file."
+    return f"{built}."

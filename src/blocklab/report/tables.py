@@ -279,7 +279,7 @@ class Versions(msgspec.Struct, frozen=True):
 
 def versions(analysis: Analysis) -> Versions:
     """The environments of all cells that were run, put together."""
-    cells = {run.cell.label: dict(_flat("", run.environment)) for run in analysis.runs.values()}
+    cells = {_named(analysis, run): dict(_flat("", run.environment)) for run in analysis.every}
     same, differs = [], []
     for name in dict.fromkeys(name for entries in cells.values() for name in entries):
         values = tuple((cell, entries[name]) for cell, entries in cells.items() if name in entries)
@@ -288,6 +288,11 @@ def versions(analysis: Analysis) -> Versions:
         else:
             differs.append((name, values))
     return Versions(tuple(same), tuple(differs))
+
+
+def _named(analysis: Analysis, run: Run) -> str:
+    """A run's cell, with its block where there are several."""
+    return run.cell.label + (f", block {run.cell.block + 1}" if analysis.study.repeats > 1 else "")
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -302,7 +307,7 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def measured_when(analysis: Analysis) -> str:
     """From the first cell's start to the last one's, in UTC; empty when nothing ran."""
-    starts = [run.outcome.started for run in analysis.runs.values() if run.outcome.started]
+    starts = [run.outcome.started for run in analysis.every if run.outcome.started]
     if not starts:
         return ""
     first, last = (datetime.fromtimestamp(at, UTC) for at in (min(starts), max(starts)))
@@ -318,7 +323,7 @@ def warnings(analysis: Analysis) -> list[str]:
     for row in analysis.rows:
         if row.load and row.metric == "failed" and row.value:
             found.append(f"{row.stack}/{row.workload}: {row.value:,.0f} transactions failed")
-    for run in analysis.runs.values():
+    for run in analysis.every:
         # Tearing down may fail without spoiling the figures, but it is not to be hidden.
         failed = [record for record in run.records if record.code and record.part == "undo"]
         found += [f"{run.cell.label}: on {r.host}, exit code {r.code} from {shlex.join(r.argv)}" for r in failed]

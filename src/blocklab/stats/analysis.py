@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ import msgspec
 from blocklab.errors import StoreError
 from blocklab.model.drill import Drill
 from blocklab.model.sample import Sample
-from blocklab.stats.blocks import combined
+from blocklab.stats.blocks import Blocks, combined
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.figures import Measured, Row, find, rows
 from blocklab.stats.grid import Grid, Point, Side, grid
@@ -72,7 +73,8 @@ class Analysis:
     which ``rows`` are made.
 
     Cells are known by the labels of their stack and their load, which in a study with factors have the levels in
-    them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart.
+    them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart. ``runs`` has each
+    cell's first readable run, ``every`` all of them, those of further blocks without samples.
     """
 
     study: Study
@@ -90,6 +92,24 @@ class Analysis:
     drills: tuple[Drilled, ...] = ()
     tables: tuple[tuple[Row, ...], ...] = ()
     own: tuple[Own, ...] = ()
+    every: tuple[Run, ...] = ()
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The figures of each block, for ratios within them."""
+        return Blocks(self.tables)
+
+    @cached_property
+    def times(self) -> tuple[int, int]:
+        """In how many blocks the cells that were measured have figures: the fewest and the most; (0, 0) without
+        any."""
+        counts = Counter(at for table in self.tables for at in {(row.stack, row.workload) for row in table})
+        return min(counts.values(), default=0), max(counts.values(), default=0)
+
+    @property
+    def spread(self) -> str:
+        """What the intervals are over, in words: ``over the blocks``."""
+        return "over the blocks" if self.times[1] > 1 else "within the runs"
 
     @cached_property
     def highest_own(self) -> Mapping[str, Own]:
@@ -229,6 +249,7 @@ def analyse(folder: StudyFolder) -> Analysis:
     stops = []
     drills = []
     own: list[Own] = []
+    every: list[Run] = []
     seeds: dict[int | None, None] = {}
     # Single transactions are only for the cells that are shown one by one.
     detail = (_ends(places.stacks), _ends(places.workloads)) if places.factors else None
@@ -240,6 +261,9 @@ def analyse(folder: StudyFolder) -> Analysis:
             run, gap = _read(folder, cell, point, transactions=shown)
             if run is not None:
                 runs.setdefault(at, run)
+                # Of further blocks what is long is not kept.
+                brief = msgspec.structs.replace(run, samples=(), courses=None, transactions=(), rounds=())
+                every.append(run if runs[at] is run else brief)
                 stops += [Stop(*at, number, each) for each in run.stops]
                 own += [Own(*at, each) for each in run.own()]
                 drills += [] if run.drill is None else [Drilled(*at, number, run.outcome.status, run.drill)]
@@ -253,11 +277,12 @@ def analyse(folder: StudyFolder) -> Analysis:
     table = combined(tables)
     # What one block lacks another may have.
     reasons = {(gap.stack, gap.workload): gap.status for gap in gaps if (gap.stack, gap.workload) not in measured}
-    verdicts = tuple(judge(claim, table, places.points, reasons) for claim in study.expect)
+    pairs = Blocks(tables)
+    verdicts = tuple(judge(claim, table, places.points, reasons, pairs) for claim in study.expect)
     return Analysis(
         study, manifest.quick, places, manifest.cells, runs, measured, tuple(gaps), table, verdicts,
         tuple(stops), tuple(seeds), floors(folder, places, runs), tuple(drills), tuple(tables),
-        tuple(own),
+        tuple(own), tuple(every),
     )  # fmt: skip
 
 

@@ -4,13 +4,55 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
 from blocklab.stats.figures import Row
 from blocklab.stats.series import t975
 from blocklab.stats.summary import Estimate
+
+Key: TypeAlias = tuple[str, ...]
+
+
+def _key(row: Row) -> Key:
+    """What the blocks' rows of one figure have in common."""
+    return (row.stack, row.workload, row.phase, row.metric, row.unit, row.layer, row.host, str(row.load))
+
+
+class Blocks:
+    """The figures of each block, for ratios that are taken within a block: what its machine had in common cancels
+    out. ``tables`` as ``combined`` takes them."""
+
+    def __init__(self, tables: Sequence[Sequence[Row]] = ()) -> None:
+        # With one block there is nothing to pair.
+        several = tables if len(tables) > 1 else ()
+        self._values = [{_key(row): row.value for row in table} for table in several]
+
+    def share(self, of: Sequence[Row], to: Sequence[Row]) -> Estimate | None:
+        """The sum of some rows' figures relative to that of others, over the blocks that have all of them.
+
+        None where fewer than two blocks do, or their ratio has no meaning: the figures of all blocks together
+        have to do then."""
+        pairs = [(self._sum(block, of), self._sum(block, to)) for block in self._values]
+        found = [mine / base for mine, base in pairs if mine is not None and base]
+        return paired(found) if len(found) > 1 else None
+
+    def times(self, of: Row, to: Row, against: Row, against_to: Row) -> Estimate | None:
+        """One share relative to another one, in the same way."""
+        found = []
+        for block in self._values:
+            values = [block.get(_key(row)) for row in (of, to, against, against_to)]
+            if all(values):
+                mine, base, other, other_base = (value for value in values if value is not None)
+                found.append((mine / base) / (other / other_base))
+        return paired(found) if len(found) > 1 else None
+
+    @staticmethod
+    def _sum(block: Mapping[Key, float], rows: Sequence[Row]) -> float | None:
+        values = [block.get(_key(row)) for row in rows]
+        return None if None in values else sum(value for value in values if value is not None)
 
 
 def combined(blocks: Sequence[Sequence[Row]]) -> tuple[Row, ...]:
@@ -23,11 +65,10 @@ def combined(blocks: Sequence[Sequence[Row]]) -> tuple[Row, ...]:
     """
     if len(blocks) == 1:
         return tuple(blocks[0])
-    found: dict[tuple[str, ...], list[Row]] = {}
+    found: dict[Key, list[Row]] = {}
     for block in blocks:
         for row in block:
-            key = (row.stack, row.workload, row.phase, row.metric, row.unit, row.layer, row.host, str(row.load))
-            found.setdefault(key, []).append(row)
+            found.setdefault(_key(row), []).append(row)
     return tuple(rows[0] if len(rows) == 1 else _one(rows) for rows in found.values())
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from blocklab.stats.blocks import Blocks
 from blocklab.stats.figures import Row, find
 from blocklab.stats.format import exact, listed, number, percent, plus_minus, quantity
 from blocklab.stats.grid import Point, label_of
@@ -46,12 +47,15 @@ Cells = Sequence[Point]
 Gaps = Mapping[tuple[str, str], str]
 
 
-def judge(claim: Expectation, table: Sequence[Row], cells: Cells, gaps: Gaps) -> Verdict:
-    """One verdict. ``gaps`` says of (stack, workload), by their labels, whether it failed, is missing, ..."""
+def judge(
+    claim: Expectation, table: Sequence[Row], cells: Cells, gaps: Gaps, blocks: Blocks | None = None
+) -> Verdict:
+    """One verdict. ``gaps`` says of (stack, workload), by their labels, whether it failed, is missing, ...;
+    ``blocks`` has the figures of each block, of which ``table`` has the means."""
     low, high = claim.bounds
     expected = _expected(claim, table)
     try:
-        found, said = _number(claim, _Figures(claim, table, cells, gaps))
+        found, said = _number(claim, _Figures(claim, table, cells, gaps), blocks or Blocks())
     except _Unknown as reason:
         return Verdict(claim, "unknown", f"Not decided: {reason}.", expected, low=low, high=high)
     status: Status = "ok" if low <= found.value <= high else "failed"
@@ -60,7 +64,7 @@ def judge(claim: Expectation, table: Sequence[Row], cells: Cells, gaps: Gaps) ->
     return Verdict(claim, status, f"{said}.", expected, found.value, found.half, low, high, close)
 
 
-def _number(claim: Expectation, figures: _Figures) -> tuple[Estimate, str]:
+def _number(claim: Expectation, figures: _Figures, blocks: Blocks) -> tuple[Estimate, str]:
     mine = figures.find(claim.stack, claim.workload, claim.at)
     on = f" on {claim.host}" if claim.host else ""
     what = f"{claim.metric} of {mine.stack}{on} in {_place(mine.workload, claim.phase)}"
@@ -68,7 +72,7 @@ def _number(claim: Expectation, figures: _Figures) -> tuple[Estimate, str]:
         said = plus_minus(mine.value, mine.half, mine.unit, mine.metric, claim.bounds)
         return mine.estimate, f"{what} is {said}"
     base = figures.find(claim.relative_to, claim.workload, {**claim.at, **claim.relative_at})
-    share = _share(mine, base)
+    share = _share(mine, base, blocks)
     if not claim.against and not claim.against_at:
         numbers = " of ".join(quantity(row.value, row.unit, row.metric) for row in (mine, base))
         where = "" if base.workload == mine.workload else f" in {base.workload}"
@@ -79,8 +83,8 @@ def _number(claim: Expectation, figures: _Figures) -> tuple[Estimate, str]:
     # What is set for the ratio's lower figure holds there in both ratios.
     levels = {**claim.at, **claim.against_at, **claim.relative_at}
     other_base = figures.find(claim.relative_to, against, levels)
-    other_share = _share(other, other_base)
-    times = ratio(share, other_share)
+    other_share = _share(other, other_base, blocks)
+    times = blocks.times(mine, base, other, other_base) or ratio(share, other_share)
     if times is None:
         raise _Unknown(f"the share of {other.stack} in {other.workload} is 0, so there is no ratio to it")
     there = other.workload
@@ -94,8 +98,8 @@ def _number(claim: Expectation, figures: _Figures) -> tuple[Estimate, str]:
     return times, said
 
 
-def _share(mine: Row, base: Row) -> Estimate:
-    share = ratio(mine.estimate, base.estimate)
+def _share(mine: Row, base: Row, blocks: Blocks) -> Estimate:
+    share = blocks.share([mine], [base]) or ratio(mine.estimate, base.estimate)
     if share is None:
         raise _Unknown(f"{base.metric} of {base.stack} in {base.workload} is 0, so there is no ratio to it")
     return share

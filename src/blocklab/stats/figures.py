@@ -272,7 +272,7 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
 
 
 def _like(tpmc: Sample, tps: Rate, whole: Sample | None) -> Estimate:
-    """New orders are a fixed share of all transactions, so tpmC is as sure as TPS, and without the same warm-up."""
+    """New orders are a fixed share of all transactions: tpmC is as sure as TPS, and without the same warm-up."""
     if not tps.value or whole is None or not whole.value:
         return Estimate(tpmc.value)
     value = tpmc.value * tps.value / whole.value

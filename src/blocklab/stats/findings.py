@@ -15,6 +15,7 @@ from blocklab.stats.drill_answer import drill_lead
 from blocklab.stats.expect import Verdict
 from blocklab.stats.floor import BUSY, LIMITED, NEAR, caution
 from blocklab.stats.format import capital, exact, listed, percent, quantity, shortened
+from blocklab.stats.ratio import ratio
 from blocklab.stats.ratio import verdict as verdict_of
 from blocklab.stats.sweeps import sweep_lead, sweep_points
 from blocklab.study.types import Stack
@@ -46,6 +47,7 @@ def findings(analysis: Analysis) -> Findings:
     if leading and main:
         points += _ranges(analysis, main, "Without factors")
     points += _ranges(analysis, [item for item in compared if item not in main])
+    points += _sure(analysis, compared)
     rest = [family for family in swept if family not in leading]
     points += [text for family in rest[:MOST_SWEEPS] if (text := sweep_lead(analysis, [family]))]
     # With levels there are too many mirrors, each with a round trip of its own.
@@ -78,6 +80,8 @@ def _lead(analysis: Analysis, main: Sequence[Item]) -> str:
     if not main:
         if not analysis.rows:
             return "There is no answer yet: no cell of this study has a usable figure."
+        if len(analysis.study.stacks) == 1:
+            return f"There is one layout, {analysis.baseline}, and nothing beside it: its figures are below."
         return f"There is nothing to compare yet: figures of {analysis.baseline} and of another stack are needed."
     names = [
         f"{stack} ({said})" if (said := _described(analysis, stack)) else stack
@@ -130,6 +134,10 @@ def _ranges(analysis: Analysis, chosen: Sequence[Item], what: str = "Block I/O")
     if not chosen:
         return
     yield f"{what}: {_range_sentence(analysis.baseline, analysis.others, chosen, _noun(chosen))}"
+
+
+def _sure(analysis: Analysis, chosen: Sequence[Item]) -> Iterator[str]:
+    """Of which shares it is not sure that they differ from the baseline."""
     said: dict[str, list[str]] = {}
     for item in chosen:
         for stack, share in item.shares.items():
@@ -155,6 +163,10 @@ def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) ->
         worst, best = ranked[0], ranked[-1]
         low, high = worst.shares[stack].value, best.shares[stack].value
         if low <= 0 or high / low < CONTRAST:
+            continue
+        times = ratio(best.shares[stack], worst.shares[stack])
+        # Without an interval there is the factor to go by.
+        if times is None or (times.half is not None and verdict_of(times) != "differs"):
             continue
         text = (
             f"What {stack} costs depends on the load: it keeps {high / low:.1f} times as large a share in "
@@ -275,14 +287,25 @@ def _busy(analysis: Analysis) -> Iterator[str]:
     )
 
 
+def often(analysis: Analysis) -> str:
+    """How often the cells were measured: ``3 times``, ``1 to 2 of 3 times``."""
+    fewest, most = analysis.times
+    repeats = analysis.study.repeats
+    if fewest == repeats:
+        return f"{repeats} times"
+    return f"{most if fewest == most else f'{fewest} to {most}'} of {repeats} times"
+
+
 def _certainty(analysis: Analysis) -> Iterator[str]:
     """What the intervals are intervals of."""
     if not analysis.rows:
         return
-    if analysis.study.repeats > 1:
+    fewest, most = analysis.times
+    if most > 1:
+        once = "; of a cell measured once it is that within its run" if fewest == 1 else ""
         yield (
-            f"Everything was measured {analysis.study.repeats} times on layouts built anew. The ± is the 95 % "
-            "interval over these blocks; shares are taken within each block."
+            f"Everything was measured {often(analysis)} on layouts built anew. The ± is the 95 % interval over "
+            f"these blocks{once}; shares are taken within each block."
         )
         return
     ruled = any(measured.run.rounds for measured in analysis.measured.values())
@@ -293,7 +316,11 @@ def _certainty(analysis: Analysis) -> Iterator[str]:
     else:
         yield "Each cell was run once; how much another run would differ is not known."
         return
-    cure = "" if analysis.imported else " (repeats: 3 would tell)"
+    cure = " (repeats: 3 would tell)"
+    if analysis.imported:
+        cure = ""
+    elif analysis.study.repeats > 1:
+        cure = f" (the study asks for {analysis.study.repeats} times: blocklab resume)"
     yield (
         f"Each cell was run once. The ± is the 95 % interval {how}; how much another build of the layout would "
         f"differ is not known{cure}."

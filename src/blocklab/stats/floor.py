@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from blocklab.stats.format import percent, quantity
 from blocklab.store.floor import EMPTY, FIGURES, RTT, SYSCALL, Floor, mirror, volume
 from blocklab.workloads import AnyWorkload, fio_jobs
+from blocklab.workloads.dd import Dd
 from blocklab.workloads.fio import Fio
 
 NEAR = 1.5
@@ -60,9 +61,9 @@ def marks(
     """The sentence that marks a load's own figure as limited by the lab, without a full stop; empty if it is not.
 
     ``metric``, ``value`` and ``unit`` are the sample's; ``mirrored``: the stack has a mirror between two nodes;
-    ``depth``: the load's queue depth (``queue_depth``), None when it is not known, so that latencies are not
-    compared; ``busy``: the active node's mean ``cpu.busy`` in that phase (%); ``other``: of a phase that reads and
-    writes, the IOPS of the other direction. Without a floor only the CPU is looked at.
+    ``depth``: the load's queue depth (``queue_depth``), None when it is not known, so that nothing is compared;
+    ``busy``: the active node's mean ``cpu.busy`` in that phase (%); ``other``: of a phase that reads and writes,
+    the IOPS of the other direction. Without a floor only the CPU is looked at.
     """
     found = [] if floor is None else [_by_floor(floor, metric, value, mirrored, depth, other)]
     if busy is not None and busy >= BUSY and unit in _SPEEDS:
@@ -77,7 +78,7 @@ def _by_floor(
     way, _, what = metric.partition(".")
     if what == "latency.mean" and way in ("read", "write") and depth == 1:
         return limited(floor, _kind(way, "latency", 1, mirrored=mirrored), value)
-    if what != "iops" or way not in ("read", "write"):
+    if what != "iops" or way not in ("read", "write") or depth is None:
         return None
     at = 1 if depth == 1 else 32
     kind = _kind(way, "iops", at, mirrored=mirrored)
@@ -110,15 +111,18 @@ def _metric(kind: str) -> str:
 
 
 def queue_depth(workload: AnyWorkload, phase: str) -> int | None:
-    """How many I/Os a phase of fio has under way at once: ``iodepth`` x ``numjobs``.
+    """How many I/Os a phase of fio has under way at once: ``iodepth`` x ``numjobs``; of dd one.
 
     None for other loads, and for I/O through the page cache, which the volume's floors say nothing of.
     """
+    if isinstance(workload, Dd):
+        return 1 if workload.mode == "direct" else None
     if not isinstance(workload, Fio):
         return None
     sections = fio_jobs.sections(workload.text("device"))[0]
     options = next((section.options for section in sections if section.name == phase), {})
-    if options.get("direct", "0") == "0" or options.get("ioengine") == "null":
+    direct = options.get("direct", "1" if options.get("buffered") == "0" else "0")
+    if direct == "0" or options.get("ioengine") == "null":
         return None
     try:
         # fio's own default engine waits.

@@ -33,8 +33,8 @@ def scale(unit: str, metric: str = "") -> tuple[float, str]:
 
 
 def number(value: float, beside: Sequence[float] = ()) -> str:
-    """Three digits that mean something: ``1,031``, ``62.9``, ``3.53``, ``0.581``. More of them where the value would
-    read as one of those ``beside`` it and is another: 9,899.6 beside a bound of 9,900."""
+    """Three digits that mean something: ``1,031``, ``62.9``, ``3.53``, ``0.581``. More of them where the value
+    would read as one of those ``beside`` it and is another: 9,899.6 beside a bound of 9,900."""
     if not math.isfinite(value):
         return "?"
     # Just below a power of ten, so that 99.97 becomes 100 and not 100.0.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 
 from blocklab.stats.analysis import Analysis
@@ -96,12 +96,19 @@ def _figure(row: Row, value: float) -> str:
 
 
 def _medians(analysis: Analysis, rows: Sequence[Row], factor: str, *, shares: bool) -> dict[str, float]:
-    found = {}
-    for level in levels_of(analysis.study)[factor]:
-        values = [share_of(row) if shares else row.value for row in rows if row.levels.get(factor) == level]
-        if values:
-            found[level] = statistics.median(values)
-    return found
+    """The median at each level, over what was measured at all of them: else it would tell of other factors too."""
+    found: dict[str, dict[Hashable, float]] = {}
+    for row in rows:
+        if factor in row.levels:
+            others = frozenset((name, level) for name, level in row.levels.items() if name != factor)
+            at = (row.stack_name, row.workload_name, row.phase, row.metric, others)
+            found.setdefault(row.levels[factor], {})[at] = share_of(row) if shares else row.value
+    everywhere = set.intersection(*(set(values) for values in found.values())) if found else set()
+    return {
+        level: statistics.median(found[level][at] for at in everywhere)
+        for level in levels_of(analysis.study)[factor]
+        if level in found and everywhere
+    }
 
 
 def _told(levels: Mapping[str, float], text: Callable[[float], str]) -> str:

@@ -1,0 +1,126 @@
+"""Studies that are measured several times: what is taken within each block, and what is said of how often."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from blocklab.charts.bars import WIDEST, bars
+from blocklab.charts.base import Chart
+from blocklab.report import render
+from blocklab.report.stops import order_text
+from blocklab.report.tables import versions
+from blocklab.stats.analysis import Analysis, analyse
+from blocklab.stats.blocks import Blocks
+from blocklab.stats.expect import judge
+from blocklab.stats.figures import Row
+from blocklab.stats.findings import findings
+from blocklab.stats.grid import Point
+from blocklab.store.folder import StudyFolder
+from blocklab.study.types import Expectation
+from tests.unit import synthetic
+
+
+def row(stack: str, value: float, workload: str = "small", metric: str = "tps") -> Row:
+    return Row(stack, workload, "", metric, value, "1/s", "pgbench", "a1", load=True)
+
+
+# The second block's machine was half as fast.
+BLOCKS = [
+    [row("local", 1000.0), row("mirror", 500.0), row("local", 800.0, "large"), row("mirror", 200.0, "large")],
+    [row("local", 500.0), row("mirror", 255.0), row("local", 400.0, "large"), row("mirror", 98.0, "large")],
+    [row("local", 750.0), row("mirror", 367.5), row("local", 600.0, "large"), row("mirror", 153.0, "large")],
+]
+TABLE = [row("local", 750.0), row("mirror", 374.2), row("local", 600.0, "large"), row("mirror", 150.3, "large")]
+CELLS = [Point(stack, load, stack, load) for stack in ("local", "mirror") for load in ("small", "large")]
+
+
+def test_a_claim_on_a_share_is_judged_within_each_block() -> None:
+    claim = Expectation("tps", "small", "mirror", (0.49, 0.51), relative_to="local")
+    found = judge(claim, TABLE, CELLS, {}, Blocks(BLOCKS))
+    assert found.found == pytest.approx((0.5 * 0.51 * 0.49) ** (1 / 3)) and found.half is not None
+    assert found.half < 0.03 and found.status == "ok"
+    # One block has nothing to pair.
+    assert judge(claim, TABLE, CELLS, {}, Blocks(BLOCKS[:1])).found == pytest.approx(374.2 / 750)
+
+
+def test_so_is_a_share_against_another_share() -> None:
+    claim = Expectation("tps", "small", "mirror", (1.5, 3), relative_to="local", against="large")
+    found = judge(claim, TABLE, CELLS, {}, Blocks(BLOCKS))
+    ratios = (0.5 / 0.25, 0.51 / 0.245, 0.49 / 0.255)
+    assert found.found == pytest.approx((ratios[0] * ratios[1] * ratios[2]) ** (1 / 3))
+    assert found.half is not None and found.status == "ok"
+
+
+def test_blocks_that_lack_a_figure_or_divide_by_zero_do_not_count() -> None:
+    blocks = [*BLOCKS, [row("local", 0.0), row("mirror", 3.0)], [row("mirror", 3.0)]]
+    share = Blocks(blocks).share([row("mirror", 0)], [row("local", 0)])
+    assert share is not None and share.value == pytest.approx((0.5 * 0.51 * 0.49) ** (1 / 3))
+    assert Blocks(blocks[2:]).share([row("mirror", 0)], [row("local", 0)]) is None
+
+
+def make(tmp_path: Path, keep: int) -> Analysis:
+    """Three blocks asked for; ``keep`` of them were measured."""
+    folder = synthetic.make(tmp_path, synthetic.study(repeats=3), transactions=50)
+    for cell in folder.manifest().cells:
+        if cell.block >= keep:
+            shutil.rmtree(folder.cells / cell.key)
+    return analyse(StudyFolder(folder.path))
+
+
+def caveats(analysis: Analysis) -> str:
+    return " ".join(findings(analysis).caveats)
+
+
+@pytest.mark.parametrize(("keep", "times"), [(3, "3 times"), (2, "2 of 3 times")])
+def test_it_is_told_how_often_everything_was_measured(tmp_path: Path, keep: int, times: str) -> None:
+    analysis = make(tmp_path, keep)
+    assert f"Everything was measured {times} on layouts built anew." in caveats(analysis)
+    assert order_text(analysis).startswith(f"Every layout was built and measured {times}")
+    assert analysis.spread == "over the blocks"
+
+
+def test_after_the_first_block_nothing_is_said_to_be_repeated(tmp_path: Path) -> None:
+    analysis = make(tmp_path, 1)
+    assert "Each cell was run once." in caveats(analysis) and "blocklab resume" in caveats(analysis)
+    assert analysis.spread == "within the runs"
+    assert order_text(analysis).startswith("Every layout was built and measured 1 of 3 times")
+
+
+def test_the_page_counts_runs_of_all_blocks_and_tells_where_one_differs(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path, synthetic.study(repeats=2), transactions=50)
+    last = folder.manifest().cells[-1]
+    file = folder.cells / last.key / "environment.json"
+    file.write_text(file.read_text().replace("6.1.0", "6.12.0"))
+    page = render(folder).read_text()
+    assert "18 of 18 cells measured" in page
+    told = dict(versions(analyse(folder)).differs)["host.kernel"]
+    assert (f"{last.label}, block 2", "6.12.0") in told and len(told) == 18
+    assert "did not all run in the same environment: host.kernel was 6.1.0 and 6.12.0" in page
+
+
+def test_an_endless_interval_does_not_make_an_endless_axis(tmp_path: Path) -> None:
+    """Of two blocks that disagree the interval of the logarithms is enormous."""
+    folder = synthetic.make(tmp_path, synthetic.study(repeats=2), transactions=50)
+    for cell in folder.manifest().cells:
+        if (cell.stack, cell.workload, cell.block) == ("drbd0", "tps-scale1", 1):
+            for name in folder.cells.glob(f"{cell.key}/samples.parquet"):
+                other = next(
+                    c for c in folder.manifest().cells if c.stack == "drbd1" and c.workload == "tps-scale1"
+                )
+                shutil.copy(folder.cells / other.key / "samples.parquet", name)
+    chart = bars(analyse(folder))
+    assert isinstance(chart, Chart)
+    rows = chart.panels[0].spec["datasets"]["shares"]
+    wide = next(each for each in rows if each["stack"] == "drbd0" and each["what"].startswith("tps-scale1"))
+    assert wide["high"] > 1000 and wide["edge"] <= wide["share"] + 100 * WIDEST + 1e-6
+
+
+def test_a_study_of_one_stack_is_not_told_to_compare(tmp_path: Path) -> None:
+    plan = synthetic.study(
+        stacks={"local": synthetic.RAW["stacks"]["local"]}, links={}, nodes={"a1": {}}, expect=[],
+    )  # fmt: skip
+    lead = findings(analyse(synthetic.make(tmp_path, plan, transactions=50))).lead
+    assert lead.startswith("There is one layout, local")
