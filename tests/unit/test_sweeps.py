@@ -254,6 +254,17 @@ def test_a_level_is_not_blamed_for_what_a_missing_cell_takes_away(tmp_path: Path
     assert plain(f"{shares['0.5ms']} at 0.5ms and {shares['10ms']} at 10ms") in said
 
 
+def test_factors_that_change_little_are_told_together_and_not_named_elsewhere(tmp_path: Path) -> None:
+    nothing = {"cost": {"field": "stacks.*.layers.postgres.settings.cpu_tuple_cost", "values": [1, 2]}}
+    study = synthetic.sweep(factors=_FAR | nothing, expect=[])
+    found = findings(analyse(synthetic.make_sweep(tmp_path, study, seconds=10)))
+    assert "rtt=10ms)" in found.lead and "cost=" not in found.lead
+    points = [plain(point) for point in found.points]
+    (idle,) = [point for point in points if "by cost" in point]
+    assert idle.startswith("tpcc by cost: the median share of local changes by at most ") and "%" in idle
+    assert any("by rtt: the median share of local is" in point for point in points)
+
+
 def test_each_stack_is_drawn_once_with_its_factors(analysis: Analysis) -> None:
     local, mirror = layouts(analysis)
     assert (local.name, mirror.name) == ("local", "mirror")

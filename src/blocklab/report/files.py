@@ -49,7 +49,7 @@ def as_csv(analysis: Analysis) -> str:
         writer.writerow(
             [analysis.study.name, row.stack_name, row.workload_name,
              *(row.levels.get(factor, "") for factor in factors), row.phase, row.metric, f"{row.value:.9g}",
-             row.unit, row.layer, row.host, relative, half, *_said(row), analysis.limit(row)]
+             row.unit, row.layer, row.host, relative, half, *_said(analysis, row), analysis.limit(row)]
         )  # fmt: skip
     return out.getvalue()
 
@@ -111,8 +111,9 @@ def _at(analysis: Analysis, stack: str, workload: str) -> dict[str, Any]:
     return {"stack": below.name, "workload": above.name, "levels": {**below.levels, **above.levels}}
 
 
-def _said(row: Row) -> tuple[str, str]:
-    if row.relative is None:
+def _said(analysis: Analysis, row: Row) -> tuple[str, str]:
+    # The baseline beside itself is nothing to judge.
+    if row.relative is None or row.stack in analysis.grid.baselines:
         return "", ""
     half = row.relative.half
     return "" if half is None else f"{half:.6g}", verdict(row.relative)

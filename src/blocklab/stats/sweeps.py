@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 
 from blocklab.stats.analysis import Analysis
@@ -11,18 +11,19 @@ from blocklab.stats.compare import Family
 from blocklab.stats.figures import Row
 from blocklab.stats.format import listed, percent, quantity, scale
 from blocklab.stats.grid import levels_of
+from blocklab.stats.ratio import NOTABLE
 
 
 def sweep_lead(analysis: Analysis, swept: Sequence[Family]) -> str:
     """One sentence for each headline; empty when there is none."""
-    sentences = [text for family in swept if (text := _sentence(analysis, family))]
+    sentences, before = [], ""
+    for family in swept:
+        over = listed([_span(analysis, family, name) for name in family.factors])
+        if said := ranges(analysis, family.rows):
+            # Once for those that are swept alike.
+            sentences.append(f"{family.label}{f' over {over}' if over != before else ''}: {said}.")
+            before = over
     return " ".join(sentences)
-
-
-def _sentence(analysis: Analysis, family: Family) -> str:
-    over = listed([_span(analysis, family, name) for name in family.factors])
-    said = ranges(analysis, family.rows)
-    return f"{family.label} over {over}: {said}." if said else ""
 
 
 def _span(analysis: Analysis, family: Family, factor: str) -> str:
@@ -48,7 +49,9 @@ def ranges(analysis: Analysis, rows: Sequence[Row]) -> str:
         if worst == best:
             said.append(f"{name} {verb} {worst} throughout")
         else:
-            said.append(f"{name} {verb} from {worst} ({where(low, ranked)}) to {best} ({where(high, ranked)})")
+            told = _mattering(analysis, ranked, shares=bool(compared))
+            ends = [where(row, ranked, told) for row in (low, high)]
+            said.append(f"{name} {verb} from {worst} ({ends[0]}) to {best} ({ends[1]})")
     if not said:
         return ""
     unit = scale(rows[0].unit, rows[0].metric)[1]
@@ -66,9 +69,24 @@ def share_of(row: Row) -> float:
     return row.relative.value
 
 
-def where(row: Row, among: Sequence[Row]) -> str:
-    """The levels of a row that differ among rows."""
-    differ = [name for name in row.levels if len({other.levels.get(name) for other in among}) > 1]
+def _mattering(analysis: Analysis, rows: Sequence[Row], *, shares: bool) -> set[str]:
+    """The factors whose levels move the median by more than what is notable; all where none does."""
+    names = dict.fromkeys(name for row in rows for name in row.levels)
+    medians = {name: _medians(analysis, rows, name, shares=shares) for name in names}
+    # One that nothing can be said of may matter.
+    found = {name for name, levels in medians.items() if not levels or _spread(levels) > NOTABLE}
+    return found if any(_spread(medians[name]) > NOTABLE for name in found) else set(names)
+
+
+def _spread(medians: Mapping[str, float]) -> float:
+    """By how much of the least the largest is larger."""
+    low, high = min(medians.values(), default=1.0), max(medians.values(), default=1.0)
+    return high / low - 1 if low > 0 else float(high > low)
+
+
+def where(row: Row, among: Sequence[Row], factors: Collection[str]) -> str:
+    """The levels of a row, of those factors, that differ among rows."""
+    differ = [name for name in row.levels if name in factors and len({o.levels.get(name) for o in among}) > 1]
     return ", ".join(f"{name}={row.levels[name]}" for name in differ)
 
 
@@ -85,7 +103,15 @@ def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
         if len(medians) < 2 and not compared:
             continue
         kind = f"share of {analysis.baseline}" if compared else "figure"
+        idle = [name for name, levels in medians.items() if _spread(levels) <= NOTABLE]
+        if len(medians) > 1 and idle:
+            yield (
+                f"{family.label} by {listed(idle)}: the median {kind} changes by at most "
+                f"{percent(max(_spread(medians[name]) for name in idle))}."
+            )
         for name, levels in medians.items():
+            if len(medians) > 1 and name in idle:
+                continue
             told = _told(levels, percent if compared else partial(_figure, rows[0]))
             over = "" if len(medians) == 1 else ", over all other levels"
             yield f"{family.label} by {name}: the median {kind} is {told}{over}."
