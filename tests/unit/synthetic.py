@@ -524,7 +524,7 @@ def make_patterns(runs: Path, *, seconds: int = 10, lab: bool = False, plan: Stu
     load = {
         "load": "fio",
         "size": "1GiB",
-        "options": {"ioengine": "libaio", "runtime": seconds},
+        "options": {"ioengine": "libaio", "direct": 1, "runtime": seconds},
         "jobs": patterns(),
     }
     stacks = {name: RAW["stacks"][name] for name in ("local", "drbd1")}

@@ -10,8 +10,6 @@ import typer
 from rich.console import Console
 
 from blocklab.errors import StoreError, StudyError
-from blocklab.report.versus import as_json as document
-from blocklab.report.versus import terminal, write_page
 from blocklab.stats.guard import condition, judge
 from blocklab.stats.source import Source, source
 from blocklab.stats.versus import Pair, Versus, headlines, metrics_of, versus
@@ -51,12 +49,15 @@ def compare(
     found = comparable(_source(a), _source(b), across=across)
     shown = chosen(found, metric or [], every=every)
     judged = judge(conditions, found)
+    # The charts' library takes a second to import: not for what was refused, nor for other commands.
+    from blocklab.report import versus as pages
+
     if output is not None:
-        write_page(output, found, judged)
+        pages.write_page(output, found, judged)
     if as_json:
-        typer.echo(document(found, shown, judged).decode(), nl=False)
+        typer.echo(pages.as_json(found, shown, judged).decode(), nl=False)
     else:
-        Console(highlight=False).print(terminal(found, shown, judged, every=every or bool(metric)))
+        Console(highlight=False).print(pages.terminal(found, shown, judged, every=every or bool(metric)))
         if output is not None:
             typer.echo(f"page: {output}")
     bad = {"fails", "undecided"} if strict else {"fails"}

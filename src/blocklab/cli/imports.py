@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from blocklab import report
 from blocklab.cli.studies import AsJson, Runs
 from blocklab.errors import StudyError
 from blocklab.imports import KINDS, Imported, Options, job_file, minimal, read, take
 from blocklab.imports.clock import ORDERS
-from blocklab.report import render, terminal_table
 from blocklab.report.imported import span
 from blocklab.store.folder import StudyFolder
 from blocklab.store.imported import ImportedFile
@@ -56,7 +56,7 @@ def import_(
     options = Options(asked=_asked(as_kind or ()), jobs=tuple(_jobs(jobs)), zone=_zone(zone), order=dates)
     done = take(file, study, stacks, runs, options)
     folder = StudyFolder(done.folder)
-    page = render(folder)
+    page = report.render(folder)
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(_result(done, page)), indent=1).decode())
         return
@@ -68,7 +68,7 @@ def import_(
                 console.print(Text(f"  {warning}", style="yellow"), soft_wrap=True)
     for said in done.said:
         console.print(Text(said), soft_wrap=True)
-    console.print(terminal_table(folder))
+    console.print(report.terminal_table(folder))
     typer.echo(f"report: {page}")
 
 

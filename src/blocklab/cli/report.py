@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+import blocklab.report as pages
 from blocklab.cli.floors import environments, keep_floor
 from blocklab.cli.studies import AsJson, Runs, newest
 from blocklab.errors import StoreError, StudyError
-from blocklab.report import render, terminal_table
-from blocklab.report.build import both_views, laid_out
 from blocklab.stats.analysis import analyse
 from blocklab.stats.source import studies
 from blocklab.store.folder import StudyFolder
@@ -53,14 +52,14 @@ def report(
         keep_floor(there, environment, Console(stderr=True, highlight=False), anew=False)
     analysis = analyse(there)
     if output is not None:
-        typer.echo(f"report: {render(there, output, view, analysis)}", err=as_json)
+        typer.echo(f"report: {pages.render(there, output, view, analysis)}", err=as_json)
         if not as_json:
             return
-    page = render(there, None, view, analysis)
+    page = pages.render(there, None, view, analysis)
     if as_json:
         typer.echo((there.path / "report.json").read_text())
         return
-    Console(highlight=False).print(terminal_table(there, laid_out(analysis, view)))
+    Console(highlight=False).print(pages.terminal_table(there, pages.laid_out(analysis, view)))
     typer.echo(f"report: {page}")
 
 
@@ -74,7 +73,7 @@ def wanted_view(study: Study, view: View) -> View:
             others = ", ".join([*(each for each in study.factors if each in several), "stack", "workload", *jobs])
             problem = f"--{option} {name}: has one level only in these runs"
             raise StudyError(f"factors.{name}", problem, hint=f"there are {others}")
-    both = both_views(study.report, view)
+    both = pages.both_views(study.report, view)
     for field, problem in view_problems(study, both):
         raise StudyError("report", f"--{field} {getattr(both, field)}: {problem}")
     return view

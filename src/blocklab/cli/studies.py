@@ -15,6 +15,7 @@ import msgspec
 import typer
 from rich.console import Console
 
+from blocklab import report
 from blocklab.cli.catalogue import study_file
 from blocklab.cli.floors import keep_floor
 from blocklab.cli.live import showing
@@ -22,7 +23,6 @@ from blocklab.cli.progress import INTERRUPTED
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
 from blocklab.model.units import schema_hook
-from blocklab.report import render, terminal_table
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite, check_room
 from blocklab.stats.analysis import analyse
@@ -146,11 +146,11 @@ def carry_out(
             raise typer.Exit(INTERRUPTED) from None
         console.print(f"{len(todo)} cells in {time.monotonic() - started:.0f} s, {bad} of them not ok")
     analysis = analyse(folder)
-    page = render(folder, analysis=analysis)
+    page = report.render(folder, analysis=analysis)
     if as_json:
         typer.echo((folder.path / "report.json").read_text())
     else:
-        Console(highlight=False, width=None).print(terminal_table(folder, analysis))
+        Console(highlight=False, width=None).print(report.terminal_table(folder, analysis))
         typer.echo(f"report: {page}")
     if bad:
         raise typer.Exit(1)

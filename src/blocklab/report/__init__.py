@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from blocklab.report.build import render
-from blocklab.report.drill_table import drill_table
-from blocklab.report.picture import export_png
-from blocklab.report.terminal import terminal_table
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["drill_table", "export_png", "render", "terminal_table"]
+if TYPE_CHECKING:
+    from blocklab.report.build import both_views, laid_out, render
+    from blocklab.report.drill_lines import drill_table
+    from blocklab.report.picture import export_png
+    from blocklab.report.terminal import terminal_table
+
+__all__ = ["both_views", "drill_table", "export_png", "laid_out", "render", "terminal_table"]
+
+_MODULES = {
+    "both_views": "build", "laid_out": "build", "render": "build", "drill_table": "drill_lines",
+    "export_png": "picture", "terminal_table": "terminal",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    # The charts' library takes a second to import, which a command that draws nothing should not have to wait for.
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

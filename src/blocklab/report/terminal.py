@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from blocklab.charts.sweep import Sweep
-from blocklab.report.drill_table import drill_parts
+from blocklab.report.drill_lines import drill_parts
 from blocklab.report.layers import NONE, LayerGroup, LayerRow, layer_groups
 from blocklab.report.stops import stops_line
 from blocklab.report.sweep_table import LIMITED_MARK, MARKS, sweep_tables, table_sweeps
