@@ -59,7 +59,7 @@ def test_a_disk_that_is_too_small_is_refused(room: dict[Path, int], tmp_path: Pa
     said = str(refused.value)
     assert "may grow to 16.0 GiB (4 of each" in said and f"12.0 GiB are free in {disk}" in said
     room[tmp_path] = 0
-    with pytest.raises(StudyError, match="nodes need 1.0 GiB") as refused:
+    with pytest.raises(StudyError, match=r"nodes need 1\.0 GiB") as refused:
         check_room(SHAPE, volumes=disk)
     assert "--volumes" not in refused.value.hint
 
