@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from blocklab.errors import NodeLost
+from blocklab.errors import CommandError, NodeLost
 from blocklab.model.drill import Drill, Ledger
+from blocklab.model.host import must
 from blocklab.model.plan import Run as Step
 from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.run import run_study
+from blocklab.runner.strikes import Counters, Strikes
+from blocklab.runner.workshop import Turn
 from blocklab.sites.uml.site import UmlSite
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Run
@@ -181,6 +184,44 @@ def test_a_client_that_is_lost_ends_the_drill_as_failed(tmp_path: Path, monkeypa
     bad = run_study(UmlSite(), what, grid, there, progress, 1)
     (run,) = there.runs()
     assert bad == 1 and run.outcome.status == "failed" and "c1" in run.outcome.error and run.drill is None
+
+
+def test_a_drill_whose_client_dies_leaves_nodes_and_links_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go on: the link's far end has no netem of its own, and nothing can be undone on a frozen node."""
+    faults = {
+        "lossy": {"fault": "link-loss", "link": "front", "loss": "50%", "at": "1s"},
+        "pause": {"fault": "freeze", "node": "active", "at": "1s"},
+    }
+    raw = study({"layer": "postgres"}, links__front__rtt="2ms", faults=faults)
+    raw["repeats"] = 2
+    what = build(raw)
+    grid = cells(what)
+    there, progress, seen = StudyFolder.create(tmp_path, Manifest(what, grid)), Silent(), []
+    looked = Strikes.look
+
+    def look(self: Strikes, counters: Counters) -> list[tuple[str, float]]:
+        found = looked(self, counters)
+        if found and self.last is not None:
+            raise CommandError("c1", ("blocklab-ledger",), 1, "it ended too early")
+        return found
+
+    def clear(self: Turn) -> None:
+        if self._stand is not None:
+            hosts = self._lab.hosts
+            seen.append([must(hosts[name], ("tc", "qdisc", "show"), timeout=5.0) for name in ("c1", "a1")])
+        cleared(self)
+
+    cleared = Turn.clear
+    monkeypatch.setattr(Strikes, "look", look)
+    monkeypatch.setattr(Turn, "clear", clear)
+    assert run_study(UmlSite(), what, grid, there, progress, 1) == 2
+    assert {run.outcome.error.splitlines()[-1].strip() for run in there.runs()} == {"it ended too early"}
+    # When the data had been loaded, and after each cell: of nodes that answer.
+    assert [("netem" in client, "netem" in server) for client, server in seen] == [(True, False)] * 3
+    assert not any("loss" in text for texts in seen for text in texts)
+    assert not any("could not" in each for each in progress.warnings)
 
 
 def _end_client(self: Any, watch: object) -> bool:

@@ -26,6 +26,7 @@ from blocklab.cli.studies import (
     levels_of,
     newest,
     selected,
+    started,
     sure,
 )  # fmt: skip
 from blocklab.errors import ParseError, StoreError, StudyError
@@ -72,8 +73,9 @@ def drill(
     grid = tuple(cell for cell in whole if cell.block == 0 or cell in drills)
     wanted = chosen(drills, selected(what, stack), levels_of(what, at))
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    folder = StudyFolder.create(runs, Manifest(what, grid, quick, str(study.resolve()), seed), study)
-    carry_out(folder, what, wanted, volumes, seed, again=anew, plain=plain, as_json=as_json)
+    manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
+    folder = StudyFolder.create(runs, started(manifest, wanted, volumes, again=anew), study)
+    carry_out(folder, plain=plain, as_json=as_json)
 
 
 def verdict(

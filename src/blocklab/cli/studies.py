@@ -90,8 +90,17 @@ def run(
     grid = expanded(what, study)
     wanted = chosen(grid, selected(what, stack), levels_of(what, at))
     seed = None if order is Order.AS_WRITTEN else random.SystemRandom().randrange(2**31) if seed is None else seed
-    folder = StudyFolder.create(runs, Manifest(what, grid, quick, str(study.resolve()), seed), study)
-    carry_out(folder, what, wanted, volumes, seed, again=again, plain=plain, as_json=as_json)
+    manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
+    folder = StudyFolder.create(runs, started(manifest, wanted, volumes, again=again), study)
+    carry_out(folder, plain=plain, as_json=as_json)
+
+
+def started(manifest: Manifest, wanted: Sequence[Cell], volumes: Path | None, *, again: bool) -> Manifest:
+    """With how the study is started, so that ``resume`` goes on with the same."""
+    return msgspec.structs.replace(
+        manifest, volumes=str(volumes.absolute()) if volumes else "", todo=tuple(cell.key for cell in wanted),
+        since=time.time() if again else 0.0,
+    )  # fmt: skip
 
 
 def resume(
@@ -103,28 +112,25 @@ def resume(
     plain: Plain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Continue a study: measure the cells that are missing or did not end well."""
+    """Continue a study as it was started: measure the cells that are missing or did not end well.
+
+    `--volumes` is for this call only; without it the volumes are where they were.
+    """
     there = StudyFolder(folder or newest(runs))
-    manifest = there.manifest()
-    buildable(manifest.study)
+    buildable(there.manifest().study)
     there.sweep()
-    every = list(manifest.cells)
-    carry_out(there, manifest.study, every, volumes, manifest.seed, again=False, plain=plain, as_json=as_json)
+    carry_out(there, volumes, plain=plain, as_json=as_json)
 
 
-def carry_out(
-    folder: StudyFolder,
-    study: Study,
-    wanted: list[Cell],
-    volumes: Path | None,
-    seed: int | None,
-    *,
-    again: bool,
-    plain: bool,
-    as_json: bool,
-) -> None:
-    """Measure those of the cells that are not measured yet, and write the report. Raises ``typer.Exit``."""
-    todo = wanted if again else list(folder.missing(wanted))
+def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool, as_json: bool) -> None:
+    """Measure what the folder's manifest asks for and is not measured yet, and write the report. ``elsewhere`` is
+    another folder for the volumes. Raises ``typer.Exit``."""
+    manifest = folder.manifest()
+    study, seed = manifest.study, manifest.seed
+    volumes = elsewhere or (Path(manifest.volumes) if manifest.volumes else None)
+    keys = {cell.key for cell in manifest.cells} if manifest.todo is None else set(manifest.todo)
+    wanted = [cell for cell in manifest.cells if cell.key in keys]
+    todo = folder.missing(wanted, manifest.since)
     console = Console(stderr=True, highlight=False)
     if not todo:
         console.print(f"finished: all {len(wanted)} cells are measured; --again measures them again")
@@ -137,14 +143,14 @@ def carry_out(
         for addons in {topology(layout.study, [layout.stack]).addons for layout in layouts(study, todo)}:
             keep_floor(folder, site.environment(addons), console)
         console.print(about(study, todo))
-        started = time.monotonic()
+        begun = time.monotonic()
         try:
             with showing(console, study, todo, plain=plain) as progress:
                 bad = run_study(site, study, todo, folder, progress, seed)
         except KeyboardInterrupt:
             console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
             raise typer.Exit(INTERRUPTED) from None
-        console.print(f"{len(todo)} cells in {time.monotonic() - started:.0f} s, {bad} of them not ok")
+        console.print(f"{len(todo)} cells in {time.monotonic() - begun:.0f} s, {bad} of them not ok")
     analysis = analyse(folder)
     page = report.render(folder, analysis=analysis)
     if as_json:
@@ -157,10 +163,10 @@ def carry_out(
 
 
 def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | None) -> None:
-    """Raises ``StudyError`` with file and line when this machine's memory cannot hold one of the layouts."""
+    """Raises ``StudyError`` with file and line when this machine has no room for one of the layouts."""
     try:
         for shape, copies in hardwares(study, wanted):
-            check_room(shape, in_memory=volumes is None, copies=copies)
+            check_room(shape, volumes=volumes, copies=copies)
     except StudyError as error:
         raise placed(file, error) from error
 

@@ -99,6 +99,8 @@ class Drilling:
         self._seen, self._silent = 0, False
         self._took_over = False
         self._failed = False
+        self.unmended = False
+        """Whether a fault could not be healed: on these nodes nothing else can be measured."""
 
     def run(self) -> tuple[Drill, Found | None]:
         """Carry it out once: the drill, and what the database had afterwards, if it could be read.
@@ -108,7 +110,12 @@ class Drilling:
         """
         self._prepare()
         servers = self._servers()
-        self._write(servers)
+        try:
+            self._write(servers)
+        except BaseException:
+            # What the next cells are to have is built on these nodes and links.
+            self._mend()
+            raise
         attempts, history, why = self._history()
         self._after.dead |= self._strikes.dead
         self._mend()
@@ -297,11 +304,11 @@ class Drilling:
 
     def _mend(self) -> None:
         """Heal what was to last until the end; what cannot be healed must not cost what was found."""
-        try:
-            for what, begun in self._strikes.mend():
-                self._happened(what, begun)
-        except BlocklabError as error:
-            self._measured.warnings.append(f"a fault could not be mended: {error.message}")
+        mended, errors = self._strikes.mend()
+        for what, begun in mended:
+            self._happened(what, begun)
+        self._measured.warnings += [f"a fault could not be mended: {error.message}" for error in errors]
+        self.unmended = bool(errors)
 
     def _ledger(self) -> tuple[Found | None, str]:
         """What the database has; where it does not stand any more, after it was built again over its data."""

@@ -136,18 +136,25 @@ class _Group:
         self._seed = seed
 
     def run(self, cells: Sequence[Cell], number: int, count: int) -> tuple[int, int]:
-        """(cells stored, of them not ok). Stops early after a lost node: the rest needs a new build."""
+        """(cells stored, of them not ok). Stops early after a lost node, and after a load's data that could not be
+        made: the rest needs a new build."""
         finished = bad = 0
         try:
             with self._workshop.layout(self._layout, self._say) as turn:
                 for cell in cells:
                     self._progress.cell(number + finished + 1, count, cell)
                     workload = variant(self._study, cell.levels).workloads[cell.workload]
+                    if why := turn.given_up(workload):
+                        self._never_built(cell, why)
+                        finished += 1
+                        bad += 1
+                        continue
                     stand = turn.ready(workload)
                     status, lost = self._cell(cell, workload, stand)
                     finished += 1
                     bad += status != "ok"
                     if lost:
+                        turn.drop()
                         self._workshop.close()
                         break
             for warning in turn.warnings:
@@ -162,7 +169,9 @@ class _Group:
                 # The figures are in; a take-down that failed must not cost them.
                 self._progress.warning(f"{self._layout.stack}: {error}")
                 return finished, bad
-            for cell in cells[finished:]:
+            # One load's data that cannot be had say nothing of the other loads.
+            rest = cells[finished : finished + 1] if self._workshop.of_data(error) else cells[finished:]
+            for cell in rest:
                 self._progress.cell(number + finished + 1, count, cell)
                 self._never_built(cell, error)
                 finished += 1
@@ -173,12 +182,14 @@ class _Group:
         self._progress.stack(self._layout.stack, text)
 
     def _cell(self, cell: Cell, workload: AnyWorkload, stand: Standing) -> tuple[Status, bool]:
-        """Measure and store one cell: (how it ended, whether a node was lost)."""
+        """Measure and store one cell: (how it ended, whether the nodes are of no more use, one being lost or still
+        under a fault)."""
         port = port_for(workload, stand.ports[cell.stack], stand.ground)
         started, first = _Started(), len(stand.engine.records)
         clocks_before, _ = offsets(stand.lab.hosts)
         measured = Measured()
         error: BlocklabError | None = None
+        drilling: Drilling | None = None
         with draft(self._folder.cells, cell.key) as here:
             found: Drill | None = None
             ledger: Found | None = None
@@ -186,10 +197,11 @@ class _Group:
                 seed = "" if self._seed is None else f"{self._seed} {cell.key}"
                 if isinstance(workload, Ledger) and is_drill(self._layout.study, cell.workload):
                     what = self._layout.study
-                    found, ledger = Drilling(
+                    drilling = Drilling(
                         stand, what, cell.stack, workload, here.raw, measured, f"{self._seed} {cell.key}",
                         brief=cell.block > 0, counting=functools.partial(self._progress.counters, cell),
-                    ).run()  # fmt: skip
+                    )  # fmt: skip
+                    found, ledger = drilling.run()
                 else:
                     measure(
                         stand.engine,
@@ -223,13 +235,17 @@ class _Group:
         self._progress.done(cell, outcome, measured.parsed, measured.stops)
         if found is not None:
             self._progress.drilled(cell, found)
-        return status, bool(lost) or isinstance(error, NodeLost)
+        unmended = drilling is not None and drilling.unmended
+        return status, bool(lost) or isinstance(error, NodeLost) or unmended
 
     def _never_built(self, cell: Cell, error: BlocklabError) -> None:
-        """Store a cell whose stack could not be built, so that the report shows why."""
+        """Store a cell whose stack could not be built, so that the report shows why; a good run of it stays."""
         outcome = _outcome("failed", error, _Started())
-        with draft(self._folder.cells, cell.key) as here:
-            here.write(cell, outcome, environment=self._environment, records=[], knobs=[], parsed=Parsed())
+        if self._folder.has(cell):
+            self._progress.warning(f"{cell.label}: nothing was measured, so the earlier run is kept")
+        else:
+            with draft(self._folder.cells, cell.key) as here:
+                here.write(cell, outcome, environment=self._environment, records=[], knobs=[], parsed=Parsed())
         self._progress.done(cell, outcome, Parsed(), ())
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from blocklab.errors import BlocklabError
 from blocklab.faults import AnyFault
 from blocklab.model.plan import Power
 from blocklab.model.protocols import Scene
@@ -106,8 +107,11 @@ class Strikes:
         for due in sorted(self._due, key=lambda each: each.moment):
             since = self._settled if due.fault.when == "settled" else self._started
             if due.struck is None and since is not None and now - since >= due.moment:
-                found.append(self._do(due, STRIKES))
-                due.struck = time.monotonic()
+                try:
+                    found.append(self._do(due, STRIKES))
+                finally:
+                    # Also where it failed half-way: what it did by then has to be mended.
+                    due.struck = time.monotonic()
             lasts = due.fault.lasts
             if lasts is not None and due.struck is not None and due.healed is None and now - due.struck >= lasts:
                 found.append(self._do(due, MENDED))
@@ -132,14 +136,20 @@ class Strikes:
             times.append(due.healed or due.struck)
         return max(times, default=None)
 
-    def mend(self) -> list[tuple[str, float]]:
-        """Heal what was to last until the end."""
-        found = []
-        for due in self._due:
+    def mend(self) -> tuple[list[tuple[str, float]], list[BlocklabError]]:
+        """Heal what was to last until the end: what was, as ``look`` tells it, and why others could not be.
+
+        The last that struck comes first: on a node that was frozen then, nothing else can be healed before.
+        """
+        found, errors = [], []
+        for due in sorted(self._due, key=lambda each: each.struck or 0.0, reverse=True):
             if due.struck is not None and due.healed is None and due.fault.heal(self._scene):
-                found.append(self._do(due, MENDED))
-                due.healed = time.monotonic()
-        return found
+                try:
+                    found.append(self._do(due, MENDED))
+                    due.healed = time.monotonic()
+                except BlocklabError as error:
+                    errors.append(error)
+        return found, errors
 
 
 class End:

@@ -9,21 +9,19 @@ its name is a hash of the commands that decide what is on the volumes, so mirror
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
-
-from blocklab.errors import SetupError
+from blocklab.errors import BlocklabError, NodeLost, SetupError
 from blocklab.model.ground import Ground
 from blocklab.model.host import Lab, Site
-from blocklab.model.plan import Fact, Port, Step, again, before_data, made_once
+from blocklab.model.plan import Fact, Port, Step, again, before_data
 from blocklab.runner.cross import Shape
 from blocklab.runner.engine import Engine
 from blocklab.stats.crosscheck import storeys
 from blocklab.store.run import Record
-from blocklab.study.grid import Layout, hardware, plan_layers, plan_stack, port_for, topology, wires
+from blocklab.study.copies import copied
+from blocklab.study.grid import Layout, hardware, plan_layers, plan_stack, topology, wires
 from blocklab.study.links import plan_links, plan_wires
 from blocklab.study.types import Study
 from blocklab.workloads import AnyWorkload
@@ -103,6 +101,12 @@ class Workshop:
         """The commands that made what a copy holds, by the copy's name."""
         self.wires: list[Record] = []
         """The commands that brought up the nodes' interfaces."""
+        self.unmade: dict[str, list[BlocklabError]] = {}
+        """What went wrong each time that a copy's data were to be loaded and copied, by the copy's name."""
+
+    def of_data(self, error: BlocklabError) -> bool:
+        """Whether that went wrong with one load's data, the stack itself having been built."""
+        return any(error in each for each in self.unmade.values())
 
     @contextlib.contextmanager
     def layout(self, layout: Layout, say: Say) -> Iterator[Turn]:
@@ -170,10 +174,21 @@ class Turn:
         self._say(f"stands after {time.monotonic() - started:.1f} s")
         return stand
 
+    def given_up(self, workload: AnyWorkload) -> BlocklabError | None:
+        """Why that load's data cannot be had; None where it is worth a try. Loading may take minutes, so it is not
+        tried again, in no layout; but a node may be lost by chance, once."""
+        errors = self._workshop.unmade.get(self._data(workload)[0], [])
+        return errors[-1] if len(errors) > 1 or any(not isinstance(each, NodeLost) for each in errors) else None
+
     def clear(self) -> None:
         """Take down what stands. What could not be undone stays in ``warnings``."""
         if self._stand is not None:
             self._stand.engine.undo()
+            self.drop()
+
+    def drop(self) -> None:
+        """Forget what stands, for nodes that are of no more use. What went wrong so far stays in ``warnings``."""
+        if self._stand is not None:
             self.warnings += self._stand.engine.warnings
             self._stand = None
             self._plain = False
@@ -206,27 +221,20 @@ class Turn:
 
     def _data(self, workload: AnyWorkload) -> tuple[str, tuple[Step, ...]]:
         """The name of the copy that a load works on, and the steps that load it; empty for a load without."""
-        study, stack = self._layout.study, self._layout.stack
-        steps = workload.data(port_for(workload, plan_stack(study, stack, 0, self._ground).ports, self._ground))
-        if not steps:
-            return "", ()
-        # A stack's name is in its paths, not in its data: two that make the same data share a copy.
-        nameless = msgspec.structs.replace(study, stacks={"": study.stacks[stack]})
-        ground = msgspec.structs.replace(self._ground, devices={"": self._ground.devices[stack]})
-        plan = plan_stack(nameless, "", 0, ground)
-        sizes = [int(volume.profile.size) for volume in topology(study, [stack]).volumes]
-        data = workload.data(port_for(workload, plan.ports, ground))
-        what = msgspec.json.encode([made_once(plan.steps), data, sizes])
-        return hashlib.sha256(what).hexdigest()[:12], steps
+        return copied(self._layout.study, self._layout.stack, self._ground, workload)
 
     def _make(self, name: str, steps: Sequence[Step]) -> None:
         """Build from scratch, load, take down, copy."""
         stand = self._build("building", for_data=True)
         self._say("loading the data")
         started = time.monotonic()
-        stand.engine.carry_out(steps, "data")
-        self._say(f"loaded in {time.monotonic() - started:.1f} s")
-        records = list(stand.engine.records)
-        self._make_way()
-        self._lab.save(name)
+        try:
+            stand.engine.carry_out(steps, "data")
+            self._say(f"loaded in {time.monotonic() - started:.1f} s")
+            records = list(stand.engine.records)
+            self._make_way()
+            self._lab.save(name)
+        except BlocklabError as error:
+            self._workshop.unmade.setdefault(name, []).append(error)
+            raise
         self._workshop.made[name] = records

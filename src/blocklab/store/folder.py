@@ -29,7 +29,10 @@ _NEW = ".new"
 class Manifest(msgspec.Struct, frozen=True):
     """What ``study.json`` holds: the study with its quick patch applied, and its cells.
 
-    ``seed`` decides the order in which cells that share a layout were run; None: as they stand in the file.
+    ``seed`` decides the order in which cells that share a layout were run; None: as they stand in the file. How it
+    was started, for ``resume``: ``volumes`` is the folder that the volumes are kept in, empty for memory; ``todo``
+    has the keys of the cells that were asked for, None for all of them; a run that began before ``since`` (seconds
+    since the epoch) is to be measured again.
     """
 
     study: Study
@@ -37,6 +40,9 @@ class Manifest(msgspec.Struct, frozen=True):
     quick: bool = False
     source: str = ""
     seed: int | None = None
+    volumes: str = ""
+    todo: tuple[str, ...] | None = None
+    since: float = 0.0
     format: int = FORMAT
 
 
@@ -87,14 +93,18 @@ class StudyFolder:
         for draft in self.path.glob(f".*{_NEW}"):
             draft.unlink(missing_ok=True)
 
-    def has(self, cell: Cell) -> bool:
-        """Whether a finished, good run of the cell is there."""
+    def has(self, cell: Cell, since: float = 0.0) -> bool:
+        """Whether a finished, good run of the cell is there that began at ``since`` (seconds since the epoch) or
+        later."""
         folder = self.cells / cell.key
-        return folder.is_dir() and outcome_of(folder).status == "ok"
+        if not folder.is_dir():
+            return False
+        outcome = outcome_of(folder)
+        return outcome.status == "ok" and outcome.started >= since
 
-    def missing(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
-        """The cells that have no good run yet, in order."""
-        return tuple(cell for cell in cells if not self.has(cell))
+    def missing(self, cells: Sequence[Cell], since: float = 0.0) -> tuple[Cell, ...]:
+        """The cells that have no such run yet, in order."""
+        return tuple(cell for cell in cells if not self.has(cell, since))
 
     def run(self, cell: Cell) -> Run | None:
         """The run of a cell, good or bad; None when it was never run."""

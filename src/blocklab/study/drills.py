@@ -44,12 +44,12 @@ def problems(study: Study) -> Iterator[Problem]:
                 "takeover.fence",
                 f"on the shared disk of {name} two nodes would write to one file system",
             )
-        here = scene(study, name, 0, _nominal(topology(study, [name])))
+        here = scene(study, name, 0, nominal(topology(study, [name])))
         for fault, each in study.faults.items():
             yield from ((f"faults.{fault}.{field}", problem) for field, problem in each.problems(here))
 
 
-def _nominal(shape: Topology) -> Ground:
+def nominal(shape: Topology) -> Ground:
     """A ground of the right shape, whose names mean nothing: good for looking, not for running."""
     ends = {
         name: {

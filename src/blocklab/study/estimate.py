@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from blocklab.model.ground import Topology
+from blocklab.study.copies import copied
+from blocklab.study.drills import nominal
 from blocklab.study.factors import variant
 from blocklab.study.grid import hardware, layouts, topology
 from blocklab.study.types import Cell, Study
@@ -74,11 +76,21 @@ def shares(study: Study, cells: Sequence[Cell]) -> dict[str, float]:
 
 
 def hardwares(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[Topology, int]]:
-    """What each layout of these cells stands on, and how often its volumes are kept: twice where cells get theirs
-    from a copy of loaded data."""
+    """What the layouts of these cells stand on, and how often its volumes are kept: once in use, and once for each
+    set of data that is copied while the same nodes run."""
+    shapes: dict[str, Topology] = {}
+    copies: dict[str, set[str]] = {}
     for layout in layouts(study, cells):
-        copied = any(layout.study.workloads[cell.workload].has_data for cell in layout.cells)
-        yield topology(layout.study, [layout.stack]), 2 if copied else 1
+        shape = topology(layout.study, [layout.stack])
+        kind = hardware(shape)
+        shapes.setdefault(kind, shape)
+        mine = copies.setdefault(kind, set())
+        for cell in layout.cells:
+            workload = variant(study, cell.levels).workloads[cell.workload]
+            if workload.has_data:
+                mine.add(copied(layout.study, layout.stack, nominal(shape), workload)[0])
+    for kind, shape in shapes.items():
+        yield shape, 1 + len(copies[kind])
 
 
 def memory(study: Study, cells: Sequence[Cell]) -> int:

@@ -12,12 +12,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from stat import S_IMODE, S_ISDIR
 
 from blocklab.errors import SetupError, tail
 
 JANITOR = Path(__file__).with_name("janitor.py")
 # Every lab's folder starts like this, so that a later start can sweep what a lost machine left.
 PREFIX = "blocklab-"
+# From a folder to its janitor it takes a moment only.
+UNBORN_SECONDS = 60.0
 
 
 def scratch() -> Path:
@@ -117,12 +120,17 @@ class Folder:
     """A lab's folder in memory, with a janitor that empties it when blocklab is gone.
 
     The janitor is a tiny process that waits for the end of a pipe which only blocklab holds open; then it
-    kills the process groups listed in the folder's ``groups`` file, and removes the folder.
+    kills the process groups listed in the folder's ``groups`` file, and removes the folder. Raises ``SetupError``
+    where no folder can be made.
     """
 
     def __init__(self, base: Path) -> None:
         sweep(base)
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+        try:
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+        except OSError as error:
+            problem = f"no folder can be made in {base}: {error.strerror}"
+            raise SetupError(problem, hint="is it full, or not yours? --volumes DIR is another place") from error
         self._groups = self.path / "groups"
         self._groups.touch()
         watched, self._hold = os.pipe()
@@ -162,15 +170,27 @@ def stale(base: Path) -> Iterator[Path]:
     """Lab folders whose janitor is gone: the machine went down, or somebody killed blocklab and janitor."""
     for folder in base.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError, ValueError):
-            pid = int((folder / "janitor").read_text())
-            if folder.stat().st_uid == os.getuid() and not _is_janitor(pid, folder):
+            if folder.stat().st_uid != os.getuid():
+                continue
+            pid = folder / "janitor"
+            if _unborn(folder) if not pid.exists() else not _is_janitor(int(pid.read_text()), folder):
                 yield folder
+
+
+def _unborn(folder: Path) -> bool:
+    """Whether blocklab was killed before the folder had a janitor. Nothing is in it then, and it is as ``mkdtemp``
+    made it: other folders of the user's may have such a name."""
+    stat, names = folder.stat(), {path.name for path in folder.iterdir()}
+    bare = S_ISDIR(stat.st_mode) and S_IMODE(stat.st_mode) == 0o700 and names <= {"groups"}
+    return bare and time.time() - stat.st_mtime > UNBORN_SECONDS
 
 
 def _is_janitor(pid: int, folder: Path) -> bool:
     # By the folder, not by where the program is: another installation's labs are none of our business.
     try:
-        return str(folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        # It has none in the moment of its start.
+        return not line or str(folder).encode() in line.split(b"\0")
     except OSError:
         return False
 

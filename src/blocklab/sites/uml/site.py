@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,22 +54,42 @@ def ground(topology: Topology) -> Ground:
     return Ground(ends, devices)
 
 
-def check_room(topology: Topology, *, in_memory: bool = True, copies: int = 1) -> None:
-    """Refuse what this machine's memory cannot hold, before anything starts. ``copies`` of each volume are kept.
+def check_room(topology: Topology, *, volumes: Path | None = None, copies: int = 1) -> None:
+    """Refuse what this machine's memory, or the place of nodes or volumes, cannot hold, before anything starts.
 
+    ``copies`` of each volume are kept, in the folder ``volumes`` or in memory, and count as if they were full.
     Raises ``StudyError``.
     """
     available = memory_available()
-    nodes, volumes = topology.memory(copies if in_memory else 0)
-    if nodes + volumes > available:
-        stack = topology.volumes[0].stack if topology.volumes else ""
-        raise StudyError(
-            f"stacks.{stack}.layers[0].size" if stack else "nodes",
-            f"the stack's nodes need {nodes / 2**30:.1f} GiB and its volumes {volumes / 2**30:.1f} GiB of memory"
-            f"{' (a copy of the loaded data included)' if copies > 1 else ''}, "
-            f"but only {available / 2**30:.1f} GiB are available",
-            hint="make nodes or volumes smaller, or put the volumes on a disk with --volumes DIR",
-        )
+    base = scratch()
+    nodes, kept = topology.memory(copies)
+    here = nodes if volumes else nodes + kept
+    stack = topology.volumes[0].stack if topology.volumes else ""
+    field = f"stacks.{stack}.layers[0].size" if stack else "nodes"
+    copied = f" ({copies} of each, for copies of loaded data)" if copies > 1 else ""
+    needs, smaller = f"the stack's nodes need {_gib(nodes)}", "make nodes smaller"
+    if not volumes:
+        needs += f" and its volumes {_gib(kept)}{copied}"
+        smaller = "make nodes or volumes smaller, or put the volumes on a disk with --volumes DIR"
+    if here > available:
+        raise StudyError(field, f"{needs} of memory, but only {_gib(available)} are available", hint=smaller)
+    # The memory of a node is a file there, too. A tmpfs holds half of the memory, and 64 MB in docker.
+    if here > (free := _free(base)):
+        larger = f"make {base} larger (mount -o remount,size=..., docker --shm-size), set BLOCKLAB_SCRATCH"
+        said = f"{needs} of room in {base}, but only {_gib(free)} are free there"
+        raise StudyError(field, said, hint=f"{larger}, or {smaller}")
+    if volumes and kept > (free := _free(volumes)):
+        said = f"the stack's volumes may grow to {_gib(kept)}{copied}, but only {_gib(free)} are free in {volumes}"
+        raise StudyError(field, said, hint="make room there, make volumes smaller, or take another --volumes DIR")
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+def _free(place: Path) -> int:
+    """Bytes that this user may still write there."""
+    return shutil.disk_usage(place).free
 
 
 class UmlLab:
@@ -201,24 +222,43 @@ class UmlLab:
         self._ready(name, time.monotonic() + BOOT_SECONDS)
 
     def save(self, name: str) -> None:
-        """Keep a copy of all volumes under a name, for ``restore``. No stack may stand on them."""
+        """Keep a copy of all volumes under a name, for ``restore``. No stack may stand on them. Raises
+        ``SetupError`` where they cannot be copied."""
         folder = self._place / f"saved-{name}"
-        folder.mkdir()
-        for number, volume in enumerate(self._volumes):
-            copy = folder / str(number)
-            make_file(copy, int(volume.profile.size))
-            copy_sparse(volume.file, copy)
+        try:
+            with self._copying():
+                folder.mkdir()
+                for number, volume in enumerate(self._volumes):
+                    copy = folder / str(number)
+                    make_file(copy, int(volume.profile.size))
+                    copy_sparse(volume.file, copy)
+        except SetupError:
+            # Half a copy would pass for one.
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     def saved(self, name: str) -> bool:
         """Whether ``save`` was called with that name."""
         return (self._place / f"saved-{name}").is_dir()
 
     def restore(self, name: str) -> None:
-        """Put the volumes back as they were at ``save``; as empty as at the start, without a name."""
-        for number, volume in enumerate(self._volumes):
-            empty(volume.file)
-            if name:
-                copy_sparse(self._place / f"saved-{name}" / str(number), volume.file)
+        """Put the volumes back as they were at ``save``; as empty as at the start, without a name. Raises
+        ``SetupError`` where they cannot be copied."""
+        with self._copying():
+            for number, volume in enumerate(self._volumes):
+                empty(volume.file)
+                if name:
+                    copy_sparse(self._place / f"saved-{name}" / str(number), volume.file)
+
+    @contextlib.contextmanager
+    def _copying(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SetupError(
+                f"the volumes cannot be copied in {self._place.parent}: {error.strerror}",
+                hint="make room there, or keep the volumes elsewhere with --volumes DIR",
+            ) from error
 
     def close(self) -> None:
         """End every process, then remove the files. Safe to call twice."""
@@ -256,7 +296,9 @@ class UmlSite:
 
     def __init__(self, volumes: Path | None = None, image: images.Image | None = None) -> None:
         if volumes is not None and not volumes.is_dir():
-            raise SetupError(f"--volumes {volumes}: no such folder", hint="make it first, or leave the option out")
+            raise SetupError(f"--volumes {volumes}: no such folder", hint="make it first, or take another one")
+        if volumes is not None and not os.access(volumes, os.W_OK | os.X_OK):
+            raise SetupError(f"--volumes {volumes} cannot be written to", hint="take a folder that is yours")
         self._volumes = volumes
         self._image = image
 
@@ -266,9 +308,10 @@ class UmlSite:
 
     def start(self, topology: Topology) -> UmlLab:
         """Boot the nodes. Raises ``SetupError``, ``ImageError``, ``NodeLost``, ``StudyError``."""
-        check_room(topology, in_memory=self._volumes is None)
+        check_room(topology, volumes=self._volumes)
         return UmlLab(self._image or images.require(topology.addons), topology, scratch(), self._volumes)
 
     def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Kernel, CPU, image and the version of every package in it. Raises ``ImageError``."""
-        return environment(self._image or images.require(addons))
+        """Kernel, CPU, image, the version of every package in it, and where volumes are. Raises ``ImageError``."""
+        place = self._volumes.absolute() if self._volumes else scratch()
+        return {**environment(self._image or images.require(addons)), "volumes": str(place)}

@@ -1,0 +1,151 @@
+"""``resume`` goes on with a study as it was started: its volumes, its part of the grid, measured anew or not."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from blocklab.cli import studies
+from blocklab.cli.main import main
+from blocklab.cli.progress import INTERRUPTED
+from blocklab.model.sample import Parsed
+from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.store.run import Outcome, draft
+from blocklab.study.grid import cells
+from blocklab.study.read import build
+from blocklab.study.types import Cell, Study
+
+
+class Site:
+    """Told where the volumes are to be."""
+
+    def __init__(self, volumes: Path | None) -> None:
+        self.volumes = volumes
+
+    def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
+        return {}
+
+
+class Lab:
+    """Plays ``run_study``: stores a good run of each cell, until Ctrl-C after so many."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+        self._most = 99
+        self.begun: list[str] = []
+        self.volumes: Path | None = None
+
+    def __call__(self, site: Site, study: Study, todo: Sequence[Cell], folder: StudyFolder, *_: Any) -> int:
+        self.volumes = site.volumes
+        for number, cell in enumerate(todo):
+            if number == self._most:
+                raise KeyboardInterrupt
+            self.begun.append(cell.label)
+            # Not before the study began, by the same clock.
+            outcome = Outcome("ok", started=time.time())
+            with draft(folder.cells, cell.key) as here:
+                here.write(cell, outcome, environment={}, records=[], knobs=[], parsed=Parsed())
+        return 0
+
+    def do(self, *argv: str, most: int = 99) -> list[str]:
+        """The labels of the cells that a command measured, before Ctrl-C or its end."""
+        self._most, self.begun = most, []
+        sys.argv = ["blocklab", *argv, "--runs", str(self._runs)]
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        assert code == (INTERRUPTED if most < 99 else 0)
+        return self.begun
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    made = Lab(tmp_path / "runs")
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(studies, "UmlSite", Site)
+    monkeypatch.setattr(studies, "run_study", made)
+    # Reports are others' affair.
+    monkeypatch.setattr(studies, "analyse", lambda folder: None)
+    monkeypatch.setattr(studies, "render", lambda folder, analysis: "page")
+    monkeypatch.setattr(studies, "terminal_table", lambda folder, analysis: "")
+    return made
+
+
+@pytest.fixture
+def file(small: dict[str, Any], tmp_path: Path) -> str:
+    small["factors"] = {"depth": {"field": "workloads.io.options.iodepth", "values": [1, 8]}}
+    del small["workloads"]["tx"]
+    path = tmp_path / "small.yaml"
+    YAML().dump(small, path)
+    return str(path)
+
+
+ONE, EIGHT = "local/io depth=1", "local/io depth=8"
+MIRROR = ["mirror/io depth=1", "mirror/io depth=8"]
+
+
+def test_volumes_stay_where_they_were(
+    lab: Lab, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, other = tmp_path / "disk", tmp_path / "other"
+    disk.mkdir()
+    other.mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert lab.do("run", file, "--volumes", "disk", most=1) == [ONE]
+    monkeypatch.chdir("/")
+    assert lab.do("resume", most=1) == [EIGHT] and lab.volumes == disk
+    assert lab.do("resume", "--volumes", str(other), most=1) == MIRROR[:1] and lab.volumes == other
+    assert lab.do("resume") == MIRROR[1:] and lab.volumes == disk
+    assert lab.do("run", file, "--again") == [ONE, EIGHT, *MIRROR] and lab.volumes is None
+
+
+def test_only_what_was_asked_for_is_measured(lab: Lab, file: str) -> None:
+    assert lab.do("run", file, "--stack", "mirror", most=1) == MIRROR[:1]
+    assert lab.do("resume") == MIRROR[1:]
+    assert lab.do("resume") == []
+    assert lab.do("run", file, "--at", "depth=8", most=0) == []
+    assert lab.do("resume") == [EIGHT]
+    assert lab.do("run", file) == [ONE]
+
+
+def test_what_is_measured_again_is_measured_again_once(lab: Lab, file: str) -> None:
+    every = [ONE, EIGHT, *MIRROR]
+    assert lab.do("run", file) == every
+    assert lab.do("run", file, "--again", most=1) == [ONE]
+    assert lab.do("resume", most=2) == [EIGHT, MIRROR[0]]
+    assert lab.do("resume") == MIRROR[1:]
+    assert lab.do("resume") == [] == lab.do("run", file)
+
+
+def test_drills_are_resumed_the_same_way(lab: Lab, small: dict[str, Any], tmp_path: Path) -> None:
+    small["stacks"] = {"plain": small["stacks"]["local"]}
+    small["workloads"] = {"writes": {"load": "ledger", "from": "b1"}, "tx": small["workloads"]["tx"]}
+    small["faults"], small["baseline"] = {"pause": {"fault": "freeze", "at": "1s", "for": "1s"}}, "plain"
+    path, disk = tmp_path / "drilled.yaml", tmp_path / "disk"
+    disk.mkdir()
+    YAML().dump(small, path)
+    drills = ["plain/writes", "plain/writes (repeat 1)", "plain/writes (repeat 2)"]
+    assert lab.do("drill", str(path), "--times", "3", "--volumes", str(disk)) == drills
+    assert lab.do("drill", str(path), "--times", "3", "--volumes", str(disk), "--again", most=1) == drills[:1]
+    assert lab.do("resume") == drills[1:] and lab.volumes == disk
+
+
+def test_a_study_of_an_earlier_version_is_resumed_as_ever(lab: Lab, small: dict[str, Any], tmp_path: Path) -> None:
+    study = build(small)
+    folder = StudyFolder.create(tmp_path / "runs", Manifest(study, cells(study)))
+    path = folder.path / "study.json"
+    old = {name: value for name, value in json.loads(path.read_text()).items() if name in
+           ("study", "cells", "quick", "source", "seed", "format")}  # fmt: skip
+    path.write_text(json.dumps(old))
+    assert lab.do("resume", most=1) == ["local/io"]
+    assert lab.do("resume") == ["local/tx", "mirror/io", "mirror/tx"]
+    assert lab.volumes is None
