@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +20,7 @@ from blocklab.errors import SetupError, StudyError
 from blocklab.model.ground import NodeSpec, Profile, Topology, VolumeSpec
 from blocklab.model.units import Size
 from blocklab.sites.uml import site as uml
-from blocklab.sites.uml.processes import PREFIX, UNBORN_SECONDS, Folder, sweep
+from blocklab.sites.uml.processes import PREFIX, Folder, sweep
 from blocklab.sites.uml.site import UmlLab, UmlSite, check_room
 from blocklab.study.estimate import hardwares
 from blocklab.study.grid import cells
@@ -39,29 +42,30 @@ def room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[Path, int]:
     return free
 
 
-def test_a_place_in_memory_that_is_too_small_is_refused(room: dict[Path, int], tmp_path: Path) -> None:
-    room[tmp_path] = 5
+def test_a_place_in_memory_that_is_too_small_for_the_nodes_is_refused(
+    room: dict[Path, int], tmp_path: Path
+) -> None:
+    # Volumes are sparse, and a file system in memory is half of it: the volumes' sizes are no reason.
+    room[tmp_path] = 2
+    check_room(SHAPE, copies=2)
+    room[tmp_path] = 0
+    with pytest.raises(StudyError) as refused:
+        check_room(SHAPE, volumes=tmp_path / "disk")
+    said = str(refused.value)
+    assert "nodes need 1.0 GiB of room" in said and "0.0 GiB are free" in said and str(tmp_path) in said
+    assert "--shm-size" in said
+
+
+def test_the_machines_memory_must_hold_what_is_kept_there(
+    room: dict[Path, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uml, "memory_available", lambda: 8 * GIB)
     check_room(SHAPE)
     with pytest.raises(StudyError) as refused:
         check_room(SHAPE, copies=2)
     said = str(refused.value)
-    assert "1.0 GiB" in said and "8.0 GiB" in said and "5.0 GiB are free" in said and str(tmp_path) in said
-    assert "stacks.s.layers[0].size" in said and "--volumes DIR" in said and "--shm-size" in said
-
-
-def test_a_disk_that_is_too_small_is_refused(room: dict[Path, int], tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    # The nodes alone stay in memory.
-    room |= {disk: 12, tmp_path: 1}
-    check_room(SHAPE, volumes=disk, copies=3)
-    with pytest.raises(StudyError) as refused:
-        check_room(SHAPE, volumes=disk, copies=4)
-    said = str(refused.value)
-    assert "may grow to 16.0 GiB (4 of each" in said and f"12.0 GiB are free in {disk}" in said
-    room[tmp_path] = 0
-    with pytest.raises(StudyError, match=r"nodes need 1\.0 GiB") as refused:
-        check_room(SHAPE, volumes=disk)
-    assert "--volumes" not in refused.value.hint
+    assert "its volumes 8.0 GiB (2 of each" in said and "8.0 GiB are available" in said and "--volumes DIR" in said
+    check_room(SHAPE, copies=9, volumes=tmp_path)
 
 
 def test_each_set_of_data_that_a_lab_keeps_counts(small: dict[str, Any]) -> None:
@@ -159,28 +163,32 @@ def test_a_run_says_where_its_volumes_were(tmp_path: Path, monkeypatch: pytest.M
 # -- what is left of labs ------------------------------------------------------------------------------------
 
 
-def folder(base: Path, name: str, age: float, *files: str, mode: int = 0o700) -> Path:
-    made = base / f"{PREFIX}{name}"
-    made.mkdir()
-    for file in files:
-        (made / file).write_text("")
-    made.chmod(mode)
-    os.utime(made, (time.time() - age,) * 2)
-    return made
+# blocklab is killed as soon as its folder is there.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from blocklab.sites.uml.processes import Folder
+made = Path.mkdir
+def mkdir(path, *more, **options):
+    made(path, *more, **options)
+    print(path, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+Path.mkdir = mkdir
+Folder(Path(sys.argv[1]))
+"""
 
 
-def test_a_folder_that_never_had_a_janitor_is_swept_and_nothing_else(tmp_path: Path) -> None:
-    old, young = 2 * UNBORN_SECONDS, 0.0
-    gone = [folder(tmp_path, "abcdef01", old), folder(tmp_path, "abcdef02", old, "groups")]
-    kept = [
-        folder(tmp_path, "abcdef03", young),
-        # These may be the user's own.
-        folder(tmp_path, "results", old, "table.csv"),
-        folder(tmp_path, "empty", old, mode=0o755),
-    ]
-    sweep(tmp_path)
-    assert not [path for path in gone if path.exists()]
-    assert [path for path in kept if path.exists()] == kept
+def test_whoever_kills_blocklab_at_its_first_step_leaves_no_folder(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    made = Path(done.stdout.strip())
+    assert made.name.startswith(PREFIX)
+    deadline = time.monotonic() + 30
+    while made.exists():
+        assert time.monotonic() < deadline, "the janitor left it"
+        time.sleep(0.01)
 
 
 def test_a_lab_that_runs_is_not_swept(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ PROBE_SECONDS = 1
 PROBE_LEAD = 0.4
 # Ended before that, under a load that takes no time, they have printed nothing.
 PROBE_LEAST = 1.5
+# On a busy node it may take one longer.
+PROBE_MOST = 10.0
 # An answer that took longer says of a clock no more than half of this; so two of them tell of a step beyond it.
 CLOCK_SECONDS = 1.0
 
@@ -72,6 +74,7 @@ def measure(
             probes.wait(PROBE_LEAD - workload.head_start)
             _load(engine, Cross(engine, shape), workload, port, raw / "load", measured, seed, tell)
             probes.wait(PROBE_LEAST)
+            probes.heard(PROBE_MOST)
         finally:
             measured.warnings += probes.stop()
             _watched(hosts, raw, measured)
@@ -152,6 +155,16 @@ class _Watched:
     def wait(self, seconds: float) -> None:
         """Until so long after they were started."""
         time.sleep(max(0.0, self._started + seconds - time.monotonic()))
+
+    def heard(self, seconds: float) -> None:
+        """Until each of them that still runs has printed something, but no longer than that."""
+        deadline = time.monotonic() + seconds
+        with contextlib.suppress(HostError):
+            while time.monotonic() < deadline and any(
+                not (self._raw / "probes" / host / probe.name).stat().st_size and proc.poll() is None
+                for host, probe, proc, _ in self._running
+            ):
+                time.sleep(0.05)
 
     def stop(self) -> list[str]:
         """End the probes with SIGINT, upon which iostat closes its JSON. What is to be said of those that ended

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from stat import S_IMODE, S_ISDIR
 
 from blocklab.errors import SetupError, tail
 
 JANITOR = Path(__file__).with_name("janitor.py")
 # Every lab's folder starts like this, so that a later start can sweep what a lost machine left.
 PREFIX = "blocklab-"
-# From a folder to its janitor it takes a moment only.
-UNBORN_SECONDS = 60.0
 
 
 def scratch() -> Path:
@@ -126,15 +123,11 @@ class Folder:
 
     def __init__(self, base: Path) -> None:
         sweep(base)
-        try:
-            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
-        except OSError as error:
-            problem = f"no folder can be made in {base}: {error.strerror}"
-            raise SetupError(problem, hint="is it full, or not yours? --volumes DIR is another place") from error
+        self.path = base / f"{PREFIX}{secrets.token_hex(4)}"
         self._groups = self.path / "groups"
-        self._groups.touch()
         watched, self._hold = os.pipe()
         try:
+            # Before the folder: whoever kills blocklab in between leaves nothing.
             self._janitor = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(JANITOR), str(self.path)],
                 stdin=watched,
@@ -144,6 +137,15 @@ class Folder:
             )
         finally:
             os.close(watched)
+        try:
+            self.path.mkdir(mode=0o700)
+        except OSError as error:
+            # It must not remove what it has not been told to watch.
+            self._janitor.kill()
+            self._let_go()
+            problem = f"no folder can be made in {base}: {error.strerror}"
+            raise SetupError(problem, hint="is it full, or not yours? --volumes DIR is another place") from error
+        self._groups.touch()
         (self.path / "janitor").write_text(str(self._janitor.pid))
 
     def note(self, process: Process) -> None:
@@ -162,6 +164,9 @@ class Folder:
     def close(self) -> None:
         """Remove the folder and let the janitor go."""
         shutil.rmtree(self.path, ignore_errors=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
         os.close(self._hold)
         self._janitor.wait()
 
@@ -170,19 +175,9 @@ def stale(base: Path) -> Iterator[Path]:
     """Lab folders whose janitor is gone: the machine went down, or somebody killed blocklab and janitor."""
     for folder in base.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError, ValueError):
-            if folder.stat().st_uid != os.getuid():
-                continue
-            pid = folder / "janitor"
-            if _unborn(folder) if not pid.exists() else not _is_janitor(int(pid.read_text()), folder):
+            pid = int((folder / "janitor").read_text())
+            if folder.stat().st_uid == os.getuid() and not _is_janitor(pid, folder):
                 yield folder
-
-
-def _unborn(folder: Path) -> bool:
-    """Whether blocklab was killed before the folder had a janitor. Nothing is in it then, and it is as ``mkdtemp``
-    made it: other folders of the user's may have such a name."""
-    stat, names = folder.stat(), {path.name for path in folder.iterdir()}
-    bare = S_ISDIR(stat.st_mode) and S_IMODE(stat.st_mode) == 0o700 and names <= {"groups"}
-    return bare and time.time() - stat.st_mtime > UNBORN_SECONDS
 
 
 def _is_janitor(pid: int, folder: Path) -> bool:
