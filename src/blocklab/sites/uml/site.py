@@ -72,7 +72,7 @@ def check_room(topology: Topology, *, volumes: Path | None = None, copies: int =
         smaller = "make nodes or volumes smaller, or put the volumes on a disk with --volumes DIR"
     if here > available:
         raise StudyError(field, f"{needs} of memory, but only {_gib(available)} are available", hint=smaller)
-    # The memory of a node is a file there, too, and fills up; volumes hardly do, so how they may grow refuses nothing.
+    # The memory of a node is a file there, too, and fills up. Volumes hardly do, so their sizes refuse nothing.
     if nodes > (free := shutil.disk_usage(scratch()).free):
         larger = f"make {scratch()} larger (mount -o remount,size=..., docker --shm-size), or set BLOCKLAB_SCRATCH"
         said = f"the stack's nodes need {_gib(nodes)} of room in {scratch()}, but only {_gib(free)} are free there"
