@@ -26,6 +26,7 @@ from blocklab.sites.uml.node import Node
 AGENT = Path(door.__file__).parent / "node" / "agent.py"
 SERVE = "import runpy, sys; runpy.run_path(sys.argv[1])['Agent'](int(sys.argv[2])).serve()"
 BLOCKLAB = (sys.executable, "-m", "blocklab.cli.main")
+PROMPTS = (b"# ", b"$ ")
 FOREVER = "echo $$; while echo more; do sleep 0.01; done"
 
 
@@ -77,6 +78,17 @@ def line_of(stream: IO[bytes] | None) -> bytes:
     ready, _, _ = select.select([stream], [], [], 30.0)
     assert ready, "nothing was printed"
     return stream.readline()
+
+
+def until(stream: IO[bytes] | None, *ends: bytes) -> bytes:
+    """What is shown until it ends so; fails when that takes half a minute."""
+    assert stream is not None
+    shown, deadline = b"", time.monotonic() + 30.0
+    while not shown.endswith(ends):
+        ready, _, _ = select.select([stream], [], [], 1.0)
+        shown += os.read(stream.fileno(), 1 << 16) if ready else b""
+        assert time.monotonic() < deadline, f"it shows {shown[-200:]!r}"
+    return shown
 
 
 def wait_gone(pid: int) -> None:
@@ -181,14 +193,13 @@ def test_what_a_shell_shows_may_go_elsewhere_than_to_its_terminal() -> None:
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
     process = begun(stdin=slave)
     os.close(slave)
-    assert process.stdout is not None
     # What is typed before its prompt may be thrown away.
-    shown = b""
-    while not shown.endswith((b"# ", b"$ ")):
-        ready, _, _ = select.select([process.stdout], [], [], 30.0)
-        assert ready, f"no prompt, but {shown!r}"
-        shown += os.read(process.stdout.fileno(), 4096)
-    os.write(master, b"stty size; exit 7\n")
-    shown = process.stdout.read()
-    assert end(process) == (7, b"") and b"33 77" in shown
+    until(process.stdout, *PROMPTS)
+    os.write(master, b"stty size; yes\n")
+    assert b"33 77" in until(process.stdout, b"y\r\ny\r\n")
+    # Ctrl-C gets through while it prints.
+    os.write(master, b"\x03")
+    until(process.stdout, *PROMPTS)
+    os.write(master, b"exit 7\n")
+    assert end(process)[0] == 7
     os.close(master)

@@ -112,12 +112,12 @@ def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> N
     """Turns the times of all stacks' files into seconds since the epoch. Raises ``StudyError`` where they are
     unclear."""
     anchors = [
-        (stack, each.found.start)
+        ((stack, each.folder), each.found.start)
         for stack, every in given.items()
         for each in every
         if each.found is not None and each.found.start is not None and each.found.start > clock.DAY
     ]
-    # Those whose dates are sure help the others, first of all those of their stack.
+    # Those whose dates are sure help the others, first of all those of their load, then of their stack.
     for sure in (True, False):
         for stack, each in ((stack, each) for stack, every in given.items() for each in every):
             found = each.found
@@ -126,7 +126,9 @@ def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> N
             certain = all(stamp.sure or stamp.offset is not None for stamp in found.clock.stamps)
             if certain != sure:
                 continue
-            beside = [at for of, at in anchors if of == stack] or [at for _, at in anchors]
+            place = (stack, each.folder)
+            beside = [at for of, at in anchors if of == place] or [at for of, at in anchors if of[0] == stack]
+            beside = beside or [at for _, at in anchors]
             times, said = clock.resolve(found.clock, str(each.path), zone=zone, order=order, anchors=beside)
             if lost := times.count(None):
                 said.append(f"{lost} of its times are of no day that exists: what stands there is left out")
@@ -138,7 +140,7 @@ def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> N
                 clock=None,
             )
             if sure and times and (times[0] or 0.0) > clock.DAY:
-                anchors.append((stack, times[0] or 0.0))
+                anchors.append((place, times[0] or 0.0))
 
 
 def _at(samples: Sequence[Sample], times: Sequence[float | None]) -> Iterator[Sample]:

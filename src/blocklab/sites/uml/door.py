@@ -27,6 +27,8 @@ REQUEST_BYTES = 1 << 16
 POLL_SECONDS = 0.1
 # So often a shell looks for output: less than a user at a terminal notices.
 TICK = 0.02
+# So many pieces of output (64 KiB at most) are passed on before a look at what was typed.
+TURN = 16
 # A command's input goes over the control line at about 0.8 MB/s, and other orders wait for it.
 MOST_INPUT = 16 << 20
 # After so long without any input, it is said what is waited for.
@@ -125,12 +127,14 @@ def _shell(
     try:
         while True:
             code = shell.poll()
-            while not shell.said.empty():
+            # Not all of a flood at once: the key that ends it must get through.
+            for _ in range(min(shell.said.qsize(), TURN)):
                 stream, data = shell.said.get()
                 _write_all(fds[stream], data, caller)
-            if code is not None:
+            more = not shell.said.empty()
+            if code is not None and not more:
                 return {"exit": code}
-            ready, _, _ = select.select([caller.fileno(), *typed], [], [], TICK)
+            ready, _, _ = select.select([caller.fileno(), *typed], [], [], 0.0 if more else TICK)
             if caller.fileno() in ready:
                 raise BrokenPipeError
             if ready and (data := os.read(fds[0], 4096)):
