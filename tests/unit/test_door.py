@@ -178,7 +178,8 @@ def test_a_terminal_that_is_closed_under_output_costs_the_node_nothing(node: Nod
         os.close(shows)
         with os.fdopen(looks, "rb") as shown:
             pid = int(line_of(shown))
-    wait_gone(pid)
+        # Its output has nowhere to go now, and the caller is still there.
+        wait_gone(pid)
     for fd in (typed, types):
         os.close(fd)
     beat = node.channel.last_beat
