@@ -129,8 +129,10 @@ def test_nodes_work_with_the_shim_and_without_it(with_shim: bool) -> None:
 def test_up_sh_down(study: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
 
-    def call(*argv: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*BLOCKLAB, *argv], env=environment, capture_output=True, text=True, timeout=90)
+    def call(*argv: str, input: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*BLOCKLAB, *argv], env=environment, capture_output=True, text=True, timeout=90, input=input
+        )
 
     before = leftovers()
     nothing = call("sh", "a1", "true")
@@ -143,6 +145,7 @@ def test_up_sh_down(study: Path, tmp_path: Path) -> None:
         assert call("sh", "a2", "hostname").stdout == "a2\n"
         assert call("sh", "a2", "--", "hostname", "--short").stdout == "a2\n"
         assert call("sh", "a1", "sh", "-c", "echo bad >&2; exit 3").returncode == 3
+        assert call("sh", "a1", "sort", input="b\na\n").stdout == "a\nb\n"
         wrong = call("sh", "zz", "true")
         assert wrong.returncode == 1 and "the nodes are a1, a2" in wrong.stderr
         twice = call("up", str(study), "--stack", "mirror")

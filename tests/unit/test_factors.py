@@ -118,6 +118,8 @@ BAD = [
     ({"field": "links.zone.rtt", "values": [["1ms"]]}, "factors.f.values[0]", "name each"),
     ({"values": {"a": 3}}, "factors.f.values.a", "map of fields"),
     ({"field": "links.nowhere.rtt", "values": ["1ms"]}, "factors.f", "no field 'links.nowhere.rtt'"),
+    ({"field": ".", "values": ["1ms"]}, "factors.f", "no field '.'"),
+    ({"values": {"a": {"": "1ms"}}}, "factors.f", "no field ''"),
     ({"field": "stacks.local.layers.drbd.protocol", "values": ["A"]}, "factors.f", "no field"),
     ({"field": "stacks.mirror.layers.drbd.protocol", "values": ["D"]}, "factors.f", "D"),
     ({"field": "links.zone.rttt", "values": ["1ms"]}, "factors.f", "rttt"),

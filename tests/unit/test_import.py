@@ -192,6 +192,39 @@ def test_what_was_watched_stands_beside_the_load_that_ran(tmp_path: Path) -> Non
     assert row is not None and (row.value, row.layer, row.top) == (400.0, "sda", True)
 
 
+def test_what_was_watched_without_a_date_is_of_its_own_stacks_day(tmp_path: Path) -> None:
+    places = two(tmp_path)
+    rows = "".join(
+        f"02:37:{second:02} sda 0.00 400.00 0.00 1600.00 0.00 0.00 0.00 0.00 0.00 0.50 0.20 0.00 4.00 0.20 5.00\n"
+        for second in range(1, 9)
+    )
+    # The mirror was measured two days after.
+    (tmp_path / "mirror/tx.log").write_text(log(latency=2000, start=1597113422 + 2 * 86400))
+    for name in places:
+        (tmp_path / name / "iostat.txt").write_text(f"{rows}\n")
+    done = imported(take(minimal(list(places)), None, places, tmp_path / "runs", Options()))
+    for name in places:
+        row = done.find(name, "pgbench", "write.iops")
+        assert row is not None and row.value == 400.0
+
+
+def test_what_was_watched_without_a_date_is_of_its_own_loads_day(tmp_path: Path) -> None:
+    rows = "".join(
+        f"02:37:{second:02} sda 0.00 400.00 0.00 1600.00 0.00 0.00 0.00 0.00 0.00 0.50 0.20 0.00 4.00 0.20 5.00\n"
+        for second in range(1, 9)
+    )
+    for number, name in enumerate(("one", "two")):
+        folder = tmp_path / "local" / name
+        folder.mkdir(parents=True)
+        (folder / "tx.log").write_text(log(start=1597113422 + 5 * 86400 * number))
+        (folder / "iostat.txt").write_text(f"{rows}{chr(10) * number}")
+    stacks = {"local": [str(tmp_path / "local")]}
+    done = imported(take(minimal(["local"]), None, stacks, tmp_path / "runs", Options()))
+    for name in ("one", "two"):
+        row = done.find("local", name, "write.iops")
+        assert row is not None and row.value == 400.0
+
+
 def test_a_stack_without_any_load_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing\n")
     with pytest.raises(StudyError, match=r"none of its 1 files tells of a load .notes.txt: not recognised"):

@@ -452,7 +452,17 @@ def test_jdbcrunner_tells_its_kinds_of_transactions_apart(tmp_path: Path) -> Non
     assert "order_status.latency.min" not in values and values["new_order.latency.min"] == pytest.approx(0.003)
     course = [sample.value for sample in found.samples if sample.time is not None and sample.metric == "tpmc"]
     assert course == [60 * 125, 60 * 119]
-    assert found.clock is not None and found.clock.day == (2023, 3, 31)
+    assert found.clock is not None and found.clock.stamps[0].numbers == (2023, 3, 31)
+    said = "its times have no date: 2023-03-31, by its program start time (2023-03-31 13:23:21)"
+    assert said in found.remarks
+    assert found.clock.stamps[0].sure
+
+
+def test_jdbcrunner_that_warmed_up_past_midnight_measured_on_the_next_day(tmp_path: Path) -> None:
+    found = read(tmp_path, JDBC_TPCC.replace("20230331-132321", "20230331-235500"))
+    assert found.clock is not None and found.clock.stamps[0].numbers == (2023, 4, 1)
+    damaged = read(tmp_path, JDBC_TPCC.replace("20230331-132321", "20231331-132321"))
+    assert damaged.clock is not None and damaged.clock.stamps[0].numbers == ()
 
 
 def test_jdbcrunner_with_a_trace_and_behind_a_call_that_loads(tmp_path: Path) -> None:

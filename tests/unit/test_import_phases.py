@@ -71,6 +71,40 @@ def test_zones_midnight_and_missing_dates() -> None:
     assert said == ["its times have no date: put on 1970-01-01", "its times have no zone: read as UTC"]
 
 
+def at(text: str) -> float:
+    """A moment in UTC."""
+    return datetime.fromisoformat(f"{text}+00:00").timestamp()
+
+
+def test_times_without_a_date_stand_as_near_to_the_sure_ones_as_can_be() -> None:
+    night = times("00:00:00", "09:00:00", zone="Asia/Tokyo", anchors=(at("2020-08-10 15:30:00"),))
+    assert night == ["2020-08-10 15:00:00", "2020-08-11 00:00:00"]
+    assert times("23:59:00", "00:03:00", anchors=(at("2020-08-11 00:01:00"),))[0] == "2020-08-10 23:59:00"
+    assert times("00:01:00", anchors=(at("2020-08-10 23:59:00"),)) == ["2020-08-11 00:01:00"]
+    # It watched for long before the load began.
+    assert times("01:00:00", "15:00:00", anchors=(at("2020-08-11 14:00:00"),))[0] == "2020-08-11 01:00:00"
+
+
+def first_line(*day: int, order: str = "", anchors: tuple[float, ...] = ()) -> list[str]:
+    """What is said of a time without a date under such a first line."""
+    clock = Clock((stamp("10:00:00") or pytest.fail(),), day)
+    _, said = resolve(clock, "x.txt", zone=UTC, order=order, anchors=anchors)
+    return said[:1]
+
+
+def test_a_first_line_that_may_mean_several_days_is_no_guess() -> None:
+    with pytest.raises(
+        StudyError, match=r"x.txt: its first line may mean 2020-08-11 .mdy., 2020-11-08 .dmy."
+    ) as no:
+        first_line(8, 11, 2020)
+    assert no.value.hint == "say which: --dates mdy|dmy"
+    plain = "its times have no date: 2020-{}, as its first line says"
+    assert first_line(8, 31, 2020) == [plain.format("08-31")] and first_line(8, 8, 2020) == [plain.format("08-08")]
+    assert first_line(8, 11, 2020, order="dmy") == [plain.format("11-08")]
+    read = ", read as month, day, year: so it is near the sure times beside it"
+    assert first_line(8, 11, 2020, anchors=(NOON,)) == [plain.format("08-11") + read]
+
+
 def test_times_of_several_zones_are_right_and_said() -> None:
     texts = ("2020-08-11T00:29:55+0000", "2020-08-11T09:29:56+0900")
     assert times(*texts) == ["2020-08-11 00:29:55", "2020-08-11 00:29:56"]

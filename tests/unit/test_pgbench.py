@@ -42,6 +42,8 @@ def test_good_ones_have_no_problems() -> None:
     assert load(options=options, init={"fillfactor": 90, "foreign-keys": True}).problems() == []
     assert load(transactions=None, time="30s", script="select-only").problems() == []
     assert load(scripts={"my-own": "\\set a 1\nselect 1;\n"}).problems() == []
+    assert load(scripts={"shell": "\\set shell 1\nselect shell;\n"}, options={"rate": "0.5"}).problems() == []
+    assert load(options={"rate": False}).problems() == []
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,14 @@ def test_good_ones_have_no_problems() -> None:
         ({"scripts": {"../a": "select 1;"}}, "scripts", "no name"),
         ({"scripts": {"a": "select 1;\n \\shell reboot\n"}}, "scripts.a", "run programs"),
         ({"scripts": {"a": "\\setshell x reboot\n"}}, "scripts.a", "run programs"),
+        # Each of these pgbench 15 takes for a command.
+        ({"scripts": {"a": "SELECT 1; \\setshell x reboot\n"}}, "scripts.a", "run programs"),
+        ({"scripts": {"a": "SELECT 1 \\\tSHELL reboot\n"}}, "scripts.a", "run programs"),
+        ({"scripts": {"a": "\\\\\n shell reboot\n"}}, "scripts.a", "run programs"),
+        ({"options": {"rate": "fast"}}, "options.rate", "fast: give transactions a second"),
+        ({"options": {"rate": 0}}, "options.rate", "a number above 0"),
+        ({"options": {"rate": "nan"}}, "options.rate", "a number above 0"),
+        ({"options": {"rate": True}}, "options.rate", "a number above 0"),
         ({"options": {"aggregate-interval": 1}}, "options.aggregate-interval", "whole log"),
         ({"options": {"prog": 5}}, "options.prog", "blocklab sets it"),
         ({"options": {"host": "elsewhere"}}, "options.host", "the stack says"),

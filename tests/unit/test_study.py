@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,11 @@ MISTAKES = [
      "lower bound"),
     ("expect", [{"metric": "tps", "workload": "tx", "stack": "local", "between": ["1", "2ms"]}],
      "expect[0].between", "unit"),
+    # JSON has no infinity: study.json could not be read again.
+    ("expect", [{"metric": "tps", "workload": "tx", "stack": "local", "between": [1, math.inf]}],
+     "expect[0].between", "must be finite"),
+    ("expect", [{"metric": "tps", "workload": "tx", "stack": "local", "between": [math.nan, 1]}],
+     "expect[0].between", "must be finite"),
     ("blocklab", 2, "blocklab", "2"),
 ]  # fmt: skip
 
@@ -155,6 +161,17 @@ def test_quick_is_a_merge_patch(small: dict[str, Any]) -> None:
     assert build(small, quick=True).workloads["tx"].transactions == 5  # type: ignore[union-attr]
     assert set(build(small, quick=True).workloads) == {"tx"}
     assert set(build(small).workloads) == {"tx", "io"}
+
+
+@pytest.mark.parametrize("quick", [None, [], 3])
+def test_a_short_form_that_is_no_map_is_the_same_error_with_quick_and_without(
+    small: dict[str, Any], quick: Any
+) -> None:
+    small["quick"] = quick
+    for short in (True, False):
+        with pytest.raises(StudyError, match="expected `object`") as caught:
+            build(small, quick=short)
+        assert caught.value.path == "quick"
 
 
 documents = st.recursive(

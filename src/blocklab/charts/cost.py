@@ -11,7 +11,7 @@ import altair as alt
 from blocklab.charts.base import BASELINE, Chart, Panel, at, colours, heading, log_ticks, panel, text
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drills import Summary, rate_text, rto_text, share_text, summaries
-from blocklab.stats.format import listed, number, percent, quantity
+from blocklab.stats.format import listed, number, percent, quantity, shortened
 from blocklab.stats.grid import label_of
 
 HEIGHT = 230
@@ -56,6 +56,9 @@ def cost(analysis: Analysis) -> Chart | str:
         "drill. The band at the bottom is 0: there nothing was lost of N acknowledged, which leaves up to 3/N "
         "with 95 % confidence; the height within it means nothing."
     )
+    if other := [each.label for each in known if each not in damaged and each not in found]:
+        whose = f", their own or {analysis.baseline}'s" if shares else ""
+        caption += f" Not shown, for want of a rate before the fault{whose}: {shortened(other)}."
     if damaged:
         caption += f" Not shown, since damaged without a missing row: {listed([each.label for each in damaged])}."
     if len(groups) > MOST_PANELS:

@@ -23,6 +23,8 @@ _COLOURS = {"differs": PALETTE[1], "no difference shown": PALETTE[0], "too noisy
 def forest(pairs: Sequence[Pair], a: str, b: str, title: str) -> Chart | str:
     """One panel for the pairs that have a ratio, in their order; a note instead where none has."""
     known = [pair for pair in pairs if pair.ratio is not None]
+    if not pairs:
+        return "ratios: the loads have no figure in common"
     if not known:
         return "ratios: no figure of A is above 0"
     shown = known[:MOST]

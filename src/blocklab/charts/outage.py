@@ -164,6 +164,8 @@ def _latency(x: Any, rows: Sequence[Bin]) -> Any:
     scale = alt.Scale(type="log", domain=[low, high], range=[top + WAIT, top], nice=False)
     ticks = log_ticks(low, high)
     few = ticks if len(ticks) <= 4 else [tick for tick in ticks if f"{tick:e}".startswith("1")]
+    # A narrow range has none of 1, 2, 5: then its own ends.
+    few = few or [float(f"{end:.2g}") for end in dict.fromkeys((low / 0.8, high / 1.25))]
     axis = alt.Axis(title="latency, ms", values=few[:: math.ceil(len(few) / 4)], format=",.3~r", orient="left")
     base = alt.Chart(alt.NamedData(name="waits"))
     tooltip = [alt.Tooltip("t:Q", title="s", format=".2f"), alt.Tooltip("p50:Q", title="median, ms"),

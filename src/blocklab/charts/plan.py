@@ -80,16 +80,13 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def number_of(level: str) -> float | None:
-    """``16``, ``0.5ms``, ``64KiB`` as a number in its base unit; None for a name."""
-    try:
-        return float(level)
-    except ValueError:
-        pass
-    for kind in QUANTITIES:
+    """``16``, ``0.5ms``, ``64KiB`` as a number in its base unit; None for a name; ``inf`` and ``nan`` are such."""
+    for kind in (float, *QUANTITIES):
         try:
-            return float(kind(level))
+            found = float(kind(level))
         except ValueError:
             continue
+        return found if math.isfinite(found) else None
     return None
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from blocklab.charts.base import HOLLOW, Chart, slug
 from blocklab.charts.curves import Curves, Frame, curve_panel
@@ -66,11 +66,23 @@ def sweeps(analysis: Analysis, skip: Sequence[str] = ()) -> list[Sweep]:
         ]
     wanted = [family for family in wanted if analysis_name(analysis, family) not in skip]
     if WORKLOAD not in (view.x, view.color, view.facet):
-        return [_sweep(analysis, [family], view) for family in wanted]
+        return list(_apart(_sweep(analysis, [family], view) for family in wanted))
     alike: dict[tuple[str, str], list[Family]] = {}
     for family in wanted:
         alike.setdefault((family.metric, family.rows[0].unit), []).append(family)
-    return [_sweep(analysis, group, view) for group in alike.values()]
+    return list(_apart(_sweep(analysis, group, view) for group in alike.values()))
+
+
+def _apart(found: Iterable[Sweep]) -> Iterator[Sweep]:
+    """Each under a name of its own: long labels may begin alike."""
+    names: set[str] = set()
+    for each in found:
+        name, number = each.name, 1
+        while name in names:
+            number += 1
+            name = f"{each.name}-{number}"
+        names.add(name)
+        yield replace(each, name=name)
 
 
 def analysis_name(analysis: Analysis, family: Family) -> str:

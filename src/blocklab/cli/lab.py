@@ -21,9 +21,6 @@ from blocklab.sites.uml.site import UmlLab, UmlSite
 from blocklab.study.factors import variant
 from blocklab.study.read import read
 
-# A command given to ``sh`` may take as long as it likes; a day is longer than any lab stands.
-FOREVER = 86400.0
-
 
 def up(
     study: StudyFile,
@@ -71,11 +68,12 @@ def sh(
     # As people write it for ssh and docker; what follows the node is taken as it is, the dashes too.
     command = command[1:] if command and command[0] == "--" else command
     if command:
-        answer = door.ask({"op": "sh", "node": node, "argv": command, "tty": None, "timeout": FOREVER}, fds)
+        answer = door.ask({"op": "sh", "node": node, "argv": command, "tty": None}, fds)
     elif not sys.stdin.isatty():
         raise SetupError("a shell needs a terminal", hint="give a command: blocklab sh NODE COMMAND...")
     else:
-        columns, rows = os.get_terminal_size()
+        # Of the one where it is typed: what is shown may go elsewhere.
+        columns, rows = os.get_terminal_size(0)
         before = termios.tcgetattr(0)
         try:
             tty.setraw(0)

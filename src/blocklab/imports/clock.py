@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
 from typing import TypeAlias
@@ -180,7 +180,7 @@ def resolve(
             year, note = _year(clock, chosen, anchors, year)
             said += note
     elif any(each.offset is None for each in stamps):
-        first, note = _first_day(clock, order, anchors)
+        first, note = _first_day(clock, where, order, anchors, zone)
         said += note
     if any(each.offset is None for each in stamps):
         said.append(f"its times have no zone: read as {zone}")
@@ -197,11 +197,17 @@ def _order(clock: Clock, where: str, order: str, anchors: Sequence[float], year:
         )
     if len(found) == 1:
         return next(iter(found)), []
+    chosen = _near(found, f"{where}: its first date", anchors)
+    return chosen, [f"its dates are read as {_spell(chosen)}: so they are near the sure times beside it"]
+
+
+def _near(found: Mapping[str, date], what: str, anchors: Sequence[float]) -> str:
+    """The one of several orders whose day is near the sure times. Raises ``StudyError`` without just one."""
     near = [each for each, day in found.items() if any(abs(_noon(day) - at) <= NEAR for at in anchors)]
     if len(near) == 1:
-        return near[0], [f"its dates are read as {_spell(near[0])}: so they are near the sure times beside it"]
+        return near[0]
     meant = ", ".join(f"{day:%Y-%m-%d} ({each})" for each, day in found.items())
-    raise StudyError("", f"{where}: its first date may mean {meant}", hint="say which: --dates " + "|".join(found))
+    raise StudyError("", f"{what} may mean {meant}", hint="say which: --dates " + "|".join(found))
 
 
 def _noon(day: date) -> float:
@@ -222,17 +228,34 @@ def _year(clock: Clock, order: str, anchors: Sequence[float], year: int) -> tupl
     return year, [f"its dates have no year: read as {year}, the last one that is possible"]
 
 
-def _first_day(clock: Clock, order: str, anchors: Sequence[float]) -> tuple[date, list[str]]:
+def _first_day(
+    clock: Clock, where: str, order: str, anchors: Sequence[float], zone: tzinfo
+) -> tuple[date, list[str]]:
     if clock.day is not None:
         head = Clock((Stamp(clock.day, 0.0, clock.day[0] > 31),))
-        found = list(readings(head, order, 1970).values())
-        near = [day for day in found if any(abs(_noon(day) - at) <= NEAR for at in anchors)] or found
-        if near:
-            return near[0], [f"its times have no date: {near[0]:%Y-%m-%d}, as its first line says"]
+        found = readings(head, order, 1970)
+        if found:
+            several = len(found) > 1
+            chosen = _near(found, f"{where}: its first line", anchors) if several else next(iter(found))
+            day = found[chosen]
+            read = f", read as {_spell(chosen)}: so it is near the sure times beside it" if several else ""
+            return day, [f"its times have no date: {day:%Y-%m-%d}, as its first line says{read}"]
     if anchors:
-        day = datetime.fromtimestamp(anchors[0], UTC).date()
+        day = _day_beside(clock.stamps, anchors, zone)
         return day, [f"its times have no date: {day:%Y-%m-%d}, as of the sure times beside it"]
     return date(1970, 1, 1), ["its times have no date: put on 1970-01-01"]
+
+
+def _day_beside(stamps: Sequence[Stamp], anchors: Sequence[float], zone: tzinfo) -> date:
+    """The first day that brings times without a date as near to the sure ones as can be: that of the first sure
+    one, the day before where midnight is passed, the day after where the sure ones end before it."""
+    same = datetime.fromtimestamp(anchors[0], zone).date()
+
+    def away(day: date) -> float:
+        times = [at for at in _times(stamps, "ymd", day.year, day, zone) if at is not None]
+        return sum(max(times[0] - at, at - times[-1], 0.0) for at in anchors)
+
+    return min((same, same - timedelta(days=1), same + timedelta(days=1)), key=away)
 
 
 def _times(

@@ -108,20 +108,28 @@ def _threads(logs: Sequence[Given]) -> None:
         each.found = msgspec.structs.replace(each.found, samples=(), transactions=(), latencies=None, tool="")
 
 
-def date(given: Sequence[Given], *, zone: tzinfo, order: str) -> None:
-    """Turns the times of all files into seconds since the epoch. Raises ``StudyError`` where they are unclear."""
-    anchors = [each.found.start for each in given if each.found is not None and each.found.start is not None]
-    anchors = [at for at in anchors if at > clock.DAY]
-    # Those whose dates are sure help the others.
+def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> None:
+    """Turns the times of all stacks' files into seconds since the epoch. Raises ``StudyError`` where they are
+    unclear."""
+    anchors = [
+        ((stack, each.folder), each.found.start)
+        for stack, every in given.items()
+        for each in every
+        if each.found is not None and each.found.start is not None and each.found.start > clock.DAY
+    ]
+    # Those whose dates are sure help the others, first of all those of their load, then of their stack.
     for sure in (True, False):
-        for each in given:
+        for stack, each in ((stack, each) for stack, every in given.items() for each in every):
             found = each.found
             if found is None or found.clock is None or each.left_out:
                 continue
             certain = all(stamp.sure or stamp.offset is not None for stamp in found.clock.stamps)
             if certain != sure:
                 continue
-            times, said = clock.resolve(found.clock, str(each.path), zone=zone, order=order, anchors=anchors)
+            place = (stack, each.folder)
+            beside = [at for of, at in anchors if of == place] or [at for of, at in anchors if of[0] == stack]
+            beside = beside or [at for _, at in anchors]
+            times, said = clock.resolve(found.clock, str(each.path), zone=zone, order=order, anchors=beside)
             if lost := times.count(None):
                 said.append(f"{lost} of its times are of no day that exists: what stands there is left out")
             each.remarks += tuple(said)
@@ -132,7 +140,7 @@ def date(given: Sequence[Given], *, zone: tzinfo, order: str) -> None:
                 clock=None,
             )
             if sure and times and (times[0] or 0.0) > clock.DAY:
-                anchors.append(times[0] or 0.0)
+                anchors.append((place, times[0] or 0.0))
 
 
 def _at(samples: Sequence[Sample], times: Sequence[float | None]) -> Iterator[Sample]:

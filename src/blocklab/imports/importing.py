@@ -63,7 +63,7 @@ def take(
     for every in given.values():
         collect.take(every, options.asked)
     said += _twice(given)
-    collect.date([each for every in given.values() for each in every], zone=options.zone, order=options.order)
+    collect.date(given, zone=options.zone, order=options.order)
     loads: dict[str, list[Load]] = {}
     hosts: dict[str, list[str]] = {}
     for name, every in given.items():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -31,7 +33,7 @@ _LATENCY = re.compile(r"\[Response time \((minimum|maximum|\d+%tile)\)\] ([\d,]+
 _TYPE = re.compile(r"tx(\d+) : (.+?)(?: transaction)?")
 _NAMES = {"minimum": "min", "maximum": "max"}
 # Program start time   : 20230331-132321
-_STARTED = re.compile(r"^Program start time +: (\d{4})(\d\d)(\d\d)-\d{6}$")
+_STARTED = re.compile(r"^Program start time +: (\d{8}-\d{6})$")
 # Measurement time     : 900 sec
 _LASTS = re.compile(r"^Measurement time +: (\d{1,6}) sec$")
 _BEGIN, _OURS = "> JdbcRunner ", ("[Warmup]", "[Progress]", "[Total tx", "[Throughput]", "[Response time")
@@ -46,7 +48,7 @@ class _Run(msgspec.Struct):
     counts: list[int] = []
     throughput: list[float] = []
     latencies: dict[str, list[int]] = {}
-    day: tuple[int, ...] | None = None
+    started: datetime | None = None
     seconds: int = 0
 
     @property
@@ -80,12 +82,25 @@ def read(text: Text) -> Found:
     seconds = sorted({0, *run.rates, run.seconds})
     samples = [*_figures(run, remarks), *_course(run, seconds)]
     second, at = run.first
+    if not at.numbers and run.started is not None:
+        at = _dated(at, run.started)
+        day = "-".join(f"{number:02}" for number in at.numbers)
+        remarks.append(
+            f"its times have no date: {day}, by its program start time ({run.started:%Y-%m-%d %H:%M:%S})"
+        )
     stamps = tuple(msgspec.structs.replace(at, seconds=at.seconds + number - second) for number in seconds)
     return Found(
         kind="jdbcrunner", path=text.path, rows=len(run.rates), tool="jdbcrunner", bad=len(bad),
         first_bad=bad[0] if bad else None, samples=tuple(samples), phases=(Phase(LAYER, 0.0, len(seconds) - 1.0),),
-        clock=Clock(stamps, run.day), remarks=tuple(remarks),
+        clock=Clock(stamps), remarks=tuple(remarks),
     )  # fmt: skip
+
+
+def _dated(at: Stamp, started: datetime) -> Stamp:
+    """A time of the measurement with its day: the next one where the warm-up passes midnight."""
+    begun = started - started.replace(hour=0, minute=0, second=0)
+    day = started.date() + timedelta(days=at.seconds < begun.total_seconds())
+    return Stamp((day.year, day.month, day.day), at.seconds, True, at.offset)
 
 
 def _runs(lines: Sequence[str], bad: list[Bad]) -> Iterator[_Run]:
@@ -94,7 +109,8 @@ def _runs(lines: Sequence[str], bad: list[Bad]) -> Iterator[_Run]:
         match = _LINE.match(line)
         if match is None:
             if found := _STARTED.match(line):
-                run.day = tuple(int(part) for part in found.groups())
+                with contextlib.suppress(ValueError):
+                    run.started = datetime.strptime(found[1], "%Y%m%d-%H%M%S")
             elif found := _LASTS.match(line):
                 run.seconds = int(found[1])
             continue

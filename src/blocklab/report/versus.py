@@ -55,6 +55,8 @@ def ratio_text(pair: Pair) -> str:
 def summary(found: Versus, shown: Sequence[Pair]) -> str:
     """In words, what the figures that are shown say."""
     decided = [pair for pair in shown if pair.ratio is not None]
+    if not shown:
+        return "The loads have no figure in common; --all has the probes'."
     if not decided:
         return f"No figure of {found.a.name} is above 0, so there is no ratio."
     parts = []

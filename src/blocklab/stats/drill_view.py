@@ -63,7 +63,8 @@ def chosen(analysis: Analysis) -> tuple[tuple[str, str, Drilled], ...]:
     ranked = [mine[0] for mine in losers.values()] + list(firsts.values())
     ranked += [at for mine in losers.values() for at in mine[1:]]
     return tuple(
-        (f"{each.stack}-{each.workload}-{each.block}", drill_label(analysis, each), each)
+        # By its number too: "m-a" and "b" read as "m" and "a-b" do.
+        (f"{at + 1}-{each.stack}-{each.workload}-{each.block}", drill_label(analysis, each), each)
         for at, each in enumerate(drills)
         if at in list(dict.fromkeys(ranked))[:MOST_CHOSEN]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -274,12 +275,18 @@ def _claim(study: Study, claim: Expectation) -> Iterator[Problem]:
     for field in ("relative_at", "against", "against_at"):
         if getattr(claim, field) and not claim.relative_to:
             yield field, "compares with another figure, so it needs relative_to as well"
+    yield from _bounds(claim)
+
+
+def _bounds(claim: Expectation) -> Iterator[Problem]:
     try:
         low, high = claim.bounds
     except ValueError as error:
         yield "between", str(error)
         return
-    if low > high:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        yield "between", "both bounds must be finite; for an open one write a number that is never reached"
+    elif low > high:
         yield "between", "the lower bound comes first"
 
 

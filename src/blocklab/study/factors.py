@@ -109,7 +109,7 @@ def variant(study: Study, levels: Levels) -> Study:
         if level not in known:
             raise StudyError(f"factors.{name}", f"there is no level {level!r}; there are {', '.join(known)}")
         for path, value in known[level].items():
-            if not _assign(plain, parts_of(path), value):
+            if not (parts := parts_of(path)) or not _assign(plain, parts, value):
                 raise StudyError(f"factors.{name}", f"the study has no field {path!r}")
     try:
         return msgspec.convert(profiles.fill(plain), Study, dec_hook=dec_hook)

@@ -73,8 +73,9 @@ def build(raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = False,
         hint = "blocklab import --study FILE --stack NAME=DIR"
         raise StudyError("imported", "this file describes logs to import, not a study to run", hint=hint)
     plain = plain_data(raw)
-    if quick:
-        plain = merge_patch(plain, plain.get("quick", {}))
+    # What is no map is refused below, with and without --quick.
+    if quick and isinstance(patch := plain.get("quick"), Mapping):
+        plain = merge_patch(plain, patch)
     plain = _with_files(plain, folder)
     study = _convert(profiles.fill(plain))
     check(study, imported=imported)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 from collections.abc import Iterator, Mapping
@@ -38,8 +39,9 @@ _REFUSED: Mapping[str, str] = {
 }  # fmt: skip
 _OPTION = re.compile(r"[a-z][a-z0-9-]+")
 _SCRIPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-# pgbench's meta commands that run a program: "\shell command", "\setshell variable command".
-_SHELL = re.compile(r"^\s*\\(set)?shell\b", re.MULTILINE | re.IGNORECASE)
+# pgbench's meta commands that run a program: "\shell command", "\setshell variable command". They may follow SQL
+# on its line, and blanks or a continued line may stand behind the backslash: "SELECT 1; \ SHELL command".
+_SHELL = re.compile(r"\\[\s\\]*(set)?shell\b", re.IGNORECASE)
 
 # Seconds a transaction takes on the slowest stack worth a study, when all clients queue for one row.
 _SLOWEST = 0.1
@@ -114,6 +116,8 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         found += self._script_problems()
         for where, options in (("options", self.options), ("init", self.init)):
             found += ((f"{where}.{name}", why) for name in options if (why := _option_problem(name)))
+        if not _is_rate(rate := self.options.get("rate", False)):
+            found.append(("options.rate", f"{rate}: give transactions a second of all clients, a number above 0"))
         return found
 
     def _script_problems(self) -> Iterator[tuple[str, str]]:
@@ -233,6 +237,15 @@ def _option_problem(name: str) -> str | None:
         if refused.startswith(name):
             return f"refused: {why}"
     return None
+
+
+def _is_rate(value: OptionValue) -> bool:
+    if isinstance(value, bool):
+        return not value
+    try:
+        return 0 < float(value) < math.inf
+    except ValueError:
+        return False
 
 
 def _arguments(options: Mapping[str, OptionValue]) -> Argv:

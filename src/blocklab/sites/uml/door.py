@@ -21,10 +21,18 @@ from typing import Any
 
 from blocklab.errors import BlocklabError, SetupError
 from blocklab.sites.uml.image import cache_folder
-from blocklab.sites.uml.node import Node, Terminal
+from blocklab.sites.uml.node import Node, Shell
 
 REQUEST_BYTES = 1 << 16
 POLL_SECONDS = 0.1
+# So often a shell looks for output: less than a user at a terminal notices.
+TICK = 0.02
+# So many pieces of output (64 KiB at most) are passed on before a look at what was typed.
+TURN = 16
+# A command's input goes over the control line at about 0.8 MB/s, and other orders wait for it.
+MOST_INPUT = 16 << 20
+# After so long without any input, it is said what is waited for.
+PATIENCE = 3.0
 
 
 def _folder() -> Path:
@@ -81,8 +89,11 @@ class Door:
             answer = self._about if request["op"] == "about" else _shell(request, fds, caller, nodes)
         except BlocklabError as error:
             answer = {"error": error.message, "hint": error.hint}
-        except TimeoutError:
-            answer = {"error": f"the command did not end in {request['timeout']:g} s; killed", "hint": ""}
+        except BrokenPipeError:
+            # As the command itself would have ended.
+            answer = {"exit": -signal.SIGPIPE}
+        except OSError as error:
+            answer = {"error": f"its input or output: {error.strerror}; the command was ended", "hint": ""}
         except (ValueError, KeyError) as error:
             answer = {"error": f"not a request: {error}", "hint": ""}
         finally:
@@ -105,32 +116,62 @@ class Door:
 def _shell(
     request: Mapping[str, Any], fds: Sequence[int], caller: socket.socket, nodes: Mapping[str, Node]
 ) -> dict[str, Any]:
+    """Run the command and pass on what it prints. Raises ``OSError`` when the caller or its output is gone; the
+    command is ended then."""
     name = request["node"]
     if name not in nodes:
         raise SetupError(f"there is no node {name!r}", hint=f"the nodes are {', '.join(nodes)}")
-    node = nodes[name]
-    if request["tty"] is None:
-        result = node.run(request["argv"], timeout=request["timeout"])
-        _write_all(fds[1], result.out)
-        _write_all(fds[2], result.err)
-        return {"exit": result.code}
-    with os.fdopen(os.dup(fds[1]), "wb") as sink:
-        terminal = Terminal(node, request["argv"], tuple(request["tty"]), sink)
-        while (code := terminal.poll()) is None:
-            watched: list[int] = [fds[0], caller.fileno()]
-            ready, _, _ = select.select(watched, [], [], 0.02)
-            if caller.fileno() in ready:  # the caller is gone
-                terminal.hang_up()
-                break
-            if fds[0] in ready and (data := os.read(fds[0], 4096)):
-                terminal.type(data)
-    return {"exit": code if code is not None else -signal.SIGHUP}
+    size = request["tty"]
+    typed = [] if size is None else [fds[0]]
+    shell = Shell(nodes[name], request["argv"], size, b"" if typed else _input(fds, caller))
+    try:
+        while True:
+            code = shell.poll()
+            # Not all of a flood at once: the key that ends it must get through.
+            for _ in range(min(shell.said.qsize(), TURN)):
+                stream, data = shell.said.get()
+                _write_all(fds[stream], data, caller)
+            more = not shell.said.empty()
+            if code is not None and not more:
+                return {"exit": code}
+            ready, _, _ = select.select([caller.fileno(), *typed], [], [], 0.0 if more else TICK)
+            if caller.fileno() in ready:
+                raise BrokenPipeError
+            if ready and (data := os.read(fds[0], 4096)):
+                shell.type(data)
+    finally:
+        shell.end(signal.SIGKILL if size is None else signal.SIGHUP)
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def _input(fds: Sequence[int], caller: socket.socket) -> bytes:
+    """All that a pipe or a file has for the command: an agent takes it whole."""
+    if os.isatty(fds[0]):
+        return b""
+    data = bytearray()
+    patience: float | None = PATIENCE
+    while len(data) <= MOST_INPUT:
+        ready, _, _ = select.select([fds[0], caller.fileno()], [], [], patience)
+        if caller.fileno() in ready:
+            raise BrokenPipeError
+        if not ready:
+            os.write(fds[2], b"blocklab sh: waiting for the end of standard input (none: < /dev/null)\n")
+        elif piece := os.read(fds[0], REQUEST_BYTES):
+            data += piece
+        else:
+            return bytes(data)
+        patience = None
+    raise SetupError(f"standard input has more than {MOST_INPUT >> 20} MiB", hint="give it in pieces")
+
+
+def _write_all(fd: int, data: bytes, caller: socket.socket) -> None:
+    """Write as the output takes it. Raises ``OSError``, also when the caller is gone."""
     view = memoryview(data)
     while view:
-        view = view[os.write(fd, view) :]
+        ready, _, _ = select.select([caller], [fd], [])
+        if ready:
+            raise BrokenPipeError
+        # As much as a pipe that can be written to takes without a wait.
+        view = view[os.write(fd, view[: select.PIPE_BUF]) :]
 
 
 # -- the caller's side -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import signal
 import socket
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 from typing import BinaryIO
 
 from blocklab.errors import NodeLost
@@ -111,31 +113,42 @@ class NodeProc:
             self._node.tell("signal", self._call, number=number)
 
 
-class Terminal:
-    """A command on a terminal of its own, for ``blocklab sh``: bytes both ways."""
+class Shell:
+    """A command for ``blocklab sh``: with ``size`` (rows, columns) on a terminal of its own, else with ``input``.
 
-    def __init__(self, node: Node, argv: Sequence[str], size: tuple[int, int], sink: BinaryIO) -> None:
-        def show(_stream: int, data: bytes) -> None:
-            sink.write(data)
-            sink.flush()
+    What it prints waits in ``said`` as (stream, bytes): who looks at it may be slow, or gone, and the node's only
+    reader must go on.
+    """
 
+    def __init__(self, node: Node, argv: Sequence[str], size: tuple[int, int] | None, input: bytes = b"") -> None:
+        self.said: SimpleQueue[tuple[int, bytes]] = SimpleQueue()
+        tty = {} if size is None else {"tty": list(size)}
         self._node = node
-        self._call = node.order("spawn", show, argv=argv_list(argv), tty=list(size))
+        self._argv = argv_list(argv)
+        self._call = node.order("spawn", self._take, input, argv=self._argv, **tty)
+
+    def _take(self, stream: int, data: bytes) -> None:
+        self.said.put((stream, data))
 
     def type(self, data: bytes) -> None:
         """Send what the user typed."""
         self._node.tell("input", self._call, data)
 
-    def hang_up(self) -> None:
-        """What a terminal does when its line is cut."""
-        self._node.tell("signal", self._call, number=signal.SIGHUP)
+    def end(self, number: int) -> None:
+        """Signal its process group; nothing when it has ended, or its node has."""
+        if not self._call.ended.is_set():
+            with contextlib.suppress(NodeLost):
+                self._node.tell("signal", self._call, number=number)
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs. Raises ``NodeLost``."""
+        """The exit code, or None while it runs; then ``said`` has all of it. Raises ``NodeLost``."""
         if not self._call.ended.is_set():
             return None
         end = self._call.wait(0.0)
-        return NOT_FOUND if end.errno else end.exit
+        if end.errno:
+            self._take(2, f"{self._argv[0]}: {end.error}\n".encode())
+            return NOT_FOUND
+        return end.exit or 0
 
 
 class Node:

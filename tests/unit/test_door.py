@@ -1,0 +1,206 @@
+"""``blocklab sh`` from end to end, with a real agent that has this machine for a node."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from blocklab.sites.uml import door
+from blocklab.sites.uml.node import Node
+
+AGENT = Path(door.__file__).parent / "node" / "agent.py"
+SERVE = "import runpy, sys; runpy.run_path(sys.argv[1])['Agent'](int(sys.argv[2])).serve()"
+BLOCKLAB = (sys.executable, "-m", "blocklab.cli.main")
+PROMPTS = (b"# ", b"$ ")
+FOREVER = "echo $$; while echo more; do sleep 0.01; done"
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+    """The node a1 of a lab that stands."""
+    ours, theirs = socket.socketpair()
+    line = theirs.fileno()
+    agent = subprocess.Popen(
+        [sys.executable, "-c", SERVE, str(AGENT), str(line)], pass_fds=[line], stderr=subprocess.DEVNULL
+    )
+    theirs.close()
+    node = Node("a1", None, ours)  # type: ignore[arg-type]
+    assert node.channel.ready.wait(30.0)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    # Only a main thread may have a handler.
+    handlers: list[Any] = []
+    monkeypatch.setattr(signal, "signal", lambda _, handler: handlers.append(handler))
+    gate = door.Door({})
+    serving = threading.Thread(target=gate.serve, args=({"a1": node},))
+    serving.start()
+    yield node
+    handlers[0]()
+    serving.join()
+    gate.close()
+    node.channel.close()
+    agent.kill()
+    agent.wait()
+
+
+def sh(*argv: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*BLOCKLAB, "sh", "a1", *argv], capture_output=True, timeout=60, **more)
+
+
+def begun(*argv: str, **more: Any) -> subprocess.Popen[bytes]:
+    given = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "bufsize": 0,
+        **more,
+    }
+    return subprocess.Popen([*BLOCKLAB, "sh", "a1", *argv], **given)
+
+
+def line_of(stream: IO[bytes] | None) -> bytes:
+    """The next line; fails when none comes."""
+    assert stream is not None
+    ready, _, _ = select.select([stream], [], [], 30.0)
+    assert ready, "nothing was printed"
+    return stream.readline()
+
+
+def until(stream: IO[bytes] | None, *ends: bytes) -> bytes:
+    """What is shown until it ends so; fails when that takes half a minute."""
+    assert stream is not None
+    shown, deadline = b"", time.monotonic() + 30.0
+    while not shown.endswith(ends):
+        ready, _, _ = select.select([stream], [], [], 1.0)
+        shown += os.read(stream.fileno(), 1 << 16) if ready else b""
+        assert time.monotonic() < deadline, f"it shows {shown[-200:]!r}"
+    return shown
+
+
+def wait_gone(pid: int) -> None:
+    deadline = time.monotonic() + 30.0
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline, f"process {pid} runs on"
+        time.sleep(0.05)
+
+
+def end(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
+    """Exit code, and what it said on its standard error."""
+    said = process.stderr.read() if process.stderr is not None else b""
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    return process.wait(30.0), said
+
+
+@pytest.mark.usefixtures("node")
+def test_a_command_gets_what_is_piped_and_both_its_streams_and_its_code_come_back() -> None:
+    text = b"select 1;\n" * 3000
+    done = sh("sh", "-c", "cat; echo bad >&2; exit 3", input=text)
+    assert (done.returncode, done.stdout, done.stderr) == (3, text, b"bad\n")
+    done = sh("cat", stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    done = sh("no-such-command", input=b"")
+    assert (done.returncode, done.stderr) == (127, b"no-such-command: No such file or directory\n")
+
+
+@pytest.mark.usefixtures("node")
+def test_output_comes_while_the_command_runs(tmp_path: Path) -> None:
+    script = 'echo first; while ! test -e "$0"; do sleep 0.05; done; echo second'
+    process = begun("sh", "-c", script, str(tmp_path / "go"))
+    assert line_of(process.stdout) == b"first\n"
+    (tmp_path / "go").touch()
+    assert line_of(process.stdout) == b"second\n"
+    assert end(process) == (0, b"")
+
+
+def test_ctrl_c_ends_the_command_too(node: Node) -> None:
+    process = begun("sh", "-c", FOREVER)
+    pid = int(line_of(process.stdout))
+    process.send_signal(signal.SIGINT)
+    code, _ = end(process)
+    assert code == 130
+    wait_gone(pid)
+    assert node.run(["echo", "well"], timeout=30.0).out == b"well\n"
+
+
+@pytest.mark.usefixtures("node")
+def test_a_reader_that_has_enough_ends_the_command_as_a_pipe_does() -> None:
+    process = begun("sh", "-c", FOREVER)
+    pid = int(line_of(process.stdout))
+    assert process.stdout is not None
+    process.stdout.close()
+    assert end(process) == (128 + signal.SIGPIPE, b"")
+    wait_gone(pid)
+
+
+@pytest.mark.usefixtures("node")
+def test_output_that_cannot_be_written_is_said() -> None:
+    with Path("/dev/full").open("wb") as full:
+        code, said = end(begun("echo", "lost", stdout=full))
+    assert code == 1 and b"No space left on device; the command was ended" in said
+
+
+@pytest.mark.usefixtures("node")
+def test_input_without_an_end_is_said_and_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "PATIENCE", 0.1)
+    process = begun("cat", stdin=subprocess.PIPE)
+    assert b"waiting for the end of standard input" in line_of(process.stderr)
+    assert process.stdin is not None
+    process.stdin.write(b"late\n")
+    process.stdin.close()
+    assert line_of(process.stdout) == b"late\n"
+    assert end(process) == (0, b"")
+    monkeypatch.setattr(door, "MOST_INPUT", 1 << 20)
+    done = sh("cat", input=b"x" * (2 << 20))
+    assert done.returncode == 1 and b"standard input has more than 1 MiB" in done.stderr
+
+
+def test_a_terminal_that_is_closed_under_output_costs_the_node_nothing(node: Node) -> None:
+    looks, shows = os.pipe()
+    typed, types = os.pipe()
+    request = {"op": "sh", "node": "a1", "argv": ["sh", "-c", FOREVER], "tty": [24, 80]}
+    with door._call(request, [typed, shows, shows]):
+        os.close(shows)
+        with os.fdopen(looks, "rb") as shown:
+            pid = int(line_of(shown))
+        # Its output has nowhere to go now, and the caller is still there.
+        wait_gone(pid)
+    for fd in (typed, types):
+        os.close(fd)
+    beat = node.channel.last_beat
+    assert node.run(["echo", "well"], timeout=30.0).out == b"well\n"
+    time.sleep(1.1)
+    assert node.channel.last_beat > beat
+
+
+@pytest.mark.usefixtures("node")
+def test_what_a_shell_shows_may_go_elsewhere_than_to_its_terminal() -> None:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    process = begun(stdin=slave)
+    os.close(slave)
+    # What is typed before its prompt may be thrown away.
+    until(process.stdout, *PROMPTS)
+    os.write(master, b"stty size; yes\n")
+    assert b"33 77" in until(process.stdout, b"y\r\ny\r\n")
+    # Ctrl-C gets through while it prints.
+    os.write(master, b"\x03")
+    until(process.stdout, *PROMPTS)
+    os.write(master, b"exit 7\n")
+    assert end(process)[0] == 7
+    os.close(master)
