@@ -15,9 +15,9 @@ from blocklab.imports.found import Found
 from blocklab.imports.pgbench import latency_figures
 from blocklab.imports.text import Bad, Refused, Text, head, whole
 from blocklab.model.sample import Phase, Sample
-from blocklab.workloads import fio_output
+from blocklab.workloads import fio_output, logs
 from blocklab.workloads.fio_output import Job, Output
-from blocklab.workloads.logs import Latency, fio_log
+from blocklab.workloads.logs import Latency
 
 TOOL = LAYER = "fio"
 # {
@@ -177,7 +177,7 @@ def _course(rows: str, kind: str, phase: str) -> Iterator[Sample]:
 
 def _single(path: Path, kind: str, phase: str) -> Found:
     """A row for each I/O: how many there are in a second, and how long they took."""
-    read = fio_log([path])
+    read = logs.fio_log([path])
     if not read.latency:
         raise Refused("looks like a log of fio, but has no whole row")
     samples: list[Sample] = []

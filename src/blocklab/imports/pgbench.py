@@ -13,7 +13,8 @@ from blocklab.imports.found import Found
 from blocklab.imports.text import Bad, Refused, Text, points
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads import pgbench_output
-from blocklab.workloads.logs import Latency, LogSummary, pgbench_log
+from blocklab.workloads import logs
+from blocklab.workloads.logs import Latency, LogSummary
 
 TOOL = LAYER = pgbench_output.LAYER
 # So many transactions are kept each, as of a run of our own; of more the density and the percentiles.
@@ -84,7 +85,7 @@ def log(paths: Sequence[Path]) -> Found:
     Raises ``Refused``.
     """
     try:
-        read = pgbench_log(paths, keep=MOST_KEPT)
+        read = logs.pgbench_log(paths, keep=MOST_KEPT)
     except ParseError as error:
         raise Refused(error.message) from error
     done = read.latency.get("transaction")
