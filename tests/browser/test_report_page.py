@@ -13,7 +13,7 @@ from blocklab.report import render
 from blocklab.stats.floor import LIMITED
 from blocklab.store.floor import FIGURES
 from blocklab.study.grid import cells
-from tests.unit import synthetic, synthetic_drills
+from tests.unit import synthetic
 
 DESKTOP = (1440, 900)
 PHONE = (390, 844)
@@ -115,9 +115,14 @@ def test_no_two_texts_of_a_chart_lie_on_each_other(opened: Opened) -> None:
     assert opened.page.evaluate(OVERLAPPING) == []
 
 
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return render(synthetic.make_sweep(tmp_path_factory.mktemp("runs"), seconds=10))
+
+
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_a_sweep_is_drawn_and_can_be_read(browser: Browser, tmp_path: Path, size: tuple[int, int]) -> None:
-    page, said, asked = visit(browser, render(synthetic.make_sweep(tmp_path, seconds=10)), size)
+def test_a_sweep_is_drawn_and_can_be_read(browser: Browser, sweep: Path, size: tuple[int, int]) -> None:
+    page, said, asked = visit(browser, sweep, size)
     assert said == [] and len([url for url in asked if not url.startswith("data:")]) == 1
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     points = page.eval_on_selector_all(
@@ -231,11 +236,6 @@ def test_a_page_without_any_run_opens_too(browser: Browser, tmp_path: Path) -> N
     assert said == [] and page.query_selector_all("[data-spec]") == []
     assert "There is no answer yet" in page.inner_text("#answer")
     page.close()
-
-
-@pytest.fixture(scope="module")
-def drilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return render(synthetic_drills.make_drills(tmp_path_factory.mktemp("runs")))
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])

@@ -22,6 +22,7 @@ import pytest
 import typer
 from ruamel.yaml import YAML
 
+from blocklab import report
 from blocklab.cli import studies
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
@@ -91,12 +92,14 @@ def _run(runs: Path, log: Path, arguments: Sequence[str]) -> int:
         real(engine, workload, port, facts, raw, *rest, **more)
 
     measuring.PROBE_LEAD = measuring.PROBE_LEAST = 0.0
-    patched: dict[str, Any] = {
-        "UmlSite": Fake, "room_for": lambda *_: None, "analyse": lambda _: None,
-        "render": lambda *_, **__: "none", "terminal_table": lambda *_, **__: "",
+    patched: dict[tuple[Any, str], Any] = {
+        (studies, "UmlSite"): Fake, (studies, "room_for"): lambda *_: None, (studies, "analyse"): lambda _: None,
+        (report, "render"): lambda *_, **__: "none", (report, "terminal_table"): lambda *_, **__: "",
     }  # fmt: skip
-    for name, value in patched.items():
-        setattr(studies, name, value)
+    for (owner, name), value in patched.items():
+        # The report's are looked up late, so that nothing of it is imported here.
+        assert name in vars(owner) or name in report.__all__
+        setattr(owner, name, value)
     vars(running)["measure"] = measure
     try:
         if arguments[0] == "resume":
@@ -235,10 +238,15 @@ def server(forks: subprocess.Popen[str], small: dict[str, Any], tmp_path: Path) 
 
 
 def test_a_study_killed_at_any_moment_is_resumed_with_no_cell_lost_or_run_again(server: Server) -> None:
-    started = time.monotonic()
-    assert server.call("run") == 0
-    whole = time.monotonic() - started
-    every = server.measured()
+    took = []
+    for _ in range(2):
+        shutil.rmtree(server.runs, ignore_errors=True)
+        started = time.monotonic()
+        assert server.call("run") == 0
+        took.append(time.monotonic() - started)
+        every = server.measured()
+    # Of the faster one, so that most kills come before the end.
+    whole = min(took)
     assert len(set(every)) == len(every) == 6
     moments, ends = random.Random(11), []
     for number in range(KILLS):
@@ -247,7 +255,7 @@ def test_a_study_killed_at_any_moment_is_resumed_with_no_cell_lost_or_run_again(
         ends.append(server.call("run", killed_after=whole * (number + moments.random()) / KILLS))
         finished = server.finished()
         assert sorted(server.resumed()) == sorted(set(every) - finished.keys())
-    assert set(ends) <= {0, -signal.SIGKILL} and ends[0] == -signal.SIGKILL
+    assert set(ends) <= {0, -signal.SIGKILL} and ends.count(-signal.SIGKILL) >= KILLS // 2
 
 
 def test_a_resume_may_be_killed_too(server: Server) -> None:

@@ -35,7 +35,7 @@ def leftovers() -> list[str]:
         except OSError:
             continue
         if f"{scratch()}/{PREFIX}" in text:
-            found.append(text[:200])
+            found.append(text)
     return found
 
 

@@ -38,6 +38,8 @@ BASE: dict[str, Any] = {
     },
     "workloads": {"ledger": {"load": "ledger", "from": "c1", "connections": 8, "after": "1s"}},
     "faults": {"kill": {"fault": "crash", "at": "2s..3s"}},
+    # A busy machine may answer late several times in a row.
+    "takeover": {"misses": 8},
 }
 VOLUME = {"layer": "volume", "size": "384MiB"}
 MARIADB = {
@@ -96,7 +98,7 @@ def test_a_synchronous_mirror_loses_nothing_and_takes_over(tmp_path: Path) -> No
 
 
 def test_an_asynchronous_mirror_loses_what_is_under_way(tmp_path: Path) -> None:
-    raw = study(MARIADB, drbd("A"), links__pair__rtt="10ms", workloads__ledger__connections=16)
+    raw = study(MARIADB, drbd("A"), links__pair__rtt="60ms", workloads__ledger__connections=16)
     _, drill, _ = drilled(raw, tmp_path)
     verdict = drill.verdict
     assert verdict.status == "lost" and "gone" in verdict.why
@@ -186,6 +188,7 @@ def test_a_client_that_is_lost_ends_the_drill_as_failed(tmp_path: Path, monkeypa
     assert bad == 1 and run.outcome.status == "failed" and "c1" in run.outcome.error and run.drill is None
 
 
+@pytest.mark.long
 def test_a_drill_whose_client_dies_leaves_nodes_and_links_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

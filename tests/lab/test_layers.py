@@ -85,25 +85,21 @@ def test_a_stack_is_built_in_force_remounted_and_taken_down(small: dict[str, Any
         for node, there in stand.lab.hosts.items():
             after = state(there)
             assert "/mnt/one" not in after["mounts"]
-            assert not after["mirrors"] or "cs:Unconfigured" in after["mirrors"]
+            assert all("cs:Unconfigured" in line for line in after["mirrors"].splitlines())
             assert "one.res" not in after["resources"]
             assert after["processes"] == before[node]
         assert stand.engine.warnings == []
 
 
 def test_the_secondarys_disk_is_byte_identical_after_the_take_down(small: dict[str, Any]) -> None:
-    with standing(UmlSite(), study_of(small, STACKS["mirror-ext4"]), ["one"]) as stand:
+    layers = [{**PLAIN, "size": "128MiB"}, *STACKS["mirror-ext4"][1:]]
+    with standing(UmlSite(), study_of(small, layers), ["one"]) as stand:
         host, folder = stand.lab.hosts["a1"], stand.ports["one"][-1].where
         host.put(f"{folder}/file", os.urandom(300_000))
         fio = [
-            "fio",
-            "--name=x",
-            f"--filename={folder}/big",
-            "--size=64M",
-            "--rw=randwrite",
-            "--bs=4k",
-            "--direct=1",
-        ]
+            "fio", "--name=x", f"--filename={folder}/big", "--size=16M", "--rw=randwrite", "--bs=4k", "--direct=1",
+            "--ioengine=libaio", "--iodepth=32",
+        ]  # fmt: skip
         must(host, [*fio, "--refill_buffers=1", "--end_fsync=1"])
         size = int(must(host, ["blockdev", "--getsize64", "/dev/drbd0"]))
         stand.engine.undo()
@@ -111,7 +107,7 @@ def test_the_secondarys_disk_is_byte_identical_after_the_take_down(small: dict[s
         assert primary is not None and secondary is not None
         ours, theirs = content(primary, size), content(secondary, size)
         assert ours == theirs
-        assert ours.count(0) < size - 60_000_000  # something was written, so that equal means something
+        assert ours.count(0) < size - 15_000_000  # something was written, so that equal means something
 
 
 def content(path: Path, size: int) -> bytes:

@@ -64,7 +64,7 @@ def test_the_cpu_that_a_command_took_is_known_at_its_end(host: Node, tmp_path: P
         assert proc.cpu is not None
         took.append(proc.cpu)
     idle, busy, within = took
-    assert 0 <= idle < 0.3 and busy >= 0.45 and within >= 0.45
+    assert 0 <= idle < busy and busy >= 0.45 and within >= 0.45
     missing = host.spawn(["no-such-program"], tmp_path / "out", tmp_path / "err")
     assert missing.wait(10) == 127 and missing.cpu is None
 
@@ -126,8 +126,10 @@ def test_a_spawn_of_nothing_is_127(host: Node, tmp_path: Path) -> None:
 def test_a_timeout_kills_the_command(host: Node) -> None:
     with pytest.raises(TimeoutError):
         host.run(["sleep", "4711"], timeout=0.2)
-    time.sleep(0.2)
-    assert "4711" not in must(host, ["ps", "-eo", "args"])
+    deadline = time.monotonic() + 10
+    while "4711" in must(host, ["ps", "-eo", "args"]):
+        assert time.monotonic() < deadline, "it lives"
+        time.sleep(0.05)
 
 
 def test_a_daemon_that_keeps_its_output_open_does_not_hold_us(host: Node) -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import select
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +69,6 @@ def test_a_study_is_measured_reported_and_then_finished(small: dict[str, Any], t
     before = [(run.folder / "result.json").stat().st_mtime_ns for run in folder.runs()]
     again = call("run", str(study), cwd=tmp_path)
     assert again.returncode == 0 and "finished: all 2 cells are measured" in again.stderr
-    resumed = call("resume", cwd=tmp_path)
-    assert resumed.returncode == 0 and "finished" in resumed.stderr
     assert before == [(run.folder / "result.json").stat().st_mtime_ns for run in folder.runs()]
 
 
@@ -110,45 +105,3 @@ def test_a_knob_that_changes_under_way_makes_the_cell_invalid(small: dict[str, A
     (run,) = StudyFolder(tmp_path / "runs" / "small").runs()
     assert run.outcome.status == "invalid"
     assert "work_mem should be 8388608 bytes, but the running system says 1048576 bytes" in run.outcome.error
-
-
-def test_a_shell_on_a_terminal(small: dict[str, Any], tmp_path: Path) -> None:
-    """``blocklab sh NODE`` as somebody at a keyboard sees it."""
-    small["stacks"] = {"plain": {"on": "a1", "layers": [PLAIN, {"layer": "ext4"}]}}
-    small["baseline"] = "plain"
-    small["workloads"].pop("tx")
-    study = write(small, tmp_path)
-    try:
-        up = call("up", str(study), cwd=tmp_path)
-        assert up.returncode == 0, up.stderr
-        environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
-        pid, master = pty.fork()
-        if pid == 0:
-            os.execve(sys.executable, [*BLOCKLAB, "sh", "a1"], environment)
-        shown = talk(master, [b"stty size; tty; echo mount-$(grep -c /mnt/plain /proc/mounts)\n", b"exit 7\n"])
-        _, status = os.waitpid(pid, 0)
-        assert os.waitstatus_to_exitcode(status) == 7
-        assert "mount-1" in shown and "/dev/pts/" in shown
-    finally:
-        down = call("down", cwd=tmp_path)
-    assert down.returncode == 0, down.stderr
-
-
-def talk(master: int, lines: list[bytes], seconds: float = 20.0) -> str:
-    """Type each line once a prompt is there; everything that was shown until the other side closed."""
-    shown, deadline = b"", time.monotonic() + seconds
-    prompts = 0
-    while time.monotonic() < deadline:
-        ready, _, _ = select.select([master], [], [], 0.1)
-        if ready:
-            try:
-                data = os.read(master, 4096)
-            except OSError:
-                break
-            shown += data
-        if lines and shown.count(b"# ") > prompts:
-            prompts = shown.count(b"# ")
-            os.write(master, lines.pop(0))
-    else:
-        pytest.fail(f"the shell did not end; it showed {shown!r}")
-    return shown.decode(errors="replace")

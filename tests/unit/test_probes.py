@@ -329,7 +329,8 @@ def test_sampler_keeps_the_cpu_lines_only() -> None:
         process.terminate()
         process.communicate(timeout=10)
     assert process.returncode == 0
-    assert all(line.startswith("cpu") for line in json.loads(raw[0])["text"].splitlines())
+    rows = json.loads(raw[0])["text"].splitlines()
+    assert rows and all(line.startswith("cpu") for line in rows)
     Cpu().parse(b"".join(raw), "db1")
     head = Path("/proc/net/dev").read_text()
     assert Net().parse(lines(head, head), "db1")

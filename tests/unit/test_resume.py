@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from blocklab import report
 from blocklab.cli import studies
 from blocklab.cli.main import main
 from blocklab.cli.progress import INTERRUPTED
@@ -75,8 +76,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setattr(studies, "run_study", made)
     # Reports are others' affair.
     monkeypatch.setattr(studies, "analyse", lambda folder: None)
-    monkeypatch.setattr(studies, "render", lambda folder, analysis: "page")
-    monkeypatch.setattr(studies, "terminal_table", lambda folder, analysis: "")
+    monkeypatch.setattr(report, "render", lambda folder, analysis: "page")
+    monkeypatch.setattr(report, "terminal_table", lambda folder, analysis: "")
     return made
 
 
