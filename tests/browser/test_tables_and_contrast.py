@@ -68,7 +68,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory, drilled: Path) -> dict[str, 
         "patterns": lambda: render(synthetic.make_patterns(runs, seconds=3)),
         "drills": lambda: drilled,
         "by size": lambda: render(
-            StudyFolder(made["patterns"].parent), runs / "size.html", View(x="bs", color="iodepth")
+            synthetic.make_patterns(runs / "b", seconds=3, few=True), runs / "size.html",
+            View(x="bs", color="iodepth"),
         ),
         "apart": lambda: render(StudyFolder(made["sweep"].parent), runs / "apart.html", view),
     }

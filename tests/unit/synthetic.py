@@ -507,11 +507,11 @@ def _probes_of(cell: Cell, start: float, seconds: int, rate: float, chance: rand
     return rows
 
 
-def patterns() -> dict[str, Any]:
-    """137 fio jobs: block size by share of reads by queue depth, and some that are sequential."""
+def patterns(shares: Iterable[int] = (0, 10, 30, 50, 70, 90, 100)) -> dict[str, Any]:
+    """fio jobs, block size by share of reads by queue depth: 124 with all shares."""
     jobs: dict[str, Any] = {}
     for block in ("4k", "16k", "64k", "256k"):
-        for reads in (0, 10, 30, 50, 70, 90, 100):
+        for reads in shares:
             for depth in (1, 4, 16, 64) if reads % 20 else (1, 4, 16, 32, 64):
                 jobs[f"rw-{block}-r{reads}-qd{depth}"] = {
                     "rw": "randrw", "bs": block, "rwmixread": reads, "iodepth": depth,
@@ -519,13 +519,15 @@ def patterns() -> dict[str, Any]:
     return jobs
 
 
-def make_patterns(runs: Path, *, seconds: int = 10, lab: bool = False, plan: Study | None = None) -> StudyFolder:
-    """A folder of two stacks and a fio load of many jobs, or of ``plan``; ``lab`` as in ``make``."""
+def make_patterns(
+    runs: Path, *, seconds: int = 10, lab: bool = False, plan: Study | None = None, few: bool = False
+) -> StudyFolder:
+    """A folder of two stacks and a fio load of many jobs, or of ``few``, or of ``plan``; ``lab`` as in ``make``."""
     load = {
         "load": "fio",
         "size": "1GiB",
         "options": {"ioengine": "libaio", "direct": 1, "runtime": seconds},
-        "jobs": patterns(),
+        "jobs": patterns((0, 50, 100)) if few else patterns(),
     }
     stacks = {name: RAW["stacks"][name] for name in ("local", "drbd1")}
     plan = plan or study(name="patterns", workloads={"fio": load}, stacks=stacks, expect=[])
