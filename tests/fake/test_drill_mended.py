@@ -71,6 +71,7 @@ def at(lab: FakeLab, host: str, *words: str) -> list[int]:
 def _no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAD", 0.0)
     monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAST", 0.0)
+    monkeypatch.setattr("blocklab.runner.measure.PROBE_MOST", 0.0)
 
 
 def test_a_link_is_whole_again_after_its_client_died(small: dict[str, Any], tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def io(small: dict[str, Any]) -> dict[str, Any]:
 def _no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAD", 0.0)
     monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAST", 0.0)
+    monkeypatch.setattr("blocklab.runner.measure.PROBE_MOST", 0.0)
 
 
 def go(

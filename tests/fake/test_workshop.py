@@ -23,6 +23,7 @@ LOAD = ("load-the-data",)
 def _no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAD", 0.0)
     monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAST", 0.0)
+    monkeypatch.setattr("blocklab.runner.measure.PROBE_MOST", 0.0)
 
 
 @pytest.fixture

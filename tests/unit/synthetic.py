@@ -522,7 +522,7 @@ def patterns(shares: Iterable[int] = (0, 10, 30, 50, 70, 90, 100)) -> dict[str, 
 def make_patterns(
     runs: Path, *, seconds: int = 10, lab: bool = False, plan: Study | None = None, few: bool = False
 ) -> StudyFolder:
-    """A folder of two stacks and a fio load of many jobs, or of ``few``, or of ``plan``; ``lab`` as in ``make``."""
+    """A folder of two stacks and a fio load of many jobs, of ``few``, or of ``plan``; ``lab`` as in ``make``."""
     load = {
         "load": "fio",
         "size": "1GiB",

@@ -12,8 +12,7 @@ from blocklab.errors import ParseError
 from blocklab.imports.found import Found
 from blocklab.imports.text import Bad, Refused, Text, points
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
-from blocklab.workloads import pgbench_output
-from blocklab.workloads import logs
+from blocklab.workloads import logs, pgbench_output
 from blocklab.workloads.logs import Latency, LogSummary
 
 TOOL = LAYER = pgbench_output.LAYER
