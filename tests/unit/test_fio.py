@@ -452,9 +452,42 @@ def test_bad_log(log: bytes) -> None:
 
 def test_a_second_without_all_clones_is_left_out_of_a_sum() -> None:
     log = b"1000, 10, 1, 0, 0\n2000, 20, 1, 0, 0\n1001, 30, 1, 0, 0\n"
-    assert fio_output.series(log, mean=False) == [("write", 1.0, 40)]
-    assert fio_output.series(log, mean=True) == [("write", 1.0, 20), ("write", 2.0, 20)]
-    assert fio_output.series(b"", mean=False) == []
+    assert fio_output.series([log], mean=False) == [("write", 1.0, 40)]
+    assert fio_output.series([log], mean=True) == [("write", 1.0, 20), ("write", 2.0, 20)]
+    assert fio_output.series([b""], mean=False) == []
+
+
+def rows(every: int, values: list[int], off: int = 0) -> bytes:
+    """A log of one clone that writes."""
+    return b"".join(b"%d, %d, 1, 0, 0\n" % (off + every * n, value) for n, value in enumerate(values, 1))
+
+
+@pytest.mark.parametrize("every", [100, 250, 500])
+def test_the_rows_of_a_second_are_averaged(every: int) -> None:
+    log = rows(every, [100, 300] * (2000 // every))
+    assert fio_output.series([log], mean=False) == [("write", n, 200) for n in (1.0, 2.0, 3.0, 4.0)]
+
+
+def test_clones_are_added_up_also_where_they_have_several_rows_a_second() -> None:
+    clones = [rows(500, [100, 300] * 2), rows(500, [10, 30] * 2, off=-3)]
+    for logs in (clones, [b"".join(clones)]):
+        found = fio_output.series(logs, mean=False)
+        assert [(round(time, 6), value) for _, time, value in found] == [(0.997, 220), (1.997, 220)]
+    assert [value for _, _, value in fio_output.series(clones, mean=True)] == [110, 110]
+
+
+def test_clones_with_one_row_each_are_added_up() -> None:
+    during = Phase("a", 0.0, 1.0)
+    found = list(fio_output.course("iops", b"1000, 10, 1, 0, 0\n1002, 30, 1, 0, 0\n", "db1", "a", during))
+    assert [sample.value for sample in found] == [40.0]
+    # Of logs of their own nothing has to be guessed.
+    apart = [b"1000, 10, 1, 0, 0\n", b"1030, 30, 1, 0, 0\n"]
+    assert fio_output.series(apart, mean=False) == [("write", 1.0, 40)]
+
+
+def test_each_direction_has_its_own_clones() -> None:
+    log = b"1000, 10, 1, 0, 0\n2000, 10, 1, 0, 0\n1000, 20, 1, 0, 0\n1000, 5, 0, 0, 0\n2000, 7, 0, 0, 0\n"
+    assert fio_output.series([log], mean=False) == [("read", 1.0, 5), ("read", 2.0, 7), ("write", 1.0, 30)]
 
 
 @given(st.binary())

@@ -129,6 +129,17 @@ def test_a_summary_and_its_log_are_one_run_or_it_is_said(tmp_path: Path) -> None
     assert any("are they of one run?" in said for said in done.said)
 
 
+def test_a_file_without_any_transactions_a_second_is_said_to_differ(tmp_path: Path) -> None:
+    folder = tmp_path / "local"
+    folder.mkdir()
+    (folder / "summary.txt").write_text(SUMMARY)
+    counts = (0, 0, 12)
+    rows = [f"{1345828501 + at} {count} {count * 300} 9 9 9\n" for at, count in enumerate(counts)]
+    (folder / "tx.log").write_text("".join(rows))
+    done = take(minimal(["local"]), None, {"local": [str(folder)]}, tmp_path / "runs", Options())
+    assert any("comes to 0 TPS" in said for said in done.said)
+
+
 def test_threads_of_one_pgbench_are_one_log(tmp_path: Path) -> None:
     folder = FOLDER / "pgbench"
     places = [str(folder / "log.101"), str(folder / "log.101.1")]

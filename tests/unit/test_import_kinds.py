@@ -8,6 +8,7 @@ import json
 import math
 import re
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,26 @@ def test_iostat_json_of_ours_and_one_that_was_killed(tmp_path: Path) -> None:
         assert all(stamp.offset == 0 for stamp in found.clock.stamps)
 
 
+def test_the_first_report_of_iostat_json_counts_from_the_boot_on(tmp_path: Path) -> None:
+    data = (FOLDER / "iostat/stopped.json").read_text()
+    found = read(tmp_path, data)
+    assert found.clock is not None and len(found.clock.stamps) == data.count('"timestamp"') - 1 > 0
+    assert any("counts from the boot" in remark for remark in found.remarks)
+    document = json.loads(data)
+    host = document["sysstat"]["hosts"][0]
+    host["statistics"] = host["statistics"][:1]
+    only = read(tmp_path, json.dumps(document, indent=1))
+    assert only.rows and only.clock is not None and len(only.clock.stamps) == 1
+    assert any("its only report" in remark for remark in only.remarks)
+
+
+def test_the_only_report_of_iostat_is_an_interval(tmp_path: Path) -> None:
+    found = read(tmp_path, f"{BANNER}{CPU}{NEW}{NEW_ROW}{NEW_ROW.replace('nvme0n1', 'nvme1n1')}")
+    assert found.rows == 2 and values(found, "write.iops") == [500.0, 500.0]
+    assert any("its only report is taken for an interval" in remark for remark in found.remarks)
+    assert not any("left out" in remark for remark in found.remarks)
+
+
 def test_iostat_json_with_decimal_commas(tmp_path: Path) -> None:
     data = (FOLDER / "iostat/stopped.json").read_text()
     comma = re.sub(r"(: \d+)\.(\d\d)", r"\1,\2", data)
@@ -172,17 +193,86 @@ def test_dstat_with_a_row_that_was_cut(tmp_path: Path) -> None:
     assert found.first_bad is not None and found.first_bad.line == 6
 
 
+IDLE = """----total-usage---- -dsk/total- --io/total-
+usr sys idl wai stl| read  writ| read  writ
+  6  13  72   3   6|  33M   32k|1.20   3.00
+  0   0 100   0   0|   0    12k|   0    12k
+  1   0  99   0   0|   0     8k|   0  2.00
+"""
+
+
+def test_an_idle_row_of_dstat_is_no_header(tmp_path: Path) -> None:
+    found = read(tmp_path, IDLE)
+    assert (found.rows, found.bad) == (2, 0)
+    assert values(found, "cpu.idle") == [100.0, 99.0]
+    assert values(found, "disk.write.bandwidth") == [12 * 1024.0, 8 * 1024.0]
+    # I/Os go by thousands.
+    assert values(found, "disk.write.iops") == [12_000.0, 2.0]
+    assert not any("not kept" in remark for remark in found.remarks)
+
+
+def test_the_first_row_of_dstat_counts_from_the_boot_on(tmp_path: Path) -> None:
+    for text in (IDLE, IDLE + IDLE):
+        found = read(tmp_path, text)
+        assert values(found, "cpu.idle") == [100.0, 99.0] * text.count("usr")
+        assert "its first row counts from the boot on: left out" in found.remarks
+    # What is blank was no row at all.
+    assert not any("counts from the boot" in remark for remark in read(tmp_path, DSTAT).remarks)
+    with pytest.raises(Refused, match="no whole row but its first"):
+        read(tmp_path, "".join(IDLE.splitlines(keepends=True)[:3]))
+
+
+def test_dstat_of_several_disks(tmp_path: Path) -> None:
+    row = "11-08 00:18:2{}|  4   2  92   1   0   1|   0    91M:   0    80M| 348k   96M|  13k 2643 \n"
+    found = read(tmp_path, TABLE + row.format(1) + row.format(2))
+    assert (found.rows, found.bad) == (1, 0)
+    assert values(found, "disk.write.bandwidth") == [91 * 1024.0**2]
+    assert values(found, "write.bandwidth") == [80 * 1024.0**2]
+    # A name may leave no room for dashes.
+    named = TABLE.replace("--dsk/sda--", "dsk/nvme0n1").replace("-net/total-", "-net/ens160")
+    found = read(tmp_path, named + row.format(1) + row.format(2))
+    assert [sample.layer for sample in found.samples if sample.metric == "write.bandwidth"] == ["nvme0n1"]
+    assert [sample.layer for sample in found.samples if sample.metric == "tx.bandwidth"] == ["net/ens160"]
+
+
+@pytest.mark.parametrize("line", ["-" * 60 + "+" + "-" * 60, "-" * 60 + " Run 1", "-" * 60])
+def test_a_long_line_of_dashes_is_soon_seen_to_be_no_dstat(line: str) -> None:
+    # It took twice as long for each dash: with 60 this test would not end.
+    assert not kinds.KINDS["dstat"].fits(f"{line}\n")
+
+
+def test_a_long_line_is_soon_seen_to_be_no_iostat() -> None:
+    before = time.process_time()
+    assert not kinds.KINDS["iostat"].fits("x" * 65_536)
+    # It took 20 s.
+    assert time.process_time() - before < 5
+
+
+CSV = """"Dstat 0.7.2 CSV output"
+"Author:","A <a@example.org>",,,,"URL:","https://example.org/"
+"Host:","db1",,,,"User:","root"
+"Cmdline:","dstat -Tcd",,,,"Date:","11 Aug 2020 00:18:21"
+
+"epoch","total cpu usage",,,,,,"dsk/sda",
+"epoch","usr","sys","idl","wai","hiq","siq","read","writ"
+1597104000.892,0.054,0.035,99.883,0.029,0.0,0.1,900000.5,2e3
+1597104001.892,0.0,0.0,100.0,0.0,0.0,0.0,216711.5,1e3
+"""
+
+
 def test_dstat_csv(tmp_path: Path) -> None:
-    text = (
-        '"Dstat 0.7.2 CSV output"\n"Author:","A <a@example.org>",,,,"URL:","https://example.org/"\n'
-        '"Host:","db1",,,,"User:","root"\n"Cmdline:","dstat -Tcd",,,,"Date:","11 Aug 2020 00:18:21"\n\n'
-        '"epoch","total cpu usage",,,,,,"dsk/sda",\n"epoch","usr","sys","idl","wai","hiq","siq","read","writ"\n'
-        "1597104000.892,0.054,0.035,99.883,0.029,0.0,0.1,216711.5,1e3\n1597104001.892,0.0,0.0,100.0,0.0,0.0,0.0,0.0\n"
-    )
-    found = read(tmp_path, text)
+    found = read(tmp_path, f"{CSV}1597104002.892,0.0,0.0,100.0,0.0,0.0,0.0,0.0\n")
     assert (found.kind, found.host, found.rows, found.bad) == ("dstat-csv", "db1", 1, 1)
     assert values(found, "read.bandwidth") == [216711.5] and values(found, "write.bandwidth") == [1000.0]
-    assert found.clock is not None and found.clock.stamps[0].seconds == 1597104000.892
+    assert found.clock is not None and found.clock.stamps[0].seconds == 1597104001.892
+    assert "its first row counts from the boot on: left out" in found.remarks
+
+
+def test_dstat_csv_of_two_runs_in_one_file_and_of_several_disks(tmp_path: Path) -> None:
+    second = CSV.replace('"read","writ"', '"dsk/sda:read","dsk/sda:writ"').replace("15971040", "15971050")
+    found = read(tmp_path, CSV + second)
+    assert (found.rows, found.bad) == (2, 0)
+    assert values(found, "read.bandwidth") == [216711.5] * 2
 
 
 # -- pgbench -----------------------------------------------------------------------------------------------------
@@ -291,6 +381,11 @@ def test_fio_logs_by_the_end_that_fio_gives_their_names(tmp_path: Path, kind: st
     found = read(tmp_path, (FOLDER / f"fio/1_{kind}.log").read_bytes(), f"seq_{kind}.1.log")
     assert found.kind == f"fio-{kind}" and found.order == 1 and [phase.name for phase in found.phases] == ["seq"]
     assert found.start is not None and found.samples
+
+
+def test_a_fio_log_with_several_rows_a_second(tmp_path: Path) -> None:
+    found = read(tmp_path, "".join(f"{500 * at}, 1000, 1, 0, 0\n" for at in range(1, 11)), "w_iops.1.log")
+    assert values(found, "write.iops") == [1000.0] * 6
 
 
 def test_a_fio_log_of_another_name_may_be_anything(tmp_path: Path) -> None:

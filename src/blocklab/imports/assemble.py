@@ -66,7 +66,7 @@ def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Load:
     _one_run(stack, name, files)
     ordered = sorted(files, key=lambda each: (_RANK.get(each.kind, 5), each.path.name))
     if tool == "fio":
-        ordered = _named_logs(ordered)
+        ordered = _placed(ordered)
     samples: dict[tuple[str, str, float | None], Sample] = {}
     first: dict[tuple[str, str], str] = {}
     for each in ordered:
@@ -75,7 +75,8 @@ def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Load:
             if sample.time is not None and first.setdefault((sample.phase, sample.metric), each.kind) != each.kind:
                 continue
             before = samples.setdefault(key, sample)
-            if sample.time is None and sample.metric == "tps" and abs(before.value / sample.value - 1) > AGREE:
+            apart = abs(before.value - sample.value) > AGREE * sample.value
+            if sample.time is None and sample.metric == "tps" and apart:
                 said.append(
                     f"{name}: {each.path.name} comes to {sample.value:.4g} TPS, but another file says "
                     f"{before.value:.4g}: are they of one run?"
@@ -105,35 +106,24 @@ def _one_run(stack: str, name: str, files: Sequence[Found]) -> None:
         raise StudyError("", f"stack {stack}: {len(several)} runs of {name} ({kind}): {names}", hint=hint)
 
 
-def _named_logs(files: Sequence[Found]) -> list[Found]:
-    """fio's logs under the name of their job, where the JSON beside them tells: by the log's prefix, else its
-    number."""
-    known = [phase for each in files if each.kind == "fio-json" for phase in each.phases]
-    named = [sample.phase for each in files if each.kind == "fio-json" for sample in each.samples]
-    order = list(dict.fromkeys(named))
+def _placed(files: Sequence[Found]) -> list[Found]:
+    """fio's logs, whose times may count from their job's start, at the time that the JSON beside them tells."""
+    known = {phase.name: phase for each in files if each.kind == "fio-json" for phase in each.phases}
     found = []
     for each in files:
         own = each.phases[0] if each.kind != "fio-json" and each.phases else None
-        if own is None or not order:
-            found.append(each)
-            continue
-        name = (
-            own.name if own.name in order else order[each.order - 1] if 0 < each.order <= len(order) else own.name
-        )
-        job = next((phase for phase in known if phase.name == name), None)
-        shift = job.start if job is not None and each.start is None else 0.0
-        found.append(
-            msgspec.structs.replace(
-                each, phases=(Phase(name, own.start + shift, own.end + shift),),
-                samples=tuple(_moved(sample, name, shift) for sample in each.samples),
-            )
-        )  # fmt: skip
+        job = known.get(own.name) if own is not None and each.start is None else None
+        if own is not None and job is not None:
+            each = msgspec.structs.replace(
+                each, phases=(Phase(own.name, own.start + job.start, own.end + job.start),),
+                samples=tuple(_moved(sample, job.start) for sample in each.samples),
+            )  # fmt: skip
+        found.append(each)
     return found
 
 
-def _moved(sample: Sample, phase: str, shift: float) -> Sample:
-    time = None if sample.time is None else sample.time + shift
-    return msgspec.structs.replace(sample, phase=phase, time=time)
+def _moved(sample: Sample, by: float) -> Sample:
+    return sample if sample.time is None else msgspec.structs.replace(sample, time=sample.time + by)
 
 
 def _watched(load: Load, watchers: Sequence[Found]) -> Load:

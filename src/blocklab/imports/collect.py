@@ -9,15 +9,13 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.imports import clock, kinds, pgbench
+from blocklab.imports import clock, kinds
 from blocklab.imports.assemble import Piece
 from blocklab.imports.found import Found
 from blocklab.imports.study import name_of
 from blocklab.imports.text import Refused, digest
 from blocklab.model.sample import Phase, Sample
 from blocklab.store.imported import ImportedFile
-
-LOG = "pgbench-log"
 
 
 class Given(msgspec.Struct):
@@ -86,26 +84,6 @@ def take(given: Sequence[Given], asked: Mapping[Path, str]) -> None:
             each.found = kinds.read(each.path, kind)
         except Refused as reason:
             each.left_out = str(reason)
-    for folder in dict.fromkeys(each.folder for each in given):
-        _threads([e for e in given if e.folder == folder and e.found is not None and e.found.kind == LOG])
-
-
-def _threads(logs: Sequence[Given]) -> None:
-    """pgbench writes a log for each thread: those of one time are one log."""
-    known = [each.found for each in logs if each.found is not None]
-    if len(known) < 2:
-        return
-    starts, ends = [each.start or 0.0 for each in known], [each.end or 0.0 for each in known]
-    if max(starts) >= min(ends):
-        return
-    whole = pgbench.log([each.path for each in logs])
-    names = ", ".join(each.path.name for each in logs[1:])
-    logs[0].found = msgspec.structs.replace(whole, bad=known[0].bad, first_bad=known[0].first_bad)
-    logs[0].remarks = (f"one log with {names}, of other threads: {whole.rows:,} rows together",)
-    for each in logs[1:]:
-        assert each.found is not None
-        # It stays as a file of its own for its damage; its rows are in the first one's.
-        each.found = msgspec.structs.replace(each.found, samples=(), transactions=(), latencies=None, tool="")
 
 
 def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> None:

@@ -14,12 +14,13 @@ from blocklab.model.sample import Sample
 
 # ----system---- ----total-usage---- -dsk/total- -net/total- ---paging-- ---system--      (dstat 0.7.4)
 # ----total-cpu-usage---- -dsk/total- --dsk/sda-- -net/total-                             (older ones, with -D)
-_GROUPS = re.compile(r"^(?:-+[a-z0-9/ _.-]+?-+ *){2,}$")
-_GROUP = re.compile(r"-+([a-z0-9][a-z0-9/ _.-]*?)-+(?: |$)")
+# dsk/nvme0n1 -net/ens160          (a name may leave no room for dashes)
+_TITLE = re.compile(r"-*[a-z0-9][a-z0-9/_.-]*")
 #      time     |usr sys idl wai stl| read  writ| recv  send|  in   out | int   csw
-_COLUMNS = re.compile(r"^ *(?:[a-z0-9#]+[ |]+)+[a-z0-9]+ *$")
+#      time     |usr sys idl wai hiq siq| read  writ: read  writ| recv  send| int   csw         (several disks)
+_COLUMNS = re.compile(r"^ *(?:[a-z0-9#]+[ |:]+)+[a-z0-9]+ *$")
 # 11-08 00:18:23|  4   2  92   1   2|   0    91M| 348k   96M|   0     0 |  13k 2643
-_SIZES = {"": 1.0, "B": 1.0, "k": 1024.0, "M": 1024.0**2, "G": 1024.0**3, "T": 1024.0**4}
+_SIZES = "BkMGT"
 _VALUE = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)([BkMGT]?)")
 # "Dstat 0.7.4 CSV output"     "pcp-dstat 5.3.7 CSV Output"
 _CSV = re.compile(r'^"?(?:pcp-)?[Dd]stat .*CSV output', re.IGNORECASE)
@@ -36,7 +37,16 @@ ALL = "total"
 
 def fits(head: str) -> bool:
     """Whether this is dstat's table."""
-    return any(_GROUPS.match(line) and ("/" in line or "total-" in line) for line in head.split("\n")[:20])
+    return any(_titles(line) and ("/" in line or "total-" in line) for line in head.split("\n")[:20])
+
+
+def _titles(line: str) -> list[str]:
+    """The names in a line of titles; nothing for another line."""
+    words = line.split()
+    if len(words) < 2 or not all(_TITLE.fullmatch(word) for word in words):
+        return []
+    padded = any(word.startswith("-") and word.endswith("-") for word in words)
+    return [word.strip("-") for word in words] if padded else []
 
 
 def fits_csv(head: str) -> bool:
@@ -71,21 +81,30 @@ class _Reading:
         self.rows = 0
         self.other: dict[str, None] = {}
         self.untimed = False
+        self.since_boot = 0
+        self._boot = False
+
+    def header(self, columns: Sequence[tuple[str, str]]) -> None:
+        """What the rows after it have; the first of them counts from the boot on, or is blank (pcp-dstat)."""
+        self.columns, self._boot = list(columns), True
 
     def row(self, number: int, line: str, values: Sequence[str]) -> None:
         """One row of as many values as there are columns."""
-        # The first one after the start has no values.
+        boot, self._boot = self._boot, False
         blank = [value for (_, name), value in zip(self.columns, values, strict=False) if name not in _TIMES]
         if len(values) == len(self.columns) and not any(value.strip() for value in blank):
             return
         times = [value for (_, name), value in zip(self.columns, values, strict=False) if name in _TIMES]
         at = stamp(times[0]) if times else Stamp((), float(len(self.stamps)), offset=0.0)
-        numbers = [_number(value) for value in blank]
+        kept = [column for column in self.columns if column[1] not in _TIMES]
+        numbers = [_number(value, group) for (group, _), value in zip(kept, blank, strict=False)]
         if len(values) != len(self.columns) or at is None or None in numbers:
             self.bad.append(Bad(number, line))
             return
+        if boot:
+            self.since_boot += 1
+            return
         self.untimed = not times
-        kept = (column for column in self.columns if column[1] not in _TIMES)
         for (group, name), value in zip(kept, numbers, strict=True):
             found = _figure(group, name, value or 0.0)
             if found is None:
@@ -99,8 +118,11 @@ class _Reading:
     def found(self, kind: str, text: Text, host: str) -> Found:
         """All of it. Raises ``Refused`` for nothing."""
         if not self.rows:
-            raise Refused("looks like dstat, but has no whole row")
+            besides = " but its first, which counts from the boot on" if self.since_boot else ""
+            raise Refused(f"looks like dstat, but has no whole row{besides}")
         remarks = list(text.remarks)
+        if self.since_boot:
+            remarks.append("its first row counts from the boot on: left out")
         if self.other:
             remarks.append(f"columns that are not kept: {', '.join(self.other)}")
         if self.untimed:
@@ -112,9 +134,13 @@ class _Reading:
         )  # fmt: skip
 
 
-def _number(text: str) -> float | None:
+def _number(text: str, group: str) -> float | None:
     match = _VALUE.fullmatch(text.strip())
-    return float(match[1]) * _SIZES[match[2]] if match else None
+    if match is None:
+        return None
+    # I/Os go by thousands, bytes by 1024.
+    base = 1000.0 if group.startswith("io/") else 1024.0
+    return float(match[1]) * base ** _SIZES.index(match[2] or "B")
 
 
 def read(text: Text) -> Found:
@@ -122,15 +148,18 @@ def read(text: Text) -> Found:
     got = _Reading()
     groups: list[str] = []
     widths: list[list[str]] = []
+    titled = False
     for number, line in enumerate(text.lines, 1):
-        if _GROUPS.match(line):
-            groups = _GROUP.findall(line)
-        elif "|" in line and _COLUMNS.match(line):
-            parts = [part.split() for part in line.split("|")]
+        # A row without a time may look like columns: "  0   0 100   0   0|   0    12k".
+        under, titled = titled, False
+        if titles := _titles(line):
+            groups, titled = titles, True
+        elif under and "|" in line and _COLUMNS.match(line):
+            parts = [part.split() for part in re.split("[|:]", line)]
             if len(parts) != len(groups):
                 raise Refused(f"line {number}: {len(parts)} groups of columns under {len(groups)} titles")
-            widths = parts
-            got.columns = [(g, name) for g, names in zip(groups, parts, strict=True) for name in names]
+            widths = [part.replace(":", " ").split() for part in line.split("|")]
+            got.header([(g, name) for g, names in zip(groups, parts, strict=True) for name in names])
         elif "|" in line:
             got.row(number, line, list(_cells(line, widths)))
         elif line.strip() and not line.startswith(("You did not select", "Color support")):
@@ -145,10 +174,10 @@ def _cells(line: str, groups: Sequence[Sequence[str]]) -> Iterator[str]:
     for names, part in zip_longest(groups, line.split("|"), fillvalue=""):
         if list(names) in (["time"], ["epoch"]):
             yield part.strip()
-        elif not part.strip():
+        elif not part.strip(" :"):
             yield from ("" for _ in names)
         else:
-            yield from part.split()
+            yield from part.replace(":", " ").split()
 
 
 def read_csv(text: Text) -> Found:
@@ -157,12 +186,15 @@ def read_csv(text: Text) -> Found:
     groups: list[str] = []
     for number, row in enumerate(csv.reader(text.lines), 1):
         line = ",".join(row)
-        if row and row[0].endswith(":"):
+        if _CSV.match(line) or (row and row[0].endswith(":")):
             host = row[1] if row[0] == "Host:" else host
-        elif not groups and any(cell in _CPUS or "/" in cell for cell in row) and not _CSV.match(line):
+            # dstat appends to a file that is there.
+            groups, got.columns = [], []
+        elif not groups and any(cell in _CPUS or "/" in cell for cell in row):
             groups = _filled(row)
         elif groups and not got.columns:
-            got.columns = [(group, name) for group, name in zip(groups, row, strict=False)]
+            # "dsk/sda:read" where there are several disks
+            got.header([(group, name.rpartition(":")[2]) for group, name in zip(groups, row, strict=False)])
         elif got.columns and row:
             got.row(number, line, row)
     if text.cut.strip():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -31,6 +31,8 @@ KINDS = ("lat", "clat", "slat", "bw", "iops")
 _VOTERS = 50
 # Stamps since the epoch (log_unix_epoch) are above this, those since the job's start below; ms.
 _EPOCH = 10**11
+# fio itself takes no more.
+_MOST_JOBS = 4096
 # What is the same of several clones of a job by adding up.
 _SUMS = (".iops", ".bandwidth", ".bytes", ".ios")
 
@@ -73,8 +75,22 @@ def read_json(text: Text) -> Found:
     return Found(
         kind="fio-json", path=text.path, rows=len(output.jobs), tool=TOOL, samples=tuple(figures),
         phases=tuple(phases), start=min((each.start for each in phases), default=None),
-        end=max((each.end for each in phases), default=None), remarks=tuple(remarks),
+        end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)), remarks=tuple(remarks),
     )  # fmt: skip
+
+
+def _numbers(output: Output) -> Iterator[str]:
+    """The name to each number that fio gives: every clone has one, also where they are reported together."""
+    entries = Counter(job.jobname for job in output.jobs)
+    for job in output.jobs:
+        together = entries[job.jobname] == 1
+        yield from [job.jobname] * (numjobs({**output.options, **job.options}) if together else 1)
+
+
+def numjobs(options: Mapping[str, str]) -> int:
+    """How many clones of a job there are."""
+    said = options.get("numjobs", "1")
+    return min(int(said), _MOST_JOBS) if said.isdecimal() else 1
 
 
 def _borrowed(job: Job) -> bool:
@@ -135,49 +151,59 @@ def _phases(output: Output) -> Iterator[Phase]:
 def read_log(path: Path, kind: str) -> Found:
     """The course of one log, and the latencies where it has each I/O. Raises ``Refused``."""
     match = _NAME.fullmatch(path.name)
-    phase = match["prefix"] if match else path.stem
-    first = [line for line in head(path).split("\n")[:_VOTERS] if _ROW.fullmatch(line)]
+    found = read_logs([path], kind, match["prefix"] if match else path.stem)
+    return msgspec.structs.replace(found, order=int(match["number"] or 0) if match else 0)
+
+
+def read_logs(paths: Sequence[Path], kind: str, phase: str) -> Found:
+    """The same of the logs of several clones of one job, which becomes the phase. Raises ``Refused``."""
+    heads = [[line for line in head(path).split("\n")[:_VOTERS] if _ROW.fullmatch(line)] for path in paths]
+    first = [line for lines in heads for line in lines]
     # An averaged row (log_avg_msec) has no request size.
     each = any(line.split(", ")[3] != "0" for line in first)
-    found = _single(path, kind, phase) if each else _averaged(path, kind, phase)
+    found = _single(paths, kind, phase) if each else _averaged(paths, kind, phase)
     times = [sample.time for sample in found.samples if sample.time is not None]
     absolute = bool(first) and int(first[0].split(",")[0]) > _EPOCH
     return msgspec.structs.replace(
-        found, order=int(match["number"] or 0) if match else 0,
-        phases=(Phase(phase, min(times) - 1, max(times)),) if times else (),
+        found, phases=(Phase(phase, min(times) - 1, max(times)),) if times else (),
         start=min(times) - 1 if times and absolute else None, end=max(times) if times and absolute else None,
     )  # fmt: skip
 
 
-def _averaged(path: Path, kind: str, phase: str) -> Found:
+def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
     """A row for each while (log_avg_msec)."""
-    text = whole(path)
-    rows = [line for line in text.lines if _ROW.fullmatch(line)]
-    bad = [Bad(number, line) for number, line in enumerate(text.lines, 1) if not _ROW.fullmatch(line)]
-    if text.cut:
-        bad.append(Bad(len(text.lines) + 1, text.cut))
-    if not rows:
+    texts = [whole(path) for path in paths]
+    rows = [[line for line in text.lines if _ROW.fullmatch(line)] for text in texts]
+    bad: list[Bad] = []
+    for text in texts:
+        bad += [Bad(number, line) for number, line in enumerate(text.lines, 1) if not _ROW.fullmatch(line)]
+        if text.cut:
+            bad.append(Bad(len(text.lines) + 1, text.cut))
+    if not any(rows):
         raise Refused("looks like a log of fio, but has no whole row")
+    clones = ["\n".join(lines).encode() for lines in rows]
     return Found(
-        kind=f"fio-{kind}", path=path, rows=len(rows), tool=TOOL, bad=len(bad), first_bad=bad[0] if bad else None,
-        samples=tuple(_course("\n".join(rows), kind, phase)), remarks=text.remarks,
+        kind=f"fio-{kind}", path=paths[0], rows=sum(map(len, rows)), tool=TOOL, bad=len(bad),
+        first_bad=bad[0] if bad else None, samples=tuple(_course(clones, kind, phase)), remarks=texts[0].remarks,
     )  # fmt: skip
 
 
-def _course(rows: str, kind: str, phase: str) -> Iterator[Sample]:
+def _course(clones: Sequence[bytes], kind: str, phase: str) -> Iterator[Sample]:
     of = "lat" if kind in ("clat", "slat") else kind
-    course = list(fio_output.course(of, rows.encode(), "", phase, None))
-    for metric, mine in groupby(sorted(course, key=lambda s: s.metric), key=lambda s: s.metric):
-        points = list(mine)
-        name = metric.replace("latency", kind) if kind in ("clat", "slat") else metric
-        yield Sample(name, sum(p.value for p in points) / len(points), points[0].unit, LAYER, "", phase)
-        for point in points:
-            yield Sample(name, point.value, point.unit, LAYER, "", phase, point.time)
+    metric, divisor, unit = fio_output.SERIES[of]
+    course = fio_output.series(clones, mean=of == "lat")
+    for way, mine in groupby(sorted(course), key=lambda row: row[0]):
+        points = [(time, value / divisor) for _, time, value in mine]
+        name = f"{way}.{metric.replace('latency', kind) if kind in ('clat', 'slat') else metric}"
+        yield Sample(name, sum(value for _, value in points) / len(points), unit, LAYER, "", phase)
+        for time, value in points:
+            yield Sample(name, value, unit, LAYER, "", phase, time)
 
 
-def _single(path: Path, kind: str, phase: str) -> Found:
+def _single(paths: Sequence[Path], kind: str, phase: str) -> Found:
     """A row for each I/O: how many there are in a second, and how long they took."""
-    read = logs.fio_log([path])
+    path = paths[0]
+    read = logs.fio_log(paths)
     if not read.latency:
         raise Refused("looks like a log of fio, but has no whole row")
     samples: list[Sample] = []

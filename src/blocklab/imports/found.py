@@ -34,5 +34,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     end: float | None = None
     clock: Clock | None = None
     order: int = 0
-    """Of fio's logs: the number of the job."""
+    """Of fio's logs: the number of the job, from 1 on; 0 where the name has none. Each clone has its own."""
+    jobs: tuple[str, ...] = ()
+    """Of fio's JSON: the job's name to each number."""
     remarks: tuple[str, ...] = ()

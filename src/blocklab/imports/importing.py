@@ -10,7 +10,7 @@ import msgspec
 
 from blocklab import __version__
 from blocklab.errors import StudyError
-from blocklab.imports import collect
+from blocklab.imports import collect, together
 from blocklab.imports.assemble import Load, assemble
 from blocklab.imports.collect import Given
 from blocklab.imports.study import ImportFile, name_of, study
@@ -62,6 +62,7 @@ def take(
     _known(options.asked, [each.path for every in given.values() for each in every])
     for every in given.values():
         collect.take(every, options.asked)
+        together.join(every, options.jobs)
     said += _twice(given)
     collect.date(given, zone=options.zone, order=options.order)
     loads: dict[str, list[Load]] = {}

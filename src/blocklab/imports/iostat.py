@@ -27,6 +27,11 @@ _ROW = re.compile(
 _CPU = re.compile(r"avg-cpu:\s")
 _CPU_ROW = re.compile(r"(?P<before>.*?)(?<![\d.,])\d+[.,]\d+(?:\s+\d+[.,]\d+){5}\s*")
 
+# What is longer is no row; it would take long to see that.
+_LONGEST = 1000
+_SINCE_BOOT = "its first report counts from the boot on (without iostat -y): left out"
+_ONLY = "its only report is taken for an interval (iostat -y); without -y it counts from the boot on"
+
 
 def _is_cpu(line: str) -> bool:
     """Whether this is the row under avg-cpu; one of a device that was cut has its name before the numbers."""
@@ -36,7 +41,7 @@ def _is_cpu(line: str) -> bool:
 
 def fits(head: str) -> bool:
     """Whether this is iostat's text: a header of its own, or rows with as many columns as some version has."""
-    lines = head.split("\n")[:-1] or [head]
+    lines = [line for line in head.split("\n")[:-1] or [head] if len(line) < _LONGEST]
     if any(_HEADER.match(line) for line in lines):
         return True
     rows = [match for line in lines[:200] if (match := _ROW.match(line))]
@@ -50,9 +55,9 @@ def fits_json(head: str) -> bool:
 
 
 class _Reading:
-    """What was read so far of a text."""
+    """What was read so far of a text; ``boot``: with the reports that come first after a banner."""
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: Text, *, boot: bool = False) -> None:
         self.host = ""
         self.day: Numbers | None = None
         self.names: tuple[str, ...] = ()
@@ -64,6 +69,7 @@ class _Reading:
         self.commas = 0
         self._banner = False
         self._boot = False
+        self._all = boot
         self._seen: set[str] = set()
         self.since_boot = 0
         for number, line in enumerate(text.lines, 1):
@@ -103,6 +109,7 @@ class _Reading:
             return
         if self._boot:
             self.since_boot += 1
+        if self._boot and not self._all:
             return
         if own is not None:
             if not self.stamps or self.stamps[-1] != own:
@@ -119,6 +126,9 @@ class _Reading:
 def read(text: Text) -> Found:
     """The series of each device. Raises ``Refused`` for a text without a good row."""
     got = _Reading(text)
+    only = bool(got.since_boot and not got.rows)
+    if only:
+        got = _Reading(text, boot=True)
     if not got.rows:
         raise Refused("looks like iostat -x, but has no whole row")
     remarks = list(text.remarks)
@@ -126,7 +136,7 @@ def read(text: Text) -> Found:
     if not got.names:
         factor = _without_header(got, remarks)
     if got.since_boot:
-        remarks.append("its first report counts from the boot on: left out")
+        remarks.append(_ONLY if only else _SINCE_BOOT)
     if got.commas:
         remarks.append(f"line {got.commas}: decimal commas, read as points")
     if got.untimed:
@@ -170,19 +180,24 @@ def read_json(text: Text) -> Found:
     samples: list[Sample] = []
     bad: list[Bad] = []
     rows = 0
+    reports: list[Any] = []
     try:
         for report in whole_reports(whole):
-            disks = report.get("disk", []) if isinstance(report, dict) else None
-            if not isinstance(disks, list) or not all(isinstance(disk, dict) for disk in disks):
-                bad.append(Bad(0, str(report)))
-                continue
-            at = _time_of(report, len(stamps))
-            for disk in disks:
-                samples += _of_disk(disk, name, float(len(stamps)))
-                rows += 1
-            stamps.append(at)
+            reports.append(report)
     except ParseError as error:
         bad.append(Bad(0, error.message))
+    if reports:
+        remarks.append(_SINCE_BOOT if len(reports) > 1 else _ONLY)
+    for report in reports[1:] or reports:
+        disks = report.get("disk", []) if isinstance(report, dict) else None
+        if not isinstance(disks, list) or not all(isinstance(disk, dict) for disk in disks):
+            bad.append(Bad(0, str(report)))
+            continue
+        at = _time_of(report, len(stamps))
+        for disk in disks:
+            samples += _of_disk(disk, name, float(len(stamps)))
+            rows += 1
+        stamps.append(at)
     if not rows:
         raise Refused("looks like iostat -o JSON, but has no whole report with a device in it")
     return Found(

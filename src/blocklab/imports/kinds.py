@@ -38,7 +38,9 @@ KINDS: Mapping[str, Kind] = {
     "dstat-csv": Kind("dstat's CSV", dstat.fits_csv, dstat.read_csv),
     "pgbench": Kind("pgbench's summary", pgbench.fits_summary, pgbench.summary),
     "pgbench-log": Kind("pgbench -l", pgbench.fits_log, lambda text: pgbench.log([text.path])),
-    "pgbench-aggregate": Kind("pgbench --aggregate-interval", pgbench.fits_aggregate, pgbench.aggregate),
+    "pgbench-aggregate": Kind(
+        "pgbench --aggregate-interval", pgbench.fits_aggregate, lambda text: pgbench.aggregate([text])
+    ),
     "go-tpc": Kind("go-tpc's output", gotpc.fits, gotpc.read),
     "sysbench": Kind("sysbench's output", sysbench.fits, sysbench.read),
     "jdbcrunner": Kind("JdbcRunner's log", jdbcrunner.fits, jdbcrunner.read),

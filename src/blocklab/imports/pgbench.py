@@ -144,8 +144,48 @@ def _course(done: Latency, read: LogSummary) -> Iterator[Sample]:
             yield Sample("latency.mean", mean, "s", LAYER, "", time=start + number * step)
 
 
-def aggregate(text: Text) -> Found:
-    """The figures and course of intervals; no percentiles, which they do not tell. Raises ``Refused``."""
+def aggregate(texts: Sequence[Text]) -> Found:
+    """The figures and course of intervals, of all files (one for each thread); no percentiles, which they do not
+    tell. Raises ``Refused``."""
+    read = [_intervals(text) for text in texts]
+    bad = [each for _, bad in read for each in bad]
+    steps = [after[0] - before[0] for rows, _ in read for before, after in pairwise(rows) if after[0] > before[0]]
+    every = sorted(row for rows, _ in read for row in rows)
+    done = sum(row[1] for row in every)
+    if not steps or not done:
+        raise Refused("looks like pgbench --aggregate-interval, but has no two whole intervals with transactions")
+    step, start = min(steps), every[0][0]
+    # Threads may begin in two seconds, so that the same interval begins at two times.
+    parts: dict[int, list[list[int]]] = {}
+    for row in every:
+        parts.setdefault((2 * (row[0] - start) + step) // (2 * step), []).append(row)
+    # The last interval is seldom whole, nor is one that some thread lacks.
+    whole = [rows for at, rows in parts.items() if at < max(parts) and len(rows) >= len(texts)]
+    if not whole:
+        raise Refused("looks like pgbench --aggregate-interval, but has no interval of all threads")
+    counts = [sum(row[1] for row in rows) for rows in whole]
+    samples = [
+        Sample("tps", sum(counts) / (step * len(whole)), "1/s", LAYER, ""),
+        Sample("transactions", float(done), "1", LAYER, ""),
+        Sample("latency.mean", sum(row[2] for row in every) / done / 1e6, "s", LAYER, ""),
+        Sample("latency.max", max(row[5] for row in every) / 1e6, "s", LAYER, ""),
+    ]
+    for rows, count in zip(whole, counts, strict=True):
+        at = float(rows[0][0] + step)
+        samples.append(Sample("tps", count / step, "1/s", LAYER, "", time=at))
+        if count:
+            mean = sum(row[2] for row in rows) / count / 1e6
+            samples.append(Sample("latency.mean", mean, "s", LAYER, "", time=at))
+    first, end = float(start), float(every[-1][0] + step)
+    return Found(
+        kind="pgbench-aggregate", path=texts[0].path, rows=len(every), tool=TOOL, bad=len(bad),
+        first_bad=bad[0] if bad else None, samples=tuple(samples), phases=(Phase(TOOL, first, end),), start=first,
+        end=end, remarks=(*texts[0].remarks, f"intervals of {step} s: percentiles are not known"),
+    )  # fmt: skip
+
+
+def _intervals(text: Text) -> tuple[list[list[int]], list[Bad]]:
+    """The whole rows by time, and the others."""
     rows: list[list[int]] = []
     bad: list[Bad] = []
     votes = Counter(line.count(" ") for line in text.lines)
@@ -158,26 +198,4 @@ def aggregate(text: Text) -> Found:
             rows.append([int(part) for part in match.groups()])
     if text.cut:
         bad.append(Bad(len(text.lines) + 1, text.cut))
-    rows.sort()
-    steps = [after[0] - before[0] for before, after in pairwise(rows) if after[0] > before[0]]
-    done = sum(row[1] for row in rows)
-    if not steps or not done:
-        raise Refused("looks like pgbench --aggregate-interval, but has no two whole intervals with transactions")
-    step = min(steps)
-    start, end = float(rows[0][0]), float(rows[-1][0] + step)
-    samples = [
-        # The last interval is seldom whole.
-        Sample("tps", sum(row[1] for row in rows[:-1]) / (rows[-1][0] - start), "1/s", LAYER, ""),
-        Sample("transactions", float(done), "1", LAYER, ""),
-        Sample("latency.mean", sum(row[2] for row in rows) / done / 1e6, "s", LAYER, ""),
-        Sample("latency.max", max(row[5] for row in rows) / 1e6, "s", LAYER, ""),
-    ]
-    for at, count, total, *_ in rows[:-1]:
-        samples.append(Sample("tps", count / step, "1/s", LAYER, "", time=float(at + step)))
-        if count:
-            samples.append(Sample("latency.mean", total / count / 1e6, "s", LAYER, "", time=float(at + step)))
-    return Found(
-        kind="pgbench-aggregate", path=text.path, rows=len(rows), tool=TOOL, bad=len(bad),
-        first_bad=bad[0] if bad else None, samples=tuple(samples), phases=(Phase(TOOL, start, end),), start=start,
-        end=end, remarks=(*text.remarks, f"intervals of {step} s: percentiles are not known"),
-    )  # fmt: skip
+    return sorted(rows), bad

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, median
 from typing import Any
 
 import msgspec
@@ -16,8 +18,8 @@ from blocklab.model.sample import Parsed, Phase, Sample
 DIRECTIONS = ("read", "write", "trim")
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 # Log -> metric, divisor, unit. fio's bw log is in KiB/s, its lat log in ns.
-_SERIES = {"bw": ("bandwidth", 1 / 1024, "B/s"), "iops": ("iops", 1.0, "1/s"), "lat": ("latency.mean", 1e9, "s")}
-LOGS = tuple(_SERIES)
+SERIES = {"bw": ("bandwidth", 1 / 1024, "B/s"), "iops": ("iops", 1.0, "1/s"), "lat": ("latency.mean", 1e9, "s")}
+LOGS = tuple(SERIES)
 # A rate, and what it is the rate of.
 _AMOUNTS = {"iops": "ios", "bandwidth": "bytes"}
 # Seconds by which the stamps of a log differ from the clock.
@@ -66,6 +68,7 @@ class Job(msgspec.Struct):
     # Milliseconds since the epoch, after ramp_time; fio before 3.37 has none.
     job_start: int = 0
     groupid: int = 0
+    options: dict[str, str] = msgspec.field(name="job options", default={})
 
 
 class Output(msgspec.Struct):
@@ -74,6 +77,7 @@ class Output(msgspec.Struct):
     jobs: list[Job]
     # When it was printed.
     timestamp_ms: int = 0
+    options: dict[str, str] = msgspec.field(name="global options", default={})
 
 
 def decode(raw: Mapping[str, bytes]) -> Output:
@@ -221,21 +225,56 @@ def without_start(parsed: Parsed) -> Parsed:
 
 def course(kind: str, log: bytes, host: str, name: str, during: Phase | None) -> Iterator[Sample]:
     """The samples of one log (``kind`` of ``LOGS``) of phase ``name``; raises ``ParseError``."""
-    metric, divisor, unit = _SERIES[kind]
-    for direction, time, value in series(log, mean=kind == "lat"):
+    metric, divisor, unit = SERIES[kind]
+    # Of a job that is over within two seconds each clone has one row: nothing goes back, but all are at one time.
+    for direction, time, value in series([log], mean=kind == "lat", apart=_JITTER):
         # fio writes its last rate up to a second after the job's end, as if the job had run until then.
         if kind == "lat" or during is None or time <= during.end + _JITTER:
             yield Sample(f"{direction}.{metric}", value / divisor, unit, "fio", host, name, time)
 
 
-def series(log: bytes, *, mean: bool) -> list[tuple[str, float, float]]:
-    """Direction, time (s since the epoch) and value of each second of a fio log.
+def series(logs: Sequence[bytes], *, mean: bool, apart: float = 0.0) -> list[tuple[str, float, float]]:
+    """Direction, time (s since the epoch) and value of each second of the logs of one job.
 
-    A line is ``time (ms), value, direction, block size, offset``, e.g. ``1795232906580, 4003, 1, 0, 0``. The
-    clones of a job (``numjobs``) stand one after the other: their values are added up, or averaged (``mean``);
-    a second in which one clone is missing is left out of a sum. Raises ``ParseError``.
+    The clones of the job (``numjobs``) stand in one log, one after the other, or have a log each. Another clone
+    begins where the time of a row is not later than the one before by more than ``apart`` s. The rows of a clone
+    within one second (``log_avg_msec`` below 1000) are averaged; the clones are added up, or averaged (``mean``).
+    A second in which one clone is missing is left out of a sum. Raises ``ParseError``.
     """
-    rows = []
+    rows: list[tuple[int, int, int, int]] = []
+    clones: Counter[int] = Counter()
+    steps: list[int] = []
+    for log in logs:
+        last: dict[int, int] = {}
+        for way, stamp, value in _rows(log):
+            if way not in last or stamp - last[way] <= apart * 1000:
+                clones[way] += 1
+            else:
+                steps.append(stamp - last[way])
+            last[way] = stamp
+            rows.append((way, clones[way], stamp, value))
+    if not rows:
+        return []
+    first = min(stamp for _, _, stamp, _ in rows)
+    # A row tells of the time before it; stamps are some ms off.
+    step = min(1000, 50 * round(median(steps) / 50)) if steps else 1000
+    seconds: dict[tuple[int, int], dict[int, list[int]]] = {}
+    for way, clone, stamp, value in rows:
+        second = int((stamp - first + step / 2) // 1000)
+        seconds.setdefault((way, second), {}).setdefault(clone, []).append(value)
+    most = {way: max(len(by) for (of, _), by in seconds.items() if of == way) for way in clones}
+    found = []
+    for (way, second), by in sorted(seconds.items()):
+        if mean or len(by) == most[way]:
+            parts = [fmean(values) for values in by.values()]
+            at = (first + 1000 - step) / 1000 + second
+            found.append((DIRECTIONS[way], at, fmean(parts) if mean else sum(parts)))
+    return found
+
+
+def _rows(log: bytes) -> Iterator[tuple[int, int, int]]:
+    """Direction, time (ms) and value. Raises ``ParseError``."""
+    # 1795232906580, 4003, 1, 0, 0                          time (ms), value, direction, block size, offset
     for line in log.decode(errors="replace").splitlines():
         try:
             stamp, value, way = (int(part) for part in line.split(",")[:3])
@@ -243,16 +282,4 @@ def series(log: bytes, *, mean: bool) -> list[tuple[str, float, float]]:
             raise ParseError("fio", "a line of its log is not: time, value, direction, ...", line) from error
         if not 0 <= way < len(DIRECTIONS) or value < 0:
             raise ParseError("fio", "its log has an unknown direction or a negative value", line)
-        rows.append((way, stamp, value))
-    if not rows:
-        return []
-    first = min(stamp for _, stamp, _ in rows)
-    seconds: dict[tuple[int, int], list[int]] = {}
-    for way, stamp, value in rows:
-        seconds.setdefault((way, round((stamp - first) / 1000)), []).append(value)
-    clones = max(len(values) for values in seconds.values())
-    return [
-        (DIRECTIONS[way], first / 1000 + second, sum(values) / (len(values) if mean else 1))
-        for (way, second), values in sorted(seconds.items())
-        if mean or len(values) == clones
-    ]
+        yield way, stamp, value

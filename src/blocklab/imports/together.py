@@ -1,0 +1,120 @@
+"""Files that are one log: of the threads of one pgbench, of the clones of one fio job (``numjobs``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from blocklab.errors import StudyError
+from blocklab.imports import fio, pgbench
+from blocklab.imports.collect import Given
+from blocklab.imports.found import Found
+from blocklab.imports.text import whole
+from blocklab.model.sample import Phase
+from blocklab.workloads.fio_jobs import Section
+
+_THREADS: dict[str, Callable[[Sequence[Path]], Found]] = {
+    "pgbench-log": pgbench.log,
+    "pgbench-aggregate": lambda paths: pgbench.aggregate([whole(path) for path in paths]),
+}
+_LOGS = tuple(f"fio-{kind}" for kind in fio.KINDS)
+_CURE = "fio numbers its logs over all jobs: its JSON beside them, or --jobs FILE, tells whose they are"
+
+
+def join(given: Sequence[Given], jobs: Sequence[Section]) -> None:
+    """Puts together what ``given`` has of one run; ``jobs`` are those of a fio job file.
+
+    The first of the files gets the whole, the others stay for their damage. Raises ``StudyError`` for logs of two
+    runs.
+    """
+    for folder in dict.fromkeys(each.folder for each in given):
+        mine = [(each, each.found) for each in given if each.folder == folder and each.found is not None]
+        for kind, read in _THREADS.items():
+            _threads([(each, found) for each, found in mine if found.kind == kind], read)
+        told = [found.jobs for _, found in mine if found.kind == "fio-json"]
+        known = [name for names in told for name in names] or list(_numbers(jobs))
+        # Of several JSONs nobody knows which one a number is of.
+        numbers = known if len(told) < 2 else []
+        _clones([(each, found) for each, found in mine if found.kind in _LOGS], set(known), numbers)
+
+
+_File = tuple[Given, Found]
+
+
+def _threads(logs: Sequence[_File], read: Callable[[Sequence[Path]], Found]) -> None:
+    """pgbench writes a log for each thread: those of one time are one log."""
+    starts, ends = [found.start or 0.0 for _, found in logs], [found.end or 0.0 for _, found in logs]
+    if len(logs) > 1 and max(starts) < min(ends):
+        _one(logs, read([each.path for each, _ in logs]), "of other threads")
+
+
+def _one(logs: Sequence[_File], read: Found, what: str) -> None:
+    """``read`` is what all of them are together: the first file has it."""
+    (first, own), *others = logs
+    first.found = msgspec.structs.replace(read, bad=own.bad, first_bad=own.first_bad)
+    names = ", ".join(each.path.name for each, _ in others)
+    first.remarks += (f"one log with {names}, {what}: {read.rows:,} rows together",)
+    for each, found in others:
+        # It stays as a file of its own for its damage; its rows are in the first one's.
+        each.found = msgspec.structs.replace(found, samples=(), transactions=(), latencies=None, tool="")
+
+
+def _numbers(jobs: Sequence[Section]) -> Iterator[str]:
+    """The name to each number that fio gives: every clone of a job has one."""
+    for job in jobs:
+        yield from [job.name] * fio.numjobs(job.options)
+
+
+def _clones(logs: Sequence[_File], known: set[str], numbers: Sequence[str]) -> None:
+    """fio writes a log for each clone: those of one job and kind are one log, under the name of the job."""
+    groups: dict[tuple[str, str, str], dict[int, _File]] = {}
+    for each, found in logs:
+        prefix, number = found.samples[0].phase, found.order
+        job = prefix if prefix in known else numbers[number - 1] if 0 < number <= len(numbers) else ""
+        group = groups.setdefault((found.kind, prefix, job), {})
+        if number in group:
+            raise StudyError(
+                "", f"{group[number][0].path} and {each.path} are the same log of two runs of fio",
+                hint="put the files of each run into a folder of its own below the stack's",
+            )  # fmt: skip
+        group[number] = each, found
+    for (_, prefix, job), group in groups.items():
+        files = [group[number] for number in sorted(group)]
+        if job:
+            _job(files, job, f"of other clones of {job}")
+            continue
+        apart = list(_at_once(files))
+        for some in apart:
+            name = prefix if len(apart) == 1 else f"{prefix}-{some[0][1].order}"
+            if name != prefix:
+                some[0][0].remarks += (f"taken for a job {name}, by the time at which it ran: {_CURE}",)
+            _job(some, name, f"taken for clones of one job ({_CURE})")
+
+
+def _at_once(files: Sequence[_File]) -> Iterator[list[_File]]:
+    """Logs of clones begin together, those of jobs that wait for one another (``stonewall``) do not."""
+    middle = float("inf")
+    some: list[_File] = []
+    for each, found in sorted(files, key=lambda file: file[1].start or 0.0):
+        if (found.start or 0.0) > middle:
+            yield sorted(some, key=lambda file: file[1].order)
+            some = []
+        if not some:
+            middle = ((found.start or 0.0) + (found.end or 0.0)) / 2
+        some.append((each, found))
+    yield sorted(some, key=lambda file: file[1].order)
+
+
+def _job(files: Sequence[_File], name: str, what: str) -> None:
+    """The logs of one job, under its name."""
+    first, found = files[0]
+    if len(files) > 1:
+        read = fio.read_logs([each.path for each, _ in files], found.kind.removeprefix("fio-"), name)
+        _one(files, read, what)
+    elif found.samples[0].phase != name:
+        first.found = msgspec.structs.replace(
+            found, phases=tuple(Phase(name, phase.start, phase.end) for phase in found.phases),
+            samples=tuple(msgspec.structs.replace(sample, phase=name) for sample in found.samples),
+        )  # fmt: skip
