@@ -15,6 +15,7 @@ from blocklab.stats.format import listed, percent
 from blocklab.stats.ratio import verdict
 
 BAR = 20
+NEXT_LINE = "\n("
 # With more rows than this each is thin, and its figures are in the tooltip.
 MANY = 30
 # A wider interval (a part of the baseline's figure) is drawn as far as that; the table has all of it.
@@ -32,7 +33,7 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     labels = list(dict.fromkeys(row["item"] for row in rows))
     many = len(labels) > MANY
     if many:
-        labels = [label.partition("\n")[0] for label in labels]
+        labels = list(dict.fromkeys(row["what"] for row in rows))
         rows = [{**row, "item": row["what"]} for row in rows]
     longest = max(100.0, *(row["edge"] for row in rows))
     palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
@@ -104,7 +105,8 @@ def _rows(analysis: Analysis, compared: Sequence[Item]) -> list[dict[str, Any]]:
             rows.append(
                 {
                     **({"note": said} if said else {}),
-                    "item": f"{item.label}\n{rate_label(item, analysis.baseline)}",
+                    # What is in brackets (reads, writes) has no room beside a long name.
+                    "item": f"{item.label.replace(' (', NEXT_LINE)}\n{rate_label(item, analysis.baseline)}",
                     "what": item.label,
                     "stack": stack,
                     "share": round(100 * share.value, 3),
