@@ -17,6 +17,10 @@ from blocklab.workloads.fio import JOBFILE
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "golden"
 SIZE = 512 * 2**20
+SETTINGS = {
+    "shared_buffers": ["64MB", "8192", "integer", "configuration file"],
+    "fsync": ["on", "on", "bool", "configuration file"],
+}
 SHOW = b"""resource mirror {
     net {
         protocol        	C; # default
@@ -85,7 +89,7 @@ class Answers:
             return COUNTERS
         if argv[0] == "blockdev":
             return f"{SIZE}\n".encode()
-        if line == "cat /proc/mounts":
+        if argv[:2] == ("cat", "/proc/mounts"):
             return self.mounted.get(host, "").encode()
         if argv[:2] == ("drbdadm", "role"):
             return b"Secondary/Secondary\n"
@@ -103,7 +107,7 @@ class Answers:
         if argv[0] == "ping":
             return b"rtt min/avg/max/mdev = 0.450/0.501/0.611/0.020 ms\n"
         if "json_object_agg" in line:
-            return json.dumps({"shared_buffers": "64MB", "fsync": "on"}).encode()
+            return json.dumps(SETTINGS).encode()
         if argv[0] == "date":
             return f"{time.time() + self.ahead:.9f}\n".encode()
         if "--output-format=json" in argv:

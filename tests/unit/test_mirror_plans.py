@@ -214,31 +214,70 @@ def test_bonding_of_a_real_link() -> None:
     assert links._bonding("Bonding Mode: fault-tolerance (active-backup)\nSlave Interface: vec0\n") == {
         "lanes": "1", "bond": "active-backup",
     }  # fmt: skip
-    assert links._sysctl("net.ipv4.tcp_rmem", "4096\t131072\t6291456\n") == {
-        "net.ipv4.tcp_rmem": "4096 131072 6291456"
-    }
+    for text in ("4096\t131072\t6291456\n", "4096  131072 6291456"):
+        assert links._sysctl("net.ipv4.tcp_rmem", text) == {"net.ipv4.tcp_rmem": "4096 131072 6291456"}
 
 
 @pytest.mark.parametrize(
     ("asked", "shown", "kept"),
     [
-        ("barrier=0", "rw,relatime,nobarrier", True),
-        ("barrier=0", "rw,relatime", False),
-        ("barrier=1", "rw,relatime", True),
-        ("barrier=1", "rw,relatime,nobarrier", False),
-        ("commit=5", "rw,relatime", True),
-        ("commit=5", "rw,relatime,commit=30", False),
-        ("commit=30", "rw,relatime,commit=30", True),
-        ("commit=30", "rw,relatime", False),
+        ("noatime", "rw,noatime", True),
+        ("noatime", "rw,relatime", False),
+        ("diratime", "rw,relatime", True),
+        ("diratime", "rw,nodiratime,relatime", False),
         ("nodiscard", "rw,relatime,discard", False),
         ("discard", "rw,relatime,discard", True),
-        ("noatime", "rw,relatime", False),
-        ("data=writeback", "rw,relatime,data=writeback", True),
         ("defaults", "rw,relatime", True),
+        ("nofail", "rw,relatime", True),
+        ("attr2", "rw,relatime", True),
+        ("uquota", "rw,relatime,usrquota", True),
+        ("uquota", "rw,relatime,noquota", False),
+        ("allocsize=1m", "rw,relatime,allocsize=1024k", True),
+        ("allocsize=1G", "rw,relatime,allocsize=1048576k", True),
+        ("allocsize=1m", "rw,relatime,allocsize=64k", False),
+        ("logbsize=262144", "rw,relatime,logbsize=256k", True),
+        ("logbsize=256k", "rw,relatime,logbsize=32k", False),
+        ("nolargeio", "rw,relatime", True),
+        ("nolargeio", "rw,relatime,largeio", False),
+        ("bsdgroups", "rw,relatime,grpid", True),
     ],
 )
 def test_a_mount_option_is_in_force_or_not(asked: str, shown: str, kept: bool) -> None:
-    found = filesystem.mounted(f"/dev/ubdb /mnt/one ext4 {shown} 0 0\n", "/mnt/one")
-    found |= filesystem.hidden_defaults(found)
-    wanted = filesystem.in_force(asked)
-    assert all(found.get(name, "absent") == value for name, value in wanted.items()) is kept
+    assert in_force(asked, f"/dev/ubdb /mnt/one xfs {shown} 0 0\n") is kept
+
+
+EXT4 = "/dev/ubdb /mnt/one ext4 rw,relatime 0 0\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "listed"),
+    [
+        ("barrier=0", "nobarrier"), ("barrier=1", "barrier"), ("barrier", "barrier"), ("nobarrier", "nobarrier"),
+        ("commit=0", "commit=5"), ("commit=30", "commit=30"), ("data=writeback", "data=writeback"),
+        ("auto_da_alloc=0", "noauto_da_alloc"), ("auto_da_alloc=1", "auto_da_alloc"),
+        ("init_itable", "init_itable=10"), ("dioread_lock", "nodioread_nolock"), ("noload", "norecovery"),
+    ],
+)  # fmt: skip
+def test_an_option_of_ext4_is_in_force_or_not(asked: str, listed: str) -> None:
+    assert in_force(asked, f"{EXT4}rw\n{listed}\n")
+    assert not in_force(asked, f"{EXT4}rw\nbsddf\n")
+
+
+def test_what_a_real_ext4_lists_of_its_defaults() -> None:
+    text = EXT4 + (KNOBS / "ext4-options").read_text()
+    for asked in (
+        "barrier=1", "commit=5", "commit=0", "auto_da_alloc", "delalloc", "errors=continue", "data=ordered",
+        "data_err=ignore", "dioread_nolock", "max_batch_time=15000", "journal_checksum", "nodiscard", "stripe=0",
+        "acl", "user_xattr", "bsddf", "nogrpid", "block_validity", "init_itable", "mb_optimize_scan=0",
+    ):  # fmt: skip
+        assert in_force(asked, text), asked
+    for asked in ("nobarrier", "commit=30", "noauto_da_alloc", "discard", "data=journal", "data_err=abort", "ro"):
+        assert not in_force(asked, text), asked
+    # The list is of the device, which may be writable where the mount is not.
+    assert not in_force("rw", text.replace("rw,relatime", "ro,relatime"))
+
+
+def in_force(asked: str, text: str) -> bool:
+    found = filesystem.mounted(text, "/mnt/one")
+    assert found
+    return all(found.get(name, "absent") == value for name, value in filesystem.in_force(asked).items())

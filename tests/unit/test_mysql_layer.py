@@ -140,6 +140,12 @@ def test_variables_of_a_real_server() -> None:
     assert found["version"].startswith("11.8") and found["innodb_flush_method"] == "O_DIRECT"
 
 
+@pytest.mark.parametrize(("number", "kept"), [("2", True), ("1", False), ("3", False), ("always", True)])
+def test_a_choice_may_be_given_by_its_number(number: str, kept: bool) -> None:
+    found = mysql_settings.parse_variables("concurrent_insert\tALWAYS\n", {"concurrent_insert": number})
+    assert (found["concurrent_insert"] == number) is kept
+
+
 def test_an_answer_that_is_no_list_of_variables_is_an_error() -> None:
     with pytest.raises(ValueError, match="is no server variable"):
         mysql_settings.parse_variables("ERROR 2002 (HY000): Can't connect to local server\n", {})
@@ -151,6 +157,7 @@ def test_an_answer_that_is_no_list_of_variables_is_an_error() -> None:
         ("1G", "1073741824"), ("256m", "268435456"), ("ON", "1"), ("true", "ON"), ("off", "0"),
         ("0.5", "0.500000"),
         ("10", "10.000000"), ("ROW", "row"), ("a,b", "b,a"), ("", ""), ("-1", "-1"),
+        ("5e-05", "0.000050"), ("1e2", "100.000000"), ("utf8", "utf8mb3"), ("utf8_bin", "utf8mb3_bin"),
     ],
 )  # fmt: skip
 def test_values_have_one_spelling(one: str, same: str) -> None:
@@ -158,10 +165,20 @@ def test_values_have_one_spelling(one: str, same: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("1G", "1000000000"), ("ON", "OFF"), ("mrr=on", "mrr=off"), ("a", "a,b")]
-)
+    ("one", "other"),
+    [
+        ("1G", "1000000000"), ("ON", "OFF"), ("mrr=on", "mrr=off"), ("a", "a,b"), ("utf8", "utf8mb4"),
+        ("ANSI", "ANSI_QUOTES,IGNORE_SPACE"), ("1e-05", "0.000000"),
+    ],
+)  # fmt: skip
 def test_different_values_stay_different(one: str, other: str) -> None:
     assert not mysql_settings.alike(one, other)
+
+
+def test_a_mode_that_stands_for_several_is_shown_with_them() -> None:
+    shown = "REAL_AS_FLOAT,PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ANSI"
+    assert mysql_settings.alike("mrr=on,default", "mrr=on,mrr_sort_keys=off")
+    assert mysql_settings.alike("ANSI", shown) and not mysql_settings.alike("ANSI,NO_ZERO_DATE", shown)
 
 
 @given(st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans())

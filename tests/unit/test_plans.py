@@ -59,6 +59,20 @@ def test_sizes_of_drbd_have_one_spelling(one: str, same: str) -> None:
     assert drbd.canonical(one) == drbd.canonical(same)
 
 
+def test_bare_numbers_of_drbd_have_its_units(small: dict[str, Any]) -> None:
+    layer = small["stacks"]["mirror"]["layers"][1]
+    layer["disk"] = {"resync-rate": 250, "c-max-rate": 102400, "c-min-rate": 300, "c-fill-target": 100}
+    layer["net"] = {"max-buffers": 8000, "congestion-fill": 0}
+    study = build(small)
+    ground = FakeSite().ground(topology(study, ["mirror"]))
+    facts = plan_stack(study, "mirror", 0, ground).facts
+    fact = next(fact for fact in facts if fact.argv[0] == "drbdsetup")
+    found = fact.parse((KNOBS / "drbdsetup-show").read_text())
+    wrong = {name for name, value in fact.wanted.items() if found.get(name, "absent") != value}
+    # The sample has no c-min-rate.
+    assert wrong == {"disk.c-min-rate"} and fact.wanted["disk.c-min-rate"] == str(300 * 1024)
+
+
 def test_tc_of_a_real_link() -> None:
     found = links._netem((KNOBS / "tc-netem.json").read_text())
     assert found == {"limit": "100000", "delay": "500us", "jitter": "0us"}
@@ -80,6 +94,10 @@ def test_netem_is_given_and_expected_in_the_same_words() -> None:
         "100000000bit",
     )
     assert wanted == {"limit": "100000", "delay": "2550us", "jitter": "100us", "rate": "100000000bit/s"}
+    # tc keeps whole bytes, and shows no delay where there is none.
+    odd = LinkSpec(("a", "b"), rtt=Duration("0.1ms"), rate=BitRate("33.3kbit/s"))
+    shown = '[{"kind": "netem", "options": {"limit": 100000, "rate": {"rate": 4162}}}]'
+    assert netem(odd, first=True)[1].items() <= links._netem(shown).items()
     assert netem(link, first=False)[0] == ("limit", "100000", "rate", "100000000bit")
     assert netem(LinkSpec(("a", "b")), first=True) == ((), {})
 
@@ -90,18 +108,50 @@ def test_a_ping_without_an_answer_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("one", "same"),
-    [
-        ("1GB", "1024MB"),
-        ("128MB", "131072kB"),
-        ("5min", "300s"),
-        ("200ms", "0.2s"),
-        ("yes", "on"),
-        ("false", "off"),
-    ],
+    [("1GB", "1024MB"), ("128MB", "131072kB"), ("5min", "300s"), ("200ms", "0.2s"), ("0.3GB", "307MB")],
 )
-def test_settings_of_postgres_have_one_spelling(one: str, same: str) -> None:
+def test_sizes_and_times_of_postgres_have_one_spelling(one: str, same: str) -> None:
     assert postgres.canonical(one) == postgres.canonical(same)
     assert postgres.canonical("replica") == "replica"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "same"),
+    [
+        ("checkpoint_timeout", 300, True),
+        ("checkpoint_timeout", "300s", True),
+        ("checkpoint_timeout", 5, False),
+        ("work_mem", 4096, True),
+        ("work_mem", 4194304, False),
+        ("shared_buffers", 4096, True),
+        ("shared_buffers", "32MB", True),
+        ("shared_buffers", "33MB", False),
+        ("random_page_cost", 1.0, True),
+        ("random_page_cost", 1.1, False),
+        ("cpu_tuple_cost", "0.0123456789", True),
+        ("vacuum_cost_delay", "2000us", True),
+        ("fsync", 1, True),
+        ("fsync", "TRUE", True),
+        ("fsync", False, False),
+        ("synchronous_commit", "ON", True),
+        ("synchronous_commit", "local", False),
+        ("wal_compression", "yes", True),
+        ("wal_compression", "lz4", False),
+        ("wal_level", "hot_standby", True),
+        ("wal_level", "minimal", False),
+        ("wal_buffers", -1, True),
+        ("wal_buffers", "16MB", False),
+        ("transaction_buffers", 0, True),
+        ("client_encoding", "utf8", True),
+        ("timezone", "utc", True),
+        ("timezone", "CET", False),
+        ("log_min_messages", "debug", True),
+    ],
+)
+def test_a_setting_of_postgres_is_in_force_or_not(name: str, value: postgres.Value, same: bool) -> None:
+    fact = postgres.Postgres(settings={name: value})._fact("a1", "postgresql://x")
+    found = fact.parse((KNOBS / "postgres-settings.json").read_text())
+    assert (found[name] == fact.wanted[name]) is same
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
@@ -110,6 +160,23 @@ def test_a_quoted_setting_is_one_line_and_ends_where_it_should(value: str) -> No
     assert text.startswith("'") and text.endswith("'") and "\n" not in text
     inner = text[1:-1].replace("\\\\", "").replace("''", "")
     assert "'" not in inner
+
+
+@pytest.mark.parametrize(
+    ("mkfs", "made"),
+    [
+        ((), ("-E", "nodiscard,lazy_itable_init=0")),
+        (("-b", "1024"), ("-E", "nodiscard,lazy_itable_init=0", "-b", "1024")),
+        (
+            ("-E", "stride=16", "-b", "1024", "-Ediscard"),
+            ("-E", "nodiscard,lazy_itable_init=0,stride=16,discard", "-b", "1024"),
+        ),
+        # mke2fs refuses it.
+        (("-E",), ("-E", "nodiscard,lazy_itable_init=0", "-E")),
+    ],
+)
+def test_extended_options_of_mke2fs_are_given_once(mkfs: tuple[str, ...], made: tuple[str, ...]) -> None:
+    assert filesystem.Ext4(mkfs=mkfs).make() == ("-F", *made)
 
 
 def test_mounts() -> None:

@@ -23,6 +23,11 @@ _VALUE = re.compile(r"^[A-Za-z0-9_.:/%-]+$")
 # "250k", "102400k", "100s" (sectors), "2M", "8000", as drbdsetup prints them.
 _SIZE = re.compile(r"^(?P<number>\d+)(?P<unit>[kKmMgGs]?)$")
 _UNITS = {"": 1, "s": 512, "k": 2**10, "m": 2**20, "g": 2**30}
+# What a bare number means, where it is not bytes or a count.
+_BARE = {
+    "resync-rate": "k", "c-max-rate": "k", "c-min-rate": "k",
+    "c-fill-target": "s", "congestion-fill": "s", "size": "s",
+}  # fmt: skip
 # What the primary's connection may be when it may run ahead of its peer (on-congestion: pull-ahead).
 LAGGING = frozenset({"Connected", "Ahead", "SyncSource", "PausedSyncS"})
 
@@ -224,8 +229,12 @@ class Drbd(Base, frozen=True, tag="drbd"):
 
     def _options(self, name: str, host: str, *, net: bool) -> Fact:
         wanted: dict[str, str] = {"net.protocol": self.protocol} if net else {}
-        wanted |= {f"net.{option}": canonical(_text(value)) for option, value in self.net.items() if net}
-        wanted |= {f"disk.{option}": canonical(_text(value)) for option, value in self.disk.items()}
+        sections = {"net": self.net, "disk": self.disk} if net else {"disk": self.disk}
+        for section, options in sections.items():
+            wanted |= {
+                f"{section}.{option}": canonical(_text(value), bare=_BARE.get(option, ""))
+                for option, value in options.items()
+            }
         return Fact(host, "drbd", ("drbdsetup", "show", name, "--show-defaults"), parse_show, wanted)
 
 
@@ -286,7 +295,10 @@ def parse_show(text: str) -> dict[str, str]:
     return found
 
 
-def canonical(value: str) -> str:
-    """``2M`` and ``2048k`` are the same to DRBD, which shows either: sizes as a plain number of bytes."""
+def canonical(value: str, bare: str = "") -> str:
+    """``2M`` and ``2048k`` are the same to DRBD, which shows either: sizes as a plain number of bytes.
+
+    ``bare`` is the unit of a number without one.
+    """
     match = _SIZE.match(value)
-    return str(int(match["number"]) * _UNITS[match["unit"].lower()]) if match else value
+    return str(int(match["number"]) * _UNITS[match["unit"].lower() or bare]) if match else value

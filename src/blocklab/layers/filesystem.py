@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from functools import partial
+from pathlib import PurePosixPath
 from typing import ClassVar
 
 from blocklab.layers.base import Base
@@ -12,23 +13,28 @@ from blocklab.model.protocols import Map, Place
 
 # "noatime", "barrier=0", "logbsize=256k", "data=writeback": one mount(8) option.
 _OPTION = re.compile(r"^[a-z0-9_]+(=[A-Za-z0-9_./:+-]+)?$")
-# /proc/mounts has an option in other words than it was given: asked -> what it shows then.
-_SHOWN = {"barrier=0": "nobarrier", "dioread_lock": "nodioread_nolock", "noload": "norecovery"}
+# These ask for nothing: of a file system that is mounted by hand, or of xfs, which has no other way any more.
+_NOTHING = frozenset({"defaults", "auto", "noauto", "nofail", "nouser", "_netdev", "attr2", "noikeep"})
+# The kernel has an option in other words than it was given: asked -> what it shows then.
+_SHOWN = {
+    "barrier=0": "nobarrier", "barrier=1": "barrier", "dioread_lock": "nodioread_nolock", "noload": "norecovery",
+    "auto_da_alloc=0": "noauto_da_alloc", "auto_da_alloc=1": "auto_da_alloc", "commit=0": "commit=5",
+    "init_itable": "init_itable=10", "no_mbcache": "nombcache", "bsdgroups": "grpid",
+    "quota": "usrquota", "uquota": "usrquota", "gquota": "grpquota", "pquota": "prjquota",
+    "qnoenforce": "uqnoenforce",
+}  # fmt: skip
 # It does not show these, which are the default, but shows the contrary: asked -> what must not be there.
 _CONTRARY = {
-    "barrier": "nobarrier", "barrier=1": "nobarrier", "async": "sync", "atime": "noatime",
-    "strictatime": "relatime", "nolazytime": "lazytime", "nodiscard": "discard", "delalloc": "nodelalloc",
-    "dioread_nolock": "nodioread_nolock", "auto_da_alloc": "noauto_da_alloc", "acl": "noacl",
-    "block_validity": "noblock_validity", "init_itable": "noinit_itable", "nogrpid": "grpid",
-    "journal_checksum": "nojournal_checksum", "suid": "nosuid", "dev": "nodev", "exec": "noexec",
+    "async": "sync", "atime": "noatime", "strictatime": "relatime", "diratime": "nodiratime",
+    "nolazytime": "lazytime", "suid": "nosuid", "dev": "nodev", "exec": "noexec", "symfollow": "nosymfollow",
+    "nodiscard": "discard", "nogrpid": "grpid", "sysvgroups": "grpid", "nolargeio": "largeio",
+    "lifetime": "nolifetime",
+    "data_err=ignore": "data_err=abort", "mb_optimize_scan=0": "mb_optimize_scan=1",
+    "mb_optimize_scan=1": "mb_optimize_scan=0",
 }  # fmt: skip
-# Nor these numbers, which are ext4's default; any other is shown.
-_NUMBERS = frozenset(
-    {
-        "commit=5", "stripe=0", "min_batch_time=0", "max_batch_time=15000", "inode_readahead_blks=32",
-        "init_itable=10", "errors=continue",
-    }
-)  # fmt: skip
+# xfs shows sizes in KiB: "allocsize=1m", "logbsize=262144"
+_SIZE = re.compile(r"^(?P<name>allocsize|logbsize|max_atomic_write)=(?P<number>\d+)(?P<unit>[kKmMgG]?)$")
+_KIB = {"": 2**-10, "k": 1, "m": 2**10, "g": 2**20}
 
 
 class _FileSystem(Base, frozen=True):
@@ -58,7 +64,7 @@ class _FileSystem(Base, frozen=True):
         options: Argv = ("-o", ",".join(self.mount)) if self.mount else ()
         return Plan(
             steps=(
-                Run(host, (f"mkfs.{self.name}", *self.always, *self.mkfs, device), once=True),
+                Run(host, (f"mkfs.{self.name}", *self.make(), device), once=True),
                 Run(host, ("mkdir", "-p", folder)),
                 Run(host, ("mount", "-t", self.name, *options, device, folder), undo=("umount", folder)),
             ),
@@ -67,16 +73,18 @@ class _FileSystem(Base, frozen=True):
         )
 
     def _fact(self, host: str, device: str, folder: str) -> Fact:
-        def parse(text: str) -> Mapping[str, str]:
-            found = mounted(text, folder)
-            asked = {f"mount.{option}" for option in self.mount}
-            hidden = {name: value for name, value in hidden_defaults(found).items() if name in asked}
-            return {**found, **hidden} if found else {}
-
         wanted = {"device": device, "type": self.name}
         for option in self.mount:
             wanted |= in_force(option)
-        return Fact(host, self.name, ("cat", "/proc/mounts"), parse, wanted)
+        return Fact(host, self.name, self.ask(device), partial(mounted, folder=folder), wanted)
+
+    def make(self) -> Argv:
+        """Arguments of the mkfs program."""
+        return (*self.always, *self.mkfs)
+
+    def ask(self, device: str) -> Argv:
+        """What tells the mount options that are in force."""
+        return ("cat", "/proc/mounts")
 
 
 class Xfs(_FileSystem, frozen=True, tag="xfs"):
@@ -118,37 +126,56 @@ class Ext4(_FileSystem, frozen=True, tag="ext4"):
     flush to the device, not for an fsync either: what a database was told to be on disk may be lost in a crash of
     whatever caches below.
 
-    Read back: the device, the type, and each mount option in ``/proc/mounts``; a default, which the kernel does
-    not show there, by the absence of its contrary.
+    ``-E`` in ``mkfs`` is joined with the layer's own ``-E nodiscard,lazy_itable_init=0``, and wins over it.
+
+    Read back: the device, the type, and each mount option, in ``/proc/mounts`` and in the kernel's full list,
+    ``/proc/fs/ext4/*/options``; what neither shows, by the absence of its contrary.
     """
 
     name: ClassVar[str] = "ext4"
-    # Or the kernel writes the inode tables in the minutes after the mount, under the load.
-    always: ClassVar[Argv] = ("-F", "-E", "nodiscard,lazy_itable_init=0")
+    always: ClassVar[Argv] = ("-F",)
+
+    def make(self) -> Argv:
+        """With one ``-E`` in all: of several, mke2fs takes the last one only."""
+        kept: list[str] = []
+        # Or the kernel writes the inode tables in the minutes after the mount, under the load.
+        extended = ["nodiscard,lazy_itable_init=0"]
+        words = iter(self.mkfs)
+        for word in words:
+            if value := (word[2:] or next(words, "")) if word.startswith("-E") else "":
+                # Behind ours: of two that contradict each other the last one holds.
+                extended.append(value)
+            else:
+                kept.append(word)
+        return (*self.always, "-E", ",".join(extended), *kept)
+
+    def ask(self, device: str) -> Argv:
+        """The kernel's full list too, since /proc/mounts leaves out what is the default of this very device."""
+        return (*super().ask(device), f"/proc/fs/ext4/{PurePosixPath(device).name}/options")
 
 
 def in_force(option: str) -> dict[str, str]:
     """What ``mounted`` has to say of a file system that was mounted with this option."""
-    if option == "defaults":
-        # It asks for nothing.
+    if option in _NOTHING:
         return {}
     if option in _CONTRARY:
         return {f"mount.{_CONTRARY[option]}": "absent"}
+    if size := _SIZE.match(option):
+        return {f"mount.{size['name']}={int(size['number']) * _KIB[size['unit'].lower()]:.0f}k": "yes"}
     return {f"mount.{_SHOWN.get(option, option)}": "yes"}
 
 
-def hidden_defaults(found: Mapping[str, str]) -> dict[str, str]:
-    """The numbers that are in force although ``mounted`` did not find them, since they are the default."""
-    shown = {name.partition("=")[0] for name in found}
-    return {f"mount.{option}": "yes" for option in _NUMBERS if f"mount.{option.partition('=')[0]}" not in shown}
-
-
 def mounted(text: str, folder: str) -> dict[str, str]:
-    """What /proc/mounts says of ``folder``: device, type, and each option as ``mount.<option>: yes``."""
+    """What /proc/mounts says of ``folder``: device, type, and each option as ``mount.<option>: yes``; then the
+    options that ext4 lists, one a line."""
+    found: dict[str, str] = {}
     for line in text.splitlines():
         # /dev/drbd0 /mnt/drbd0 xfs rw,noatime,attr2,inode64,logbufs=8,logbsize=32k,noquota 0 0
         fields = line.split(" ")
-        if len(fields) >= 4 and fields[1] == folder:
+        if len(fields) >= 4 and fields[1] == folder and not found:
             options = {f"mount.{option}": "yes" for option in fields[3].split(",")}
-            return {"device": fields[0], "type": fields[2], **options}
-    return {}
+            found = {"device": fields[0], "type": fields[2], **options}
+        # rw is the device's; what is mounted may be read-only all the same.
+        elif found and len(fields) == 1 and line not in ("rw", "ro"):
+            found[f"mount.{line}"] = "yes"
+    return found

@@ -112,7 +112,7 @@ def parse_variables(text: str, wanted: Mapping[str, str]) -> dict[str, str]:
         name, tab, value = line.partition("\t")
         if not tab or not _NAME.fullmatch(name):
             raise ValueError(f"{line!r} is no server variable")
-        found[name] = wanted[name] if name in wanted and alike(wanted[name], value) else value
+        found[name] = wanted[name] if name in wanted and alike(_word(name, wanted[name]), value) else value
     return found
 
 
@@ -120,8 +120,17 @@ def parse_variables(text: str, wanted: Mapping[str, str]) -> dict[str, str]:
 _SIZE = re.compile(r"(?P<number>-?\d+)(?P<unit>[kmgtpe]?)")
 _FACTORS = {unit: 2 ** (10 * power) for power, unit in enumerate(["", "k", "m", "g", "t", "p", "e"])}
 # "10.000000" is how the server shows 10 s.
-_REAL = re.compile(r"-?\d*\.\d+")
+_REAL = re.compile(r"-?(\d+|\d*\.\d+)(e[-+]?\d+)?")
 _BOOLEAN = {"on": "1", "true": "1", "off": "0", "false": "0"}
+# "utf8", "utf8_general_ci": today's name has the number of bytes in it.
+_UTF8 = re.compile(r"^utf8(?=_|$)")
+# Modes of sql_mode that stand for several, which the server shows beside them.
+_SEVERAL = frozenset({"ansi", "traditional", "oracle", "mssql", "db2", "maxdb", "postgresql"})
+# Variables that are often given as a number, and are shown as a word.
+_NUMBERED = {
+    "binlog_format": ("mixed", "statement", "row"), "completion_type": ("no_chain", "chain", "release"),
+    "concurrent_insert": ("never", "auto", "always"), "query_cache_type": ("off", "on", "demand"),
+}  # fmt: skip
 
 
 def canonical(text: str) -> str:
@@ -133,15 +142,22 @@ def canonical(text: str) -> str:
         return f"{round(float(value), 9) + 0.0:.9f}".rstrip("0").rstrip(".")
     if "," in value:
         return ",".join(sorted(part.strip() for part in value.split(",")))
-    return _BOOLEAN.get(value, value)
+    return _UTF8.sub("utf8mb3", _BOOLEAN.get(value, value))
 
 
 def alike(wanted: str, value: str) -> bool:
     """Whether the server's ``value`` is what a study meant by ``wanted``.
 
-    Of a set of switches (optimizer_switch) a study names some, and the server shows all.
+    Of a set of switches (optimizer_switch) a study names some, and the server shows all; ``sql_mode: ANSI`` it
+    shows with all that it stands for.
     """
     ours, theirs = canonical(wanted), canonical(value)
-    if "=" in ours:
-        return set(ours.split(",")) <= set(theirs.split(","))
+    named = set(ours.split(","))
+    if "=" in ours or named & _SEVERAL:
+        return named - {"default"} <= set(theirs.split(","))
     return ours == theirs
+
+
+def _word(name: str, value: str) -> str:
+    choices = _NUMBERED.get(name, ())
+    return choices[int(value)] if value.isdecimal() and int(value) < len(choices) else value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar, TypeAlias
 
 from blocklab.layers.base import Base
@@ -38,8 +39,9 @@ class Postgres(Base, frozen=True, tag="postgres"):
     There is no password. All that ``settings`` does not name is PostgreSQL's default. It is taken down by an
     immediate stop, as in a crash: a clean one would write all buffers through the layers below, for nothing.
 
-    Read back: every parameter in ``settings``, by ``current_setting``. All parameters that are not at their
-    default are stored.
+    Read back: every parameter in ``settings``, by ``pg_settings``. A value may be spelled as the server takes it:
+    300, 300s and 5min are the same ``checkpoint_timeout``. All parameters that are not at their default are
+    stored.
     """
 
     settings: dict[str, Value] = {}
@@ -121,11 +123,13 @@ class Postgres(Base, frozen=True, tag="postgres"):
         return "".join(f"{name} = {quoted(value)}\n" for name, value in settings.items())
 
     def _fact(self, host: str, dsn: str) -> Fact:
-        # One JSON object: the value in the words that the study used, by the server's own SHOW formatting.
-        query = "SELECT json_object_agg(name, current_setting(name)) FROM pg_settings WHERE source <> 'default'"
-        wanted = {name: _shown(name, canonical(_text(value))) for name, value in self.settings.items()}
+        query = (
+            "SELECT json_object_agg(name, json_build_array(current_setting(name), setting, vartype, source)) "
+            "FROM pg_settings WHERE source <> 'default'"
+        )
+        wanted = {name: _text(value) for name, value in self.settings.items()}
         argv = (*AS_POSTGRES, f"{BIN}/psql", "-X", "-A", "-t", "-d", dsn, "-c", query)
-        return Fact(host, "postgres", argv, parse_settings, wanted)
+        return Fact(host, "postgres", argv, partial(parse_settings, wanted=wanted), wanted)
 
 
 def hba(listen: tuple[str, ...]) -> str:
@@ -141,11 +145,6 @@ def _text(value: Value) -> str:
     return str(value)
 
 
-def _shown(name: str, value: str) -> str:
-    """The one setting for which the server shows another word than it was given."""
-    return "pglz" if (name, value) == ("wal_compression", "on") else value
-
-
 def quoted(value: Value) -> str:
     """A value as postgresql.conf takes it: in single quotes, a quote doubled, no line break."""
     text = _text(value).replace("\\", "\\\\").replace("'", "''").replace("\n", " ")
@@ -154,22 +153,71 @@ def quoted(value: Value) -> str:
 
 # "128MB", "1 GB", "5min", "200ms": SHOW prints the largest unit that divides the value.
 _UNIT = re.compile(r"^(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|kB|MB|GB|TB|us|ms|s|min|h|d)$")
-_FACTORS = {
-    "B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40,
-    "us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10,
+_BYTES = {"B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+_TIMES = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+_BOOLEAN = {
+    "true": "on", "yes": "on", "1": "on", "t": "on", "y": "on",
+    "false": "off", "no": "off", "0": "off", "f": "off", "n": "off",
 }  # fmt: skip
-_BOOLEAN = {"true": "on", "yes": "on", "false": "off", "no": "off"}
+# Where the server shows another word than it was given.
+_ALIASES = {
+    ("wal_compression", "on"): "pglz",
+    ("wal_level", "archive"): "replica", ("wal_level", "hot_standby"): "replica",
+    ("log_min_messages", "debug"): "debug2", ("client_min_messages", "debug"): "debug2",
+}  # fmt: skip
+# With these values the server chooses, shows what it chose, and calls its source "override".
+_CHOSEN = {
+    "wal_buffers": "-1",
+    "commit_timestamp_buffers": "0", "subtransaction_buffers": "0", "transaction_buffers": "0",
+}  # fmt: skip
 
 
 def canonical(value: str) -> str:
-    """One spelling for each value: 1GB and 1024MB are the same setting, and so are yes and on."""
+    """One spelling for each size and time: 1GB and 1024MB are the same."""
     match = _UNIT.match(value.strip())
     if match is None:
-        return _BOOLEAN.get(value.strip().lower(), value.strip())
-    kind = "bytes" if match["unit"].endswith("B") else "us"
-    return f"{round(float(match['number']) * _FACTORS[match['unit']])} {kind}"
+        return value.strip()
+    factors = _BYTES if match["unit"] in _BYTES else _TIMES
+    factor = factors[match["unit"]]
+    # The server rounds a fraction to a whole number of the next smaller unit: 0.3GB is 307MB.
+    smaller = max((each for each in factors.values() if each < factor), default=1)
+    number = round(float(match["number"]) * factor / smaller) * smaller
+    return f"{number} {'bytes' if factors is _BYTES else 'us'}"
 
 
-def parse_settings(text: str) -> Mapping[str, str]:
-    """pg_settings as one JSON object -> name -> canonical value."""
-    return {name: canonical(str(value)) for name, value in json.loads(text).items()}
+def alike(name: str, wanted: str, shown: Sequence[str]) -> bool:
+    """Whether a parameter is what a study meant by ``wanted``.
+
+    ``shown``: as SHOW has it, as a bare number in the parameter's own unit, then its type and its source.
+    """
+    current, bare, kind, source = shown
+    if source == "override" and name in _CHOSEN:
+        return wanted == _CHOSEN[name]
+    if kind in ("integer", "real"):
+        return _same_number(wanted, bare) or canonical(wanted) == canonical(current)
+    word = wanted.strip().lower()
+    if kind in ("bool", "enum"):
+        word = _BOOLEAN.get(word, word)
+    return _ALIASES.get((name, word), word) == current.lower()
+
+
+def _same_number(wanted: str, bare: str) -> bool:
+    try:
+        # Of a real number the server shows six digits.
+        return float(wanted) == float(bare) or f"{float(wanted):g}" == bare
+    except ValueError:
+        return False
+
+
+def parse_settings(text: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
+    """pg_settings as one JSON object -> name -> value.
+
+    A value that is the same as the wanted one comes in the study's spelling; another one as SHOW has it.
+    """
+    # {"checkpoint_timeout" : ["5min", "300", "integer", "configuration file"], ...}
+    # A study has names in lower case, and so has the server, but for TimeZone, DateStyle and IntervalStyle.
+    found = {name.lower(): shown for name, shown in json.loads(text).items()}
+    return {
+        name: wanted[name] if name in wanted and alike(name, wanted[name], shown) else shown[0]
+        for name, shown in found.items()
+    }

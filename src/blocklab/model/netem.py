@@ -25,8 +25,10 @@ def netem(link: LinkSpec, *, first: bool) -> tuple[Argv, dict[str, str]]:
             argv += [f"{jitter}us", "distribution", "normal"]
             wanted["jitter"] = f"{jitter}us"
     if link.rate is not None:
-        argv += ["rate", f"{round(link.rate)}bit"]
-        wanted["rate"] = f"{round(link.rate)}bit/s"
+        # tc counts whole bytes.
+        rate = round(link.rate) // 8 * 8
+        argv += ["rate", f"{rate}bit"]
+        wanted["rate"] = f"{rate}bit/s"
     if not argv:
         return (), {}
     wanted["limit"] = str(NETEM_LIMIT)

@@ -19,7 +19,9 @@ def plan_wires(shape: Topology, ground: Ground) -> Plan:
     for host, node in shape.nodes.items():
         for name, value in node.sysctl.items():
             steps.append(Run(host, ("sysctl", "-w", f"{name}={value}")))
-            facts.append(Fact(host, "sysctl", ("sysctl", "-n", name), partial(_sysctl, name), {name: str(value)}))
+            facts.append(
+                Fact(host, "sysctl", ("sysctl", "-n", name), partial(_sysctl, name), _sysctl(name, str(value)))
+            )
     for name, link in shape.links.items():
         for host in link.between:
             end = ground.ends[name][host]
@@ -102,9 +104,10 @@ def _netem(text: str) -> dict[str, str]:
             continue
         options = qdisc["options"]
         found["limit"] = str(options["limit"])
-        if "delay" in options:
-            found["delay"] = f"{round(options['delay']['delay'] * 1e6)}us"
-            found["jitter"] = f"{round(options['delay']['jitter'] * 1e6)}us"
+        # tc leaves out a delay of nothing, which is all that netem may add where the link itself takes the time.
+        delay = options.get("delay", {"delay": 0, "jitter": 0})
+        found["delay"] = f"{round(delay['delay'] * 1e6)}us"
+        found["jitter"] = f"{round(delay['jitter'] * 1e6)}us"
         if "rate" in options:
             found["rate"] = f"{round(options['rate']['rate'] * 8)}bit/s"
     return found
