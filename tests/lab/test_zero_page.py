@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from blocklab.errors import NodeLost
 from blocklab.model.ground import NodeSpec, Profile, Topology, VolumeSpec
 from blocklab.model.host import Host, must
 from blocklab.model.units import Duration, Size
@@ -132,6 +133,8 @@ def test_without_the_shim_such_writes_end_the_daemon(zeroout: bool, tmp_path: Pa
         assert write.poll() is None
     finally:
         lab.close()
+    with pytest.raises(NodeLost):
+        write.wait(10)
 
 
 @pytest.mark.parametrize("drbd", [False, True], ids=["alone", "drbd"])
