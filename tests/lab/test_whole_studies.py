@@ -103,4 +103,4 @@ def test_a_knob_that_changes_under_way_makes_the_cell_invalid(small: dict[str, A
     assert done.returncode == 1
     (run,) = StudyFolder(tmp_path / "runs" / "small").runs()
     assert run.outcome.status == "invalid"
-    assert "work_mem should be 8388608 bytes, but the running system says 1048576 bytes" in run.outcome.error
+    assert "work_mem should be 8MB, but the running system says 1MB" in run.outcome.error
