@@ -67,13 +67,6 @@ def at(lab: FakeLab, host: str, *words: str) -> list[int]:
     return [i for i, (who, argv) in enumerate(lab.log) if who == host and all(word in argv for word in words)]
 
 
-@pytest.fixture(autouse=True)
-def _no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAD", 0.0)
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAST", 0.0)
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_MOST", 0.0)
-
-
 def test_a_link_is_whole_again_after_its_client_died(small: dict[str, Any], tmp_path: Path) -> None:
     progress, site, bad = go(drill(small, LOSSY), tmp_path, Struck(dies))
     assert bad == 1 and "ledger: gone" in progress.outcomes["plain/writes"].error

@@ -23,13 +23,6 @@ from tests.fake.test_run import Silent, go, io
 LOAD = ("load-the-data",)
 
 
-@pytest.fixture(autouse=True)
-def _no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAD", 0.0)
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAST", 0.0)
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_MOST", 0.0)
-
-
 @pytest.fixture
 def mixed(small: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Study:
     """A load with data of its own before one without, on a stack at two distances."""

@@ -64,13 +64,6 @@ def io(small: dict[str, Any]) -> dict[str, Any]:
     return {**small["workloads"]["io"], "jobs": jobs}
 
 
-@pytest.fixture(autouse=True)
-def _no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAD", 0.0)
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAST", 0.0)
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_MOST", 0.0)
-
-
 def go(
     study: Study, tmp_path: Path, answers: Any, wanted: Sequence[Cell] | None = None
 ) -> tuple[StudyFolder, Silent, int, FakeSite]:

@@ -36,9 +36,6 @@ PHASES = ["first", "randwrite-4k-qd1", "randwrite-4k-qd8", "randwrite-16k-qd1", 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAD", 0.0)
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAST", 0.0)
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_MOST", 0.0)
     monkeypatch.setattr("blocklab.runner.single.LOOK_SECONDS", 0.0)
 
 

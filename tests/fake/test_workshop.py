@@ -19,13 +19,6 @@ from tests.fake.test_run import go, io
 LOAD = ("load-the-data",)
 
 
-@pytest.fixture(autouse=True)
-def _no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAD", 0.0)
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_LEAST", 0.0)
-    monkeypatch.setattr("blocklab.runner.measure.PROBE_MOST", 0.0)
-
-
 @pytest.fixture
 def data(monkeypatch: pytest.MonkeyPatch) -> None:
     """fio as a load with data of its own."""

@@ -50,8 +50,8 @@ def ranges(analysis: Analysis, rows: Sequence[Row]) -> str:
             said.append(f"{name} {verb} {worst} throughout")
         else:
             told = _mattering(analysis, ranked, shares=bool(compared))
-            ends = [where(row, ranked, told) for row in (low, high)]
-            said.append(f"{name} {verb} from {worst} ({ends[0]}) to {best} ({ends[1]})")
+            ends = [f" ({at})" if (at := where(row, ranked, told)) else "" for row in (low, high)]
+            said.append(f"{name} {verb} from {worst}{ends[0]} to {best}{ends[1]}")
     if not said:
         return ""
     unit = scale(rows[0].unit, rows[0].metric)[1]
