@@ -197,3 +197,15 @@ def test_a_fault_that_nobody_notices_is_given_time_to_show(tmp_path: Path, clock
         assert not end.reached(count(second + 1), made)
         clock.now += 1
     assert end.reached(count(20), made)
+
+
+def test_what_lies_on_dead_nodes_alone_is_not_said_to_be_mended(tmp_path: Path, clock: Clock) -> None:
+    made, engine = some(pause=Freeze(at="1s", lasts=Duration("2s")), other=Freeze(at="1s", node="peer"))
+    made.start()
+    clock.now += 1
+    made.look(counters(tmp_path, 0))
+    made.dead |= {"a1", "a2"}
+    clock.now += 2
+    assert made.look(counters(tmp_path, 0)) == [] and made.mend() == ([], [])
+    assert engine.done == [Power("a1", "freeze"), Power("a2", "freeze")]
+    assert made.last == clock.now, "nobody waits for it any more"

@@ -10,6 +10,7 @@ import pytest
 
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv, Port, Run, Step
+from blocklab.runner.engine import Engine
 from blocklab.sites.fake import FakeSite
 from blocklab.study.read import build
 from blocklab.workloads.fio import Fio
@@ -124,3 +125,40 @@ def test_a_lost_node_costs_its_cell_and_the_rest_gets_new_nodes(sweep: dict[str,
     folder, _, bad, site = go(build(sweep), tmp_path, dies)
     assert bad == 1 and len(folder.runs()) == 6
     assert [event for event in story(site) if event.startswith("boot")] == ["boot 0", "boot 1", "boot 2"]
+
+
+@pytest.mark.usefixtures("data")
+def test_a_rebuild_that_fails_once_costs_no_cell(sweep: dict[str, Any], tmp_path: Path) -> None:
+    """Between two loads the stack is taken down and built again over its data: that may go wrong by chance."""
+    from blocklab.errors import NodeLost
+
+    answers, seen = Answers(), []
+
+    def dies(host: str, argv: Argv) -> Result:
+        if "--output-format=json" in argv:
+            seen.append("measured")
+        elif argv[0] == "mount" and seen == ["measured"]:
+            seen.append("lost")
+            raise NodeLost(host, "the kernel panicked")
+        return answers(host, argv)
+
+    folder, progress, bad, site = go(build(sweep), tmp_path, dies)
+    assert bad == 0 and {run.outcome.status for run in folder.runs()} == {"ok"} and len(folder.runs()) == 6
+    assert "lost" in seen and len(site.labs) == 3
+    assert any("the kernel panicked" in text and "built anew" in text for text in progress.warnings)
+
+
+def test_a_warning_of_before_does_not_mean_that_volumes_are_in_use(
+    sweep: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A knob that cannot be read is a warning of the stack while it stands."""
+    carry_out = Engine.carry_out
+
+    def warns(self: Engine, steps: Any, part: str) -> None:
+        carry_out(self, steps, part)
+        self.warnings.append("cannot read knob")
+
+    monkeypatch.setattr(Fio, "data", lambda self, port: (Run(port.host, LOAD),))
+    monkeypatch.setattr(Engine, "carry_out", warns)
+    folder, _, bad, _ = go(build(sweep), tmp_path, Answers())
+    assert bad == 0 and {run.outcome.status for run in folder.runs()} == {"ok"}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from blocklab.charts.all import draw
 from blocklab.charts.bars import WIDEST, bars
 from blocklab.charts.base import Chart
 from blocklab.report import render
@@ -18,7 +19,11 @@ from blocklab.stats.expect import judge
 from blocklab.stats.figures import Row
 from blocklab.stats.findings import findings
 from blocklab.stats.grid import Point
-from blocklab.store.folder import StudyFolder
+from blocklab.stats.ratio import verdict
+from blocklab.stats.source import of_study
+from blocklab.stats.summary import Estimate
+from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.study.grid import cells
 from blocklab.study.types import Expectation
 from tests.unit import synthetic
 
@@ -124,3 +129,43 @@ def test_a_study_of_one_stack_is_not_told_to_compare(tmp_path: Path) -> None:
     )  # fmt: skip
     lead = findings(analyse(synthetic.make(tmp_path, plan, transactions=50))).lead
     assert lead.startswith("There is one layout, local")
+
+
+def test_a_line_is_not_pressed_flat_by_an_endless_interval(tmp_path: Path) -> None:
+    plan = synthetic.sweep(repeats=2, factors={"threads": synthetic.SWEEP["factors"]["threads"]}, expect=[])
+    folder = synthetic.make_sweep(tmp_path, plan, seconds=5)
+    here = {cell.label: cell for cell in folder.manifest().cells}
+    slow, fast = here["mirror/tpcc threads=1 (repeat 1)"], here["local/tpcc threads=64 (repeat 1)"]
+    shutil.copy(folder.cells / fast.key / "samples.parquet", folder.cells / slow.key / "samples.parquet")
+    chart = next(each for each in draw(analyse(folder), check=True).shown if each.name == "share-tpcc")
+    spec = chart.panels[0].spec
+    rows = [row for row in spec["datasets"]["dots"] if row["of threads"] == "1"]
+    assert max(row["high"] for row in rows) > 1000, "the table has all of it"
+    scales = [
+        layer["encoding"]["y"]["scale"] for layer in spec["layer"] if "scale" in layer["encoding"].get("y", {})
+    ]
+    most = max(row["v"] for row in spec["datasets"]["dots"])
+    assert scales and all(scale["domain"][1] <= 2.2 * max(most, 100) for scale in scales)
+
+
+def test_blocks_that_agree_to_the_last_digit_show_no_difference(tmp_path: Path) -> None:
+    """Percentiles of fio come in bins, counts are what a study sets."""
+    folder = synthetic.make(tmp_path, synthetic.study(repeats=3), transactions=50)
+    rows = {(row.stack, row.workload, row.metric): row for row in analyse(folder).rows if row.load}
+    same = rows["drbd0", "tps-scale1", "transactions"].relative
+    assert same == Estimate(1.0, 0.0) and verdict(same) == "no difference shown"
+    assert rows["local", "tps-scale1", "transactions"].relative == Estimate(1.0), "to itself it has none"
+
+
+def test_later_blocks_may_have_some_of_the_cells_only(tmp_path: Path) -> None:
+    """Drills are repeated; what else a study measures is not."""
+    plan = synthetic.study(repeats=3)
+    folder = synthetic.make(tmp_path, plan, transactions=50)
+    some = tuple(c for c in cells(plan) if c.block == 0 or (c.stack, c.workload) == ("drbd1", "tps-scale50"))
+    StudyFolder.create(tmp_path, Manifest(plan, some))
+    found = analyse(folder)
+    assert not found.gaps and found.times == (1, 3)
+    assert len(found.every) == len(some) == 11
+    assert [len({row.stack for row in table}) for table in found.tables] == [3, 1, 1]
+    assert len(of_study(folder).pieces) == 11
+    assert render(folder).exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 
 import pytest
 
@@ -34,3 +35,20 @@ def test_a_closed_line_is_said_when_nobody_knows_more(closed: Channel, monkeypat
     with pytest.raises(NodeLost, match=r"a1: node lost: its control line is closed \(.*Broken pipe\)"):
         closed.order("ping", lambda *_: None)
     closed.close()
+
+
+def test_whatever_a_node_says_is_a_sign_of_life() -> None:
+    """While it passes on a large file its agent has no time for its heart."""
+    ours, theirs = socket.socketpair()
+    line = Channel("a1", ours)
+    try:
+        line.last_beat = 0.0
+        theirs.sendall(b'{"id": 7, "stream": 1, "n": 3}\nabc')
+        deadline = time.monotonic() + 30
+        while not line.last_beat:
+            assert time.monotonic() < deadline, "it counts as silent"
+            time.sleep(0.01)
+        assert not line.ready.is_set(), "only its heart says that it has booted"
+    finally:
+        line.close()
+        theirs.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -126,11 +127,28 @@ def test_seccomp(tmp_path: Path) -> None:
     file.write_text("NoNewPrivs:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n")
     assert doctor.seccomp(file).ok == "ok"
     file.write_text("NoNewPrivs:\t0\n")
-    assert doctor.seccomp(file).ok == "warn"
+    lacks = doctor.seccomp(file)
+    assert lacks.ok == "fail" and "CONFIG_SECCOMP_FILTER" in lacks.cure
 
 
 def test_shared_memory(tmp_path: Path) -> None:
     assert doctor.shared_memory(tmp_path / "none").ok == "fail"
+
+
+def test_another_place_for_nodes_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BLOCKLAB_SCRATCH", str(tmp_path))
+    assert doctor.shared_memory().name == str(tmp_path)
+    monkeypatch.setenv("BLOCKLAB_SCRATCH", str(tmp_path / "none"))
+    assert "BLOCKLAB_SCRATCH" in doctor.shared_memory().cure
+
+
+def test_an_image_with_more_is_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path))
+    assert not doctor.image_there()
+    folder = tmp_path / "images" / recipe.recipe_key(["mysql"])
+    folder.mkdir(parents=True)
+    (folder / "image.json").write_text(json.dumps({"folder": str(folder), "shim": "there", "built": "today"}))
+    assert doctor.image_there() and [fact.ok for fact in doctor.image()] == ["ok", "ok"]
 
 
 def test_room(tmp_path: Path) -> None:

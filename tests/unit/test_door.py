@@ -14,12 +14,13 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
+from blocklab.errors import SetupError
 from blocklab.sites.uml import door
 from blocklab.sites.uml.node import Node
 
@@ -206,3 +207,57 @@ def test_what_a_shell_shows_may_go_elsewhere_than_to_its_terminal() -> None:
     os.write(master, b"exit 7\n")
     assert end(process)[0] == 7
     os.close(master)
+
+
+def test_one_lab_at_a_time_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also before it stands, and by the process that goes on to hold it."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(door, "LEAVING", 0.0)
+    held = door.claim()
+    go_on, wait = os.pipe()
+    if (pid := os.fork()) == 0:
+        os.close(wait)
+        os.read(go_on, 1)
+        os._exit(0)
+    try:
+        os.close(held)
+        with pytest.raises(SetupError, match="another `blocklab up` is at work"):
+            door.claim()
+    finally:
+        os.close(go_on)
+        os.close(wait)
+        os.waitpid(pid, 0)
+    os.close(door.claim())
+
+
+def test_a_door_that_is_not_ours_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert door.standing_lab() is None
+    path = door.door_path()
+    path.parent.mkdir()
+    # No socket, which nobody can connect to either: refused, as by a lab that was killed.
+    path.touch()
+    with pytest.raises(SetupError, match="no lab is standing"):
+        door.ask({"op": "about"})
+    assert path.exists(), "whoever makes a new one clears it away"
+
+    def closed(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(socket, "socket", lambda *_: Closed(closed))
+    with pytest.raises(SetupError, match="cannot be reached: Permission denied"):
+        door.ask({"op": "about"})
+    assert path.exists()
+
+
+class Closed:
+    """A socket that cannot connect."""
+
+    def __init__(self, connect: Callable[..., None]) -> None:
+        self.connect = connect
+
+    def __enter__(self) -> Closed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from blocklab.charts.all import draw
 from blocklab.charts.base import Chart
+from blocklab.charts.cost import _title as cost_title
 from blocklab.model.drill import Binlog, Drill, Mirror, Missing, Stage, Status, Verdict
 from blocklab.report import drill_table, render, terminal_table
 from blocklab.report.drills import MOST_IDS, drill_section
@@ -141,6 +142,16 @@ def test_what_does_not_count_is_told_and_not_counted(tmp_path: Path) -> None:
     each = by_label(found)["drbd-a rtt=10ms commit=on"]
     assert (each.void, each.void_lost, each.losses.drills) == (1, 1, 2)
     assert any("do not count" in text and "1 of them lost something" in text for text in drill_points(found))
+
+
+def test_a_loss_in_a_drill_that_does_not_count_is_no_safety(
+    analysis: Analysis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = by_label(analysis)["drbd-c rtt=10ms commit=on"]
+    found = [msgspec.structs.replace(good, void=1, void_lost=1)]
+    monkeypatch.setattr("blocklab.stats.drill_answer.summaries", lambda _: found)
+    assert not any("Nothing that was acknowledged was lost" in text for text in drill_points(analysis))
+    assert not cost_title(found).startswith("Without a loss") and cost_title([good]).startswith("Without a loss")
 
 
 def test_an_unread_ledger_is_told_and_is_not_ok(tmp_path: Path) -> None:

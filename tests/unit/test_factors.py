@@ -161,7 +161,7 @@ def test_a_claim_at_a_level_that_is_not_there(small: dict[str, Any]) -> None:
 def test_combinations_are_all_different_and_all_there(counts: list[int]) -> None:
     from tests.conftest import SMALL
 
-    fields = ("links.zone.rtt", "links.cross.rtt", "links.zone.mtu", "workloads.tx.clients")
+    fields = ("links.zone.rtt", "links.cross.rtt", "links.zone.mtu", "workloads.tx.scale")
     values = {
         field: [f"{n}ms" if "rtt" in field else 1000 + n for n in range(count)]
         for field, count in zip(fields, counts, strict=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
@@ -426,7 +425,3 @@ def test_the_monitor_is_told_what_the_study_says(mirror: Scene) -> None:
     )  # fmt: skip
     assert monitor.argv("10.77.1.1", takeover)[-1] == ""
     assert monitor.address(msgspec.structs.replace(mirror, peer="b1")) == ""
-
-
-def test_a_line_is_json() -> None:
-    assert all(json.loads(line) for line in LINES.splitlines())

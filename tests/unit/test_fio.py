@@ -163,7 +163,7 @@ def test_a_matrix_is_every_combination_as_a_job() -> None:
     assert made.all_jobs["16k-r50-qd256"] == {"bs": "16k", "rwmixread": 50, "iodepth": 256}
     assert made.lasts() == 9
     text = made.text("/dev/vda")
-    assert text.count("stonewall") == 9 and "[16k-r50-qd1]\nstonewall\nbs=16k\nrwmixread=50\niodepth=1" in text
+    assert text.count("stonewall") == 9 and "[16k-r50-qd1]\nstonewall=1\nbs=16k\nrwmixread=50\niodepth=1" in text
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -315,8 +314,9 @@ def test_sampler_runs_until_it_is_told(tmp_path: Path) -> None:
     assert found[0]["text"] is None
     assert found[-1]["text"] == "1\n"
     assert found[-1]["path"] == str(file)
-    assert all(0 <= each["t"] % 0.1 < 0.09 or os.environ.get("CI") for each in found)
-    assert all(before["t"] < after["t"] for before, after in pairwise(found))
+    # However late it wakes up, no tenth of a second has two.
+    ticks = [int((each["t"] + 1e-4) / 0.1) for each in found]
+    assert all(before < after for before, after in pairwise(ticks))
     assert abs(found[-1]["t"] - time.time()) < 10
 
 

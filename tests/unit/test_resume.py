@@ -17,7 +17,7 @@ from blocklab.cli import studies
 from blocklab.cli.main import main
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.model.sample import Parsed
-from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.store.folder import Manifest, StudyFolder, claimed
 from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
 from blocklab.study.read import build
@@ -150,3 +150,16 @@ def test_a_study_of_an_earlier_version_is_resumed_as_ever(lab: Lab, small: dict[
     assert lab.do("resume", most=1) == ["local/io"]
     assert lab.do("resume") == ["local/tx", "mirror/io", "mirror/tx"]
     assert lab.volumes is None
+
+
+def test_two_do_not_measure_for_one_folder_at_once(
+    lab: Lab, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lab.do("run", file, most=1) == [ONE]
+    [folder] = [path.parent for path in tmp_path.rglob("study.json")]
+    with claimed(folder):
+        for command in (["run", file], ["resume"]):
+            with pytest.raises(AssertionError):
+                lab.do(*command)
+            assert "another blocklab measures for" in capsys.readouterr().err and lab.begun == []
+    assert lab.do("resume") == [EIGHT, *MIRROR]

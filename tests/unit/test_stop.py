@@ -82,7 +82,7 @@ def test_problems_of_rules(raw: Any, field: str, why: str) -> None:
             {"load": "fio", "size": "1MiB", "jobs": {"a": {"rw": "read", "runtime": 3}}, "stop": {}},
             "a fixed length already",
         ),
-        ({"load": "fio", "jobtext": "[a]\nrw=read\nruntime=3\n", "stop": {}}, "a fixed length already"),
+        ({"load": "fio", "jobtext": "[a]\nrw=read\nruntime=3\n", "stop": {}}, "a job file runs as it says"),
     ],
 )
 def test_a_rule_and_a_length_exclude_each_other(raw: dict[str, Any], problem: str) -> None:
@@ -133,6 +133,7 @@ def test_rounds_are_put_together_by_what_a_figure_is() -> None:
     for iops, at in ((10.0, 100.0), (30.0, 105.0)):
         found = (
             sample("read.iops", iops), sample("read.ios", 10 * iops, "1"), sample("read.latency.max", iops, "s"),
+            sample("read.bandwidth", 4096 * iops, "B/s"),
             sample("read.latency.p99", iops / 2, "s"), sample("read.iops", iops, time=at),
         )  # fmt: skip
         rounds.append(Parsed(found, (Phase("p", at, at + 1),)))
@@ -141,6 +142,7 @@ def test_rounds_are_put_together_by_what_a_figure_is() -> None:
     figures = {each.metric: each.value for each in parsed.samples if each.time is None}
     # A round without reads read nothing, but it has no latency of reads.
     assert figures["read.iops"] == pytest.approx(40 / 3) and figures["read.ios"] == 400
+    assert figures["read.bandwidth"] == pytest.approx(4096 * figures["read.iops"])
     assert figures["read.latency.max"] == 30 and figures["read.latency.p99"] == 10
     assert figures["write.iops"] == 1.0 and figures["write.latency.p99"] == 4.0
     assert [each.value for each in parsed.samples if each.time is not None] == [10.0, 30.0]
@@ -173,7 +175,9 @@ def test_shares_are_taken_within_blocks() -> None:
 def test_a_block_that_lacks_a_figure_leaves_it_to_the_others() -> None:
     found = combined([[row(1.0, 1.0), row(9.0, 0.3, "other")], [row(3.0, 1.0)]])
     assert [(each.stack, each.value) for each in found] == [("mirror", 2.0), ("other", 9.0)]
-    assert found[0].relative == Estimate(1.0)
+    assert found[0].relative == Estimate(1.0, 0.0)
+    [itself] = combined([[row(1.0, 1.0)], [row(3.0, 1.0)]], ["mirror"])
+    assert itself.relative == Estimate(1.0), "a baseline's share of itself is no measurement"
 
 
 def test_intervals_of_blocks() -> None:

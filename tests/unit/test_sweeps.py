@@ -24,6 +24,7 @@ from blocklab.model.plan import Knob
 from blocklab.model.sample import Sample
 from blocklab.report import build, export_png, render, terminal_table
 from blocklab.report.build import laid_out
+from blocklab.report.tables import relative_text
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.compare import families
 from blocklab.stats.figures import Measured
@@ -390,6 +391,8 @@ def test_the_headline_of_tpc_c_is_tpmc(analysis: Analysis) -> None:
     (family,) = families(analysis)
     assert (family.metric, family.factors) == ("tpmc", ("rtt", "sync_binlog", "threads"))
     assert plain(quantity(9704, "1/min", "tpmc")) == "9,704 tpmC"
+    row = next(each for each in family.rows if each.stack_name == "mirror")
+    assert row.relative is not None and plain(relative_text(row)).startswith(plain(percent(row.relative.value)))
 
 
 @pytest.mark.parametrize(

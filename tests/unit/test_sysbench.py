@@ -102,6 +102,24 @@ def test_real_figures() -> None:
     assert len(course) == 3 and all(phase.start < (each.time or 0) < phase.end + 0.1 for each in course)
 
 
+def test_the_lines_of_a_given_rate_are_no_seconds() -> None:
+    """sysbench --rate=100 says a second line each second."""
+    raw = read("sysbench")
+    more = b"1795247749.972 [ 1s ] queue length: 0, concurrency: 1\n"
+    lines = raw["stdout"].splitlines(True)
+    found = load().parse(raw | {"stdout": b"".join(lines[:12]) + more + b"".join(lines[12:])}, "db1")
+    assert found == load().parse(raw, "db1")
+
+
+def test_options_that_make_other_tables_make_them() -> None:
+    plain = load().data(MYSQL)
+    made = load(options={"create_secondary": False, "mysql-storage-engine": "myrocks", "rand-type": "uniform"})
+    prepare = next(step.argv for step in made.data(MYSQL) if isinstance(step, Run) and "prepare" in step.argv)
+    assert {"--create_secondary=off", "--mysql-storage-engine=myrocks"} <= {*prepare}
+    assert not any("rand-type" in word for word in prepare)
+    assert made.data(MYSQL) != plain == load(options={"rand-type": "uniform"}).data(MYSQL)
+
+
 @given(st.lists(st.tuples(st.floats(0.001, 1e5), st.integers(1, 1000)), min_size=1), st.integers(1, 100))
 def test_percentiles_are_nearest_ranks(buckets: list[tuple[float, int]], percent: int) -> None:
     each = sorted(value for value, count in buckets for _ in range(count))

@@ -20,7 +20,8 @@ from blocklab.errors import SetupError, StudyError
 from blocklab.model.ground import NodeSpec, Profile, Topology, VolumeSpec
 from blocklab.model.units import Size
 from blocklab.sites.uml import site as uml
-from blocklab.sites.uml.processes import PREFIX, Folder, sweep
+from blocklab.sites.uml.environment import memory_available
+from blocklab.sites.uml.processes import PREFIX, Folder, scratch, sweep
 from blocklab.sites.uml.site import UmlLab, UmlSite, check_room
 from blocklab.study.estimate import hardwares
 from blocklab.study.grid import cells
@@ -200,3 +201,56 @@ def test_a_lab_that_runs_is_not_swept(tmp_path: Path) -> None:
     finally:
         running.close()
     assert not running.path.exists()
+
+
+def test_a_lab_that_runs_is_not_swept_by_another_name_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.chdir(tmp_path)
+    running = Folder(Path("real"))
+    try:
+        for name in ("real", "link", "link/../real"):
+            sweep(Path(name))
+            assert running.path.exists(), name
+    finally:
+        running.close()
+    assert not running.path.exists()
+
+
+@pytest.mark.parametrize("name", ["My Disk", "a,b", "a:b"])
+def test_a_path_that_the_kernel_would_split_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(SetupError, match=r"takes .* in a path for a separator"):
+        UmlSite(tmp_path / name)
+    monkeypatch.setenv("BLOCKLAB_SCRATCH", str(tmp_path / name))
+    with pytest.raises(SetupError, match=r"takes .* in a path for a separator"):
+        scratch()
+
+
+def test_the_limits_of_a_container_count(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   8388608 kB\n")
+    (tmp_path / "proc/self/cgroup").write_text("12:memory:/old\n0::/user.slice/one\n")
+    inner = tmp_path / "cgroup/user.slice/one"
+    inner.mkdir(parents=True)
+
+    def limit(folder: Path, most: str, used: int, idle: int) -> None:
+        (folder / "memory.max").write_text(f"{most}\n")
+        (folder / "memory.current").write_text(f"{used}\n")
+        (folder / "memory.stat").write_text(f"anon 5\ninactive_file {idle}\n")
+
+    def found() -> int:
+        return memory_available(tmp_path / "proc", tmp_path / "cgroup")
+
+    assert found() == 8 * 2**30
+    limit(inner, "max", 100, 0)
+    assert found() == 8 * 2**30
+    # That of an outer one holds as well.
+    limit(inner.parent, str(2**30), 700 * 2**20, 100 * 2**20)
+    assert found() == (1024 - 600) * 2**20
+    limit(inner, str(2**20), 2**20, 0)
+    assert found() == 0

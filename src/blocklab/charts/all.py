@@ -18,9 +18,9 @@ from blocklab.charts.outage import outage
 from blocklab.charts.sweep import MOST_FAMILIES, draw_sweep, sweeps
 from blocklab.charts.timeline import timelines
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.compare import asked_in_vain
 from blocklab.stats.drill_view import chosen
 from blocklab.stats.format import listed
-from blocklab.study.types import View
 
 
 def _swept(analysis: Analysis, skip: Sequence[str]) -> Iterator[Chart | str]:
@@ -31,7 +31,7 @@ def _swept(analysis: Analysis, skip: Sequence[str]) -> Iterator[Chart | str]:
         yield from (each for each in (knee(analysis, sweep), heat_of_factors(analysis, sweep)) if each is not None)
     if left := swept[MOST_FAMILIES:]:
         yield f"sweeps of {listed([each.label for each in left])}: the figures are in the tables"
-    if analysis.study.report != View() and not swept and not skip:
+    if any(analysis.study.report.axes) and not swept and not skip:
         yield "the layout that was asked for: there is no figure that could stand over an axis"
 
 
@@ -53,6 +53,8 @@ def draw(analysis: Analysis, *, check: bool = False) -> Charts:
             made += [cost(analysis), *(outage(each.drill, name, label) for name, label, each in picked)]
             if left := len(analysis.drills) - len(picked):
                 made.append(f"time lines of {left} more drills; the table has what they say")
+    if said := asked_in_vain(analysis):
+        made.append(said)
     if left := len(analysis.measured) - len(analysis.detailed) if analysis.grid.factors else 0:
         made.append(
             f"time lines and single transactions of {left} cells; shown are those at the first and last levels of "

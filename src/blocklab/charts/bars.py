@@ -10,7 +10,7 @@ import altair as alt
 
 from blocklab.charts.base import HOLLOW, PAPER, Chart, colours, panel, text
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.compare import Item, plain_items, rate_label
+from blocklab.stats.compare import Item, plain_items, rate_label, verb
 from blocklab.stats.format import listed, percent
 from blocklab.stats.ratio import verdict
 
@@ -128,5 +128,6 @@ def _title(analysis: Analysis, shown: list[str], compared: Sequence[Item]) -> st
     for stack in shown:
         shares = [item.shares[stack].value for item in compared if stack in item.shares]
         low, high = percent(min(shares)), percent(max(shares))
-        said.append(f"{stack} keeps {high if low == high else f'{low} to {high}'}")
-    return f"{listed(said)} of what {analysis.baseline} does"
+        said.append(f"{stack} {verb(compared)} {high if low == high else f'{low} to {high}'}")
+    what = f"what {analysis.baseline} does" if verb(compared) == "keeps" else f"{analysis.baseline}'s figures"
+    return f"{listed(said)} of {what}"

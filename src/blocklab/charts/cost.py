@@ -234,7 +234,7 @@ def _told(frame: _Frame, each: Summary) -> dict[str, str]:
 
 def _title(found: Sequence[Summary]) -> str:
     others = [each for each in found if not each.base] or list(found)
-    safe = [each for each in others if not each.losses.lost]
+    safe = [each for each in others if not (each.losses.lost or each.void_lost)]
     lossy = [each for each in others if each.losses.missing]
     said = []
     if safe:

@@ -18,6 +18,8 @@ from blocklab.stats.format import percent, plus_minus
 HEIGHT = 280
 # Above this ratio of the largest to the smallest figure the small ones lie on a linear axis's floor.
 LOG_FROM = 20.0
+# No interval makes the axis longer than so many times the largest figure.
+WIDEST = 2.0
 # A name at the end of a line may have as many characters; longer ones go into a legend.
 LONGEST_NAME = 14
 # Pixels of a character of such a name, of the narrowest plot that it has to fit in, and between two names.
@@ -134,7 +136,7 @@ def curve_panel(
         datasets["whole"] = [{"x": made.x.places[0], "end": made.x.places[-1], "v": 100}]
     layers += [
         base.mark_line(strokeWidth=2 if made.x.measured else 1).encode(x=x, y=y, color=colour, strokeDash=dash),
-        base.transform_filter("datum.low < datum.high").mark_rule(strokeWidth=1).encode(
+        base.transform_filter("datum.low < datum.high").mark_rule(strokeWidth=1, clip=True).encode(
             x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=colour
         ),
         base.transform_filter("datum.point && !datum.note").mark_point(filled=True, size=38, opacity=1).encode(
@@ -219,7 +221,9 @@ def _told(lines: Sequence[Line], bases: set[Line], color: str) -> dict[Line, tup
 
 
 def _axis(values: Sequence[float], halves: Sequence[float], frame: Frame) -> _Axis:
-    high = max(value + half for value, half in zip(values, halves, strict=True))
+    # Of two blocks that disagree the interval is enormous: it is cut off, and the table has all of it.
+    whole = max(value + half for value, half in zip(values, halves, strict=True))
+    high = min(whole, WIDEST * max(values)) if max(values) > 0 else whole
     low = min(values)
     if frame.shares:
         return _Axis(0.0, max(100.0, high) * 1.06, False)

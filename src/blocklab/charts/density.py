@@ -162,7 +162,7 @@ def _curve_panel(
     palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
     ticks = {round(-math.log10(1 - share), 4): name for share, name in _TICKS.items()}
     shown = [tick for tick in ticks if tick <= last]
-    words = " : ".join(f"datum.value == {tick} ? '{ticks[tick]}'" for tick in shown) + " : ''"
+    words = "".join(f"datum.value == {tick} ? '{ticks[tick]}' : " for tick in shown) + "''"
     x: Any = alt.X(
         "x:Q", title="share of transactions that took no longer", scale=alt.Scale(domain=[0, last], nice=False),
         axis=alt.Axis(values=shown, labelExpr=words, grid=True, labelOverlap="greedy"),

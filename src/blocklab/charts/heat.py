@@ -1,4 +1,4 @@
-"""The IOPS table: block size and mix by queue depth, with the figure in each cell."""
+"""The IOPS table, or that of another figure: block size and mix by queue depth, with the figure in each cell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from blocklab.charts.base import PALETTE, Chart, Panel, contrast, heading, panel
 from blocklab.charts.plan import STACK, Dot
 from blocklab.charts.sweep import MOST_PANELS, Sweep
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.format import number, quantity, scale
+from blocklab.stats.format import number, quantity, scale, spelled
 from blocklab.stats.grid import label_of
 from blocklab.study.factors import assignments, parts_of
 from blocklab.workloads.fio_jobs import size
@@ -52,9 +52,10 @@ def heat(sweep: Sweep, fixed: Mapping[str, str]) -> Chart | None:
     ends = (min(values), max(values))
     drawn = tuple(_panel(title, dots, sweep, across, (ends, fixed)) for title, dots in shown.items())
     marked = any(row.get("marked") for each in drawn for row in each.spec["datasets"]["cells"])
+    together = " Reads and writes together." if sweep.jobs and "." not in sweep.metric else ""
     caption = (
-        f"{scale(sweep.unit, sweep.metric)[1]}, the darker the more, on a logarithmic scale that all panels "
-        f"share.{' Reads and writes together.' if sweep.jobs else ''}"
+        f"{scale(sweep.unit, sweep.metric)[1] or spelled(sweep.metric)}, the darker the more, on a logarithmic "
+        f"scale that all panels share.{together}"
     )
     if marked:
         caption += (
@@ -135,6 +136,7 @@ def _panel(
 ) -> Panel:
     (low, high), fixed = shared
     factor, unit = scale(sweep.unit, sweep.metric)
+    unit = unit or spelled(sweep.metric)
     order = [_row_label(levels) for levels in itertools.product(*(sweep.dimensions[name] for name in across))]
     rows: list[dict[str, Any]] = []
     for dot in dots:

@@ -13,7 +13,7 @@ from blocklab.charts.plan import STACK, Dot, Plan, line_label, panels, plan
 from blocklab.charts.sweep import MOST_PANELS, Sweep, axis_of, curves_of
 from blocklab.charts.waits import Wait
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.format import listed, quantity, scale
+from blocklab.stats.format import is_throughput, listed, quantity, scale
 from blocklab.study.factors import assignments, of_workload, parts_of
 from blocklab.study.types import View
 
@@ -36,7 +36,10 @@ def depths(analysis: Analysis) -> tuple[str, ...]:
 
 
 def knee(analysis: Analysis, sweep: Sweep) -> Chart | None:
-    """The chart of a sweep in which a depth takes several levels; None where there is none, or no latency."""
+    """The chart of a sweep in which a depth takes several levels; None where there is none, or no latency, or
+    where the sweep is of something else than throughput."""
+    if not is_throughput(sweep.unit, sweep.metric):
+        return None
     known = [name for name in (DEPTH, *depths(analysis)) if len(sweep.dimensions.get(name, ())) > 1]
     dots = [dot for dot in sweep.dots if dot.wait is not None and dot.value > 0]
     if not known or len(dots) < 2 or len({dot.wait.name for dot in dots if dot.wait}) > 1:

@@ -1,4 +1,4 @@
-"""A fio load with many jobs as curves: IOPS over the queue depth, by what else its jobs differ in."""
+"""A fio load with many jobs as curves: a figure over the queue depth, by what else its jobs differ in."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from blocklab.charts.sweep import Sweep, draw_sweep, unmet
 from blocklab.charts.waits import mixed
 from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.compare import asked_of, source_of
 from blocklab.stats.figures import Row
-from blocklab.stats.format import listed, percent
+from blocklab.stats.format import is_throughput, listed, noun, percent, spelled
 from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import ratio
 from blocklab.stats.settle import from_rounds
@@ -23,7 +24,8 @@ from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, axes, shap
 
 # With more phases than this a bar for each cannot be read.
 MANY_PHASES = 15
-_WAYS = ("read.iops", "write.iops")
+# What reads and writes have in common, and may be added up; the first is shown where nothing is asked for.
+_TOGETHER = ("iops", "bandwidth")
 
 
 def matrices(analysis: Analysis) -> tuple[list[Chart | str], tuple[str, ...]]:
@@ -33,12 +35,13 @@ def matrices(analysis: Analysis) -> tuple[list[Chart | str], tuple[str, ...]]:
     for sweep, fixed in laid:
         made = (heat(sweep, fixed), *draw_sweep(analysis, sweep), knee(analysis, sweep))
         found += [each for each in made if each is not None]
-    return [*found, *notes], tuple(sweep.label for sweep, _ in laid)
+    return [*found, *notes], tuple(dict.fromkeys(sweep.jobs for sweep, _ in laid))
 
 
 def matrix_sweeps(analysis: Analysis) -> tuple[list[tuple[Sweep, Mapping[str, str]]], list[str]]:
-    """Each fio load with many jobs whose options tell them apart, with what all of its jobs have in common; with a
-    layout by what its jobs differ in also one with a few. And a note of each whose jobs are not told apart."""
+    """Each figure of a fio load with many jobs whose options tell them apart, with what all of its jobs have in
+    common; with a layout by what its jobs differ in also of one with a few. And a note of each whose jobs are not
+    told apart."""
     found: list[tuple[Sweep, Mapping[str, str]]] = []
     notes = []
     view = analysis.study.report
@@ -49,31 +52,53 @@ def matrix_sweeps(analysis: Analysis) -> tuple[list[tuple[Sweep, Mapping[str, st
         phases = list(dict.fromkeys(phase for label in labels for phase in analysis.phases(label)))
         shaped = {phase: shape for phase, shape in shapes(workload).items() if phase in phases}
         levels = axes(shaped.values())
-        asked = any(each in levels for each in (view.x, view.color, view.facet))
+        asked = any(each in levels for each in view.axes)
         if len(phases) <= MANY_PHASES and not asked:
             continue
         if not levels or len(shaped) < len(phases) or not told_apart(shaped.values()):
             notes.append(f"curves of {name}: its jobs' options do not tell all of them apart")
             continue
         fixed = {axis: level for axis, level in next(iter(shaped.values())).items() if axis not in levels}
-        found.append((_sweep(analysis, name, labels, shaped, levels), fixed))
+        mine = [
+            row
+            for label in labels
+            for phase in analysis.phases(label)
+            for row in analysis.places[label, phase]
+            if phase in shaped
+        ]
+        found += [
+            (_sweep(analysis, name, metric, rows, shaped, dict(levels)), fixed)
+            for metric, rows in _figures(mine, view.y)
+            if rows
+        ]
     return found, notes
+
+
+def _figures(rows: Sequence[Row], y: str) -> list[tuple[str, list[Row]]]:
+    """What is shown of a load, metric and rows: reads and writes together, or what ``y`` asks for, each direction
+    for itself where they cannot be added up."""
+    if y not in _TOGETHER and (asked := asked_of(rows, y)):
+        return [
+            (metric, [row for row in rows if row.metric == metric and source_of(row) == source])
+            for metric, source in asked
+        ]
+    metric = y if y in _TOGETHER else _TOGETHER[0]
+    ways = (f"read.{metric}", f"write.{metric}")
+    return [(metric, [row for row in rows if row.load and row.metric in ways])]
 
 
 def _sweep(
     analysis: Analysis,
     name: str,
-    labels: Sequence[str],
+    metric: str,
+    chosen: Sequence[Row],
     shaped: Mapping[str, Mapping[str, str]],
     dimensions: dict[str, tuple[str, ...]],
 ) -> Sweep:
     known = levels_of(analysis.study)
     rows: dict[tuple[str, str, str], list[Row]] = {}
-    for label in labels:
-        for phase in analysis.phases(label):
-            for row in analysis.places[label, phase]:
-                if row.load and row.metric in _WAYS and phase in shaped:
-                    rows.setdefault((row.stack, label, phase), []).append(row)
+    for row in chosen:
+        rows.setdefault((row.stack, row.workload, row.phase), []).append(row)
     totals = {at: _total(mine, _rounds(analysis, mine)) for at, mine in rows.items()}
     points = {(point.stack, point.workload): point for point in analysis.grid.points}
     dots = []
@@ -98,21 +123,15 @@ def _sweep(
     view = analysis.study.report
     to_panels = (ACCESS, JOBS, STACK, BLOCK)
     made = plan(dots, dimensions, x=DEPTH if DEPTH in dimensions else "", to_panels=to_panels, view=view)
-    notes = f" {len(shaped)} jobs of fio, by their options; reads and writes together.{unmet(made, view)}"
+    together = "; reads and writes together" if metric in _TOGETHER else ""
+    notes = f" {len(shaped)} jobs of fio, by their options{together}.{unmet(made, view)}"
+    unit = chosen[0].unit
+    source = source_of(chosen[0])
+    label = name if metric == _TOGETHER[0] else f"{name} {spelled(metric)}{f' of {source}' if source else ''}"
     return Sweep(
-        slug(name),
-        name,
-        tuple(dots),
-        dimensions,
-        made,
-        "1/s",
-        "iops",
-        _shares(analysis, name, dots),
-        notes,
-        (BLOCK, ACCESS),
-        to_panels,
-        jobs=True,
-    )
+        slug(label), label, tuple(dots), dimensions, made, unit, metric,
+        _shares(analysis, dots, unit, metric), notes, (BLOCK, ACCESS), to_panels, jobs=name,
+    )  # fmt: skip
 
 
 def _said(reasons: Iterable[str]) -> str:
@@ -139,7 +158,7 @@ def _total(rows: Sequence[Row], rounds: Sequence[tuple[float, ...]]) -> Estimate
     return Estimate(value, None if None in halves else sum(each for each in halves if each is not None))
 
 
-def _shares(analysis: Analysis, name: str, dots: Sequence[Dot]) -> str:
+def _shares(analysis: Analysis, dots: Sequence[Dot], unit: str, metric: str) -> str:
     said = []
     for stack in dict.fromkeys(dot.stack for dot in dots if not dot.base):
         ranked = sorted(
@@ -148,8 +167,11 @@ def _shares(analysis: Analysis, name: str, dots: Sequence[Dot]) -> str:
         )
         if ranked:
             (low, worst), (high, best) = ranked[0], ranked[-1]
-            said.append(f"{stack} keeps from {percent(low)} ({_words(worst)}) to {percent(high)} ({_words(best)})")
-    return f"{listed(said)} of {analysis.baseline}'s IOPS" if said else ""
+            keeps = "keeps" if high <= 1 and is_throughput(unit, metric) else "has"
+            said.append(
+                f"{stack} {keeps} from {percent(low)} ({_words(worst)}) to {percent(high)} ({_words(best)})"
+            )
+    return f"{listed(said)} of {analysis.baseline}'s {noun(unit, metric)}" if said else ""
 
 
 def _words(dot: Dot) -> str:

@@ -28,7 +28,7 @@ class Sweep:
     """What a pair of charts is drawn from. ``unit`` and ``metric`` are those of the dots' figures.
 
     ``own_axis``: panels that differ in one of these dimensions have an axis of figures each. ``to_panels``: what
-    becomes panels first. ``jobs``: its dots are those of a fio load, which ``label`` names.
+    becomes panels first. ``jobs``: the fio load whose jobs its dots are, empty for a sweep of factors.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Sweep:
     notes: str = ""
     own_axis: tuple[str, ...] = ()
     to_panels: tuple[str, ...] = ()
-    jobs: bool = False
+    jobs: str = ""
 
     def told(self, levels: str = "") -> str:
         """What the figures are of, at ``levels``, with their unit."""
@@ -59,13 +59,13 @@ def sweeps(analysis: Analysis, skip: Sequence[str] = ()) -> list[Sweep]:
     """
     view = analysis.study.report
     wanted = list(families(analysis))
-    if not wanted and {STACK, WORKLOAD} & {view.x, view.color, view.facet}:
+    if not wanted and {STACK, WORKLOAD} & {*view.axes}:
         wanted = [
             Family(each.workload, each.phase, each.metric, each.label, tuple(each.figures.values()), ())
             for each in items(analysis)
         ]
     wanted = [family for family in wanted if analysis_name(analysis, family) not in skip]
-    if WORKLOAD not in (view.x, view.color, view.facet):
+    if WORKLOAD not in view.axes:
         return list(_apart(_sweep(analysis, [family], view) for family in wanted))
     alike: dict[tuple[str, str], list[Family]] = {}
     for family in wanted:
@@ -92,7 +92,7 @@ def analysis_name(analysis: Analysis, family: Family) -> str:
 
 
 def _sweep(analysis: Analysis, group: Sequence[Family], view: View) -> Sweep:
-    joined = WORKLOAD in (view.x, view.color, view.facet)
+    joined = WORKLOAD in view.axes
     dots = tuple(
         Dot(
             row.stack_name,

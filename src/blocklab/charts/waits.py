@@ -25,7 +25,9 @@ class Wait(msgspec.Struct, frozen=True):
 
 def wait_of(analysis: Analysis, row: Row, middles: Sequence[str] = _MIDDLES) -> Wait | None:
     """The latencies that belong to a load's rate, as its program reported them: the first of ``middles`` that is
-    known, and the highest percentile."""
+    known, and the highest percentile. None for what the load did not count itself."""
+    if not row.load:
+        return None
     mine = [
         each
         for each in analysis.places[row.workload, row.phase]

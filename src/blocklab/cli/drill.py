@@ -31,7 +31,7 @@ from blocklab.cli.studies import (
 )  # fmt: skip
 from blocklab.errors import ParseError, StoreError, StudyError
 from blocklab.stats.drills import again
-from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.run import ledger_of
 from blocklab.study.grid import is_drill
 from blocklab.study.read import read
@@ -74,8 +74,9 @@ def drill(
     wanted = chosen(drills, selected(what, stack), levels_of(what, at))
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
-    folder = StudyFolder.create(runs, started(manifest, wanted, volumes, again=anew), study)
-    carry_out(folder, plain=plain, as_json=as_json)
+    with claimed(place_of(runs, what, quick=quick)):
+        folder = StudyFolder.create(runs, started(manifest, wanted, volumes, again=anew), study)
+        carry_out(folder, plain=plain, as_json=as_json)
 
 
 def verdict(

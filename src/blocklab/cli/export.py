@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -123,9 +124,10 @@ def _print(found: Answer, *, as_csv: bool, as_json: bool) -> None:
     if as_csv and as_json:
         raise StudyError("", "--csv and --json are two forms", hint="give one of them")
     if as_json:
-        typer.echo(
-            json.dumps([dict(zip(found.columns, row, strict=True)) for row in found.rows], indent=1, default=str)
-        )
+        rows = [
+            {name: _plain(value) for name, value in zip(found.columns, row, strict=True)} for row in found.rows
+        ]
+        typer.echo(json.dumps(rows, indent=1, default=str, allow_nan=False))
         return
     if as_csv:
         out = io.StringIO()
@@ -145,6 +147,11 @@ def _print(found: Answer, *, as_csv: bool, as_json: bool) -> None:
     Console(highlight=False).print(table)
     if (more := len(found.rows) - MOST_ROWS) > 0:
         typer.echo(f"{more} more rows; --csv and --json have all of them")
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinity, and no number that is none."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _number(value: Any) -> bool:

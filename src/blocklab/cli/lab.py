@@ -17,8 +17,9 @@ from blocklab.cli.studies import AsJson, At, Quick, StudyFile, Volumes, levels_o
 from blocklab.errors import SetupError
 from blocklab.runner.run import standing
 from blocklab.sites.uml import door
-from blocklab.sites.uml.site import UmlLab, UmlSite
+from blocklab.sites.uml.site import UmlLab, UmlSite, check_room
 from blocklab.study.factors import variant
+from blocklab.study.grid import topology
 from blocklab.study.read import read
 
 
@@ -38,17 +39,27 @@ def up(
     if there is not None:
         raise SetupError(f"a lab of study {there['study']} is standing already", hint="blocklab down")
     site = UmlSite(volumes)
+    check_room(topology(what, names), volumes=volumes)
+    held = door.claim()
 
     def hold(ready: Callable[[], None]) -> None:
         with standing(site, what, names) as stand:
             assert isinstance(stand.lab, UmlLab)
             about = {"study": what.name, "stacks": names, "nodes": list(stand.lab.nodes)}
             gate = door.Door(about)
-            ready()
-            gate.serve(stand.lab.nodes)
+            try:
+                ready()
+                gate.serve(stand.lab.nodes)
+            except BaseException:
+                gate.close()
+                raise
         gate.close()
 
-    door.in_background(hold)
+    try:
+        door.in_background(hold)
+    finally:
+        # The process that holds the lab holds it on.
+        os.close(held)
     about = door.ask({"op": "about"})
     if as_json:
         typer.echo(json.dumps(about))

@@ -13,6 +13,8 @@ from blocklab.cli.floors import environments, keep_floor
 from blocklab.cli.studies import AsJson, Runs, newest
 from blocklab.errors import StoreError, StudyError
 from blocklab.stats.analysis import analyse
+from blocklab.stats.compare import asked_in_vain
+from blocklab.stats.findings import findings
 from blocklab.stats.source import studies
 from blocklab.store.folder import StudyFolder
 from blocklab.study.factors import assignments
@@ -34,6 +36,7 @@ def report(
         Path | None, typer.Option("--output", "-o", help="Write the page there, with its CSV in it, and only it.")
     ] = None,
     x: Annotated[str, typer.Option("--x", help="The factor along the axis of the sweeps.")] = "",
+    y: Annotated[str, typer.Option("--y", help="The figure, e.g. latency.p99, bandwidth, cpu.busy.")] = "",
     color: Annotated[str, typer.Option("--color", help="The factor that the colours tell.")] = "",
     facet: Annotated[str, typer.Option("--facet", help="The factor that each panel has one level of.")] = "",
     as_json: AsJson = False,
@@ -41,20 +44,25 @@ def report(
     """Write the report of a study's runs anew: report.html, report.csv and report.json in its folder.
 
     --x, --color and --facet take a factor's name, or stack, or workload, or what the jobs of a fio load differ in:
-    iodepth, bs, reads, access, numjobs, or another option of its matrix.
+    iodepth, bs, reads, access, numjobs, or another option of its matrix. --y takes a metric's name or its last
+    parts; without it the figure is throughput.
     """
     if output is not None and output.suffix.lower() not in (".html", ".htm"):
         raise StudyError("", f"-o {output}: the page is HTML", hint=f"-o {output.with_suffix('.html')}; or --json")
     there = found_study(what, runs)
-    view = wanted_view(there.manifest().study, View(x, color, facet))
+    view = wanted_view(there.manifest().study, View(x, y, color, facet))
     # A floor that was measured after the run, of the same machine and image, holds too.
     for environment in environments(there):
         keep_floor(there, environment, Console(stderr=True, highlight=False), anew=False)
     analysis = analyse(there)
+    if y and (said := asked_in_vain(pages.laid_out(analysis, view))):
+        raise StudyError("report", f"--{said}")
     if output is not None:
         typer.echo(f"report: {pages.render(there, output, view, analysis)}", err=as_json)
-        if not as_json:
-            return
+        if as_json:
+            shown = pages.laid_out(analysis, view)
+            typer.echo(pages.as_json(shown, findings(shown)), nl=False)
+        return
     page = pages.render(there, None, view, analysis)
     if as_json:
         typer.echo((there.path / "report.json").read_text())
@@ -67,8 +75,7 @@ def wanted_view(study: Study, view: View) -> View:
     """The layout that the options ask for. Raises ``StudyError`` for what the study has no axis for."""
     several = {name for name, factor in study.factors.items() if len(assignments(factor)) > 1}
     jobs = fio_axes(study)
-    for option in ("x", "color", "facet"):
-        name = getattr(view, option)
+    for option, name in zip(("x", "color", "facet"), view.axes, strict=True):
         if name in study.factors and name not in (*several, *jobs):
             others = ", ".join([*(each for each in study.factors if each in several), "stack", "workload", *jobs])
             problem = f"--{option} {name}: has one level only in these runs"

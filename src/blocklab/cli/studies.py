@@ -26,8 +26,8 @@ from blocklab.model.units import schema_hook
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite, check_room
 from blocklab.stats.analysis import analyse
-from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.study.check import buildable
+from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
+from blocklab.study.check import buildable, combined_problems
 from blocklab.study.estimate import estimate, hardwares, spoken
 from blocklab.study.factors import assignments, size
 from blocklab.study.grid import cells, layouts, topology
@@ -86,13 +86,17 @@ def run(
     if seed is not None and order is Order.AS_WRITTEN:
         raise StudyError("", "--seed: the order as written has no use for it", hint="leave out --seed or --order")
     what = read(study, quick=quick)
+    if what.faults and order is Order.AS_WRITTEN:
+        hint = "leave out --order: drills are counted, and their order says nothing"
+        raise StudyError("faults", "--order as-written: the moments of faults are drawn by a seed", hint=hint)
     sure(what, yes=yes)
     grid = expanded(what, study)
     wanted = chosen(grid, selected(what, stack), levels_of(what, at))
     seed = None if order is Order.AS_WRITTEN else random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
-    folder = StudyFolder.create(runs, started(manifest, wanted, volumes, again=again), study)
-    carry_out(folder, plain=plain, as_json=as_json)
+    with claimed(place_of(runs, what, quick=quick)):
+        folder = StudyFolder.create(runs, started(manifest, wanted, volumes, again=again), study)
+        carry_out(folder, plain=plain, as_json=as_json)
 
 
 def started(manifest: Manifest, wanted: Sequence[Cell], volumes: Path | None, *, again: bool) -> Manifest:
@@ -118,8 +122,9 @@ def resume(
     """
     there = StudyFolder(folder or newest(runs))
     buildable(there.manifest().study)
-    there.sweep()
-    carry_out(there, volumes, plain=plain, as_json=as_json)
+    with claimed(there.path):
+        there.sweep()
+        carry_out(there, volumes, plain=plain, as_json=as_json)
 
 
 def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool, as_json: bool) -> None:
@@ -174,6 +179,8 @@ def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | N
 def expanded(study: Study, file: Path) -> tuple[Cell, ...]:
     """The study's cells. Raises ``StudyError`` with file and line where a combination cannot be built."""
     try:
+        for path, problem in combined_problems(study):
+            raise StudyError(path, problem)
         grid = cells(study)
     except StudyError as error:
         raise placed(file, error) from error
@@ -190,12 +197,13 @@ def sure(study: Study, *, yes: bool) -> None:
     problem = f"the grid has up to {count:,} cells ({', '.join(_sizes(study))})"
     if sys.stdin.isatty() and typer.confirm(f"{problem}; go on?", err=True):
         return
-    raise StudyError("factors", problem, hint="use fewer levels, exclude some, or give --yes")
+    raise StudyError("factors", problem, hint="use fewer levels or repeats, or give --yes to run or drill")
 
 
 def _sizes(study: Study) -> list[str]:
     counts = {"stacks": len(study.stacks), "workloads": len(study.workloads)}
     counts |= {name: len(factor.values) for name, factor in study.factors.items()}
+    counts |= {"repeats": study.repeats} if study.repeats > 1 else {}
     return [f"{count} {name}" for name, count in counts.items()]
 
 
@@ -211,7 +219,7 @@ def about(study: Study, wanted: Sequence[Cell]) -> str:
 
 def levels_of(study: Study, given: Sequence[str] | None) -> dict[str, str]:
     """``--at`` as factor -> level. Raises ``StudyError`` for what the study does not have."""
-    found = {}
+    found: dict[str, str] = {}
     for text in given or ():
         name, equals, level = text.partition("=")
         if not equals or name not in study.factors:
@@ -221,6 +229,11 @@ def levels_of(study: Study, given: Sequence[str] | None) -> dict[str, str]:
         known = assignments(study.factors[name])
         if level not in known:
             raise StudyError(f"factors.{name}", f"there is no level {level!r}; there are {', '.join(known)}")
+        if found.get(name, level) != level:
+            hint = "give one of them, or none for all levels"
+            raise StudyError(
+                f"factors.{name}", f"--at {name}={found[name]} and --at {text}: which one?", hint=hint
+            )
         found[name] = level
     return found
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import msgspec
 
@@ -10,6 +11,12 @@ from blocklab.model.drill import Twins
 from blocklab.model.ground import Profile
 from blocklab.model.plan import Argv, Fact, Plan, Port, Step, again
 from blocklab.model.protocols import Map, Place
+
+
+def seats_of(settings: Mapping[str, Any], usual: int) -> int | None:
+    """A server's ``max_connections``, or its usual number; None for a value that only the server can read."""
+    value = str(settings.get("max_connections", usual))
+    return int(value) if value.isdigit() else None
 
 
 class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="layer"):
@@ -31,6 +38,11 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
     def links(self) -> tuple[str, ...]:
         """The links that it sends data over: none."""
         return ()
+
+    @property
+    def seats(self) -> int | None:
+        """None: it is no database, or does not tell how many connections it takes."""
+        return None
 
     def profiles(self) -> tuple[Profile, ...]:
         """None: it stands on another layer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from blocklab.layers.base import Base
+from blocklab.layers.base import Base, seats_of
 from blocklab.layers.mysql_settings import Value, config, made_with, parse_variables, problem, query, text_of
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Wait
@@ -51,6 +51,11 @@ class _Server(Base, frozen=True):
     usual: ClassVar[Mapping[str, Value]] = {}
     # Set by the layer.
     fixed: ClassVar[Mapping[str, Value]] = {}
+
+    @property
+    def seats(self) -> int | None:
+        """``max_connections``."""
+        return seats_of(self.settings, 151)
 
     def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
         """Names that are no variable, those that the layer sets itself or that load libraries, bad values."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar, TypeAlias
 
-from blocklab.layers.base import Base
+from blocklab.layers.base import Base, seats_of
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run
 from blocklab.model.programs import AS_POSTGRES
@@ -66,6 +66,11 @@ class Postgres(Base, frozen=True, tag="postgres"):
             elif _SHELL.search(name):
                 found.append((f"settings.{name}", "would make the server run a command; not allowed in a study"))
         return found
+
+    @property
+    def seats(self) -> int | None:
+        """``max_connections``, of which blocklab's user, a superuser, may have all."""
+        return seats_of(self.settings, 100)
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """initdb, configuration, start, the database ``bench``; undone by an immediate stop."""

@@ -54,6 +54,11 @@ class Layer(Protocol):
     def profiles(self) -> tuple[Profile, ...]:
         """The raw volumes that the site must give on each host; empty for all layers but the lowest."""
 
+    @property
+    def seats(self) -> int | None:
+        """How many connections the database that it gives takes at once; None where it gives none, or does not
+        tell."""
+
     def width(self, below: int) -> int:
         """How many ports it gives on a host where the layer below gives ``below`` of them.
 
@@ -122,6 +127,19 @@ class Workload(Protocol):
     @property
     def client(self) -> str:
         """The node that the load runs on (``from`` in the study); empty for the stack's own."""
+
+    @property
+    def sessions(self) -> int:
+        """How many connections to a database it has at once."""
+
+    @property
+    def room(self) -> int:
+        """Bytes that it surely needs of the stack; 0 where its fields do not tell."""
+
+    @property
+    def phases(self) -> tuple[str, ...] | None:
+        """The names of its phases, ``("",)`` for a load that has figures of the whole only; None where only its
+        output tells."""
 
     def problems(self) -> list[tuple[str, str]]:
         """(field, problem and cure) pairs."""

@@ -81,9 +81,8 @@ def laid_out(analysis: Analysis, view: View | None) -> Analysis:
 
 def both_views(own: View, view: View) -> View:
     """What ``view`` asks for, and of a study's own layout what that leaves open."""
-    asked = {view.x, view.color, view.facet}
-    x, color, facet = ("" if name in asked else name for name in (own.x, own.color, own.facet))
-    return View(view.x or x, view.color or color, view.facet or facet)
+    x, color, facet = ("" if name in view.axes else name for name in own.axes)
+    return View(view.x or x, view.y or own.y, view.color or color, view.facet or facet)
 
 
 def written(texts: Mapping[Path, bytes]) -> None:

@@ -174,7 +174,8 @@ def _figure(analysis: Analysis, row: Row) -> dict[str, Any]:
     fields = msgspec.structs.asdict(row)
     fields |= {"stack": fields.pop("stack_name"), "workload": fields.pop("workload_name")}
     levels = fields.pop("levels")
-    fields["verdict"] = verdict(row.relative) if row.relative is not None else None
+    itself = row.stack in analysis.grid.baselines
+    fields["verdict"] = verdict(row.relative) if row.relative is not None and not itself else None
     fields["limited"] = analysis.limit(row)
     return {**fields, "levels": levels} if analysis.grid.factors else fields
 

@@ -17,7 +17,6 @@ from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import number, percent, scale
 from blocklab.stats.grid import label_of
 from blocklab.stats.ratio import verdict
-from blocklab.study.types import View
 
 # The edges of a table, and what stands between two of its columns.
 EDGES, BETWEEN = 2, 3
@@ -30,10 +29,10 @@ MARKS = {"differs": "", "no difference shown": " =", "too noisy to say": " ?"}
 def table_sweeps(analysis: Analysis) -> list[Sweep]:
     """What is told as a table over an axis: what a factor changes, and with a layout that is asked for, fio's jobs
     by what they differ in."""
-    if analysis.study.report == View():
+    if not any(analysis.study.report.axes):
         return sweeps(analysis)
     jobs = [sweep for sweep, _ in matrix_sweeps(analysis)[0]]
-    return [*sweeps(analysis, [sweep.label for sweep in jobs]), *jobs]
+    return [*sweeps(analysis, [sweep.jobs for sweep in jobs]), *jobs]
 
 
 def sweep_tables(analysis: Analysis, sweep: Sweep) -> Iterator[RenderableType]:

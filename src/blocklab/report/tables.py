@@ -165,7 +165,7 @@ def value_of(analysis: Analysis, row: Row | None, gap: str | None) -> Value:
 def relative_text(row: Row) -> str:
     """``48 % ± 2 %`` of the baseline's throughput, ``2.06×`` its latency, with what the interval leaves open;
     empty for shares of a CPU."""
-    if row.relative is None or row.unit not in ("1/s", "B/s", "s"):
+    if row.relative is None or row.unit not in ("1/s", "1/min", "B/s", "s"):
         return ""
     said = verdict(row.relative)
     open_ = "" if said == "differs" else f" ({said})" if row.relative.half is not None else " (no interval)"

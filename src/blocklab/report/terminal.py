@@ -17,7 +17,7 @@ from blocklab.report.layers import NONE, LayerGroup, LayerRow, layer_groups
 from blocklab.report.stops import stops_line
 from blocklab.report.sweep_table import LIMITED_MARK, MARKS, sweep_tables, table_sweeps
 from blocklab.stats.analysis import Analysis, Gap, analyse
-from blocklab.stats.compare import Item, plain_items
+from blocklab.stats.compare import Item, plain_items, verb
 from blocklab.stats.expect import Verdict
 from blocklab.stats.findings import findings
 from blocklab.stats.floor import LIMITED
@@ -49,9 +49,13 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
         parts += sweep_tables(analysis, sweep)
     compared = _told_otherwise(analysis, swept)
     if len(compared) > MOST_ROWS:
-        ranked = sorted(compared, key=lambda item: min((each.value for each in item.shares.values()), default=1.0))
-        parts.append(Text(f"The {FEWER_ROWS} of {len(compared)} figures with the smallest shares:"))
-        compared = tuple(ranked[:FEWER_ROWS])
+        # Throughput that is lost, or a latency that grows.
+        worst, word = (min, "smallest") if verb(compared) == "keeps" else (max, "largest")
+        ranked = sorted(
+            compared, key=lambda item: worst((each.value for each in item.shares.values()), default=1.0)
+        )
+        parts.append(Text(f"The {FEWER_ROWS} of {len(compared)} figures with the {word} shares:"))
+        compared = tuple((ranked if worst is min else ranked[::-1])[:FEWER_ROWS])
     if compared:
         parts.append(_figures(analysis, compared))
     bases = analysis.grid.baselines
@@ -76,7 +80,7 @@ def _told_otherwise(analysis: Analysis, swept: Sequence[Sweep]) -> tuple[Item, .
     if not analysis.grid.factors and any(not sweep.jobs for sweep in swept):
         # With a layout that is asked for, what no factor changes is a sweep too.
         return ()
-    jobs = {sweep.label for sweep in swept if sweep.jobs}
+    jobs = {sweep.jobs for sweep in swept if sweep.jobs}
     return tuple(item for item in plain_items(analysis) if analysis.workloads[item.workload].name not in jobs)
 
 

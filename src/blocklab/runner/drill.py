@@ -244,7 +244,9 @@ class Drilling:
         if code is None and time.monotonic() < deadline:
             return
         said = (self._raw / "load" / "stderr").read_text(errors="replace")
-        raise CommandError(self._port.host, self._argv, -9 if code is None else code, said or "it ended too early")
+        if code is None:
+            raise CommandError(self._port.host, self._argv, -9, said or "it did not come to an end in time")
+        raise CommandError(self._port.host, self._argv, code, said or "it ended too early")
 
     def _dead(self, watch: Proc | None) -> bool:
         """Whether the monitor takes the active node for dead."""
@@ -347,7 +349,12 @@ def _before(attempts: Sequence[Attempt], history: History, struck: float | None,
     """The load's figures until the fault: what it does on this layout in peace."""
     stop = min(filter(None, (history.stop, struck)), default=None)
     calm = msgspec.structs.replace(history, stop=stop, whole=True)
-    tried = [each for each in attempts if stop is None or each.scheduled < stop]
+    # What was still under way then had to do with the fault.
+    tried = [
+        each
+        for each in attempts
+        if stop is None or (each.scheduled < stop and (each.ended is None or each.ended <= stop))
+    ]
     try:
         samples, done = ledger_output.figures(tried, calm, host)
     except ParseError:

@@ -169,6 +169,10 @@ class _Group:
                 # The figures are in; a take-down that failed must not cost them.
                 self._progress.warning(f"{self._layout.stack}: {error}")
                 return finished, bad
+            if finished:
+                # What stood before is not what failed: the rest gets new nodes and a new build.
+                self._progress.warning(f"{self._layout.stack}: {error.message}; it is built anew")
+                return finished, bad
             # One load's data that cannot be had say nothing of the other loads.
             rest = cells[finished : finished + 1] if self._workshop.of_data(error) else cells[finished:]
             for cell in rest:

@@ -108,23 +108,26 @@ class Strikes:
             since = self._settled if due.fault.when == "settled" else self._started
             if due.struck is None and since is not None and now - since >= due.moment:
                 try:
-                    found.append(self._do(due, STRIKES))
+                    found += self._do(due, STRIKES)
                 finally:
                     # Also where it failed half-way: what it did by then has to be mended.
                     due.struck = time.monotonic()
             lasts = due.fault.lasts
             if lasts is not None and due.struck is not None and due.healed is None and now - due.struck >= lasts:
-                found.append(self._do(due, MENDED))
+                found += self._do(due, MENDED)
                 due.healed = time.monotonic()
         return found
 
-    def _do(self, due: _Due, what: str) -> tuple[str, float]:
+    def _do(self, due: _Due, what: str) -> list[tuple[str, float]]:
+        """Strike or mend it; nothing happens where all of its nodes are dead."""
         begun = time.time()
         whole = due.fault.strike(self._scene) if what == STRIKES else due.fault.heal(self._scene)
         steps = [step for step in whole if step.host not in self.dead]
+        if whole and not steps:
+            return []
         self._engine.carry_out(steps, "fault")
         self.dead |= {step.host for step in steps if isinstance(step, Power) and step.what == "crash"}
-        return f"{due.name}{what}", begun
+        return [(f"{due.name}{what}", begun)]
 
     @property
     def last(self) -> float | None:
@@ -145,7 +148,7 @@ class Strikes:
         for due in sorted(self._due, key=lambda each: each.struck or 0.0, reverse=True):
             if due.struck is not None and due.healed is None and due.fault.heal(self._scene):
                 try:
-                    found.append(self._do(due, MENDED))
+                    found += self._do(due, MENDED)
                     due.healed = time.monotonic()
                 except BlocklabError as error:
                     errors.append(error)

@@ -198,7 +198,8 @@ class Turn:
 
         Raises ``SetupError``.
         """
-        before = len(self.warnings)
+        # What it warned of while it stood is no trouble of its end.
+        before = len(self.warnings) + (len(self._stand.engine.warnings) if self._stand is not None else 0)
         self.clear()
         if len(self.warnings) > before:
             raise SetupError(f"the volumes cannot be copied or restored, being still in use: {self.warnings[-1]}")

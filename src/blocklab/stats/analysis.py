@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgspec
@@ -70,7 +70,7 @@ class Analysis:
 
     ``seeds`` are those that decided the order of the cells; None for the order of the file. None at all: the runs
     do not tell. ``stops``, ``drills`` and ``own`` are of all blocks. ``tables`` has each block's own figures, of
-    which ``rows`` are made.
+    which ``rows`` are made, and ``blocks`` gives ratios within them.
 
     Cells are known by the labels of their stack and their load, which in a study with factors have the levels in
     them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart. ``runs`` has each
@@ -93,11 +93,7 @@ class Analysis:
     tables: tuple[tuple[Row, ...], ...] = ()
     own: tuple[Own, ...] = ()
     every: tuple[Run, ...] = ()
-
-    @cached_property
-    def blocks(self) -> Blocks:
-        """The figures of each block, for ratios within them."""
-        return Blocks(self.tables)
+    blocks: Blocks = field(default_factory=Blocks)
 
     @cached_property
     def times(self) -> tuple[int, int]:
@@ -255,7 +251,8 @@ def analyse(folder: StudyFolder) -> Analysis:
     detail = (_ends(places.stacks), _ends(places.workloads)) if places.factors else None
     for number, block in enumerate(blocks, 1):
         good: dict[tuple[str, str], Measured] = {}
-        for cell, point in zip(block, places.points, strict=True):
+        for cell in block:
+            point = places.point(cell)
             at = (point.stack, point.workload)
             shown = detail is None or (point.stack in detail[0] and point.workload in detail[1])
             run, gap = _read(folder, cell, point, transactions=shown)
@@ -274,7 +271,7 @@ def analyse(folder: StudyFolder) -> Analysis:
                 good[at] = Measured(run, places.stacks[point.stack].stack.on)
         tables.append(rows(places, good))
         measured = good | measured
-    table = combined(tables)
+    table = combined(tables, places.baselines)
     # What one block lacks another may have.
     reasons = {(gap.stack, gap.workload): gap.status for gap in gaps if (gap.stack, gap.workload) not in measured}
     pairs = Blocks(tables)
@@ -282,7 +279,7 @@ def analyse(folder: StudyFolder) -> Analysis:
     return Analysis(
         study, manifest.quick, places, manifest.cells, runs, measured, tuple(gaps), table, verdicts,
         tuple(stops), tuple(seeds), floors(folder, places, runs), tuple(drills), tuple(tables),
-        tuple(own), tuple(every),
+        tuple(own), tuple(every), pairs,
     )  # fmt: skip
 
 

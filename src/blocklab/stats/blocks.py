@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -55,13 +55,13 @@ class Blocks:
         return None if None in values else sum(value for value in values if value is not None)
 
 
-def combined(blocks: Sequence[Sequence[Row]]) -> tuple[Row, ...]:
+def combined(blocks: Sequence[Sequence[Row]], baselines: Collection[str] = ()) -> tuple[Row, ...]:
     """One row for each figure that any block has, in the order in which they first come.
 
     Of several blocks the value is their mean with Student's interval over the blocks, each of which stood on a
     layout of its own; the ratio to the baseline is the geometric mean of the blocks' ratios with the interval of
     their logarithms, so that what a block's machine had in common cancels out. A figure that one block has keeps
-    what that block says.
+    what that block says. ``baselines``: the stacks whose ratios are to themselves, and have no interval.
     """
     if len(blocks) == 1:
         return tuple(blocks[0])
@@ -69,13 +69,17 @@ def combined(blocks: Sequence[Sequence[Row]]) -> tuple[Row, ...]:
     for block in blocks:
         for row in block:
             found.setdefault(_key(row), []).append(row)
-    return tuple(rows[0] if len(rows) == 1 else _one(rows) for rows in found.values())
+    return tuple(
+        rows[0] if len(rows) == 1 else _one(rows, itself=rows[0].stack in baselines) for rows in found.values()
+    )
 
 
-def _one(rows: Sequence[Row]) -> Row:
+def _one(rows: Sequence[Row], *, itself: bool) -> Row:
     value = interval([row.value for row in rows])
     shares = [row.relative.value for row in rows if row.relative is not None]
-    relative = paired(shares) if shares else None
+    relative = None
+    if shares:
+        relative = Estimate(1.0) if itself else paired(shares)
     return msgspec.structs.replace(rows[0], value=value.value, half=value.half, relative=relative)
 
 
@@ -90,10 +94,9 @@ def interval(values: Sequence[float]) -> Estimate:
 def paired(ratios: Sequence[float]) -> Estimate:
     """The geometric mean of ratios, one from each block, with the wider side of its 95 % interval.
 
-    Student's interval of the logarithms; the plain mean where a ratio is not above 0.
+    Student's interval of the logarithms; the plain mean where a ratio is not above 0. Blocks that agree to the
+    last digit (counts, percentiles in the same bin) have an interval of 0.
     """
-    if all(ratio == 1 for ratio in ratios):
-        return Estimate(1.0)
     if min(ratios) <= 0:
         return interval(ratios)
     logs = interval([math.log(ratio) for ratio in ratios])

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Row
-from blocklab.stats.format import quantity, scale
+from blocklab.stats.format import is_throughput, quantity, scale, spelled
 from blocklab.stats.summary import Estimate
 
 # From this request size on people think of I/O as MB/s, below it as IOPS.
 LARGE_REQUEST = 64 * 1024
 # A database's throughput, by the figure that its users quote.
 TRANSACTIONS = ("tpmc", "tps")
+# Who measured a figure, where it is neither the load nor a node's CPU.
+_HIGHEST = "the highest device"
 
 
 class Item(msgspec.Struct, frozen=True):
     """One comparison. ``figures`` has the headline of each stack that was measured, ``shares`` its ratio to the
-    baseline's (the baseline left out). ``label`` names the workload or phase, unique in the study."""
+    baseline's (the baseline left out). ``label`` names the workload or phase, and a figure that is no rate; unique
+    in the study. ``source``: who measured it, empty for the load itself."""
 
     workload: str
     phase: str
@@ -27,6 +30,7 @@ class Item(msgspec.Struct, frozen=True):
     label: str
     figures: Mapping[str, Row]
     shares: Mapping[str, Estimate]
+    source: str = ""
 
     @property
     def transactions(self) -> bool:
@@ -58,25 +62,23 @@ def families(analysis: Analysis) -> tuple[Family, ...]:
     """The headlines that a factor changes; none in a study without factors. Transactions come first."""
     if not analysis.grid.factors:
         return ()
-    every: dict[tuple[str, str, str], list[Row]] = {}
+    every: dict[tuple[str, str, str, str | None], list[Row]] = {}
     for row in analysis.rows:
-        if row.load:
-            every.setdefault((row.workload_name, row.phase, row.metric), []).append(row)
-    chosen: dict[tuple[str, str, str], dict[str, None]] = {}
+        every.setdefault((row.workload_name, row.phase, row.metric, source_of(row)), []).append(row)
+    chosen: dict[tuple[str, str, str, str], dict[str, None]] = {}
     for item in items(analysis):
         name = analysis.workloads[item.workload].name
         way = item.metric.removesuffix(".bandwidth").removesuffix(".iops")
-        chosen.setdefault((name, item.phase, way), {})[item.metric] = None
+        chosen.setdefault((name, item.phase, way, item.source), {})[item.metric] = None
     found = []
-    for (name, phase, way), metrics in chosen.items():
+    for (name, phase, way, source), metrics in chosen.items():
         # A factor that changes the request size must not tear a curve in two.
         metric = next(iter(metrics)) if len(metrics) == 1 else f"{way}.iops"
-        rows = every.get((name, phase, metric), [])
+        rows = every.get((name, phase, metric, source), [])
         factors = _several(analysis, rows)
         if factors:
-            label = f"{name} {phase}".strip()
-            if sum((name, phase) == (other, at) for other, at, _ in chosen) > 1:
-                label += f" ({way})"
+            alone = sum((name, phase) == (other, at) for other, at, *_ in chosen) == 1
+            label = _label(f"{name} {phase}".strip(), rows[0], alone=alone)
             found.append(Family(name, phase, metric, label, tuple(rows), factors))
     return tuple(sorted(found, key=lambda family: not family.transactions))
 
@@ -103,25 +105,75 @@ def items(analysis: Analysis) -> tuple[Item, ...]:
     for item in found:
         short = item.phase or item.workload
         label = short if taken.count(short) == 1 else f"{item.workload} {item.phase}".strip()
-        if sum(other.workload == item.workload and other.phase == item.phase for other in found) > 1:
-            label += f" ({item.metric.partition('.')[0]})"
+        alone = sum(other.workload == item.workload and other.phase == item.phase for other in found) == 1
+        label = _label(label, next(iter(item.figures.values())), alone=alone)
         named.append(msgspec.structs.replace(item, label=label))
     # Transactions first: they are what the user's database does.
     return tuple(sorted(named, key=lambda item: not item.transactions))
 
 
+def _label(place: str, row: Row, *, alone: bool) -> str:
+    """The name of a workload or phase, with the figure's own where its unit does not tell it, or its direction
+    where there are several."""
+    source = source_of(row)
+    if source or not is_throughput(row.unit, row.metric):
+        return f"{place} {spelled(row.metric)}{f' of {source}' if source else ''}"
+    way = row.metric.rpartition(".")[0]
+    return place if alone or not way else f"{place} ({way})"
+
+
+def source_of(row: Row) -> str | None:
+    """Who measured a figure: empty for the load itself, the node of a CPU's; None for what tells nothing of a
+    stack as a whole."""
+    if row.load:
+        return ""
+    if row.top:
+        return _HIGHEST
+    return row.host if row.layer == "cpu" else None
+
+
+def is_asked(metric: str, y: str) -> bool:
+    """Whether a metric is the one that a layout asks for: by its name, or by its last parts (``latency.p99``)."""
+    return metric == y or metric.endswith(f".{y}")
+
+
+def asked_in_vain(analysis: Analysis) -> str:
+    """That no load has the figure that the layout asks for, with those that there are; empty where one has it."""
+    y = analysis.study.report.y
+    known = dict.fromkeys(row.metric for row in analysis.rows if source_of(row) is not None)
+    if not y or not known or any(is_asked(metric, y) for metric in known):
+        return ""
+    return f"y: there is no figure {y!r}; there are {', '.join(sorted(known))}"
+
+
 def _found(analysis: Analysis) -> Iterator[Item]:
     for workload in analysis.workloads:
         for phase in analysis.phases(workload):
-            mine = [row for row in analysis.places[workload, phase] if row.load]
-            for metric in _headlines(mine):
-                figures = {row.stack: row for row in mine if row.metric == metric}
+            rows = analysis.places[workload, phase]
+            for metric, source in asked_of(rows, analysis.study.report.y) or _usual(rows):
+                figures = {row.stack: row for row in rows if row.metric == metric and source_of(row) == source}
                 shares = {
                     stack: row.relative
                     for stack, row in figures.items()
                     if stack in analysis.others and row.relative is not None
                 }
-                yield Item(workload, phase, metric, "", figures, shares)
+                yield Item(workload, phase, metric, "", figures, shares, source)
+
+
+def asked_of(rows: Sequence[Row], y: str) -> list[tuple[str, str]]:
+    """The metrics of a load that ``y`` asks for, and who measured them: the one of that very name where there is
+    one, and the load itself where it knows any of them (a device counts reads where the load does none)."""
+    found: dict[tuple[str, str], None] = {}
+    for row in rows:
+        source = source_of(row)
+        if y and source is not None and is_asked(row.metric, y):
+            found[row.metric, source] = None
+    own = [each for each in found if not each[1]] or list(found)
+    return [each for each in own if each[0] == y] or own
+
+
+def _usual(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    return [(metric, "") for metric in _headlines([row for row in rows if row.load])]
 
 
 def _headlines(mine: list[Row]) -> list[str]:
@@ -143,6 +195,12 @@ def _headlines(mine: list[Row]) -> list[str]:
         found.append(f"{way}.bandwidth" if large and all(large) else metric)
     found = found or [metric for metric in metrics if metric.endswith(".bandwidth")]
     return found or [metric for metric in metrics if any(r.metric == metric and r.unit == "1/s" for r in mine)][:1]
+
+
+def verb(chosen: Sequence[Item]) -> str:
+    """What a stack does to the baseline's figures: of its throughput it keeps a share, all else it has."""
+    every = (row for item in chosen for row in item.figures.values())
+    return "keeps" if all(is_throughput(row.unit, row.metric) for row in every) else "has"
 
 
 def rate_label(item: Item, stack: str) -> str:

@@ -16,7 +16,7 @@ Part = Literal["machine", "environment", "study", "knobs"]
 # The fingerprint: figures of machines, kernels or images that differ are no figures of layouts alone.
 MACHINE = ("site", "host.cpu", "host.cpus", "host.kernel", "image", "shim")
 # They change no figure.
-_WORDS = ("blocklab", "question", "notes", "expect", "quick", "name", "baseline")
+_WORDS = ("blocklab", "question", "notes", "expect", "quick", "name", "baseline", "report")
 # What is measured before each load, and differs each time: link zone, ping mean.
 _MEASURED = re.compile(r"\bping\b")
 UNKNOWN = "not known"

@@ -28,7 +28,8 @@ def drill_lead(analysis: Analysis) -> tuple[str, ...]:
 
 
 def _safe(found: Sequence[Summary]) -> Iterator[str]:
-    kept = [each for each in found if each.losses.lost == 0 and each.losses.ok]
+    # A loss in a drill that does not count (of another layout, or not carried out to its end) is one all the same.
+    kept = [each for each in found if not (each.losses.lost or each.void_lost) and each.losses.ok]
     if not kept:
         told = not any(each.losses.unknown or each.void for each in found)
         if any(each.losses.lost for each in found):

@@ -10,11 +10,11 @@ import msgspec
 from blocklab.layers import ImportedLayer
 from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.compare import Item, families, plain_items
+from blocklab.stats.compare import Item, families, plain_items, verb
 from blocklab.stats.drill_answer import drill_lead
 from blocklab.stats.expect import Verdict
 from blocklab.stats.floor import BUSY, LIMITED, NEAR, caution
-from blocklab.stats.format import capital, exact, listed, percent, quantity, shortened
+from blocklab.stats.format import capital, exact, listed, percent, quantity, shortened, spelled
 from blocklab.stats.ratio import ratio
 from blocklab.stats.ratio import verdict as verdict_of
 from blocklab.stats.sweeps import sweep_lead, sweep_points
@@ -92,7 +92,7 @@ def _lead(analysis: Analysis, main: Sequence[Item]) -> str:
     parts = []
     for number, item in enumerate(main[:4]):
         shares = [
-            f"{name} {'keeps ' if not index else ''}{percent(share.value)}"
+            f"{name} {f'{verb([item])} ' if not index else ''}{percent(share.value)}"
             for index, (name, share) in enumerate(item.shares.items())
         ]
         of = f" of {analysis.baseline}'s {unit}" if not number else ""
@@ -109,13 +109,16 @@ def _described(analysis: Analysis, stack: str) -> str:
 
 
 def _noun(chosen: Sequence[Item]) -> str:
+    if verb(chosen) != "keeps":
+        words = {spelled(item.metric) for item in chosen}
+        return words.pop() if len(words) == 1 else "figures"
     if all(item.metric == "tpmc" for item in chosen):
         return "tpmC"
     return "transactions per second" if all(item.transactions for item in chosen) else "I/O rate"
 
 
 def _range_sentence(baseline: str, others: Sequence[str], chosen: Sequence[Item], unit: str) -> str:
-    said = []
+    said, does = [], verb(chosen)
     for stack in others:
         shares = sorted((item.shares[stack].value, item.label) for item in chosen if stack in item.shares)
         if not shares:
@@ -123,16 +126,18 @@ def _range_sentence(baseline: str, others: Sequence[str], chosen: Sequence[Item]
         (low, worst), (high, best) = shares[0], shares[-1]
         if percent(low) == percent(high):
             said.append(
-                f"{stack} keeps {percent(low)} throughout" if len(shares) > 1 else f"{stack} {percent(low)}"
+                f"{stack} {does} {percent(low)} throughout" if len(shares) > 1 else f"{stack} {percent(low)}"
             )
         else:
-            said.append(f"{stack} keeps from {percent(low)} ({worst}) to {percent(high)} ({best})")
+            said.append(f"{stack} {does} from {percent(low)} ({worst}) to {percent(high)} ({best})")
     return f"{'; '.join(said)} of {baseline}'s {unit}." if said else ""
 
 
-def _ranges(analysis: Analysis, chosen: Sequence[Item], what: str = "Block I/O") -> Iterator[str]:
+def _ranges(analysis: Analysis, chosen: Sequence[Item], what: str = "") -> Iterator[str]:
     if not chosen:
         return
+    # Reads and writes, and what else a block device does, come with their direction.
+    what = what or ("Block I/O" if all("." in item.metric for item in chosen) else "Besides")
     yield f"{what}: {_range_sentence(analysis.baseline, analysis.others, chosen, _noun(chosen))}"
 
 
@@ -156,6 +161,9 @@ def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) ->
 
     ``told`` gets the verdicts whose claims are in the text.
     """
+    if verb(main) != "keeps":
+        # A layout costs throughput; a latency that grows under one load more than under another is another matter.
+        return
     for stack in analysis.others:
         ranked = sorted((item for item in main if stack in item.shares), key=lambda item: item.shares[stack].value)
         if len(ranked) < 2:

@@ -19,6 +19,7 @@ _LABELS: dict[str, tuple[float, str]] = {
     "%": (1.0, "%"),
     "1": (1.0, ""),
 }
+_THROUGHPUT = ("TPS", "tpmC", "IOPS", "MB/s")
 
 
 def scale(unit: str, metric: str = "") -> tuple[float, str]:
@@ -30,6 +31,22 @@ def scale(unit: str, metric: str = "") -> tuple[float, str]:
     if unit == "1/s" and metric.endswith("iops"):
         return 1.0, "IOPS"
     return _LABELS.get(unit, (1.0, unit))
+
+
+def is_throughput(unit: str, metric: str) -> bool:
+    """Whether a figure is work done in a time, and known by its unit alone."""
+    return scale(unit, metric)[1] in _THROUGHPUT
+
+
+def noun(unit: str, metric: str) -> str:
+    """What a figure is called in a sentence: throughput by its unit (``IOPS``), all else by its name (``write
+    latency p99``)."""
+    return scale(unit, metric)[1] if is_throughput(unit, metric) else spelled(metric)
+
+
+def spelled(metric: str) -> str:
+    """A metric's name in words: ``new order latency p99``."""
+    return metric.replace(".", " ").replace("_", " ")
 
 
 def number(value: float, beside: Sequence[float] = ()) -> str:

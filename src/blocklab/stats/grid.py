@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import msgspec
 
 from blocklab.study.factors import Levels, assignments, of_workload, variant
 from blocklab.study.types import Cell, Stack, Study
 from blocklab.workloads import AnyWorkload
+
+# Stack, workload and levels of a cell.
+_Place: TypeAlias = tuple[str, str, frozenset[tuple[str, str]]]
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -51,12 +55,18 @@ class Side(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Grid:
-    """The labels of a study, in its order, and which stack each is compared with."""
+    """The labels of a study, in its order, and which stack each is compared with. ``points`` are those of its
+    first block, of which the others may have a part."""
 
     study: Study
     points: tuple[Point, ...]
     stacks: Mapping[str, Side]
     workloads: Mapping[str, Side]
+    places: Mapping[_Place, Point]
+
+    def point(self, cell: Cell) -> Point:
+        """Where a cell of any block stands. Raises ``KeyError`` for one that the first block lacks."""
+        return self.places[_place(cell)]
 
     @property
     def baseline(self) -> str:
@@ -121,7 +131,13 @@ def grid(study: Study, cells: Sequence[Cell]) -> Grid:
                 ordered[label] = Side(name, levels, variant(study, whole.get(label, {})))
         return ordered
 
-    return Grid(study, points, sides(list(study.stacks), load=False), sides(list(study.workloads), load=True))
+    places = {_place(cell): point for cell, point in zip(cells, points, strict=True)}
+    stacks, workloads = sides(list(study.stacks), load=False), sides(list(study.workloads), load=True)
+    return Grid(study, points, stacks, workloads, places)
+
+
+def _place(cell: Cell) -> _Place:
+    return cell.stack, cell.workload, frozenset(cell.levels.items())
 
 
 def _telling(cells: Sequence[Cell], several: Sequence[str]) -> dict[str, list[str]]:

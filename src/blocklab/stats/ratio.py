@@ -23,8 +23,8 @@ def ratio(of: Estimate, to: Estimate) -> Estimate | None:
     return Estimate(value, abs(value) * math.hypot(of.half / of.value, to.half / to.value))
 
 
-# A difference of less than this (a part of the baseline) decides nothing: an interval around 1 that is no wider
-# shows that there is none to speak of.
+# A difference of less than this (a part of the baseline) decides nothing: an interval around 1 that goes no
+# further shows that there is none to speak of.
 NOTABLE = 0.05
 
 Verdict = Literal["differs", "no difference shown", "too noisy to say"]
@@ -32,9 +32,10 @@ Verdict = Literal["differs", "no difference shown", "too noisy to say"]
 
 def verdict(share: Estimate) -> Verdict:
     """What a ratio and its 95 % interval say: ``differs`` where the interval leaves 1 out; where it holds 1, ``no
-    difference shown`` if it is within 5 % of it, else, or without an interval, ``too noisy to say``."""
+    difference shown`` if all of it lies within 5 % of it, else, or without an interval, ``too noisy to say``."""
     if share.half is None:
         return "too noisy to say"
     if abs(share.value - 1) > share.half:
         return "differs"
-    return "no difference shown" if share.half <= NOTABLE else "too noisy to say"
+    # 1e-9: what was meant to be 5 % is, as a float.
+    return "no difference shown" if abs(share.value - 1) + share.half <= NOTABLE + 1e-9 else "too noisy to say"

@@ -28,7 +28,7 @@ def merged(rounds: Sequence[Parsed]) -> tuple[Parsed, tuple[Spread, ...]]:
                 values.setdefault(key, [None] * len(rounds))[number] = sample.value
     figures, spreads = [], []
     for (phase, metric, unit, layer, host), found in values.items():
-        countable = unit == "1/s" or metric.rpartition(".")[2] in _COUNTS
+        countable = unit in ("1/s", "1/min", "B/s") or metric.rpartition(".")[2] in _COUNTS
         whole = [value or 0.0 for value in found] if countable else [v for v in found if v is not None]
         figures.append(Sample(metric, _together(metric, whole), unit, layer, host, phase))
         spreads.append(Spread(phase, metric, layer, host, tuple(whole)))

@@ -100,15 +100,14 @@ def studies(path: Path) -> list[Path]:
 def of_study(folder: StudyFolder) -> Source:
     """Everything in a study's folder. Raises ``StoreError`` when there is no readable ``study.json``."""
     analysis = analyse(folder)
-    points = analysis.grid.points
     pieces = []
     levels: dict[Place, Mapping[str, str]] = {}
     for number, table in enumerate(analysis.tables):
         mine: dict[Place, list[Row]] = {}
         for row in table:
             mine.setdefault((row.stack, row.workload), []).append(row)
-        cells = [cell for cell in analysis.cells if cell.block == number]
-        for cell, point in zip(cells, points, strict=True):
+        for cell in (each for each in analysis.cells if each.block == number):
+            point = analysis.grid.point(cell)
             at = (point.stack, point.workload)
             levels[at] = cell.levels
             piece = _piece(analysis, folder.cells / cell.key, cell, point, mine.get(at, []))

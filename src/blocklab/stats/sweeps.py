@@ -9,7 +9,7 @@ from functools import partial
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Family
 from blocklab.stats.figures import Row
-from blocklab.stats.format import listed, percent, quantity, scale
+from blocklab.stats.format import is_throughput, listed, noun, percent, quantity
 from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import NOTABLE
 
@@ -42,7 +42,8 @@ def ranges(analysis: Analysis, rows: Sequence[Row]) -> str:
         low, high = ranked[0], ranked[-1]
         if compared:
             worst, best = percent(share_of(low)), percent(share_of(high))
-            verb = "keeps" if share_of(high) <= 1 else "has"
+            keeps = share_of(high) <= 1 and is_throughput(rows[0].unit, rows[0].metric)
+            verb = "keeps" if keeps else "has"
         else:
             worst, best = (quantity(row.value, row.unit, row.metric) for row in (low, high))
             verb = "has"
@@ -54,8 +55,8 @@ def ranges(analysis: Analysis, rows: Sequence[Row]) -> str:
             said.append(f"{name} {verb} from {worst}{ends[0]} to {best}{ends[1]}")
     if not said:
         return ""
-    unit = scale(rows[0].unit, rows[0].metric)[1]
-    return f"{'; '.join(said)} of {analysis.baseline}'s {unit}" if compared else "; ".join(said)
+    what = noun(rows[0].unit, rows[0].metric)
+    return f"{'; '.join(said)} of {analysis.baseline}'s {what}" if compared else "; ".join(said)
 
 
 def shared(analysis: Analysis, rows: Sequence[Row]) -> list[Row]:

@@ -12,7 +12,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -46,6 +49,33 @@ class Manifest(msgspec.Struct, frozen=True):
     format: int = FORMAT
 
 
+@contextlib.contextmanager
+def claimed(path: Path) -> Iterator[None]:
+    """Be the only process that measures for a study's folder, which is made where it is not there. The kernel lets
+    go of it when the process ends. Raises ``StoreError`` where another one measures, or no folder can be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error}", hint="use --runs DIR") from error
+    try:
+        # Some network file systems know no locks: then it has to do without.
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                hint = "wait for it, or keep the runs of this one elsewhere: --runs DIR"
+                raise StoreError(f"another blocklab measures for {path} at the moment", hint=hint) from error
+        yield
+    finally:
+        os.close(held)
+
+
+def place_of(runs: Path, study: Study, *, quick: bool) -> Path:
+    """The folder of a study's runs."""
+    return runs / (study.name + ("-quick" if quick else ""))
+
+
 class StudyFolder:
     """Where one study's runs live."""
 
@@ -56,7 +86,7 @@ class StudyFolder:
     @classmethod
     def create(cls, runs: Path, manifest: Manifest, source: Path | None = None) -> StudyFolder:
         """Make or refresh the folder ``runs/<name>[-quick]``. Raises ``StoreError``."""
-        folder = cls(runs / (manifest.study.name + ("-quick" if manifest.quick else "")))
+        folder = cls(place_of(runs, manifest.study, quick=manifest.quick))
         try:
             folder.cells.mkdir(parents=True, exist_ok=True)
             folder.sweep()

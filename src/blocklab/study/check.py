@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,17 +14,29 @@ from blocklab.layers import AnyLayer, Cap, Fragile, ImportedLayer, Shared, Volum
 from blocklab.model.ground import LinkSpec
 from blocklab.model.protocols import Map
 from blocklab.study import drills
-from blocklab.study.factors import assignments, level_text, level_texts, variant
-from blocklab.study.grid import between, layer_tag
+from blocklab.study.factors import (
+    assignments,
+    combinations,
+    excluded,
+    level_text,
+    level_texts,
+    parts_of,
+    variant,
+)
+from blocklab.study.grid import between, layer_tag, topology
 from blocklab.study.takeover import survivor_of
 from blocklab.study.types import Expectation, Stack, Study, View
 from blocklab.study.views import view_problems
 from blocklab.workloads import AnyWorkload, ImportedLoad
 
 Problem = tuple[str, str]
+# A study at levels of its factors is checked without what is about all of them.
+_BARE: dict[str, Any] = {"factors": {}, "exclude": (), "expect": (), "report": View()}
 # Each link is a network 10.77.N.0/24.
 MOST_LINKS = 254
 MOST_LANES = 8
+# A matrix of fio has hundreds of phases.
+MOST_TOLD = 8
 # "net.ipv4.tcp_rmem", "vm.dirty_ratio"
 _SYSCTL = re.compile(r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")
 
@@ -186,6 +198,24 @@ def _workloads(study: Study) -> Iterator[Problem]:
             if not offered & set(workload.takes):
                 wants = " or ".join(workload.takes)
                 yield path, f"needs a {wants}, which stack {stack_name} does not offer"
+            else:
+                yield from _overfull(path, workload, stack_name, stack)
+
+
+def _overfull(path: str, workload: AnyWorkload, name: str, stack: Stack) -> Iterator[Problem]:
+    """What a load asks for and a stack surely has not: it would show when the layout stands and is loaded."""
+    # At most: mirrors and file systems take their part.
+    room = sum(profile.size for profile in stack.layers[0].profiles()) if stack.layers else 0
+    if 0 < room < workload.room:
+        needs, has = (f"{size / 2**20:,.6g} MiB" for size in (workload.room, room))
+        yield path, f"needs {needs}, but the volumes of stack {name} have {has}; make it smaller, or them larger"
+    seats = min((layer.seats for layer in stack.layers if layer.seats is not None), default=None)
+    if seats is not None and workload.sessions > seats:
+        yield (
+            path,
+            f"has {workload.sessions} connections at once, but the database of stack {name} takes {seats}; raise "
+            "its max_connections",
+        )
 
 
 def _client(study: Study, path: str, workload: AnyWorkload) -> Iterator[Problem]:
@@ -210,8 +240,32 @@ def _client(study: Study, path: str, workload: AnyWorkload) -> Iterator[Problem]
             yield f"{path}.from", f"{said}; add one"
 
 
+def combined_problems(study: Study) -> Iterator[Problem]:
+    """What only a combination of levels breaks: each that is not excluded has to make a study that can be
+    built."""
+    if len(study.factors) < 2:
+        return
+    for levels in combinations(study):
+        kept = {
+            name: stack
+            for name, stack in study.stacks.items()
+            if not all(excluded(study, levels, name, workload) for workload in study.workloads)
+        }
+        if not kept:
+            continue
+        at = variant(study, levels)
+        links = topology(at, list(kept)).links
+        bare = msgspec.structs.replace(
+            at, stacks={name: at.stacks[name] for name in kept}, baseline="", links=links, **_BARE
+        )
+        for path, problem in problems(bare):
+            said = ", ".join(f"{name}={level}" for name, level in levels.items())
+            yield f"factors.{next(reversed(levels))}", f"with {said}: {path}: {problem}"
+            return
+
+
 def _factors(study: Study) -> Iterator[Problem]:
-    """Each level alone has to make a study that can be built; what only a combination breaks shows in the grid."""
+    """Each level alone has to make a study that can be built."""
     for name, factor in study.factors.items():
         if name in ("stack", "workload"):
             yield f"factors.{name}", "is what the study already calls its stacks or loads; take another name"
@@ -220,6 +274,10 @@ def _factors(study: Study) -> Iterator[Problem]:
             levels = list(assignments(factor))
         except StudyError as error:
             yield f"factors.{name}.{error.path}", error.problem
+            continue
+        paths = {path for fields in assignments(factor).values() for path in fields}
+        if any({"jobfile", "jobtext"} & set(parts_of(path)[-1:]) for path in paths):
+            yield f"factors.{name}", "a job file is read once, before the factors; make a load of each file"
             continue
         for level in levels:
             yield from _level(study, name, level)
@@ -234,7 +292,7 @@ def _level(study: Study, name: str, level: str) -> Iterator[Problem]:
         yield error.path, error.problem
         return
     # Without its factors, or each level would check all the others again.
-    bare = msgspec.structs.replace(changed, factors={}, exclude=(), expect=(), report=View())
+    bare = msgspec.structs.replace(changed, **_BARE)
     for path, problem in problems(bare):
         yield f"factors.{name}", f"with the level {level}: {path}: {problem}"
         return
@@ -275,7 +333,22 @@ def _claim(study: Study, claim: Expectation) -> Iterator[Problem]:
     for field in ("relative_at", "against", "against_at"):
         if getattr(claim, field) and not claim.relative_to:
             yield field, "compares with another figure, so it needs relative_to as well"
+    yield from _phase(study, claim)
     yield from _bounds(claim)
+
+
+def _phase(study: Study, claim: Expectation) -> Iterator[Problem]:
+    """A phase that the load does not have, or one of several that is not named."""
+    load = study.workloads.get(claim.workload)
+    phases = load.phases if load is not None else None
+    if phases is None or claim.phase in phases:
+        return
+    if phases == ("",):
+        yield "phase", f"{claim.workload} has no phases; leave it out"
+    elif claim.phase:
+        yield "phase", f"{claim.workload} has no phase {claim.phase!r}; there are {_some(phases)}"
+    else:
+        yield "phase", f"is missing: each figure of {claim.workload} is of one of {_some(phases)}"
 
 
 def _bounds(claim: Expectation) -> Iterator[Problem]:
@@ -284,6 +357,8 @@ def _bounds(claim: Expectation) -> Iterator[Problem]:
     except ValueError as error:
         yield "between", str(error)
         return
+    if claim.relative_to and any(isinstance(bound, str) for bound in claim.between):
+        yield "between", "a ratio is a plain number, like [0.4, 0.65]"
     if not (math.isfinite(low) and math.isfinite(high)):
         yield "between", "both bounds must be finite; for an open one write a number that is never reached"
     elif low > high:
@@ -301,3 +376,8 @@ def _levels(study: Study, field: str, levels: Mapping[str, Any]) -> Iterator[Pro
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(names)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
+    return _list(names[:MOST_TOLD]) + more

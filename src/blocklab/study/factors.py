@@ -55,9 +55,10 @@ def assignments(factor: Factor) -> dict[str, dict[str, Any]]:
 
 def size(study: Study) -> int:
     """How many cells the grid has at most, before exclusions; reckoned, not built."""
-    return (
+    once = (
         len(study.stacks) * len(study.workloads) * math.prod(len(each.values) for each in study.factors.values())
     )
+    return once * study.repeats
 
 
 def combinations(study: Study) -> Iterator[Levels]:

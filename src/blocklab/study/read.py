@@ -73,6 +73,9 @@ def build(raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = False,
         hint = "blocklab import --study FILE --stack NAME=DIR"
         raise StudyError("imported", "this file describes logs to import, not a study to run", hint=hint)
     plain = plain_data(raw)
+    if quick and plain.get("quick", {}) == {}:
+        hint = "leave out --quick, or add one, e.g. quick: {workloads: {tx: {time: 5s}}}"
+        raise StudyError("quick", "the study has no short form", hint=hint)
     # What is no map is refused below, with and without --quick.
     if quick and isinstance(patch := plain.get("quick"), Mapping):
         plain = merge_patch(plain, patch)
@@ -162,6 +165,8 @@ def _cure(problem: str, path: str) -> str:
         return "blocklab schema prints every field that a study may have"
     if "missing required field" in problem:
         return "add the field"
+    if path == "report.y":
+        return "a metric's name or its last parts, like latency.p99"
     if "matching regex" in problem:
         return "names start with a lower-case letter and hold only a-z, 0-9, - and _ (31 at most)"
     if "enum value" in problem:

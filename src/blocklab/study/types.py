@@ -170,20 +170,32 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Each is the name of a factor, ``stack`` or ``workload``, or what the jobs of a ``fio`` load differ in:
     ``iodepth``, ``bs``, ``reads`` (how many of 100 requests read, like ``70%``), ``access`` (``random`` or
     ``sequential``), ``numjobs``, or another option of its ``matrix`` by its own name. A chart to which a name
-    makes no difference is laid out without it. `blocklab report --x NAME --color NAME --facet NAME` asks for the
-    same of runs that are there.
+    makes no difference is laid out without it. `blocklab report --x NAME --y FIGURE --color NAME --facet NAME`
+    asks for the same of runs that are there.
 
     Example::
 
-        report: {x: rtt, color: stack, facet: sync}
+        # y: latency instead of throughput
+        report: {x: rtt, y: latency.p99, color: stack, facet: sync}
     """
 
     x: str = ""
     """What stands along the axis."""
+    y: Annotated[str, msgspec.Meta(pattern=r"^([a-z][a-z0-9_.]*)?$")] = ""
+    """The figure that the stacks are compared by, in the answer, the charts and the tables of a sweep: a metric's
+    name (``write.latency.p99``), or its last parts, then of reads, writes and all else that has it
+    (``latency.p99``, ``bandwidth``, ``cpu.busy``). Of what the load itself does not report it is that of the
+    stack's highest block device, or of each node's CPU. Without it, and for a load that has no such figure, it is
+    throughput."""
     color: str = ""
     """What the colours of the lines tell."""
     facet: str = ""
     """What each panel has one level of."""
+
+    @property
+    def axes(self) -> tuple[str, str, str]:
+        """``x``, ``color`` and ``facet``."""
+        return self.x, self.color, self.facet
 
 
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

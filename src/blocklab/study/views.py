@@ -18,7 +18,7 @@ def fio_axes(study: Study) -> tuple[str, ...]:
 def view_problems(study: Study, view: View) -> Iterator[tuple[str, str]]:
     """What keeps charts from being laid out so, as (``x``, ``color`` or ``facet``, what is wrong and the cure)."""
     known, jobs = [*study.factors, "stack", "workload"], fio_axes(study)
-    wanted = {"x": view.x, "color": view.color, "facet": view.facet}
+    wanted = dict(zip(("x", "color", "facet"), view.axes, strict=True))
     for field, name in wanted.items():
         if name and name not in (*known, *jobs):
             others = f", and in fio's jobs {', '.join(jobs)}" if jobs else ""

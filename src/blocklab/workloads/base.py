@@ -39,6 +39,22 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
     """The signal upon which its program ends early with a whole summary."""
 
     @property
+    def sessions(self) -> int:
+        """How many connections to a database it has at once."""
+        return 0
+
+    @property
+    def room(self) -> int:
+        """Bytes that it surely needs of what it is on."""
+        return 0
+
+    @property
+    def phases(self) -> tuple[str, ...] | None:
+        """The names of its phases, ``("",)`` for a load that has figures of the whole only; None where only its
+        output tells."""
+        return ("",)
+
+    @property
     def has_data(self) -> bool:
         """Whether it loads data of its own."""
         return type(self).data is not Base.data

@@ -69,6 +69,11 @@ class Commit(Base, frozen=True, tag="commit"):
             return [("time", f"{self.time}: pg_test_fsync counts in whole seconds, at least 1s")]
         return []
 
+    @property
+    def phases(self) -> tuple[str, ...] | None:
+        """Which methods there are decides the file system."""
+        return None
+
     def lasts(self) -> float | None:
         """``time`` for each test."""
         return float(self.time) * _TESTS

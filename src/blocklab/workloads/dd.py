@@ -81,6 +81,11 @@ class Dd(Base, frozen=True, tag="dd"):
             yield "count", "must be at least 1"
 
     @property
+    def room(self) -> int:
+        """All that it writes."""
+        return self.writes * int(self.bs)
+
+    @property
     def writes(self) -> int:
         """How many writes there are."""
         return self.count if self.count is not None else (self.size or 0) // self.bs

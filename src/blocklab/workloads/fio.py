@@ -92,10 +92,24 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         if self.size is not None and (self.size <= 0 or self.size % MIB):
             found.append(("size", "must be a whole number of MiB, above 0; write it like 1GiB"))
         found += self._option_problems() if self.jobs or self.matrix else self._file_problems()
-        found += self._stop_problems()
+        if self.stop is not None and not self.all_jobs:
+            # Which phases it has blocklab would know, but not how to start one without the others.
+            found.append(("stop", "a job file runs as it says; write its jobs as `jobs` to go in rounds"))
+        else:
+            found += self._stop_problems()
         if not found:
             found += self._bounds()
         return found
+
+    @property
+    def room(self) -> int:
+        """Of the file, or of the part of the device."""
+        return int(self.size or 0)
+
+    @property
+    def phases(self) -> tuple[str, ...] | None:
+        """The jobs."""
+        return tuple(section.name for section in self.sections())
 
     @property
     def all_jobs(self) -> dict[str, dict[str, JobValue]]:
@@ -155,8 +169,23 @@ class Fio(Stoppable, frozen=True, tag="fio"):
                 problem = fio_jobs.option_problem(option, value) or fio_jobs.unit_problem(option, value)
                 if re.search(r"[;#]", str(value)):
                     problem = problem or f"{option}: fio takes ; and # for the start of a comment"
+                problem = problem or self._unfit(option, value)
                 if problem:
                     yield where, problem
+
+    def _unfit(self, option: str, value: JobValue) -> str | None:
+        """Why an option's value cannot be what is meant."""
+        try:
+            if option in ("size", "filesize") and self.size is not None and fio_jobs.size(str(value)) > self.size:
+                return f"{option}: {value} is more than the load's `size`, which is what is filled; raise that one"
+            if option in ("ramp_time", "startdelay", "runtime", "timeout"):
+                fio_jobs.seconds(str(value))
+            if option in ("rwmixread", "rwmixwrite"):
+                int(value)
+        except ValueError as error:
+            if option not in ("size", "filesize"):
+                return f"{option}: {error if 'fio' in str(error) else f'{value} is not a whole number of percent'}"
+        return None
 
     def _matrix_problems(self) -> Iterator[tuple[str, str]]:
         for name, values in self.matrix.items():

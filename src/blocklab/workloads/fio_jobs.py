@@ -29,6 +29,7 @@ ENGINES = (
 
 _STACK = "blocklab points fio at the stack; remove it"
 _SHELL = "it runs a command of your file; blocklab never does"
+_NO_LATENCY = "without it fio measures no latency, which is half of what is asked; remove it"
 REFUSED: Mapping[str, str] = {
     "filename": _STACK,
     "directory": _STACK,
@@ -40,6 +41,8 @@ REFUSED: Mapping[str, str] = {
     "program": _SHELL,
     "arguments": _SHELL,
     "include": "only the job file itself is carried to the node; copy the other file's lines into it",
+    "gtod_reduce": _NO_LATENCY,
+    "disable_lat": _NO_LATENCY,
     "kb_base": "it changes what 4k means; write sizes as k, m, g (powers of 1024)",
     "name": "the section's name is the phase's name; remove it",
 }
@@ -55,13 +58,10 @@ class Section:
 
 
 def render(name: str, options: Mapping[str, JobValue]) -> str:
-    """A section as text; ``True`` is a flag without value, ``False`` is 0."""
+    """A section as text; ``True`` is 1, which flags without a value take too, and ``False`` is 0."""
     lines = [f"[{name}]"]
     for option, value in options.items():
-        if value is True:
-            lines.append(option)
-        else:
-            lines.append(f"{option}={0 if value is False else value}")
+        lines.append(f"{option}={int(value) if isinstance(value, bool) else value}")
     return "\n".join(lines) + "\n"
 
 

@@ -66,7 +66,7 @@ def _shape(options: Mapping[str, str]) -> dict[str, str]:
 
 def _mix(options: Mapping[str, str]) -> str:
     if "rwmixwrite" in options and "rwmixread" not in options:
-        return f"{100 - int(size(options['rwmixwrite']))}%"
+        return f"{100 - int(options['rwmixwrite'])}%" if options["rwmixwrite"].isdigit() else "?"
     return f"{options.get('rwmixread', '50')}%"
 
 

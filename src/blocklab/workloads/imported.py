@@ -27,6 +27,11 @@ class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
     says: str = ""
     """What the load was, in the words of whoever ran it."""
 
+    @property
+    def phases(self) -> tuple[str, ...] | None:
+        """As its logs say."""
+        return None
+
     def problems(self) -> list[tuple[str, str]]:
         """Nothing."""
         return []

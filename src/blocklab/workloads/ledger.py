@@ -91,6 +91,11 @@ class Ledger(Base, frozen=True, tag="ledger"):
         if self.patience < _LEAST_PATIENCE:
             yield "patience", f"{self.patience}: give at least {_LEAST_PATIENCE:g}s"
 
+    @property
+    def sessions(self) -> int:
+        """Its connections."""
+        return self.connections
+
     def lasts(self) -> float | None:
         """``time``."""
         return float(self.time)

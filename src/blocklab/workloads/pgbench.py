@@ -140,6 +140,11 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     def _timed(self) -> bool:
         return self.time is not None or self.transactions is not None
 
+    @property
+    def sessions(self) -> int:
+        """One for each client."""
+        return self.clients
+
     def trials(self, seconds: float) -> Mapping[str, Self]:
         """The one phase."""
         return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}

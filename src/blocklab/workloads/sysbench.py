@@ -39,6 +39,10 @@ _REFUSED: Mapping[str, str] = {
     "help": "it ends sysbench before the load", "version": "it ends sysbench before the load",
 }  # fmt: skip
 _OPTION = re.compile(r"[a-z][a-z0-9_-]+")
+# Options of oltp_common.lua that decide what the tables look like.
+_TABLES = (
+    "auto_inc", "create_secondary", "secondary", "create_table_options", "mysql_storage_engine", "pgsql_variant",
+)  # fmt: skip
 
 # Rows a second, loaded on a slow and busy machine.
 _SLOWEST = 500.0
@@ -126,6 +130,11 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
     def _timed(self) -> bool:
         return self.time is not None
 
+    @property
+    def sessions(self) -> int:
+        """One for each thread."""
+        return self.threads
+
     def trials(self, seconds: float) -> Mapping[str, Self]:
         """The one phase."""
         return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}
@@ -135,7 +144,8 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
         seconds = 120.0 + self.tables * self.table_size / _SLOWEST
         tables = tuple(f"sbtest{number}" for number in range(1, self.tables + 1))
         # One script's tables are every script's, so that they share a copy.
-        load = (*self._tool(port), "oltp_common", "prepare")
+        made = (f"--{name}={_text(value)}" for name, value in self.options.items() if _kind(name) in _TABLES)
+        load = (*self._tool(port), *made, "oltp_common", "prepare")
         return (*servers.relax(port), Run(port.host, load, timeout=seconds), *servers.settle(port, tables))
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
@@ -205,6 +215,11 @@ def _option_problem(name: str) -> str | None:
     if re.fullmatch(r"(mysql|pgsql)-(host|port|socket|user|password|db|dry-run|ssl|debug)", name):
         return "refused: the stack says which server"
     return None
+
+
+def _kind(name: str) -> str:
+    """An option's name as sysbench has it: it takes dashes for underscores."""
+    return name.replace("-", "_")
 
 
 def _text(value: OptionValue) -> str:

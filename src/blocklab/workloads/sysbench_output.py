@@ -59,7 +59,8 @@ def read(raw: Mapping[str, bytes], host: str, *, histogram: bool = True) -> Pars
         if line == _STARTED:
             start = time
         elif line.startswith("[ "):
-            course += _second(line, time, host)
+            # With --rate a second line: "[ 1s ] queue length: 0, concurrency: 1"
+            course += [] if "queue length:" in line else _second(line, time, host)
         elif match := _BUCKET.match(line):
             buckets.append((float(match[1]), int(match[2])))
         elif match := _PERCENTILE.match(line):

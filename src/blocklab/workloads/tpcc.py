@@ -118,6 +118,11 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
     def _timed(self) -> bool:
         return self.time is not None
 
+    @property
+    def sessions(self) -> int:
+        """One for each thread."""
+        return self.threads
+
     def trials(self, seconds: float) -> Mapping[str, Self]:
         """The one phase."""
         return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}

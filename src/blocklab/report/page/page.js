@@ -97,6 +97,11 @@
   function scrolls(place) {
     // Without a pointer only what has the focus can be scrolled.
     if (place.scrollWidth > place.clientWidth || place.scrollHeight > place.clientHeight) place.tabIndex = 0;
+    else place.removeAttribute("tabindex");
+  }
+
+  function scrollsAll(within) {
+    for (const place of within.querySelectorAll(".scroll")) scrolls(place);
   }
 
   for (const place of document.querySelectorAll("details.data")) {
@@ -108,13 +113,15 @@
       const box = place.appendChild(document.createElement("div"));
       box.className = "scroll tall";
       box.appendChild(table);
-      scrolls(box);
     });
   }
   for (const table of document.querySelectorAll("table[data-csv]")) {
     table.parentElement.before(button(table, table.dataset.csv));
   }
-  for (const place of document.querySelectorAll(".scroll")) scrolls(place);
+  scrollsAll(document);
+  // What is folded has no size yet.
+  for (const place of document.querySelectorAll("details")) place.addEventListener("toggle", () => scrollsAll(place));
+  window.addEventListener("resize", () => scrollsAll(document));
 
   dark.addEventListener("change", draw);
   draw();

@@ -32,6 +32,9 @@ MARKS: dict[State, str] = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 RELEASES = {"debian 12", "debian 13"}
 """What blocklab has been set up on; others of the family, Ubuntu 24.04 first, should do."""
 
+# sudo has a home of its own, where nobody else looks for the image.
+AS_ROOT = 'sudo env BLOCKLAB_CACHE="$HOME/.cache/blocklab" blocklab image build'
+
 MEMORY = 8 * (1 << 30)
 """Two nodes and two full volumes of the example study."""
 
@@ -189,19 +192,20 @@ def namespace_cure(said: str, sysctls: Path = Path("/proc/sys")) -> str:
     for switch, (bad, good) in SWITCHES.items():
         file = sysctls / switch.replace(".", "/")
         if file.exists() and file.read_text().strip() == bad:
-            return f"sudo sysctl {switch}={good}, or build the image as root"
-    return "build the image as root, or ask who runs this machine (a container?) to allow user namespaces"
+            return f"sudo sysctl {switch}={good}, or build the image as root: {AS_ROOT}"
+    return f"ask who runs this machine (a container?) to allow user namespaces, or build as root: {AS_ROOT}"
 
 
 def seccomp(status: Path = Path("/proc/self/status")) -> Fact:
-    """Seccomp filters make a node's system calls twice as fast."""
+    """A node's kernel keeps its programs apart by seccomp filters."""
     try:
         there = any(line.startswith("Seccomp:") for line in status.read_text().splitlines())
     except OSError:
         there = False
     if there:
         return Fact("seccomp", "ok", "available")
-    return Fact("seccomp", "warn", "not available", "nodes run without it, with system calls about twice as slow")
+    cure = "no node starts without it: take a kernel with CONFIG_SECCOMP_FILTER (gVisor and WSL 1 have none)"
+    return Fact("seccomp", "fail", "not available", cure)
 
 
 def cpus() -> Fact:
@@ -225,8 +229,10 @@ def memory(file: Path = Path("/proc/meminfo")) -> Fact:
     return Fact("memory", "warn", f"{_gib(free)} free", cure)
 
 
-def shared_memory(folder: Path = Path("/dev/shm")) -> Fact:
+def shared_memory(folder: Path | None = None) -> Fact:
     """The kernel of a node maps its memory from a file there, with execute permission."""
+    own = os.environ.get("BLOCKLAB_SCRATCH")
+    folder = folder or Path(own or "/dev/shm")
     name = str(folder)
     try:
         size = shutil.disk_usage(folder).free
@@ -234,18 +240,25 @@ def shared_memory(folder: Path = Path("/dev/shm")) -> Fact:
             file.truncate(mmap.PAGESIZE)
             mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_EXEC).close()
     except PermissionError:
-        return Fact(name, "fail", "mounted without exec", f"sudo mount -o remount,exec {folder}")
+        cure = f"sudo mount -o remount,exec {folder}, or set BLOCKLAB_SCRATCH to a folder of yours that allows it"
+        return Fact(name, "fail", "mounted without exec, or not yours to write", cure)
     except OSError as error:
-        return Fact(name, "fail", str(error), f"a tmpfs has to be mounted on {folder}")
+        cure = (
+            "BLOCKLAB_SCRATCH has to be a folder that is there"
+            if own
+            else f"a tmpfs has to be mounted on {folder}"
+        )
+        return Fact(name, "fail", str(error), cure)
     if size >= 2 * GIB:
         return Fact(name, "ok", f"{_gib(size)} free, exec allowed")
-    cure = f"sudo mount -o remount,size=4G {folder} (docker: --shm-size=4g)"
+    cure = f"sudo mount -o remount,size=4G {folder} (docker: --shm-size=4g), or set BLOCKLAB_SCRATCH"
     return Fact(name, "warn" if size >= GIB // 2 else "fail", f"{_gib(size)} free", cure)
 
 
 def room(name: str, folder: Path, gib: int, variable: str) -> Fact:
     """Room on the disk of a folder that may not exist yet."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    # os.path: what lies below a closed folder is not there, and no error.
+    there = next(path for path in (folder, *folder.parents) if os.path.exists(path))  # noqa: PTH110
     free = shutil.disk_usage(there).free
     if not os.access(there, os.W_OK):
         return Fact(name, "fail", f"{there} cannot be written", f"set {variable} to a folder of yours")
@@ -265,12 +278,15 @@ def tree_room() -> list[Fact]:
 
 
 def _image_folder() -> Path:
-    return recipe.cache_folder() / "images" / recipe.recipe_key()
+    """That of this version's image, or of one with add-ons, which does as well; where it would be without any."""
+    images = recipe.cache_folder() / "images"
+    known = [images / key for key in recipe.recipe_keys()]
+    return next((path for path in known if os.path.exists(path / "image.json")), known[0])  # noqa: PTH110
 
 
 def image_there() -> bool:
     """Whether this version's node image is built."""
-    return (_image_folder() / "image.json").exists()
+    return os.path.exists(_image_folder() / "image.json")  # noqa: PTH110
 
 
 def image() -> list[Fact]:

@@ -7,6 +7,7 @@ descriptors, so that the lab's process writes straight to the caller's terminal.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -14,6 +15,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +35,8 @@ TURN = 16
 MOST_INPUT = 16 << 20
 # After so long without any input, it is said what is waited for.
 PATIENCE = 3.0
+# A lab that was taken down is gone after so many seconds.
+LEAVING = 3.0
 
 
 def _folder() -> Path:
@@ -60,6 +64,7 @@ class Door:
         self._about = dict(about)
         path = door_path()
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Nobody else's: see ``claim``.
         path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
@@ -182,9 +187,13 @@ def _call(request: Mapping[str, Any], fds: Sequence[int] = ()) -> Iterator[socke
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
         try:
             end.connect(str(door_path()))
-        except OSError as error:
-            door_path().unlink(missing_ok=True)
+        except (FileNotFoundError, ConnectionRefusedError) as error:
             raise SetupError("no lab is standing", hint="blocklab up STUDY --stack NAME") from error
+        except OSError as error:
+            problem = f"{door_path()} cannot be reached: {error.strerror or error}"
+            raise SetupError(
+                problem, hint="is it another user's? XDG_RUNTIME_DIR is where it is looked for"
+            ) from error
         socket.send_fds(end, [json.dumps(dict(request)).encode()], list(fds))
         yield end
 
@@ -202,6 +211,29 @@ def ask(request: Mapping[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
     if "error" in answer:
         raise SetupError(answer["error"], hint=answer["hint"])
     return answer
+
+
+def claim() -> int:
+    """Hold this user's one place for a standing lab, as long as this process or one that it forks has the returned
+    descriptor open. Raises ``SetupError`` where another one has it."""
+    path = _folder() / "up.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise SetupError(f"{path} cannot be written: {error.strerror}", hint="is the folder yours?") from error
+    # One that was taken down a moment ago is about to let go.
+    deadline = time.monotonic() + LEAVING
+    while True:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return held
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(held)
+                hint = "wait until it stands, and see `blocklab down`"
+                raise SetupError("another `blocklab up` is at work", hint=hint) from None
+            time.sleep(POLL_SECONDS)
 
 
 def standing_lab() -> dict[str, Any] | None:

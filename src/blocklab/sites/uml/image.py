@@ -337,10 +337,10 @@ def _locked(cache: Path, say: Say | None = None) -> Iterator[None]:
 
 def _users(folder: Path) -> list[int]:
     """Ids of the running processes whose program stands in ``folder``."""
-    users = []
+    users, real = [], folder.resolve()
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
-            if (process / "exe").readlink().is_relative_to(folder):
+            if (process / "exe").readlink().is_relative_to(real):
                 users.append(int(process.name))
     return sorted(users)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -19,6 +20,9 @@ from blocklab.errors import SetupError, tail
 JANITOR = Path(__file__).with_name("janitor.py")
 # Every lab's folder starts like this, so that a later start can sweep what a lost machine left.
 PREFIX = "blocklab-"
+# No path of ours may hold one: of the loader's lists of libraries; of the kernel's own command line, and of its
+# "ubda=FILE,COW:FILE".
+SEPARATORS = re.compile(r"[:;$,\s]")
 
 
 def scratch() -> Path:
@@ -27,6 +31,9 @@ def scratch() -> Path:
     if own := os.environ.get("BLOCKLAB_SCRATCH"):
         if not os.access(own, os.W_OK | os.X_OK):
             raise SetupError(f"BLOCKLAB_SCRATCH={own} is no folder that can be written to", hint="make it first")
+        if bad := SEPARATORS.search(own):
+            problem = f"BLOCKLAB_SCRATCH={own}: a node's kernel takes {bad[0]!r} in a path for a separator"
+            raise SetupError(problem, hint="take a folder whose path has none of blanks, commas and colons")
         return Path(own).absolute()
     shm = Path("/dev/shm")
     return shm if os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
@@ -123,6 +130,8 @@ class Folder:
     """
 
     def __init__(self, base: Path) -> None:
+        # By one name, whoever gave which: by it a janitor is known as that of a folder.
+        base = base.resolve()
         sweep(base)
         self.path = base / f"{PREFIX}{secrets.token_hex(4)}"
         self._groups = self.path / "groups"
@@ -140,14 +149,15 @@ class Folder:
             os.close(watched)
         try:
             self.path.mkdir(mode=0o700)
+            self._groups.touch()
+            (self.path / "janitor").write_text(str(self._janitor.pid))
         except OSError as error:
             # It must not remove what it has not been told to watch.
             self._janitor.kill()
             self._let_go()
+            shutil.rmtree(self.path, ignore_errors=True)
             problem = f"no folder can be made in {base}: {error.strerror}"
             raise SetupError(problem, hint="is it full, or not yours? --volumes DIR is another place") from error
-        self._groups.touch()
-        (self.path / "janitor").write_text(str(self._janitor.pid))
 
     def note(self, process: Process) -> None:
         """Tell the janitor of a process group. To be called right after its start."""
@@ -174,7 +184,7 @@ class Folder:
 
 def stale(base: Path) -> Iterator[Path]:
     """Lab folders whose janitor is gone: the machine went down, or somebody killed blocklab and janitor."""
-    for folder in base.glob(f"{PREFIX}*"):
+    for folder in base.resolve().glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError, ValueError):
             pid = int((folder / "janitor").read_text())
             if folder.stat().st_uid == os.getuid() and not _is_janitor(pid, folder):

@@ -17,7 +17,7 @@ from blocklab.model.host import Host, must
 from blocklab.sites.uml import image as images
 from blocklab.sites.uml.environment import environment, memory_available
 from blocklab.sites.uml.node import Node, Watch, kernel_argv
-from blocklab.sites.uml.processes import Folder, Process, scratch
+from blocklab.sites.uml.processes import SEPARATORS, Folder, Process, scratch
 from blocklab.sites.uml.volumes import Volume, copy_sparse, empty, make_file
 
 BOOT_SECONDS = 30.0
@@ -98,9 +98,10 @@ class UmlLab:
         self._open = True
         self._folder = Folder(base)
         self.folder = self._folder.path
-        self._disk = Folder(volumes) if volumes else None
-        self._place = self._disk.path if self._disk else self.folder
+        self._disk: Folder | None = None
         try:
+            self._disk = Folder(volumes) if volumes else None
+            self._place = self._disk.path if self._disk else self.folder
             self._start(topology)
         except BaseException:
             self.close()
@@ -290,6 +291,9 @@ class UmlSite:
             raise SetupError(f"--volumes {volumes}: no such folder", hint="make it first, or take another one")
         if volumes is not None and not os.access(volumes, os.W_OK | os.X_OK):
             raise SetupError(f"--volumes {volumes} cannot be written to", hint="take a folder that is yours")
+        if volumes is not None and (bad := SEPARATORS.search(str(volumes.resolve()))):
+            problem = f"--volumes {volumes.resolve()}: a node's kernel takes {bad[0]!r} in a path for a separator"
+            raise SetupError(problem, hint="take a folder whose path has none of blanks, commas and colons")
         self._volumes = volumes
         self._image = image
 

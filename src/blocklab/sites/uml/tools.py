@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +19,7 @@ from typing import IO
 
 from blocklab.errors import ImageError, tail
 from blocklab.sites.uml import recipe
+from blocklab.sites.uml.processes import SEPARATORS, scratch
 from blocklab.sites.uml.rootfs import environment, run
 
 Argv = list[str | Path]
@@ -38,9 +38,9 @@ ZERO_PAGE = "umlidle: found the page of zeros"
 
 def install(raw: Path, folder: Path, final: Path, log: IO[str]) -> None:
     """Copy the tools of ``raw`` to ``folder``, patched to work once ``folder`` has been renamed to ``final``."""
-    if bad := re.search(r"[:;$\n]", str(final)):
+    if bad := SEPARATORS.search(str(final)):
         raise ImageError(
-            f"tools cannot work in {final}: their loader takes {bad[0]!r} in a path for a separator",
+            f"tools cannot work in {final}: their loader or the kernel takes {bad[0]!r} in a path for a separator",
             hint="set BLOCKLAB_CACHE to a plain path",
         )
     shutil.copytree(raw, folder)
@@ -110,9 +110,11 @@ def _boot(tools: Path, rootfs: Path, folder: Path, log: IO[str]) -> str:
 
     What kills it on a CPU it does not know shows here."""
     argv: Argv = [tools / KERNEL, "mem=64M", f"ubd0r={rootfs}", "root=/dev/ubda", "ro", "init=/bin/true"]
-    argv += ["seccomp=auto", "con=null", "con0=null,fd:1", f"uml_dir={folder}/", "panic=0"]
+    argv += ["seccomp=on", "con=null", "con0=null,fd:1", f"uml_dir={folder}/", "panic=0"]
     shim = tools / SHIM
     preload = {"LD_PRELOAD": str(shim), REPORT: "1"} if shim.exists() else {}
+    # Where nodes have their memory, too.
+    preload["TMPDIR"] = str(scratch())
     with (folder / "console").open("w+", errors="replace") as console:
         with _running(argv, console, **preload) as kernel, contextlib.suppress(subprocess.TimeoutExpired):
             kernel.wait(30)
