@@ -148,6 +148,25 @@ def test_a_rebuild_that_fails_once_costs_no_cell(sweep: dict[str, Any], tmp_path
     assert any("the kernel panicked" in text and "built anew" in text for text in progress.warnings)
 
 
+@pytest.mark.usefixtures("data")
+def test_a_rebuild_that_always_fails_is_tried_twice(sweep: dict[str, Any], tmp_path: Path) -> None:
+    answers, seen = Answers(), []
+
+    def stuck(host: str, argv: Argv) -> Result:
+        if "--output-format=json" in argv:
+            seen.append("measured")
+        busy = argv[0] == "umount" and seen
+        return Result(32, b"", b"target is busy") if busy else answers(host, argv)
+
+    sweep["factors"]["depth"]["values"] = [1, 2, 4, 8, 16]
+    del sweep["factors"]["rtt"], sweep["stacks"]["mirror"]
+    folder, _, bad, site = go(build(sweep), tmp_path, stuck)
+    statuses = [run.outcome.status for run in folder.runs()]
+    assert sorted(statuses) == ["failed"] * 4 + ["ok"] and bad == 4
+    # The data are not loaded again and again.
+    assert list(story(site)).count("load-the-data") == 2
+
+
 def test_a_warning_of_before_does_not_mean_that_volumes_are_in_use(
     sweep: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from blocklab.sites.uml import doctor, recipe
+from blocklab.sites.uml import doctor, memory, recipe
 
 RELEASE = """\
 PRETTY_NAME="{name} 99 (example)"
@@ -20,7 +20,7 @@ VERSION_ID="{version}"
 """
 
 
-@pytest.mark.parametrize("module", [doctor, recipe])
+@pytest.mark.parametrize("module", [doctor, memory, recipe])
 def test_it_needs_the_standard_library_only(module: object) -> None:
     """It runs before anything is installed."""
     file = Path(str(module.__file__))  # type: ignore[attr-defined]
@@ -119,7 +119,8 @@ def test_the_cure_for_user_namespaces(
 def test_memory(tmp_path: Path, kib: int, ok: str) -> None:
     file = tmp_path / "meminfo"
     file.write_text(f"MemTotal:       24684084 kB\nMemFree:        22906996 kB\nMemAvailable:   {kib} kB\n")
-    assert doctor.memory(file).ok == ok
+    assert doctor.memory(memory.available(tmp_path, tmp_path)).ok == ok
+    assert doctor.memory().found.endswith("GiB free")
 
 
 def test_seccomp(tmp_path: Path) -> None:

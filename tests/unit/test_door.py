@@ -214,19 +214,12 @@ def test_one_lab_at_a_time_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(door, "LEAVING", 0.0)
     held = door.claim()
-    go_on, wait = os.pipe()
-    if (pid := os.fork()) == 0:
-        os.close(wait)
-        os.read(go_on, 1)
-        os._exit(0)
-    try:
+    # Whoever has the descriptor holds it on.
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[held]) as holder:
         os.close(held)
         with pytest.raises(SetupError, match="another `blocklab up` is at work"):
             door.claim()
-    finally:
-        os.close(go_on)
-        os.close(wait)
-        os.waitpid(pid, 0)
+        holder.communicate()
     os.close(door.claim())
 
 

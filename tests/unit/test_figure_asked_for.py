@@ -114,6 +114,14 @@ def test_the_very_name_comes_before_those_that_end_like_it(sweep: Analysis) -> N
     assert asked_of(rows, "") == []
 
 
+def test_a_phase_that_lacks_it_shows_its_usual_figure(patterns: Analysis) -> None:
+    """Of reads alone there is no ``write.iops`` but the device's own, which has to do with the journal."""
+    found = {item.phase: item.label for item in items(asked(patterns, "write.iops"))}
+    assert found["rw-4k-r100-qd1"] == "rw-4k-r100-qd1" and found["rw-4k-r0-qd1"] == "rw-4k-r0-qd1"
+    metrics = {item.phase: item.metric for item in items(asked(patterns, "write.iops"))}
+    assert metrics["rw-4k-r100-qd1"] == "read.iops" and metrics["rw-4k-r50-qd1"] == "write.iops"
+
+
 def test_no_throughput_of_a_device_is_drawn_over_the_loads_latency(sweep: Analysis) -> None:
     made = charts(sweep, "iops")
     assert "sweep-tpcc-write-iops-of-the-highest-device" in made

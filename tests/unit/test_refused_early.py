@@ -10,6 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
+from blocklab.cli import drill
 from blocklab.cli.main import app
 from blocklab.cli.studies import levels_of
 from blocklab.errors import StudyError
@@ -28,9 +29,17 @@ def written(plan: dict[str, Any], folder: Path) -> str:
 
 
 def refused(plan: dict[str, Any]) -> str:
+    """What `check` says of a plan that it refuses."""
     with pytest.raises(StudyError) as caught:
-        build(plan)
+        well(plan)
     return f"{caught.value.path}: {caught.value.problem}"
+
+
+def well(plan: dict[str, Any]) -> bool:
+    study = build(plan)
+    for path, problem in combined_problems(study):
+        raise StudyError(path, problem)
+    return True
 
 
 # -- factors -----------------------------------------------------------------------------------------------------
@@ -79,6 +88,24 @@ def test_repeats_count_in_the_size_of_a_grid(small: dict[str, Any]) -> None:
     assert size(build(small)) == 4 and size(build({**small, "repeats": 3000})) == 12_000
 
 
+def test_drills_are_counted_as_they_are_asked_for(
+    small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred of one cell are a hundred, however many cells the study has."""
+    seen: list[int | None] = []
+    monkeypatch.setattr(drill, "sure", lambda study, yes, count=None: seen.append(count))
+    monkeypatch.setattr(drill, "carry_out", lambda folder, plain, as_json: None)
+    small["nodes"]["c1"] = {"memory": "256MiB"}
+    small["links"] |= {f"c{n}": {"between": ["c1", n]} for n in ("a1", "a2")}
+    small["workloads"]["ledger"] = {"load": "ledger", "from": "c1"}
+    small["faults"] = {"kill": {"fault": "crash", "at": "4s"}}
+    small["factors"] = {"rtt": {"field": "links.zone.rtt", "values": ["1ms", "2ms", "3ms"]}}
+    argv = ["drill", written(small, tmp_path), "--stack", "mirror", "--at", "rtt=1ms", "--times", "100"]
+    done = CliRunner().invoke(app, [*argv, "--runs", str(tmp_path / "runs")])
+    assert done.exit_code == 0, done.output
+    assert seen == [None, 100]
+
+
 def test_two_levels_of_one_factor_are_a_slip(swept: dict[str, Any]) -> None:
     study = build(swept)
     assert levels_of(study, ["rtt=2ms", "jitter=0ms", "rtt=2ms"]) == {"rtt": "2ms", "jitter": "0ms"}
@@ -105,7 +132,7 @@ def test_a_load_that_is_larger_than_the_volumes(small: dict[str, Any], load: dic
     small["stacks"]["local"]["layers"][:1] = [
         {"layer": "volume", "size": "512MiB", "count": 3}, {"layer": "stripe"},
     ]  # fmt: skip
-    assert build(small)
+    assert well(small)
 
 
 @pytest.mark.parametrize(
@@ -121,10 +148,26 @@ def test_more_clients_than_the_database_takes(small: dict[str, Any], load: dict[
     assert "but the database of stack local takes 100; raise its max_connections" in refused(small)
     for stack in small["stacks"].values():
         stack["layers"][-1]["settings"] = {"max_connections": 200}
-    assert build(small)
+    assert well(small)
     # What only the server can read is left to it.
     small["stacks"]["local"]["layers"][-1]["settings"] = {"max_connections": "0x80"}
-    assert build(small)
+    assert well(small)
+
+
+def test_a_cell_that_is_excluded_needs_no_room(small: dict[str, Any]) -> None:
+    small["factors"] = {"clients": {"field": "workloads.tx.clients", "values": [8, 200]}}
+    small["stacks"]["mirror"]["layers"][-1]["settings"] = {"max_connections": 300}
+    assert "with clients=200: has 200 connections at once, but the database of stack local takes 100" in refused(
+        small
+    )
+    small["exclude"] = [{"stack": "local", "clients": 200}]
+    assert well(small)
+    small["factors"]["rtt"] = {"field": "links.zone.rtt", "values": ["1ms", "2ms"]}
+    small["exclude"] = [{"stack": "local", "workload": "tx", "clients": 200}]
+    assert well(small)
+    # The file's own value need not be measured at all.
+    small["workloads"]["tx"]["clients"] = 5000
+    assert well(small)
 
 
 # -- expectations ------------------------------------------------------------------------------------------------
@@ -160,6 +203,24 @@ def test_a_claim_about_one_of_many_phases_names_some(small: dict[str, Any]) -> N
     assert "read-4k-qd1, read-4k-qd2" in said and said.endswith("and 31 more")
 
 
+def test_a_claim_is_about_the_phases_at_its_levels(small: dict[str, Any]) -> None:
+    small["workloads"]["io"] |= {"jobs": {}, "matrix": {"rw": ["randwrite"], "bs": ["4k"]}}
+    values = {"small": ["4k"], "large": ["16k"]}
+    small["factors"] = {"bs": {"field": "workloads.io.matrix.bs", "values": values}}
+    claim = {"metric": "write.iops", "stack": "local", "workload": "io", "between": [1, 2]}
+    small["expect"] = [{**claim, "at": {"bs": "large"}, "phase": "randwrite-16k"}]
+    assert well(small)
+    small["expect"] = [{**claim, "at": {"bs": "large"}, "phase": "randwrite-4k"}]
+    assert "has no phase 'randwrite-4k'; there are randwrite-16k" in refused(small)
+
+
+def test_what_a_short_form_leaves_out_is_undecided_there(small: dict[str, Any]) -> None:
+    small["workloads"]["io"]["jobs"]["read-4k"] = {"rw": "randread", "bs": "4k"}
+    claim = {"metric": "read.iops", "stack": "local", "workload": "io", "phase": "read-4k", "between": [1, 2]}
+    small |= {"expect": [claim], "quick": {"workloads": {"io": {"jobs": {"read-4k": None}}}}}
+    assert build(small) and build(small, quick=True)
+
+
 def test_there_is_no_short_form_to_run(small: dict[str, Any], tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["check", written(small, tmp_path), "--quick"])
     assert isinstance(done.exception, StudyError) and "the study has no short form" in str(done.exception)
@@ -171,7 +232,7 @@ def test_there_is_no_short_form_to_run(small: dict[str, Any], tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"gtod_reduce": 1}, "gtod_reduce is refused: without it fio measures no latency"),
+        ({"gtod_reduce": True}, "gtod_reduce is refused: with it fio measures no latency"),
         ({"disable_lat": 1}, "disable_lat is refused"),
         ({"size": "1g"}, "size: 1g is more than the load's `size`"),
         ({"ramp_time": "soon"}, "ramp_time: 'soon' is no time that fio knows"),
@@ -180,15 +241,24 @@ def test_there_is_no_short_form_to_run(small: dict[str, Any], tmp_path: Path) ->
 )
 def test_options_of_fio_that_cannot_be_meant(small: dict[str, Any], options: dict[str, Any], said: str) -> None:
     io = small["workloads"]["io"]
-    small["workloads"]["io"] = {**io, "options": io["options"] | options, "stop": {"rounds": "3..5", "each": "3s"}}
+    small["workloads"]["io"] = {
+        **io,
+        "fill": True,
+        "options": io["options"] | options,
+        "stop": {"rounds": "3..5", "each": "3s"},
+    }
     del small["workloads"]["io"]["options"]["runtime"]
     assert said in refused(small)
 
 
 def test_an_option_may_make_a_job_smaller(small: dict[str, Any]) -> None:
     small["workloads"]["io"]["jobs"]["half"] = {"rw": "randread", "size": "8m"}
-    small["workloads"]["io"]["jobs"]["part"] = {"rw": "randread", "size": "50%"}
+    small["workloads"]["io"]["jobs"]["part"] = {"rw": "randread", "size": "50%", "gtod_reduce": False}
+    # Nothing is filled here: fio makes what it needs itself.
+    small["workloads"]["io"]["jobs"]["twice"] = {"rw": "randwrite", "size": "32m"}
     assert build(small)
+    small["workloads"]["io"]["fill"] = True
+    assert "size: 32m is more than the load's `size`" in refused(small)
 
 
 def test_true_is_a_value_that_every_option_takes(small: dict[str, Any]) -> None:
@@ -201,7 +271,7 @@ def test_true_is_a_value_that_every_option_takes(small: dict[str, Any]) -> None:
 
 
 def test_what_is_no_number_is_no_broken_json(tmp_path: Path) -> None:
-    sql = "SELECT 'inf'::DOUBLE AS a, 'nan'::DOUBLE AS b, 1.5 AS c"
+    sql = "SELECT 'inf'::DOUBLE AS a, 'nan'::DOUBLE AS b, 1.5 AS c, ['-inf'::DOUBLE, 2] AS d, {'x': 'nan'::DOUBLE} AS e"
     synthetic.make(tmp_path, transactions=50)
     done = CliRunner().invoke(app, ["query", sql, "--runs", str(tmp_path), "--json"])
     assert done.exit_code == 0, done.output
@@ -209,4 +279,6 @@ def test_what_is_no_number_is_no_broken_json(tmp_path: Path) -> None:
     def none(text: str) -> None:
         raise AssertionError(f"{text} is not JSON")
 
-    assert json.loads(done.stdout, parse_constant=none) == [{"a": None, "b": None, "c": 1.5}]
+    assert json.loads(done.stdout, parse_constant=none) == [
+        {"a": None, "b": None, "c": 1.5, "d": [None, 2.0], "e": {"x": None}}
+    ]

@@ -46,6 +46,8 @@ def test_units_are_those_that_people_use() -> None:
     assert plain(quantity(10_000, "1")) == "10,000"
     assert plain(plus_minus(1031.4, 12.3, "1/s", "tps")) == "1,031 ± 12 TPS"
     assert plain(plus_minus(1031.4, 0.04, "1/s", "tps")) == "1,031 ± 0.04 TPS"
+    assert plain(plus_minus(1371.6, 0.000681, "1/s", "iops")) == "1,372 ± <0.01 IOPS"
+    assert plain(plus_minus(0.000581, 1e-11, "s")) == "0.581 ± <0.00001 ms"
     assert [plain(percent(share)) for share in (0.479, 0.042, 0, 1.36)] == ["48 %", "4.2 %", "0 %", "136 %"]
     assert plain(exact(0.0027, "s")) == "2.7 ms"
     assert plain(exact(4 * 2**30, "B")) == "4 GiB"

@@ -19,8 +19,8 @@ import pytest
 from blocklab.errors import SetupError, StudyError
 from blocklab.model.ground import NodeSpec, Profile, Topology, VolumeSpec
 from blocklab.model.units import Size
+from blocklab.sites.uml import memory
 from blocklab.sites.uml import site as uml
-from blocklab.sites.uml.environment import memory_available
 from blocklab.sites.uml.processes import PREFIX, Folder, scratch, sweep
 from blocklab.sites.uml.site import UmlLab, UmlSite, check_room
 from blocklab.study.estimate import hardwares
@@ -38,7 +38,7 @@ def room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[Path, int]:
     """GiB free in a folder; plenty of memory, and plenty anywhere else."""
     free: dict[Path, int] = {}
     monkeypatch.setenv("BLOCKLAB_SCRATCH", str(tmp_path))
-    monkeypatch.setattr(uml, "memory_available", lambda: 64 * GIB)
+    monkeypatch.setattr(memory, "available", lambda: 64 * GIB)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=free.get(Path(place), 999) * GIB))
     return free
 
@@ -60,7 +60,7 @@ def test_a_place_in_memory_that_is_too_small_for_the_nodes_is_refused(
 def test_the_machines_memory_must_hold_what_is_kept_there(
     room: dict[Path, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uml, "memory_available", lambda: 8 * GIB)
+    monkeypatch.setattr(memory, "available", lambda: 8 * GIB)
     check_room(SHAPE)
     with pytest.raises(StudyError) as refused:
         check_room(SHAPE, copies=2)
@@ -241,16 +241,18 @@ def test_the_limits_of_a_container_count(tmp_path: Path) -> None:
     def limit(folder: Path, most: str, used: int, idle: int) -> None:
         (folder / "memory.max").write_text(f"{most}\n")
         (folder / "memory.current").write_text(f"{used}\n")
-        (folder / "memory.stat").write_text(f"anon 5\ninactive_file {idle}\n")
+        (folder / "memory.stat").write_text(
+            f"anon 5\ninactive_file {idle - 7}\nactive_file 4\nslab_reclaimable 3\n"
+        )
 
     def found() -> int:
-        return memory_available(tmp_path / "proc", tmp_path / "cgroup")
+        return memory.available(tmp_path / "proc", tmp_path / "cgroup")
 
     assert found() == 8 * 2**30
-    limit(inner, "max", 100, 0)
+    limit(inner, "max", 100, 7)
     assert found() == 8 * 2**30
     # That of an outer one holds as well.
     limit(inner.parent, str(2**30), 700 * 2**20, 100 * 2**20)
     assert found() == (1024 - 600) * 2**20
-    limit(inner, str(2**20), 2**20, 0)
-    assert found() == 0
+    limit(inner, str(2**20), 2**20, 7)
+    assert found() == 7

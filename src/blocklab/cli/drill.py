@@ -65,13 +65,14 @@ def drill(
         raise StudyError(
             "faults", "there are none, so nothing breaks", hint="faults: {kill: {fault: crash, at: 4s..8s}}"
         )
+    sure(msgspec.structs.replace(what, repeats=1), yes=yes)
     what = msgspec.structs.replace(what, repeats=times)
-    sure(what, yes=yes)
     whole = expanded(what, study)
     drills = [cell for cell in whole if is_drill(what, cell.workload)]
     # What else the study measures is measured once, and is in its report all the same.
     grid = tuple(cell for cell in whole if cell.block == 0 or cell in drills)
     wanted = chosen(drills, selected(what, stack), levels_of(what, at))
+    sure(what, yes=yes, count=len(wanted))
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
     with claimed(place_of(runs, what, quick=quick)):

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import tempfile
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -150,7 +151,12 @@ def _print(found: Answer, *, as_csv: bool, as_json: bool) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no infinity, and no number that is none."""
+    """JSON has no infinity, and no number that is none; a number with a point is DuckDB's decimal."""
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    value = float(value) if isinstance(value, Decimal) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

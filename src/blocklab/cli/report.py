@@ -45,7 +45,7 @@ def report(
 
     --x, --color and --facet take a factor's name, or stack, or workload, or what the jobs of a fio load differ in:
     iodepth, bs, reads, access, numjobs, or another option of its matrix. --y takes a metric's name or its last
-    parts; without it the figure is throughput.
+    parts; without it the figure is what the study says, or else throughput.
     """
     if output is not None and output.suffix.lower() not in (".html", ".htm"):
         raise StudyError("", f"-o {output}: the page is HTML", hint=f"-o {output.with_suffix('.html')}; or --json")

@@ -87,7 +87,7 @@ def run(
         raise StudyError("", "--seed: the order as written has no use for it", hint="leave out --seed or --order")
     what = read(study, quick=quick)
     if what.faults and order is Order.AS_WRITTEN:
-        hint = "leave out --order: drills are counted, and their order says nothing"
+        hint = "leave out --order; --seed makes the shuffled order the same each time"
         raise StudyError("faults", "--order as-written: the moments of faults are drawn by a seed", hint=hint)
     sure(what, yes=yes)
     grid = expanded(what, study)
@@ -189,15 +189,19 @@ def expanded(study: Study, file: Path) -> tuple[Cell, ...]:
     return grid
 
 
-def sure(study: Study, *, yes: bool) -> None:
-    """Ask before a grid that nobody waits for. Raises ``StudyError`` when the answer is no, or nobody is there."""
-    count = size(study)
-    if yes or count <= MOST_CELLS:
+def sure(study: Study, *, yes: bool, count: int | None = None) -> None:
+    """Ask before a grid that nobody waits for; of ``count`` cells where that is known. Raises ``StudyError`` when
+    the answer is no, or nobody is there."""
+    cells = size(study) if count is None else count
+    if yes or cells <= MOST_CELLS:
         return
-    problem = f"the grid has up to {count:,} cells ({', '.join(_sizes(study))})"
+    said = f"up to {cells:,}" if count is None else f"{cells:,}"
+    problem = f"the grid has {said} cells ({', '.join(_sizes(study))})"
     if sys.stdin.isatty() and typer.confirm(f"{problem}; go on?", err=True):
         return
-    raise StudyError("factors", problem, hint="use fewer levels or repeats, or give --yes to run or drill")
+    raise StudyError(
+        "factors", problem, hint="use fewer levels or repeats (--times), or give --yes to run or drill"
+    )
 
 
 def _sizes(study: Study) -> list[str]:

@@ -49,13 +49,8 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
         parts += sweep_tables(analysis, sweep)
     compared = _told_otherwise(analysis, swept)
     if len(compared) > MOST_ROWS:
-        # Throughput that is lost, or a latency that grows.
-        worst, word = (min, "smallest") if verb(compared) == "keeps" else (max, "largest")
-        ranked = sorted(
-            compared, key=lambda item: worst((each.value for each in item.shares.values()), default=1.0)
-        )
-        parts.append(Text(f"The {FEWER_ROWS} of {len(compared)} figures with the {word} shares:"))
-        compared = tuple((ranked if worst is min else ranked[::-1])[:FEWER_ROWS])
+        parts.append(Text(f"{_few(compared)}:"))
+        compared = _worst(compared)
     if compared:
         parts.append(_figures(analysis, compared))
     bases = analysis.grid.baselines
@@ -73,6 +68,22 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
         parts.append(Text(said, style="dim"))
     parts += [Text(caveat, style="dim") for caveat in found.caveats]
     return Group(*parts)
+
+
+def _few(compared: Sequence[Item]) -> str:
+    if not any(item.shares for item in compared):
+        return f"The first {FEWER_ROWS} of {len(compared)} figures; the page has all"
+    word = "smallest" if verb(compared) == "keeps" else "largest"
+    return f"The {FEWER_ROWS} of {len(compared)} figures with the {word} shares"
+
+
+def _worst(compared: Sequence[Item]) -> tuple[Item, ...]:
+    """Where most of the throughput is lost, or a latency grows most; the first ones without anything to compare."""
+    sign, worst = (1, min) if verb(compared) == "keeps" else (-1, max)
+    ranked = sorted(
+        compared, key=lambda item: sign * worst((each.value for each in item.shares.values()), default=1.0)
+    )
+    return tuple(ranked[:FEWER_ROWS])
 
 
 def _told_otherwise(analysis: Analysis, swept: Sequence[Sweep]) -> tuple[Item, ...]:
@@ -145,6 +156,8 @@ def _verdicts(verdicts: tuple[Verdict, ...]) -> Table:
         text = Text(f"{verdict.claim.says}: " if verdict.claim.says else "")
         text.append(verdict.sentence.removesuffix("."))
         text.append(f" (expected {verdict.expected})", style="dim")
+        if verdict.close:
+            text.append("; the interval reaches over a bound: another run may decide otherwise", style="dim")
         table.add_row(Text(mark, style=style), text)
     table.add_row("", "")
     return table

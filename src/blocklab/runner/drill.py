@@ -349,11 +349,12 @@ def _before(attempts: Sequence[Attempt], history: History, struck: float | None,
     """The load's figures until the fault: what it does on this layout in peace."""
     stop = min(filter(None, (history.stop, struck)), default=None)
     calm = msgspec.structs.replace(history, stop=stop, whole=True)
-    # What was still under way then had to do with the fault.
     tried = [
         each
         for each in attempts
-        if stop is None or (each.scheduled < stop and (each.ended is None or each.ended <= stop))
+        if (stop is None or each.scheduled < stop)
+        # What was still under way when it struck had to do with it.
+        and (struck is None or (each.ended is not None and each.ended <= struck))
     ]
     try:
         samples, done = ledger_output.figures(tried, calm, host)

@@ -86,9 +86,11 @@ def run_study(
         for layout in in_order(study, layouts(study, cells)):
             environment = site.environment(topology(layout.study, [layout.stack]).addons)
             todo = list(layout.cells) if seed is None else shuffled(layout.cells, seed)
+            patient = True
             while todo:
-                group = _Group(workshop, study, layout, folder, progress, environment, seed)
+                group = _Group(workshop, study, layout, folder, progress, environment, seed, patient=patient)
                 finished, failures = group.run(todo, number, len(cells))
+                patient = group.patient
                 number += finished
                 bad += failures
                 todo = todo[finished:]
@@ -115,7 +117,8 @@ def in_order(study: Study, found: Sequence[Layout]) -> list[Layout]:
 
 
 class _Group:
-    """The cells of one layout."""
+    """The cells of one layout. ``patient``: whether a rebuild that fails between two of them is tried once more,
+    on new nodes; one that fails again will fail always."""
 
     def __init__(
         self,
@@ -126,7 +129,10 @@ class _Group:
         progress: Progress,
         environment: dict[str, Any],
         seed: int | None,
+        *,
+        patient: bool,
     ) -> None:
+        self.patient = patient
         self._workshop = workshop
         self._study = study
         self._layout = layout
@@ -169,8 +175,9 @@ class _Group:
                 # The figures are in; a take-down that failed must not cost them.
                 self._progress.warning(f"{self._layout.stack}: {error}")
                 return finished, bad
-            if finished:
-                # What stood before is not what failed: the rest gets new nodes and a new build.
+            if finished and self.patient:
+                self.patient = False
+                # What was measured on it shows that it can stand.
                 self._progress.warning(f"{self._layout.stack}: {error.message}; it is built anew")
                 return finished, bad
             # One load's data that cannot be had say nothing of the other loads.

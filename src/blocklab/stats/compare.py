@@ -148,9 +148,13 @@ def asked_in_vain(analysis: Analysis) -> str:
 
 def _found(analysis: Analysis) -> Iterator[Item]:
     for workload in analysis.workloads:
-        for phase in analysis.phases(workload):
+        phases = analysis.phases(workload)
+        every = [row for phase in phases for row in analysis.places[workload, phase]]
+        asked = asked_of(every, analysis.study.report.y)
+        for phase in phases:
             rows = analysis.places[workload, phase]
-            for metric, source in asked_of(rows, analysis.study.report.y) or _usual(rows):
+            known = {(row.metric, source_of(row)) for row in rows} if asked else set()
+            for metric, source in [each for each in asked if each in known] or _usual(rows):
                 figures = {row.stack: row for row in rows if row.metric == metric and source_of(row) == source}
                 shares = {
                     stack: row.relative

@@ -35,7 +35,9 @@ def scale(unit: str, metric: str = "") -> tuple[float, str]:
 
 def is_throughput(unit: str, metric: str) -> bool:
     """Whether a figure is work done in a time, and known by its unit alone."""
-    return scale(unit, metric)[1] in _THROUGHPUT
+    label = scale(unit, metric)[1]
+    # Bytes a second may be those of a log, too.
+    return label in _THROUGHPUT and (label != "MB/s" or metric.endswith("bandwidth"))
 
 
 def noun(unit: str, metric: str) -> str:
@@ -98,7 +100,9 @@ def plus_minus(value: float, half: float | None, unit: str, metric: str = "", be
     decimals = len(shown.partition(".")[2])
     margin = f"{half * factor:,.{decimals}f}"
     if float(margin.replace(",", "")) == 0:
-        margin = number(half * factor)
+        # Digits of an interval that the value has not are noise.
+        least = 10.0 ** -(decimals + 2)
+        margin = number(half * factor) if half == 0 or half * factor >= least else f"<{least:.{decimals + 2}f}"
     return f"{shown}{NBSP}±{NBSP}{margin}{NBSP}{label}".rstrip()
 
 

@@ -41,15 +41,19 @@ MOST_TOLD = 8
 _SYSCTL = re.compile(r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")
 
 
-def check(study: Study, *, imported: bool = False) -> None:
+def check(study: Study, *, imported: bool = False, quick: bool = False) -> None:
     """Raises ``StudyError`` for the first problem, in the order of the file.
 
-    ``imported``: its figures come from logs, so nothing of it has to be built.
+    ``imported``: its figures come from logs, so nothing of it has to be built. ``quick``: it is the short form, in
+    which claims about what was left out stay undecided.
     """
     if not imported:
         buildable(study)
     for path, problem in problems(study):
         raise StudyError(path, problem)
+    for index, claim in enumerate(() if quick else study.expect):
+        for field, problem in _phase(study, claim):
+            raise StudyError(f"expect[{index}].{field}", problem)
 
 
 def buildable(study: Study) -> None:
@@ -198,8 +202,6 @@ def _workloads(study: Study) -> Iterator[Problem]:
             if not offered & set(workload.takes):
                 wants = " or ".join(workload.takes)
                 yield path, f"needs a {wants}, which stack {stack_name} does not offer"
-            else:
-                yield from _overfull(path, workload, stack_name, stack)
 
 
 def _overfull(path: str, workload: AnyWorkload, name: str, stack: Stack) -> Iterator[Problem]:
@@ -241,25 +243,31 @@ def _client(study: Study, path: str, workload: AnyWorkload) -> Iterator[Problem]
 
 
 def combined_problems(study: Study) -> Iterator[Problem]:
-    """What only a combination of levels breaks: each that is not excluded has to make a study that can be
-    built."""
-    if len(study.factors) < 2:
-        return
+    """What keeps a cell from being built and measured at its levels, of those that are not excluded: what only a
+    combination breaks, and what its stack has no room for."""
     for levels in combinations(study):
         kept = {
-            name: stack
-            for name, stack in study.stacks.items()
-            if not all(excluded(study, levels, name, workload) for workload in study.workloads)
+            name: [each for each in study.workloads if not excluded(study, levels, name, each)]
+            for name in study.stacks
         }
+        kept = {name: loads for name, loads in kept.items() if loads}
         if not kept:
             continue
         at = variant(study, levels)
+        said = ", ".join(f"{name}={level}" for name, level in levels.items())
+        for name, loads in kept.items():
+            for load in loads:
+                for path, problem in _overfull(f"workloads.{load}", at.workloads[load], name, at.stacks[name]):
+                    yield path, f"with {said}: {problem}" if said else problem
+                    return
+        # Each level alone has been looked at.
+        if len(study.factors) < 2:
+            continue
         links = topology(at, list(kept)).links
         bare = msgspec.structs.replace(
             at, stacks={name: at.stacks[name] for name in kept}, baseline="", links=links, **_BARE
         )
         for path, problem in problems(bare):
-            said = ", ".join(f"{name}={level}" for name, level in levels.items())
             yield f"factors.{next(reversed(levels))}", f"with {said}: {path}: {problem}"
             return
 
@@ -333,13 +341,17 @@ def _claim(study: Study, claim: Expectation) -> Iterator[Problem]:
     for field in ("relative_at", "against", "against_at"):
         if getattr(claim, field) and not claim.relative_to:
             yield field, "compares with another figure, so it needs relative_to as well"
-    yield from _phase(study, claim)
     yield from _bounds(claim)
 
 
 def _phase(study: Study, claim: Expectation) -> Iterator[Problem]:
-    """A phase that the load does not have, or one of several that is not named."""
-    load = study.workloads.get(claim.workload)
+    """A phase that the load does not have at its levels, or one of several that is not named."""
+    try:
+        at = variant(study, {name: level_text(level) for name, level in claim.at.items()})
+    except StudyError:
+        # A level that is none is refused by itself.
+        return
+    load = at.workloads.get(claim.workload)
     phases = load.phases if load is not None else None
     if phases is None or claim.phase in phases:
         return

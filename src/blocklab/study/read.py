@@ -81,7 +81,7 @@ def build(raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = False,
         plain = merge_patch(plain, patch)
     plain = _with_files(plain, folder)
     study = _convert(profiles.fill(plain))
-    check(study, imported=imported)
+    check(study, imported=imported, quick=quick)
     return study
 
 

@@ -176,7 +176,8 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     def _unfit(self, option: str, value: JobValue) -> str | None:
         """Why an option's value cannot be what is meant."""
         try:
-            if option in ("size", "filesize") and self.size is not None and fio_jobs.size(str(value)) > self.size:
+            filled = self.size if self.fill else None
+            if option in ("size", "filesize") and filled is not None and fio_jobs.size(str(value)) > filled:
                 return f"{option}: {value} is more than the load's `size`, which is what is filled; raise that one"
             if option in ("ramp_time", "startdelay", "runtime", "timeout"):
                 fio_jobs.seconds(str(value))

@@ -29,7 +29,8 @@ ENGINES = (
 
 _STACK = "blocklab points fio at the stack; remove it"
 _SHELL = "it runs a command of your file; blocklab never does"
-_NO_LATENCY = "without it fio measures no latency, which is half of what is asked; remove it"
+_NO_LATENCY = "with it fio measures no latency, which is half of what is asked; remove it"
+_HARMLESS_OFF = ("gtod_reduce", "disable_lat")
 REFUSED: Mapping[str, str] = {
     "filename": _STACK,
     "directory": _STACK,
@@ -79,6 +80,8 @@ def option_problem(option: str, value: JobValue) -> str | None:
     text = str(value)
     if _OPTION.fullmatch(option) is None:
         return f"{option!r} is no name of a fio option (lower case letters, digits, _)"
+    if option in _HARMLESS_OFF and text.lower() in ("0", "false"):
+        return None
     if option in REFUSED:
         return f"{option} is refused: {REFUSED[option]}"
     if _UNSAFE.search(text) or len(text) > _LONGEST:

@@ -24,6 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from blocklab.sites.uml import recipe
+from blocklab.sites.uml.memory import available
 
 State = Literal["ok", "warn", "fail"]
 GIB = 1 << 30
@@ -31,9 +32,6 @@ MARKS: dict[State, str] = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 RELEASES = {"debian 12", "debian 13"}
 """What blocklab has been set up on; others of the family, Ubuntu 24.04 first, should do."""
-
-# sudo has a home of its own, where nobody else looks for the image.
-AS_ROOT = 'sudo env BLOCKLAB_CACHE="$HOME/.cache/blocklab" blocklab image build'
 
 MEMORY = 8 * (1 << 30)
 """Two nodes and two full volumes of the example study."""
@@ -192,8 +190,13 @@ def namespace_cure(said: str, sysctls: Path = Path("/proc/sys")) -> str:
     for switch, (bad, good) in SWITCHES.items():
         file = sysctls / switch.replace(".", "/")
         if file.exists() and file.read_text().strip() == bad:
-            return f"sudo sysctl {switch}={good}, or build the image as root: {AS_ROOT}"
-    return f"ask who runs this machine (a container?) to allow user namespaces, or build as root: {AS_ROOT}"
+            return f"sudo sysctl {switch}={good}, or build the image as root: {_as_root()}"
+    return f"ask who runs this machine (a container?) to allow user namespaces, or build as root: {_as_root()}"
+
+
+def _as_root() -> str:
+    """sudo has a home of its own, where nobody else looks for the image, and does not know this environment."""
+    return f'sudo env BLOCKLAB_CACHE={recipe.cache_folder()} "$(command -v blocklab)" image build'
 
 
 def seccomp(status: Path = Path("/proc/self/status")) -> Fact:
@@ -218,11 +221,9 @@ def cpus() -> Fact:
     )
 
 
-def memory(file: Path = Path("/proc/meminfo")) -> Fact:
+def memory(free: int | None = None) -> Fact:
     """Nodes and their volumes live in memory."""
-    # MemAvailable:   24219196 kB
-    fields = dict(line.split(":", 1) for line in file.read_text().splitlines() if ":" in line)
-    free = int(fields["MemAvailable"].split()[0]) * 1024
+    free = available() if free is None else free
     if free >= MEMORY:
         return Fact("memory", "ok", f"{_gib(free)} free")
     cure = f"the example study takes up to {_gib(MEMORY)}: end other programs, or ./quickstart --volumes DIR"

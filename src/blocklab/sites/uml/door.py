@@ -234,6 +234,9 @@ def claim() -> int:
                 hint = "wait until it stands, and see `blocklab down`"
                 raise SetupError("another `blocklab up` is at work", hint=hint) from None
             time.sleep(POLL_SECONDS)
+        except OSError:
+            # Some network file systems know no locks: then it has to do without.
+            return held
 
 
 def standing_lab() -> dict[str, Any] | None:

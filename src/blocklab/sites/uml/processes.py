@@ -31,9 +31,10 @@ def scratch() -> Path:
     if own := os.environ.get("BLOCKLAB_SCRATCH"):
         if not os.access(own, os.W_OK | os.X_OK):
             raise SetupError(f"BLOCKLAB_SCRATCH={own} is no folder that can be written to", hint="make it first")
-        if bad := SEPARATORS.search(own):
-            problem = f"BLOCKLAB_SCRATCH={own}: a node's kernel takes {bad[0]!r} in a path for a separator"
-            raise SetupError(problem, hint="take a folder whose path has none of blanks, commas and colons")
+        real = Path(own).resolve()
+        if bad := SEPARATORS.search(str(real)):
+            problem = f"BLOCKLAB_SCRATCH={real}: a node's kernel takes {bad[0]!r} in a path for a separator"
+            raise SetupError(problem, hint="take a folder whose path has no blank and none of , : ; $")
         return Path(own).absolute()
     shm = Path("/dev/shm")
     return shm if os.access(shm, os.W_OK) else Path(tempfile.gettempdir())

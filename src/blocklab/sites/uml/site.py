@@ -15,7 +15,8 @@ from blocklab.errors import SetupError, StudyError
 from blocklab.model.ground import End, Ground, Topology
 from blocklab.model.host import Host, must
 from blocklab.sites.uml import image as images
-from blocklab.sites.uml.environment import environment, memory_available
+from blocklab.sites.uml import memory
+from blocklab.sites.uml.environment import environment
 from blocklab.sites.uml.node import Node, Watch, kernel_argv
 from blocklab.sites.uml.processes import SEPARATORS, Folder, Process, scratch
 from blocklab.sites.uml.volumes import Volume, copy_sparse, empty, make_file
@@ -60,7 +61,7 @@ def check_room(topology: Topology, *, volumes: Path | None = None, copies: int =
     ``copies`` of each volume are kept, in the folder ``volumes`` or in memory, where they count as if they were
     full. Raises ``StudyError``.
     """
-    available = memory_available()
+    available = memory.available()
     nodes, kept = topology.memory(copies)
     here = nodes if volumes else nodes + kept
     stack = topology.volumes[0].stack if topology.volumes else ""
@@ -293,7 +294,7 @@ class UmlSite:
             raise SetupError(f"--volumes {volumes} cannot be written to", hint="take a folder that is yours")
         if volumes is not None and (bad := SEPARATORS.search(str(volumes.resolve()))):
             problem = f"--volumes {volumes.resolve()}: a node's kernel takes {bad[0]!r} in a path for a separator"
-            raise SetupError(problem, hint="take a folder whose path has none of blanks, commas and colons")
+            raise SetupError(problem, hint="take a folder whose path has no blank and none of , : ; $")
         self._volumes = volumes
         self._image = image
 
