@@ -271,7 +271,10 @@ def test_true_is_a_value_that_every_option_takes(small: dict[str, Any]) -> None:
 
 
 def test_what_is_no_number_is_no_broken_json(tmp_path: Path) -> None:
-    sql = "SELECT 'inf'::DOUBLE AS a, 'nan'::DOUBLE AS b, 1.5 AS c, ['-inf'::DOUBLE, 2] AS d, {'x': 'nan'::DOUBLE} AS e"
+    sql = (
+        "SELECT 'inf'::DOUBLE AS a, 'nan'::DOUBLE AS b, 1.5 AS c, ['-inf'::DOUBLE, 2] AS d, "
+        "{'x': 'nan'::DOUBLE} AS e"
+    )
     synthetic.make(tmp_path, transactions=50)
     done = CliRunner().invoke(app, ["query", sql, "--runs", str(tmp_path), "--json"])
     assert done.exit_code == 0, done.output

@@ -104,9 +104,9 @@ def panel(
 
     ``table``: the data set that the page shows as the table behind the panel, and its fields with their titles.
     """
-    spec = chart.properties(
-        width="container", height=height, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
-    ).to_dict(validate=False)
+    spec = chart.to_dict(validate=False)
+    # Not by the chart's own properties(), which copies all of it for each.
+    spec |= {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
     # The bundled Vega-Lite is the one; a link would only make the page look as if it needed the network.
     spec.pop("$schema", None)
     spec["datasets"] = dict(data)

@@ -150,7 +150,7 @@ def _panel(frame: _Frame, levels: Mapping[str, str], mine: Sequence[Summary]) ->
     chart = alt.layer(*layers)
     where = label_of("", levels).strip()
     if where:
-        chart = chart.properties(title=heading(where))
+        chart.title = heading(where)
     zero = [{"top": HEIGHT, "end": height, "said": "nothing lost (95 %: < 3/N)"}]
     label = f"cost against loss{f', {where}' if where else ''}"
     table = {"what": "cell"} | {name: name for name in ("throughput", "lost", "drills", "RPO", "RTO")}

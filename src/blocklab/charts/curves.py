@@ -158,7 +158,7 @@ def curve_panel(
         datasets["ends"] = [{**row, "ink": inks[row["line"]]} for row in _ends(datasets["dots"], axis)]
     chart = alt.layer(*layers)
     if curves.title:
-        chart = chart.properties(title=heading(curves.title))
+        chart.title = heading(curves.title)
     label = f"{curves.title}: {frame.axis}" if curves.title else frame.axis
     columns = {
         "stack": "stack", **{f"of {name}": name for name in dimensions},

@@ -168,7 +168,8 @@ def _panel(
             x=x, y=y, text=alt.Text("text:N"), color=alt.Color("ink:N", scale=None), tooltip=fields
         ),
     ]
-    chart = alt.layer(*layers).properties(title=heading(title))
+    chart = alt.layer(*layers)
+    chart.title = heading(title)
     columns = {
         STACK: "stack", **{f"of {name}": name for name in sweep.dimensions}, "v": unit, "marked": "marked",
         "note": "note",

@@ -142,7 +142,7 @@ def _panel(
         )
     chart = alt.layer(*layers)
     if title:
-        chart = chart.properties(title=heading(title))
+        chart.title = heading(title)
     rows = [_row(dot, sweep, made, names[made.line(dot)], factor) for dot in dots]
     columns = {
         "stack": "stack", **{f"of {name}": name for name in sweep.dimensions}, "v": unit or sweep.label,

@@ -270,7 +270,8 @@ def _panel(
         if value > 0 or not measure.log
     ]  # fmt: skip
     bands, layers = _bands(measured, numbered)
-    chart = alt.layer(*layers, drawn).properties(title=heading(stack, colour))
+    chart = alt.layer(*layers, drawn)
+    chart.title = heading(stack, colour)
     table = {"t": "s since the load began", "line": "of", "v": measure.axis}
     return panel(f"{stack}: {measure.axis}", chart, {"lines": rows, "phases": bands}, 170, ("lines", table))
 

@@ -78,7 +78,7 @@ def _few(compared: Sequence[Item]) -> str:
 
 
 def _worst(compared: Sequence[Item]) -> tuple[Item, ...]:
-    """Where most of the throughput is lost, or a latency grows most; the first ones without anything to compare."""
+    """Where most of the throughput is lost, or a latency grows most; the first ones where nothing is compared."""
     sign, worst = (1, min) if verb(compared) == "keeps" else (-1, max)
     ranked = sorted(
         compared, key=lambda item: sign * worst((each.value for each in item.shares.values()), default=1.0)

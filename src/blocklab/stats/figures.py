@@ -323,7 +323,7 @@ def _mean(measured: Measured, host: str, layer: str, metric: str, points: Points
         counts = dict(measured.probe(host, layer, metric.removesuffix("await") + "iops"))
         weights = [counts.get(time, 0.0) for time, _ in points]
         return weighted_mean([value for _, value in points], weights)
-    return statistics.fmean(value for _, value in points)
+    return statistics.fmean([value for _, value in points])
 
 
 def find(table: Iterable[Row], stack: str, workload: str, metric: str, phase: str, host: str = "") -> Row | None:

@@ -16,11 +16,11 @@ an emulated delay says how true a round trip is, and steal how much of the machi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from blocklab.stats.format import percent, quantity
 from blocklab.store.floor import EMPTY, FIGURES, RTT, SYSCALL, Floor, mirror, volume
-from blocklab.workloads import AnyWorkload, fio_jobs
+from blocklab.workloads import AnyWorkload
 from blocklab.workloads.dd import Dd
 from blocklab.workloads.fio import Fio
 
@@ -61,7 +61,7 @@ def marks(
     """The sentence that marks a load's own figure as limited by the lab, without a full stop; empty if it is not.
 
     ``metric``, ``value`` and ``unit`` are the sample's; ``mirrored``: the stack has a mirror between two nodes;
-    ``depth``: the load's queue depth (``queue_depth``), None when it is not known, so that nothing is compared;
+    ``depth``: the load's queue depth (``queue_depths``), None when it is not known, so that nothing is compared;
     ``busy``: the active node's mean ``cpu.busy`` in that phase (%); ``other``: of a phase that reads and writes,
     the IOPS of the other direction. Without a floor only the CPU is looked at.
     """
@@ -110,17 +110,20 @@ def _metric(kind: str) -> str:
     return "iops" if ".iops" in kind else ""
 
 
-def queue_depth(workload: AnyWorkload, phase: str) -> int | None:
-    """How many I/Os a phase of fio has under way at once: ``iodepth`` x ``numjobs``; of dd one.
+def queue_depths(workload: AnyWorkload) -> dict[str, int | None]:
+    """How many I/Os each phase of a load has under way at once: ``iodepth`` x ``numjobs`` of fio's jobs; one of
+    dd.
 
-    None for other loads, and for I/O through the page cache, which the volume's floors say nothing of.
+    None for I/O through the page cache, which the volume's floors say nothing of; nothing of other loads.
     """
     if isinstance(workload, Dd):
-        return 1 if workload.mode == "direct" else None
+        return {"": 1 if workload.mode == "direct" else None}
     if not isinstance(workload, Fio):
-        return None
-    sections = fio_jobs.sections(workload.text("device"))[0]
-    options = next((section.options for section in sections if section.name == phase), {})
+        return {}
+    return {section.name: _depth(section.options) for section in workload.sections()}
+
+
+def _depth(options: Mapping[str, str]) -> int | None:
     direct = options.get("direct", "1" if options.get("buffered") == "0" else "0")
     if direct == "0" or options.get("ioengine") == "null":
         return None

@@ -10,7 +10,7 @@ import msgspec
 
 from blocklab.errors import StoreError
 from blocklab.stats.figures import Row
-from blocklab.stats.floor import marks, queue_depth
+from blocklab.stats.floor import marks, queue_depths
 from blocklab.stats.grid import Grid
 from blocklab.store.floor import Floor, Machine, load_floor, machine_of
 from blocklab.store.folder import StudyFolder
@@ -85,17 +85,18 @@ def limits(places: Grid, rows: Sequence[Row], found: Mapping[At, Floor]) -> dict
         if row.metric == "cpu.busy" and row.host == active[row.stack]
     }
     rates = {_place(row): row.value for row in rows if row.load and row.metric in _BESIDE}
-    depths: dict[tuple[str, str], int | None] = {}
+    depths: dict[str, dict[str, int | None]] = {}
     limited: dict[Place, Limit] = {}
     for row in rows:
         if not row.load:
             continue
         load = (row.workload, row.phase)
-        if load not in depths:
-            depths[load] = queue_depth(places.workloads[row.workload].workload, row.phase)
+        if row.workload not in depths:
+            depths[row.workload] = queue_depths(places.workloads[row.workload].workload)
         floor = found.get((row.stack, row.workload))
         look = partial(
-            marks, floor, row.metric, row.value, row.unit, mirrored=mirrored[row.stack], depth=depths[load],
+            marks, floor, row.metric, row.value, row.unit, mirrored=mirrored[row.stack],
+            depth=depths[row.workload].get(row.phase),
             other=rates.get((row.stack, *load, _BESIDE.get(row.metric, "")), 0.0),
         )  # fmt: skip
         if said := look(busy=busy.get((row.stack, *load))):

@@ -9,7 +9,7 @@ over 4095 bytes, of which fio reads the rest as another line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -105,10 +105,10 @@ def _bare(line: str) -> str:
     return re.split(r"[;#]", line, maxsplit=1)[0].strip(" \t\r")
 
 
-def _header_problem(line: str, found: Iterable[Section]) -> str | None:
+def _header_problem(line: str, found: Collection[str]) -> str | None:
     if not line.endswith("]"):
         return f"{line!r} is no section header"
-    if any(section.name == line[1:-1] for section in found):
+    if line[1:-1] in found:
         return f"a second section {line}; phases need names of their own"
     return name_problem(line[1:-1])
 
@@ -116,6 +116,7 @@ def _header_problem(line: str, found: Iterable[Section]) -> str | None:
 def sections(text: str) -> tuple[list[Section], list[str]]:
     """The jobs of a job file, and what is wrong with it (line number, problem, cure)."""
     found: list[Section] = []
+    names: set[str] = set()
     problems: list[str] = []
     shared: dict[str, str] = {}
     into: dict[str, str] | None = None
@@ -125,7 +126,8 @@ def sections(text: str) -> tuple[list[Section], list[str]]:
         if line == "[global]":
             into = shared
         elif line.startswith("["):
-            problem = problem or _header_problem(line, found)
+            problem = problem or _header_problem(line, names)
+            names.add(line[1:-1])
             found.append(Section(line[1:-1], options=dict(shared)))
             into = found[-1].own
         elif line:
