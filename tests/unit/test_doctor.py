@@ -138,7 +138,7 @@ def test_shared_memory(tmp_path: Path) -> None:
 
 def test_another_place_for_nodes_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLOCKLAB_SCRATCH", str(tmp_path))
-    assert doctor.shared_memory().name == str(tmp_path)
+    assert doctor.shared_memory().found.endswith(f" in {tmp_path}")
     monkeypatch.setenv("BLOCKLAB_SCRATCH", str(tmp_path / "none"))
     assert "BLOCKLAB_SCRATCH" in doctor.shared_memory().cure
 

@@ -150,7 +150,7 @@ def draw_sweep(analysis: Analysis, sweep: Sweep) -> list[Chart | str]:
         frame = Frame(f"share of {analysis.baseline}, %", 100.0, sweep.unit, sweep.metric, shares=True)
         caption = (
             f"The same as shares of {analysis.baseline}'s figure at the same levels (dashed line = 100 %)"
-            + (f", for each {' and '.join(each)}" if (each := _panel_names(sweep)) else "")
+            + (f", for each {listed(each)}" if (each := _panel_names(sweep)) else "")
             + "."
         )
         title = f"{sweep.label}: {sweep.shares or 'shares of ' + analysis.baseline}"
@@ -229,7 +229,7 @@ def _caption(analysis: Analysis, sweep: Sweep, curves: Sequence[Curves]) -> str:
     if len({made.line(dot) for each in curves for dot in each.dots}) > 1:
         text += f"; a line for each {lines}"
     if _panel_names(sweep):
-        text += f"; a panel for each {' and '.join(_panel_names(sweep))}"
+        text += f"; a panel for each {listed(_panel_names(sweep))}"
     if made.color:
         text += f"; colours tell {made.color}"
     text += ". A line that does not change along the axis has no points: the factor makes no difference to it."

@@ -100,7 +100,8 @@ def _several(analysis: Analysis, rows: list[Row]) -> tuple[str, ...]:
 def items(analysis: Analysis) -> tuple[Item, ...]:
     """Every comparison that has a figure, in the order of the study."""
     found = list(_found(analysis))
-    taken = [item.phase or item.workload for item in found]
+    # Of each phase once, which may have several figures.
+    taken = [phase or workload for workload, phase in dict.fromkeys((each.workload, each.phase) for each in found)]
     named = []
     for item in found:
         short = item.phase or item.workload

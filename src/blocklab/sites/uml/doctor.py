@@ -234,7 +234,7 @@ def shared_memory(folder: Path | None = None) -> Fact:
     """The kernel of a node maps its memory from a file there, with execute permission."""
     own = os.environ.get("BLOCKLAB_SCRATCH")
     folder = folder or Path(own or "/dev/shm")
-    name = str(folder)
+    name, where = "/dev/shm", f" in {folder}" if own else ""
     try:
         size = shutil.disk_usage(folder).free
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -251,9 +251,9 @@ def shared_memory(folder: Path | None = None) -> Fact:
         )
         return Fact(name, "fail", str(error), cure)
     if size >= 2 * GIB:
-        return Fact(name, "ok", f"{_gib(size)} free, exec allowed")
+        return Fact(name, "ok", f"{_gib(size)} free, exec allowed{where}")
     cure = f"sudo mount -o remount,size=4G {folder} (docker: --shm-size=4g), or set BLOCKLAB_SCRATCH"
-    return Fact(name, "warn" if size >= GIB // 2 else "fail", f"{_gib(size)} free", cure)
+    return Fact(name, "warn" if size >= GIB // 2 else "fail", f"{_gib(size)} free{where}", cure)
 
 
 def room(name: str, folder: Path, gib: int, variable: str) -> Fact:
