@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import signal
 from typing import Any
 
 import pytest
@@ -11,6 +12,12 @@ from hypothesis import settings
 # How long an example takes says nothing on a busy machine.
 settings.register_profile("blocklab", deadline=None)
 settings.load_profile("blocklab")
+
+
+# Under nohup, and in the background of a script, these are ignored, by whatever a test starts too.
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -37,10 +37,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     ours, theirs = socket.socketpair()
     line = theirs.fileno()
     agent = subprocess.Popen(
-        # Whoever runs the tests under nohup ignores SIGHUP, which a node does not.
-        ["env", "--default-signal=HUP", sys.executable, "-c", SERVE, str(AGENT), str(line)],
-        pass_fds=[line],
-        stderr=subprocess.DEVNULL,
+        [sys.executable, "-c", SERVE, str(AGENT), str(line)], pass_fds=[line], stderr=subprocess.DEVNULL
     )
     theirs.close()
     node = Node("a1", None, ours)  # type: ignore[arg-type]
