@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 from blocklab.errors import StudyError
-from blocklab.report import build
 from blocklab.report import versus as report
 from blocklab.stats.guard import Condition, condition, judge
 from blocklab.stats.source import source
@@ -30,9 +29,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return Shell(monkeypatch, capsys)
 
 
-@pytest.fixture(autouse=True)
-def without_vega(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "bundle", lambda: "/* vega */")
+pytestmark = pytest.mark.usefixtures("without_vega")
 
 
 def two(

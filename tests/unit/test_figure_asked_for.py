@@ -16,7 +16,7 @@ from blocklab.charts.base import Chart
 from blocklab.cli.main import app
 from blocklab.errors import StudyError
 from blocklab.model.sample import Parsed
-from blocklab.report import build, terminal_table
+from blocklab.report import terminal_table
 from blocklab.report.build import laid_out
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.compare import asked_of, families, items
@@ -27,10 +27,7 @@ from blocklab.store.tables import write
 from blocklab.study.types import View
 from tests.unit import synthetic
 
-
-@pytest.fixture(autouse=True)
-def without_vega(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "bundle", lambda: "/* vega */")
+pytestmark = pytest.mark.usefixtures("without_vega")
 
 
 @pytest.fixture(scope="module")

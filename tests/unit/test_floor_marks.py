@@ -16,7 +16,7 @@ from blocklab.charts.all import draw
 from blocklab.charts.base import HOLLOW, Chart
 from blocklab.cli.floors import environments, keep_floor
 from blocklab.model.sample import Parsed, Sample
-from blocklab.report import build, render, terminal_table
+from blocklab.report import render, terminal_table
 from blocklab.report.layers import NONE, LayerRow, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows
 from blocklab.report.stops import order_text, stops, stops_line
@@ -34,9 +34,7 @@ from tests.unit import synthetic
 NOT_MEASURED = "The lab's floor was not measured on this machine: blocklab calibrate"
 
 
-@pytest.fixture(autouse=True)
-def without_vega(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "bundle", lambda: "/* vega */")
+pytestmark = pytest.mark.usefixtures("without_vega")
 
 
 @pytest.fixture(scope="module")

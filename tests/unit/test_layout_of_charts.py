@@ -17,17 +17,14 @@ from blocklab.charts.heat import crystal, shade
 from blocklab.cli.main import app
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.sample import Transaction
-from blocklab.report import build, render
+from blocklab.report import render
 from blocklab.report.build import laid_out
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.store.folder import StudyFolder
 from blocklab.study.types import View
 from tests.unit import synthetic
 
-
-@pytest.fixture(autouse=True)
-def without_vega(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "bundle", lambda: "/* vega */")
+pytestmark = pytest.mark.usefixtures("without_vega")
 
 
 @pytest.fixture(scope="module")

@@ -25,10 +25,7 @@ from tests.unit import synthetic
 HOSTILE = "</script><script>alert('x')</script><!-- \"{{ 7*7 }}"
 
 
-@pytest.fixture(autouse=True)
-def without_vega(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests read the page; that Vega draws it is for those in tests/browser."""
-    monkeypatch.setattr(build, "bundle", lambda: "/* vega */")
+pytestmark = pytest.mark.usefixtures("without_vega")
 
 
 @pytest.fixture(scope="module")
