@@ -175,6 +175,17 @@ def same_data(stand: Standing) -> bool:
 # -- DRBD ------------------------------------------------------------------------------------------------------
 
 
+def test_drbd_connects_at_once_over_a_long_way(small: dict[str, Any]) -> None:
+    """At 60 ms the calls of both sides used to cross, and a word of the peer's came after the new UUID."""
+    small["links"]["zone"]["rtt"] = "60ms"
+    with standing(UmlSite(), study_of(small, [PLAIN, DRBD]), ["one"]) as stand:
+        assert not wrong(stand)
+        for host in ("a1", "a2"):
+            log = must(stand.lab.hosts[host], ["dmesg"])
+            assert "Handshake successful" in log, host
+            assert "crossed" not in log and "UpToDate -> Inconsistent" not in log, host
+
+
 def test_drbd_is_built_over_its_data_connected_or_alone(small: dict[str, Any]) -> None:
     ahead = {
         "on-congestion": "pull-ahead", "congestion-fill": "400k", "congestion-extents": 1000,

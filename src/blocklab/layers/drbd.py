@@ -115,11 +115,20 @@ class Drbd(Base, frozen=True, tag="drbd"):
                 Put(host, f"/etc/drbd.d/{name}.res", config),
                 Run(host, ("drbdadm", "create-md", "--force", name), once=True),
             ]
-        # The active side's "up" comes last, so that its undo comes first: nodes are taken down in turn.
-        for host in reversed(sides):
-            steps.append(Run(host, ("drbdadm", "up", name), undo=("drbdadm", "down", name)))
-        # Not "cstate Connected": over data that were written alone the connection begins with a resync.
-        steps.append(Wait(here, ("drbdadm", "role", name), until="Secondary/Secondary"))
+        up = {host: Run(host, ("drbdadm", "up", name), undo=("drbdadm", "down", name)) for host in sides}
+        steps += [
+            # The active side comes last, so that its undo comes first: nodes are taken down in turn.
+            up[self.peer],
+            # Both sides call and listen. Calls that cross on the way are thrown away, and the next one may be 10 s
+            # later (connect-int), again and again: so the peer's call is refused before this side listens.
+            self._there_and_back(place, self.peer, here),
+            up[here],
+            # Not "cstate Connected": over data that were written alone the connection begins with a resync.
+            *(Wait(host, ("drbdadm", "role", name), until="Secondary/Secondary") for host in sides),
+            # The peer tells its state again once it is connected. If that came after the new UUID, this side would
+            # take the peer for inconsistent for good.
+            self._there_and_back(place, here, self.peer),
+        ]
         promote: tuple[str, ...] = ("drbdadm", "primary", name)
         if self.initial_sync:
             promote = ("drbdadm", "primary", "--force", name)
@@ -214,6 +223,10 @@ class Drbd(Base, frozen=True, tag="drbd"):
                 "  }",
             ]
         return "\n".join([*lines, "}", ""])
+
+    def _there_and_back(self, place: Place, host: str, other: str) -> Wait:
+        """What was sent over the link before it has arrived."""
+        return Wait(host, ("ping", "-q", "-c", "1", "-W", "7", place.ground.ends[self.link][other].address))
 
     def _states(self, name: str, host: str) -> tuple[Fact, Fact]:
         """Asked before and after each load: a mirror that broke meanwhile was not measured."""
