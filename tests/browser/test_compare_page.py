@@ -12,7 +12,7 @@ from playwright.sync_api import Browser
 from blocklab.report.versus import write_page
 from blocklab.stats.guard import condition, judge
 from blocklab.stats.source import source
-from blocklab.stats.versus import versus
+from blocklab.stats.versus import headlines, versus
 from tests.unit import versions
 
 HOSTILE = "</script><script>document.title='owned'</script>"
@@ -26,7 +26,7 @@ def test_the_page_of_a_comparison(browser: Browser, width: int, scheme: str, tmp
     b = versions.make(tmp_path / "b", slow, knobs={"fsync": HOSTILE})
     found = versus(source(a.path), source(b.path))
     file = tmp_path / "compare.html"
-    write_page(file, found, judge([condition("tps < 0.95")], found))
+    write_page(file, found, headlines(found.pairs), judge([condition("tps < 0.95")], found))
     page = browser.new_page(
         viewport={"width": width, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
     )

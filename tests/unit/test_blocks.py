@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from blocklab.charts.all import draw
@@ -14,7 +15,7 @@ from blocklab.report import render
 from blocklab.report.stops import order_text
 from blocklab.report.tables import versions
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.blocks import Blocks
+from blocklab.stats.blocks import Blocks, combined
 from blocklab.stats.expect import judge
 from blocklab.stats.figures import Row
 from blocklab.stats.findings import findings
@@ -64,6 +65,13 @@ def test_blocks_that_lack_a_figure_or_divide_by_zero_do_not_count() -> None:
     share = Blocks(blocks).share([row("mirror", 0)], [row("local", 0)])
     assert share is not None and share.value == pytest.approx((0.5 * 0.51 * 0.49) ** (1 / 3))
     assert Blocks(blocks[2:]).share([row("mirror", 0)], [row("local", 0)]) is None
+
+
+def test_a_ratio_that_one_block_has_keeps_its_interval() -> None:
+    first, second = row("mirror", 500.0), row("mirror", 480.0)
+    first = msgspec.structs.replace(first, relative=Estimate(0.5, 0.02))
+    (found,) = combined([[first], [second]])
+    assert found.value == 490.0 and found.relative == Estimate(0.5, 0.02)
 
 
 def make(tmp_path: Path, keep: int) -> Analysis:

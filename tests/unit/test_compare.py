@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import random
@@ -9,12 +10,15 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from blocklab.errors import StudyError
 from blocklab.report import versus as report
+from blocklab.stats.blocks import interval
+from blocklab.stats.figures import Row
 from blocklab.stats.guard import Condition, condition, judge
-from blocklab.stats.source import source
+from blocklab.stats.source import Source, source
 from blocklab.stats.summary import Estimate
 from blocklab.stats.versus import Pair, headlines, versus
 from blocklab.store.folder import StudyFolder
@@ -76,7 +80,7 @@ def test_single_blocks_compare_by_their_intervals_within_the_run(tmp_path: Path)
     pair = tps(a, b)
     assert pair.pairs == 0 and pair.ratio is not None and pair.ratio.half is not None
     assert pair.ratio.value == pytest.approx(0.8) and 0 < pair.ratio.half < 0.05
-    assert versus(source(a.path), source(b.path)).single
+    assert versus(source(a.path), source(b.path)).once == ("A", "B")
 
 
 def test_a_figure_without_interval_decides_nothing(tmp_path: Path) -> None:
@@ -91,6 +95,32 @@ def test_zero_on_side_a_has_no_ratio(tmp_path: Path) -> None:
     found = versus(source(a.path), source(b.path))
     failed = next(pair for pair in found.pairs if pair.metric == "failed")
     assert failed.ratio is None and failed.verdict is None
+
+
+def test_a_block_in_which_only_a_has_none_is_not_left_out_of_the_verdict(tmp_path: Path) -> None:
+    """Errors: none, 5 and 5 in A, 100, 5 and 5 in B: two blocks that agree do not say that nothing changed."""
+
+    def side(name: str, errors: tuple[float, ...]) -> Source:
+        folder = versions.make(tmp_path / name, {"local": LOCAL[:3]})
+        found = source(folder.path)
+
+        def planted(rows: tuple[Row, ...], known: Estimate) -> tuple[Row, ...]:
+            return tuple(
+                structs.replace(row, value=known.value, half=known.half) if row.metric == "failed" else row
+                for row in rows
+            )
+
+        pieces = tuple(
+            structs.replace(piece, rows=planted(piece.rows, Estimate(errors[piece.cell.block])))
+            for piece in found.pieces
+        )
+        return dataclasses.replace(found, pieces=pieces, rows=planted(found.rows, interval(errors)))
+
+    found = versus(side("a", (0.0, 5.0, 5.0)), side("b", (100.0, 5.0, 5.0)))
+    pair = next(pair for pair in found.pairs if pair.metric == "failed")
+    assert pair.ratio is not None and pair.ratio.value == pytest.approx(11) and pair.verdict == "too noisy to say"
+    (judged,) = judge([condition("failed > 1.5")], found)
+    assert judged.outcome == "undecided"
 
 
 # -- what pairs -------------------------------------------------------------------------------
@@ -118,6 +148,17 @@ def test_a_factor_that_one_side_lacks_at_one_level_does_not_tell_cells_apart(tmp
     assert {str(pair.levels) for pair in found.pairs} == {"{'clients': '4'}"}
     assert [lone.label for lone in found.lone] == ["local/tx clients=8"]
     assert versus(source(plain.path), source(swept.path)).pairs == ()
+
+
+def test_a_factor_that_makes_no_difference_to_a_stack_does_not_keep_it_from_being_compared(tmp_path: Path) -> None:
+    """With one round trip only, also the stack without a link is said to stand at it."""
+    rtt = {"field": "links.zone.rtt"}
+    both = {"local": [1000.0], "mirror": [500.0]}
+    swept = versions.make(tmp_path / "a", both, factors={"rtt": {**rtt, "values": ["1ms", "2ms"]}})
+    single = versions.make(tmp_path / "b", both, factors={"rtt": {**rtt, "values": ["2ms"]}})
+    found = versus(source(swept.path), source(single.path))
+    assert {pair.place for pair in found.pairs} == {"local/tx", "mirror/tx rtt=2ms"}
+    assert [lone.label for lone in found.lone] == ["mirror/tx rtt=1ms"]
 
 
 def test_two_single_runs_compare_whatever_their_stacks_are_called(tmp_path: Path) -> None:
@@ -216,6 +257,8 @@ def test_the_page_is_whole_escaped_and_asks_nobody(tmp_path: Path, shell: Shell)
     assert shell("compare", str(a.path), str(b.path), "-o", str(page), "--fail-on", "tps<0.1")[0] == 0
     text = page.read_text()
     assert "https://" not in text and "http://" not in text and "local/tx tps" in text and 'id="forest"' in text
+    assert shell("compare", str(a.path), str(b.path), "-o", str(page), "--metric", "latency.mean")[0] == 0
+    assert "local/tx latency.mean" in page.read_text()
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["x.html"]
 
 
@@ -309,4 +352,7 @@ def test_the_terminal_says_when_there_is_only_one_build(tmp_path: Path) -> None:
     found = versus(source(a.path), source(b.path))
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(report.terminal(found, headlines(found.pairs)))
-    assert "what varies within a run" in console.export_text()
+    assert "Each side was measured on one build" in console.export_text()
+    often = versions.make(tmp_path / "c", {"local": LOCAL})
+    assert report.one_build(versus(source(a.path), source(often.path))).startswith("A was measured on one build")
+    assert not report.one_build(versus(source(often.path), source(often.path)))

@@ -79,6 +79,8 @@ def test_a_time_is_compared_in_its_own_unit() -> None:
     assert words(found) == "write.latency.mean of local in fio, 4k is 0.58 ms."
     assert found.expected.replace(NBSP, " ") == "0.45 ms to 0.8 ms"
     assert verdict(**claim, between=("0.1ms", "500us")).status == "failed"
+    wrong = verdict(workload="large", between=("1ms", "2s"))
+    assert wrong.status == "unknown" and "the bounds of the claim are times" in wrong.sentence
 
 
 def test_a_share_against_another_workloads_share() -> None:
@@ -130,7 +132,7 @@ def test_an_interval_over_a_bound_is_told() -> None:
 SWEPT = tuple(
     Point(
         f"{stack} rtt={rtt}" if stack == "mirror" else stack, f"tpcc threads={threads}", stack, "tpcc",
-        {"threads": threads} | ({"rtt": rtt} if stack == "mirror" else {}),
+        levels := {"threads": threads} | ({"rtt": rtt} if stack == "mirror" else {}), levels,
     )
     for stack, rtts in (("local", ("",)), ("mirror", ("1ms", "10ms")))
     for rtt in rtts

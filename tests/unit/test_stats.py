@@ -100,12 +100,26 @@ def test_a_ratio_to_zero_is_none_and_never_infinite() -> None:
     assert ratio(Estimate(0), Estimate(5)) == Estimate(0)
 
 
-def test_half_widths_add_as_squares() -> None:
+def test_narrow_half_widths_add_as_squares() -> None:
     share = ratio(Estimate(50, 1.5), Estimate(100, 4))
     assert share is not None and share.half is not None
     assert share.value == 0.5
-    assert share.half == pytest.approx(0.5 * 0.05)
+    assert share.half == pytest.approx(0.5 * 0.05, rel=0.05)
     assert verdict(share) == "differs"
+
+
+def test_a_wide_interval_of_the_baseline_leaves_the_ratio_open() -> None:
+    # The baseline's own interval, 4 to 16, holds the other one's 5: nothing differs for sure.
+    share = ratio(Estimate(5, 0.1), Estimate(10, 6))
+    assert share is not None and share.half is not None and verdict(share) == "too noisy to say"
+    # 5 / 4 is where an exact 5 would end.
+    exact = ratio(Estimate(5, 0.0), Estimate(10, 6))
+    assert exact is not None and exact.half is not None and exact.value + exact.half == pytest.approx(5 / 4)
+    # One that reaches 0 bounds nothing.
+    assert ratio(Estimate(5, 0.1), Estimate(10, 10)) == Estimate(0.5)
+    assert ratio(Estimate(0, 2.0), Estimate(10, 0.0)) == Estimate(0.0, 0.2)
+    below = ratio(Estimate(-5, 1.0), Estimate(10, 0.0))
+    assert below is not None and below.value == -0.5 and below.half == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(

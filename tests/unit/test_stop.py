@@ -217,6 +217,18 @@ def test_a_fixed_time_has_the_interval_of_its_course() -> None:
     assert sure(several, several.run.figures()[0]) == Estimate(101.0, 7.0)
 
 
+@pytest.mark.parametrize(("metric", "half"), [("tps", True), ("errors", False), ("latency.p99", False)])
+def test_a_course_is_the_interval_of_a_mean_only(metric: str, half: bool) -> None:
+    """120 errors are not "120 +- 0.5" because there were 2 +- 0.5 in each second."""
+    course = tuple(sample(metric, 2.0 + number % 5, time=float(number)) for number in range(40))
+    run = Run(
+        Path(), Cell("k", "s", "w", {}), Outcome("ok"), {}, (), (), (sample(metric, 120.0), *course),
+        (Phase("p", 0.0, 40.0),), (), (), (),
+    )  # fmt: skip
+    found = sure(Measured(run, "a1"), run.samples[0])
+    assert found.value == 120.0 and (found.half is not None) == half
+
+
 def rounds_of(metric: str, values: tuple[float, ...], *more: Sample, unit: str = "s") -> Estimate:
     """What is said of a figure whose rounds were these; IOPS settled."""
     own = sample(metric, sum(values) / len(values), unit)

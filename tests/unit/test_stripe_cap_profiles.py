@@ -122,11 +122,22 @@ def test_each_mistake_is_one_error_with_its_place_and_cure(
         ({"iops": "many"}, "profiles.mine.iops", "int"),
         ({"bandwidth": 5}, "profiles.mine.bandwidth", "no unit"),
         ({"speed": 5}, "profiles.mine", "speed"),
+        ({"iops_most": 16000}, "profiles.mine.iops_most", "iops_per_gib"),
+        ({"iops_provisioned": True}, "profiles.mine.iops_provisioned", "iops_per_gib"),
+        ({"iops": 100, "bandwidth_most": "5MB/s"}, "profiles.mine.bandwidth_most", "bandwidth_per_io"),
     ],
 )
 def test_a_profile_of_ones_own_is_checked(small: dict[str, Any], entry: Any, path: str, said: str) -> None:
     error = refused(small, ONE, EXT4, profiles={"mine": entry})
     assert error.path == path and said in str(error)
+
+
+def test_a_bandwidth_that_is_made_from_no_iops_is_no_cap_and_is_refused(small: dict[str, Any]) -> None:
+    mine = {"mine": {"bandwidth_per_io": "128KiB", "bandwidth_most": "500MB/s"}}
+    error = refused(small, {**ONE, "profile": "mine"}, EXT4, profiles=mine)
+    assert error.path == "stacks.one.layers[0].iops" and "mine makes the bandwidth" in str(error)
+    found = study_of(small, {**ONE, "profile": "mine", "iops": 1000}, EXT4, profiles=mine)
+    assert found.stacks["one"].layers[0].profiles()[0].bandwidth == Bandwidth("128000KiB/s")
 
 
 # -- what the kernel says ---------------------------------------------------------------------------------------

@@ -102,6 +102,53 @@ def test_a_single_stacks_baseline_is_its_first_levels_and_never_a_loads(tmp_path
     assert [each.name for each in draw(alone).shown][:1] == ["sweep-tpcc"]
 
 
+def test_a_stack_that_exclusions_leave_at_one_level_is_compared_at_that_level(tmp_path: Path) -> None:
+    """Its label does not have the level; the first one of the baseline is another one all the same."""
+    study = synthetic.sweep(
+        factors={**_SYNC, "threads": synthetic.SWEEP["factors"]["threads"]},
+        exclude=[
+            {"stack": "mirror", "sync_binlog": 0},
+            {"stack": "mirror", "threads": [1, 2, 4, 8, 32, 64]},
+        ],
+        expect=[
+            {
+                "metric": "tpmc",
+                "workload": "tpcc",
+                "stack": "mirror",
+                "at": at,
+                "relative_to": "local",
+                "between": [0, 9],
+            }
+            for at in ({"threads": 16, "sync_binlog": 1}, {"threads": 1}, {"threads": 16, "sync_binlog": 0})
+        ],
+    )
+    found = analyse(synthetic.make_sweep(tmp_path, study, seconds=10))
+    # A load is called the same on all stacks, or nothing could be compared.
+    row = found.find("mirror", "tpcc threads=16", "tpmc")
+    base = found.find("local sync_binlog=1", "tpcc threads=16", "tpmc")
+    assert row is not None and base is not None and row.relative is not None
+    assert row.relative.value == pytest.approx(row.value / base.value)
+    here, elsewhere, other = found.verdicts
+    assert here.found == pytest.approx(row.value / base.value)
+    assert (elsewhere.status, other.status) == ("unknown", "unknown")
+    assert "no cell mirror/tpcc threads=1" in elsewhere.sentence
+
+
+def test_a_level_that_makes_no_difference_is_none_even_if_all_others_are_excluded() -> None:
+    study = synthetic.sweep(factors=_FAR, exclude=[{"stack": "local", "rtt": "0.5ms"}], expect=[])
+    assert {(cell.stack, *cell.levels.values()) for cell in cells(study)} == {
+        ("local",), ("mirror", "0.5ms"), ("mirror", "10ms"),
+    }  # fmt: skip
+    found = grid(study, cells(study))
+    assert [found.base(point) for point in found.points] == ["local", "local", "local"]
+    # One that does makes the two different layouts, which are not compared.
+    study = synthetic.sweep(factors=_SYNC, exclude=[{"stack": "local", "sync_binlog": 0}], expect=[])
+    found = grid(study, cells(study))
+    assert {point.label: found.base(point) for point in found.points} == {
+        "local/tpcc": "local", "mirror sync_binlog=0/tpcc": "", "mirror sync_binlog=1/tpcc": "local",
+    }  # fmt: skip
+
+
 def test_a_factor_with_one_level_is_no_part_of_a_label() -> None:
     study = synthetic.sweep(factors={"rtt": {"field": "links.zone.rtt", "values": ["2ms"]}}, expect=[])
     found = grid(study, cells(study))

@@ -50,7 +50,7 @@ def cost(analysis: Analysis) -> Chart | str:
     )
     caption = (
         f"Each mark is a stack{' at levels of the factors' if analysis.grid.factors else ''}, over all of its "
-        "drills whose verdict is known. Along the axis: acknowledged transactions a second before the fault"
+        "drills whose verdict is known. Along the axis: acknowledged transactions per second until the fault"
         f"{f', as a share of {analysis.baseline}' if shares else ''}, with the 95 % interval where there are "
         "several drills. Upwards, on a logarithmic scale: acknowledged transactions that were gone, for each "
         "drill. The band at the bottom is 0: there nothing was lost of N acknowledged, which leaves up to 3/N "

@@ -53,7 +53,7 @@ def compare(
     from blocklab.report import versus as pages
 
     if output is not None:
-        pages.write_page(output, found, judged)
+        pages.write_page(output, found, shown, judged)
     if as_json:
         typer.echo(pages.as_json(found, shown, judged).decode(), nl=False)
     else:

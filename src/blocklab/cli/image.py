@@ -34,7 +34,9 @@ def build(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build the node image of this version, unless it is there (about 3 minutes, 2 GiB on the disk).
+    """Build the node image of this version, unless it is there (about 3 minutes).
+
+    It takes 2 GiB of the disk, and 4 while it is built.
 
     Debian packages come from the mirror in BLOCKLAB_MIRROR, else from Debian's own; the Go modules of go-tpc from
     the proxy in GOPROXY. Root is not needed. --with mysql (MySQL 9 from Debian unstable) may also be given later,

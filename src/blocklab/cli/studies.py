@@ -227,9 +227,9 @@ def levels_of(study: Study, given: Sequence[str] | None) -> dict[str, str]:
     for text in given or ():
         name, equals, level = text.partition("=")
         if not equals or name not in study.factors:
-            raise StudyError(
-                "factors", f"--at {text}: not FACTOR=LEVEL of {', '.join(study.factors) or 'no factors'}"
-            )
+            if not study.factors:
+                raise StudyError("factors", f"--at {text}: the study has none", hint="--stack chooses a stack")
+            raise StudyError("factors", f"--at {text}: not FACTOR=LEVEL of {', '.join(study.factors)}")
         known = assignments(study.factors[name])
         if level not in known:
             raise StudyError(f"factors.{name}", f"there is no level {level!r}; there are {', '.join(known)}")

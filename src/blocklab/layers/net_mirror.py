@@ -34,7 +34,9 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
     It is what volume managers call a network mirror, of parts that every Linux has: ``nbd-server`` on the peer,
     the kernel's ``nbd`` and ``md`` on the active node. A write is done when the local device has it and the server
     has acknowledged it. The server has it in the peer's page cache then; a flush (an fsync of the database) is
-    passed on and brings it to the peer's device.
+    passed on and brings it to the peer's device. What waits in that cache is written in pieces of 4 KiB, each of
+    which counts against an IOPS cap on the peer; all writes pause while there is too much of it, and while MD
+    flushes its bitmap.
 
     Example::
 

@@ -156,7 +156,7 @@ class Drill(msgspec.Struct, frozen=True):
     verdict: Verdict
     mirror: Mirror | None = None
     rate: float | None = None
-    """Acknowledged transactions a second before the fault."""
+    """Acknowledged transactions per second until the fault."""
     struck: float | None = None
     """When the (first) fault struck; None where none did."""
     until: float | None = None

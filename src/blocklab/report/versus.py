@@ -23,7 +23,7 @@ from blocklab.report.build import dress, environment
 from blocklab.stats.format import NBSP, listed, percent, plus_minus
 from blocklab.stats.guard import Judged
 from blocklab.stats.ratio import NOTABLE
-from blocklab.stats.versus import Pair, Versus, headlines
+from blocklab.stats.versus import Pair, Versus
 
 FORMAT = 1
 # More rows than this are for `--all`, the page or `--json`.
@@ -32,9 +32,9 @@ MOST_DIFFERENCES = 12
 MOST_LONE = 8
 _STYLES = {"differs": "bold", "no difference shown": "", "too noisy to say": "dim", None: "dim"}
 _OUTCOMES = {"fails": ("✗ fails", "red"), "undecided": ("? undecided", "yellow"), "passes": ("✓ passes", "green")}
-ONE_BUILD = (
-    "Each side was measured on one build of its layouts: the intervals hold what varies within a run, not what "
-    "varies from run to run. `repeats: 3` or more in the study tells that too."
+_ONE_BUILD = (
+    " was measured on one build of its layouts: its intervals hold what varies within a run, not what varies from "
+    "run to run. `repeats: 3` or more in the study tells that too."
 )
 COLUMNS = (
     "stack", "workload", "levels", "phase", "metric", "unit", "layer", "host", "a", "a_half_width", "b",
@@ -73,6 +73,13 @@ def summary(found: Versus, shown: Sequence[Pair]) -> str:
     return f"Of {len(decided)} figures in B, beside A's: {listed(parts)}."
 
 
+def one_build(found: Versus) -> str:
+    """What to know where a side was measured once; empty where none was."""
+    if not found.once:
+        return ""
+    return ("Each side" if len(found.once) > 1 else found.once[0]) + _ONE_BUILD
+
+
 def _most(count: int) -> str:
     return "the most " if count > 1 else ""
 
@@ -91,8 +98,8 @@ def terminal(
     parts.append(_table(rows))
     if any(pair.limited for pair in rows):
         parts.append(Text("†: limited by the lab, so the layout may do better.", style="dim"))
-    if found.single:
-        parts.append(Text(ONE_BUILD, style="dim"))
+    if found.once:
+        parts.append(Text(one_build(found), style="dim"))
     parts += _judged(judged)
     parts += _lone(found)
     parts += _differences(found)
@@ -205,11 +212,13 @@ def as_csv(pairs: Sequence[Pair]) -> str:
     return out.getvalue()
 
 
-def write_page(path: Path, found: Versus, judged: Sequence[Judged] = ()) -> None:
-    """The comparison as one file that needs no network. Raises ``StoreError``."""
+def write_page(path: Path, found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) -> None:
+    """The comparison as one file that needs no network; its tables have ``shown`` and all figures of the loads.
+
+    Raises ``StoreError``."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(page(found, judged), encoding="utf-8")
+        temporary.write_text(page(found, shown, judged), encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
         raise StoreError(
@@ -217,10 +226,9 @@ def write_page(path: Path, found: Versus, judged: Sequence[Judged] = ()) -> None
         ) from error
 
 
-def page(found: Versus, judged: Sequence[Judged] = ()) -> str:
+def page(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) -> str:
     """The page."""
     made = environment()
-    shown = headlines(found.pairs)
     lead = summary(found, shown)
     names = (found.a.name, found.b.name) if found.a.name != found.b.name else ("A", "B")
     drawn = forest(shown, *names, lead)
@@ -231,12 +239,12 @@ def page(found: Versus, judged: Sequence[Judged] = ()) -> str:
         shown=shown,
         chart=None if isinstance(drawn, str) else drawn,
         left_out=drawn if isinstance(drawn, str) else "",
-        groups=_groups(found.pairs),
+        groups=_groups(found.pairs, shown),
         judged=sorted(judged, key=lambda each: list(_OUTCOMES).index(each.outcome)),
         outcomes={name: word for name, (word, _) in _OUTCOMES.items()},
         ratio_text=ratio_text,
         plus_minus=plus_minus,
-        one_build=ONE_BUILD if found.single else "",
+        one_build=one_build(found),
         csv=base64.b64encode(as_csv(found.pairs).encode()).decode(),
         parts={
             part: [e for e in found.differences if e.part == part]
@@ -246,10 +254,11 @@ def page(found: Versus, judged: Sequence[Judged] = ()) -> str:
     )
 
 
-def _groups(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
-    """The loads' own figures by cell and phase."""
+def _groups(pairs: Sequence[Pair], shown: Sequence[Pair]) -> dict[str, list[Pair]]:
+    """The loads' own figures, and what else is shown, by cell and phase."""
     found: dict[str, list[Pair]] = {}
+    wanted = frozenset(shown)
     for pair in pairs:
-        if pair.load:
+        if pair.load or pair in wanted:
             found.setdefault(pair.place, []).append(pair)
     return found

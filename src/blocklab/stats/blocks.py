@@ -60,8 +60,8 @@ def combined(blocks: Sequence[Sequence[Row]], baselines: Collection[str] = ()) -
 
     Of several blocks the value is their mean with Student's interval over the blocks, each of which stood on a
     layout of its own; the ratio to the baseline is the geometric mean of the blocks' ratios with the interval of
-    their logarithms, so that what a block's machine had in common cancels out. A figure that one block has keeps
-    what that block says. ``baselines``: the stacks whose ratios are to themselves, and have no interval.
+    their logarithms, so that what a block's machine had in common cancels out. A figure or a ratio that one block
+    has keeps what that block says. ``baselines``: the stacks whose ratios are to themselves, and have no interval.
     """
     if len(blocks) == 1:
         return tuple(blocks[0])
@@ -76,10 +76,12 @@ def combined(blocks: Sequence[Sequence[Row]], baselines: Collection[str] = ()) -
 
 def _one(rows: Sequence[Row], *, itself: bool) -> Row:
     value = interval([row.value for row in rows])
-    shares = [row.relative.value for row in rows if row.relative is not None]
-    relative = None
-    if shares:
-        relative = Estimate(1.0) if itself else paired(shares)
+    shares = [row.relative for row in rows if row.relative is not None]
+    relative = shares[0] if shares else None
+    if relative is not None and itself:
+        relative = Estimate(1.0)
+    elif len(shares) > 1:
+        relative = paired([share.value for share in shares])
     return msgspec.structs.replace(rows[0], value=value.value, half=value.half, relative=relative)
 
 

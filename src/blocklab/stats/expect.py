@@ -69,6 +69,8 @@ def _number(claim: Expectation, figures: _Figures, blocks: Blocks) -> tuple[Esti
     on = f" on {claim.host}" if claim.host else ""
     what = f"{claim.metric} of {mine.stack}{on} in {_place(mine.workload, claim.phase)}"
     if not claim.relative_to:
+        if mine.unit != "s" and any(isinstance(bound, str) for bound in claim.between):
+            raise _Unknown(f"{claim.metric} is in {mine.unit}, and the bounds of the claim are times")
         said = plus_minus(mine.value, mine.half, mine.unit, mine.metric, claim.bounds)
         return mine.estimate, f"{what} is {said}"
     base = figures.find(claim.relative_to, claim.workload, {**claim.at, **claim.relative_at})
@@ -143,7 +145,7 @@ class _Figures:
             cell
             for cell in self.cells
             if (cell.stack_name, cell.workload_name) == (stack, workload)
-            and all(cell.levels.get(name, level) == level for name, level in wanted.items())
+            and all(cell.at.get(name, level) == level for name, level in wanted.items())
         ]
         said = label_of(f"{stack}/{workload}", wanted)
         if not found:

@@ -17,7 +17,7 @@ from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.crosscheck import PREFIX
 from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
-from blocklab.stats.rounds import is_count, is_largest
+from blocklab.stats.rounds import is_count, is_largest, is_mean
 from blocklab.stats.settle import from_rounds
 from blocklab.stats.summary import Estimate, batch_means, weighted_mean
 from blocklab.store.run import Rate, Run
@@ -267,6 +267,9 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
         # Without a cold first round, as the rates are.
         kept = from_rounds(rounds, 0.02, 2, MOST_ROUNDS)
         return Estimate(sample.value if kept.value is None else kept.value, kept.half)
+    if not is_mean(sample.metric):
+        # Its course is another quantity: errors in each second, each second's own percentile.
+        return Estimate(sample.value)
     own = measured.series.get((sample.host, sample.layer, sample.metric, sample.phase), [])
     return Estimate(sample.value, batch_means([value for _, value in own]))
 

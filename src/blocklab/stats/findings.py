@@ -17,6 +17,7 @@ from blocklab.stats.floor import BUSY, LIMITED, NEAR, caution
 from blocklab.stats.format import capital, exact, listed, percent, quantity, shortened, spelled
 from blocklab.stats.ratio import ratio
 from blocklab.stats.ratio import verdict as verdict_of
+from blocklab.stats.rounds import is_mean
 from blocklab.stats.sweeps import sweep_lead, sweep_points
 from blocklab.study.types import Stack
 
@@ -153,7 +154,9 @@ def _sure(analysis: Analysis, chosen: Sequence[Item]) -> Iterator[str]:
     if noisy := said.get("too noisy to say"):
         yield f"Too noisy to say whether it differs from {analysis.baseline}: {shortened(noisy)}."
     if unsure := said.get("no interval"):
-        yield f"Too short for an interval, so nothing is said of how sure it is: {shortened(unsure)}."
+        short = all(is_mean(item.metric) for item in chosen)
+        why = "Too short for an interval" if short else "Without an interval"
+        yield f"{why}, so nothing is said of how sure it is: {shortened(unsure)}."
 
 
 def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) -> Iterator[str]:
@@ -183,15 +186,16 @@ def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) ->
         if differs := _difference(analysis, worst.workload, best.workload):
             text += f" The two differ in {differs}."
         for verdict in analysis.verdicts:
-            if _explains(verdict, stack):
+            if _explains(verdict, stack, {analysis.workloads[each.workload].name for each in (worst, best)}):
                 told.append(verdict)
                 text += f" {claim_text(verdict)}"
         yield text
 
 
-def _explains(verdict: Verdict, stack: str) -> bool:
-    """Whether a claim says why a stack's share differs between loads."""
-    return bool(verdict.claim.against and verdict.claim.says) and verdict.claim.stack == stack
+def _explains(verdict: Verdict, stack: str, loads: set[str]) -> bool:
+    """Whether a claim says why a stack's share differs between two loads."""
+    claim = verdict.claim
+    return bool(claim.says) and claim.stack == stack and {claim.workload, claim.against} == loads
 
 
 def _difference(analysis: Analysis, one: str, other: str) -> str:
@@ -316,7 +320,7 @@ def _certainty(analysis: Analysis) -> Iterator[str]:
             f"these blocks{once}; shares are taken within each block."
         )
         return
-    ruled = any(measured.run.rounds for measured in analysis.measured.values())
+    ruled = any(len(spread.values) > 1 for each in analysis.measured.values() for spread in each.run.rounds)
     if ruled:
         how = "over short rounds, in a shuffled order where the load has phases"
     elif any(row.half is not None for row in analysis.rows):

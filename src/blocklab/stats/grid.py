@@ -20,7 +20,8 @@ _Place: TypeAlias = tuple[str, str, frozenset[tuple[str, str]]]
 class Point(msgspec.Struct, frozen=True):
     """Where a cell stands. ``stack`` and ``workload`` are labels, the other names are those of the study's file.
 
-    ``levels`` has the factors that make a difference to the cell and take several levels in the study.
+    ``levels`` has the factors that tell it from others of its stack or load. ``at`` has all that make a difference
+    to it: also one that exclusions leave at a single level there, or that the study has a single level of.
     """
 
     stack: str
@@ -28,6 +29,7 @@ class Point(msgspec.Struct, frozen=True):
     stack_name: str
     workload_name: str
     levels: Mapping[str, str] = {}
+    at: Mapping[str, str] = {}
 
     @property
     def label(self) -> str:
@@ -87,18 +89,18 @@ class Grid:
 
     def base(self, point: Point) -> str:
         """The label of the stack that a cell is compared with: the baseline at the same levels of all that both
-        have, or a single stack's first ones; empty without one."""
-        mine = self.stacks[point.stack].levels
+        have (the first such, where only the baseline varies more), or a single stack's first ones; empty without
+        one."""
+        alone = len(self.study.stacks) == 1
         for label in self.baselines:
-            other = self.stacks[label].levels
-            agree = len(self.study.stacks) == 1 or all(mine.get(name, at) == at for name, at in other.items())
-            if agree and (label, point.workload) in self._cells:
+            other = self._cells.get((label, point.workload))
+            if other and (alone or all(point.at.get(name, level) == level for name, level in other.at.items())):
                 return label
         return ""
 
     @cached_property
-    def _cells(self) -> frozenset[tuple[str, str]]:
-        return frozenset((point.stack, point.workload) for point in self.points)
+    def _cells(self) -> Mapping[tuple[str, str], Point]:
+        return {(point.stack, point.workload): point for point in self.points}
 
     def _labels(self, name: str) -> tuple[str, ...]:
         return tuple(label for label, side in self.stacks.items() if side.name == name)
@@ -109,8 +111,8 @@ def grid(study: Study, cells: Sequence[Cell]) -> Grid:
     known = levels_of(study)
     several = [name for name, levels in known.items() if len(levels) > 1]
     loads = {name for name in several if of_workload(study.factors[name])}
-    telling = _telling(cells, several)
-    points = tuple(_point(cell, telling[cell.stack], loads) for cell in cells)
+    telling = _telling(cells, several, loads)
+    points = tuple(_point(cell, telling, loads) for cell in cells)
 
     def sides(names: Sequence[str], *, load: bool) -> dict[str, Side]:
         found: dict[str, dict[str, Levels]] = {name: {} for name in names}
@@ -140,16 +142,20 @@ def _place(cell: Cell) -> _Place:
     return cell.stack, cell.workload, frozenset(cell.levels.items())
 
 
-def _telling(cells: Sequence[Cell], several: Sequence[str]) -> dict[str, list[str]]:
-    """The factors that tell cells of a stack from each other: one that exclusions leave at one level does not."""
-    of_stack: dict[tuple[str, str], set[str]] = {}
+def _telling(cells: Sequence[Cell], several: Sequence[str], loads: set[str]) -> frozenset[tuple[str, str]]:
+    """(stack or load, factor): the factors that tell the cells of a stack or a load from each other. One that
+    exclusions leave at one level does not."""
+    found: dict[tuple[str, str], set[str]] = {}
     for cell in cells:
-        for name, at in cell.levels.items():
-            of_stack.setdefault((cell.stack, name), set()).add(at)
-    return {
-        stack: [name for name in several if len(of_stack.get((stack, name), ())) > 1]
-        for stack in dict.fromkeys(cell.stack for cell in cells)
-    }
+        for name in several:
+            if name in cell.levels:
+                found.setdefault((_of(cell, name, loads), name), set()).add(cell.levels[name])
+    return frozenset(at for at, levels in found.items() if len(levels) > 1)
+
+
+def _of(cell: Cell, factor: str, loads: set[str]) -> str:
+    """Whose cells a factor tells apart. A load is called the same on all stacks, so that they can be compared."""
+    return f"load {cell.workload}" if factor in loads else f"stack {cell.stack}"
 
 
 def levels_of(study: Study) -> dict[str, tuple[str, ...]]:
@@ -157,11 +163,12 @@ def levels_of(study: Study) -> dict[str, tuple[str, ...]]:
     return {name: tuple(assignments(factor)) for name, factor in study.factors.items()}
 
 
-def _point(cell: Cell, several: Sequence[str], loads: set[str]) -> Point:
-    levels = {name: cell.levels[name] for name in several if name in cell.levels}
+def _point(cell: Cell, telling: frozenset[tuple[str, str]], loads: set[str]) -> Point:
+    levels = {name: at for name, at in cell.levels.items() if (_of(cell, name, loads), name) in telling}
     below = {name: at for name, at in levels.items() if name not in loads}
     above = {name: at for name, at in levels.items() if name in loads}
-    return Point(label_of(cell.stack, below), label_of(cell.workload, above), cell.stack, cell.workload, levels)
+    stack, workload = label_of(cell.stack, below), label_of(cell.workload, above)
+    return Point(stack, workload, cell.stack, cell.workload, levels, cell.levels)
 
 
 def label_of(name: str, levels: Mapping[str, str]) -> str:

@@ -15,14 +15,11 @@ from blocklab.model.drill import Drill
 from blocklab.stats.figures import Row
 from blocklab.stats.ratio import verdict
 from blocklab.stats.source import Piece, Source
-from blocklab.stats.summary import Estimate
 from blocklab.store.floor import machine_of
 from blocklab.store.run import load
 
 Type = Literal["VARCHAR", "DOUBLE", "BIGINT", "BOOLEAN"]
 FACTOR = "factor."
-# What the baseline is of itself, which is no finding.
-_ITSELF = Estimate(1.0)
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -126,7 +123,7 @@ DRILLS = (
     Column("torn", "BIGINT", "workers whose counter does not agree with their rows"),
     Column("rpo", "DOUBLE", "seconds of commits that are gone; null where not known"),
     Column("rto", "DOUBLE", "seconds without an acknowledgement; null where none came any more"),
-    Column("rate", "DOUBLE", "acknowledged a second before the fault"),
+    Column("rate", "DOUBLE", "acknowledged transactions per second until the fault"),
     Column("binlog", "VARCHAR", "the binary log and the tables: `level`, `differs`, `unknown`; null without"),
     Column("behind", "BIGINT", "rows that the binary log lacks; null without one"),
     Column("ahead", "BIGINT", "rows that only the binary log has; null without one"),
@@ -155,7 +152,7 @@ def figures(sources: Sequence[Source]) -> Table:
                 common = {**where(piece), **_machine(piece), **_levels(piece, names)}
                 for row in piece.rows:
                     limited = source.limited(row) if source.limited is not None else None
-                    yield {**common, **_figure(row, piece), "limited": limited}
+                    yield {**common, **_figure(row, piece, source.baselines), "limited": limited}
 
     return Table("figures", (*FIGURES, *_columns(names)), rows())
 
@@ -269,12 +266,14 @@ def _machine(piece: Piece) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _figure(row: Row, piece: Piece) -> dict[str, Any]:
+def _figure(row: Row, piece: Piece, baselines: Sequence[str]) -> dict[str, Any]:
     share = row.relative
+    # The baseline beside itself is no finding.
+    judged = None if share is None or row.stack in baselines else verdict(share)
     return {
         "phase": row.phase, "metric": row.metric, "value": row.value, "unit": row.unit, "half_width": row.half,
         "status": piece.run.outcome.status, "relative": None if share is None else share.value,
         "relative_half_width": None if share is None else share.half,
-        "verdict": None if share is None or share == _ITSELF else verdict(share),
+        "verdict": judged,
         "layer": row.layer, "host": row.host, "load": row.load, "top": row.top,
     }  # fmt: skip

@@ -9,18 +9,20 @@ from blocklab.stats.summary import Estimate
 
 
 def ratio(of: Estimate, to: Estimate) -> Estimate | None:
-    """``of`` / ``to``, with the half width where both have one; None when ``to`` is 0.
+    """``of`` / ``to``, with the wider side of its 95 % interval where both have one; None when ``to`` is 0.
 
-    The two runs are independent, so the relative half widths add as squares (first order; good below 30 %).
+    Fieller's interval for two independent runs. It has no end, and there is no half width, where the interval of
+    ``to`` reaches 0. Source: Fieller, Some problems in interval estimation, J. R. Stat. Soc. B 16 (1954).
     """
     if to.value == 0:
         return None
     value = of.value / to.value
-    if of.half is None or to.half is None:
+    if of.half is None or to.half is None or to.half >= abs(to.value):
         return Estimate(value)
-    if of.value == 0:
-        return Estimate(value, of.half / abs(to.value))
-    return Estimate(value, abs(value) * math.hypot(of.half / of.value, to.half / to.value))
+    # The ends are (value +- sqrt(...)) / (1 - below^2), of which the one away from 0 is farther off.
+    above, below = of.half / to.value, to.half / to.value
+    far = (abs(value) + math.sqrt(above**2 * (1 - below**2) + (value * below) ** 2)) / (1 - below**2)
+    return Estimate(value, far - abs(value))
 
 
 # A difference of less than this (a part of the baseline) decides nothing: an interval around 1 that goes no

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 
@@ -11,6 +12,10 @@ from blocklab.store.run import Spread
 # The last part of the names of figures that count something: of all rounds together.
 _COUNTS = ("bytes", "ios", "count", "transactions", "errors", "failed", "skipped", "reconnects", "deadlocks",
            "checkpoints", "reads", "writes", "flushes", "packets", "updates")  # fmt: skip
+
+
+# latency.p99, read.latency.p99.9, latency.min, latency.max, latency.stddev
+_NO_MEAN = re.compile(r"\.(p\d[\d.]*|min|max|stddev)$")
 
 
 def merged(rounds: Sequence[Parsed]) -> tuple[Parsed, tuple[Spread, ...]]:
@@ -52,6 +57,11 @@ def _together(metric: str, values: Sequence[float]) -> float:
 def is_count(metric: str) -> bool:
     """Whether a figure's value is the sum over its rounds."""
     return metric.rpartition(".")[2] in _COUNTS
+
+
+def is_mean(metric: str) -> bool:
+    """Whether a figure is the mean of its course: a rate or a mean, no sum, percentile, extreme or deviation."""
+    return not is_count(metric) and _NO_MEAN.search(metric) is None
 
 
 def is_largest(metric: str) -> bool:

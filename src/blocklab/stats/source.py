@@ -49,7 +49,8 @@ class Source:
 
     ``rows`` are those of all blocks together (``stats.blocks``), ``levels`` those of the factors at each place,
     ``gaps`` the cells without usable figures. ``study`` is None for a run without a study; ``limited`` says why a
-    figure is the lab's own, or nothing; None where that is not known. ``single``: it is one run.
+    figure is the lab's own, or nothing; None where that is not known. ``single``: it is one run. ``baselines``:
+    the labels of the stacks that others are compared with.
     """
 
     path: Path
@@ -61,6 +62,7 @@ class Source:
     gaps: tuple[Gap, ...]
     limited: Callable[[Row], str] | None
     single: bool = False
+    baselines: tuple[str, ...] = ()
 
 
 def sources(path: Path) -> tuple[Source, ...]:
@@ -119,8 +121,9 @@ def of_study(folder: StudyFolder) -> Source:
         return said.get((row.stack, row.workload, row.phase, row.metric), "") if row.load else ""
 
     return Source(
-        folder.path, folder.path.name, analysis.study, tuple(pieces), analysis.rows, levels, analysis.gaps, limited
-    )
+        folder.path, folder.path.name, analysis.study, tuple(pieces), analysis.rows, levels, analysis.gaps,
+        limited, baselines=analysis.grid.baselines,
+    )  # fmt: skip
 
 
 def _piece(analysis: Analysis, path: Path, cell: Cell, point: Point, rows: list[Row]) -> Piece | None:
@@ -166,7 +169,7 @@ def of_run(path: Path) -> Source:
                 return _only(whole, piece, path)
     run = load(path)
     cell = run.cell
-    point = Point(cell.stack, cell.workload, cell.stack, cell.workload, cell.levels)
+    point = Point(cell.stack, cell.workload, cell.stack, cell.workload, cell.levels, cell.levels)
     on = str(cell.spec.get("stack", {}).get("on", ""))
     rows = tuple(rows_of(point, Measured(run, on)))
     piece = Piece("", head(path), cell.levels, rows)
@@ -184,5 +187,5 @@ def _only(whole: Source, piece: Piece, path: Path) -> Source:
     gaps = () if piece.good else (Gap(*at, run.outcome.status, run.outcome.error, run.outcome.hint),)
     return Source(
         path, f"{whole.name}/{piece.cell.key}", whole.study, (piece,), rows, places or {at: piece.levels}, gaps,
-        whole.limited, single=True,
+        whole.limited, single=True, baselines=whole.baselines,
     )  # fmt: skip

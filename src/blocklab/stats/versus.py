@@ -118,9 +118,12 @@ class Versus:
         return tuple(each for each in self.differences if each.part == "machine")
 
     @property
-    def single(self) -> bool:
-        """Whether each figure comes from one build of its layout on either side."""
-        return not any(pair.pairs for pair in self.pairs)
+    def once(self) -> tuple[str, ...]:
+        """The sides, ``A`` and ``B``, all of whose figures come from one build of their layout."""
+        sides = {"A": self.a, "B": self.b}
+        return tuple(
+            name for name, side in sides.items() if len({each.cell.block for each in side.pieces if each.good}) < 2
+        )
 
 
 def cell_label(cell: CellKey) -> str:
@@ -173,10 +176,11 @@ class _Naming:
         self._runs = a.single and b.single
         self._name = self._common(a, b) if self._runs else None
         known = [_levels_of(each) for each in (a, b)]
+        # One that a side lacks (it makes no difference there, or is no factor) tells only with several levels.
         self._telling = {
-            name
-            for name in {*known[0], *known[1]}
-            if all(name in each for each in known) or any(len(each.get(name, ())) > 1 for each in known)
+            at
+            for at in {*known[0], *known[1]}
+            if all(at in each for each in known) or any(len(each.get(at, ())) > 1 for each in known)
         }
 
     @staticmethod
@@ -190,15 +194,20 @@ class _Naming:
         """The key of a cell by its names and levels in its own study."""
         if self._name is not None:
             return (*self._name, ())
-        kept = ((name, level) for name, level in sorted(levels.items()) if name in self._telling)
+        kept = (
+            (name, level) for name, level in sorted(levels.items()) if (stack, workload, name) in self._telling
+        )
         return stack, workload, tuple(kept)
 
 
-def _levels_of(source: Source) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for levels in source.levels.values():
+def _levels_of(source: Source) -> dict[tuple[str, str, str], set[str]]:
+    """(stack, load, factor) -> its levels there."""
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for (stack, workload), levels in source.levels.items():
         for name, level in levels.items():
-            found.setdefault(name, set()).add(level)
+            # Labels are the names and then the levels.
+            at = (stack.partition(" ")[0], workload.partition(" ")[0], name)
+            found.setdefault(at, set()).add(level)
     return found
 
 
@@ -237,11 +246,10 @@ def _gap(source: Source, cell: CellKey, naming: _Naming) -> str:
 
 
 def _pair(key: _FigureKey, a: _Figure, b: _Figure, of_a: Source, of_b: Source) -> Pair:
-    shares = []
-    for mine, other in zip(_by_block(a), _by_block(b), strict=False):
-        if mine.value:
-            shares.append(other.value / mine.value)
-    within = len(shares) >= LEAST_PAIRS
+    both = [(mine.value, other.value) for mine, other in zip(_by_block(a), _by_block(b), strict=False)]
+    shares = [other / mine for mine, other in both if mine]
+    # Blocks in which neither has any (errors) say nothing; one in which only A has none has no ratio to pair.
+    within = len(shares) >= LEAST_PAIRS and not any(other and not mine for mine, other in both)
     found = paired(shares) if within else ratio(b.row.estimate, a.row.estimate)
     if found is not None and found.half is None and a.row.value == b.row.value and within:
         # All blocks agree to the last digit: counts, and what a study sets.

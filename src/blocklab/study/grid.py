@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 
+from blocklab.errors import StudyError
 from blocklab.layers import AnyLayer, Shared
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.plan import Plan, Port
 from blocklab.model.protocols import Place
 from blocklab.model.units import Duration, enc_hook
-from blocklab.study.factors import combinations, excluded, of_workload, variant
+from blocklab.study.factors import assignments, combinations, excluded, of_workload, variant
 from blocklab.study.links import plan_links, plan_wires
 from blocklab.study.types import FORMAT, Cell, Stack, Study
 from blocklab.workloads import AnyWorkload
@@ -48,7 +49,7 @@ def cells(study: Study) -> tuple[Cell, ...]:
                 before = found[stack].get(key)
                 mine = levels if before is None else dict(before.levels.items() & levels.items())
                 found[stack][key] = Cell(key, stack, workload, spec, mine)
-    once = tuple(_ordered(study, cell) for each in found.values() for cell in each.values())
+    once = tuple(_ordered(study, _told_apart(study, cell)) for each in found.values() for cell in each.values())
     return tuple(_repeated(cell, block) for block in range(study.repeats) for cell in once)
 
 
@@ -57,6 +58,26 @@ def _repeated(cell: Cell, block: int) -> Cell:
     if block == 0:
         return cell
     return msgspec.structs.replace(cell, key=key_of({**cell.spec, "block": block}), block=block)
+
+
+def _told_apart(study: Study, cell: Cell) -> Cell:
+    """Without a level that only seems to matter to the cell, since all others are excluded for it."""
+    if not study.exclude:
+        return cell
+    kept = {name: level for name, level in cell.levels.items() if _matters(study, cell, name, level)}
+    return msgspec.structs.replace(cell, levels=kept)
+
+
+def _matters(study: Study, cell: Cell, factor: str, level: str) -> bool:
+    for other in assignments(study.factors[factor]):
+        levels = {**cell.levels, factor: other}
+        if other != level and excluded(study, levels, cell.stack, cell.workload):
+            try:
+                return key_of(spec_of(variant(study, levels), cell.stack, cell.workload)) != cell.key
+            except StudyError:
+                # It cannot even be built there.
+                return True
+    return True
 
 
 def _ordered(study: Study, cell: Cell) -> Cell:

@@ -59,6 +59,13 @@ class Entry(Figures, frozen=True):
     """At most so much ``bandwidth``."""
 
 
+# What means nothing without the rule that it is a part of.
+_PART_OF = {
+    "iops_least": "iops_per_gib", "iops_most": "iops_per_gib", "iops_provisioned": "iops_per_gib",
+    "bandwidth_least": "bandwidth_per_io", "bandwidth_most": "bandwidth_per_io",
+}  # fmt: skip
+
+
 @functools.cache
 def shipped() -> Mapping[str, Entry]:
     """The profiles that come with blocklab, by name."""
@@ -131,6 +138,8 @@ def _figures(path: str, name: str, entry: Entry, layer: Mapping[str, Any]) -> Fi
             raise StudyError(f"{path}.iops", f"{name} takes the IOPS that you give, here from 1 to {most}")
     iops = own if isinstance(own, int) else found["iops"] or 0
     if entry.bandwidth_per_io is not None:
+        if not iops:
+            raise StudyError(f"{path}.iops", f"{name} makes the bandwidth from the IOPS: give them here or there")
         found["bandwidth"] = _clamped(entry, iops * entry.bandwidth_per_io)
     if iops and found["burst_iops"] is not None and found["burst_iops"] <= iops:
         # A volume whose own IOPS reach the burst has none.
@@ -160,6 +169,14 @@ def _clamped(entry: Entry, bandwidth: float) -> Bandwidth:
 
 
 def _entry(path: str, raw: Any) -> Entry:
+    entry = _converted(path, raw)
+    for field, rule in _PART_OF.items():
+        if getattr(entry, field) and not getattr(entry, rule):
+            raise StudyError(f"{path}.{field}", f"is a part of {rule}, which is not given")
+    return entry
+
+
+def _converted(path: str, raw: Any) -> Entry:
     try:
         return msgspec.convert(raw, Entry, dec_hook=dec_hook)
     except msgspec.ValidationError as error:
