@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from blocklab.stats.analysis import Analysis, Stop
-from blocklab.stats.findings import often
+from blocklab.stats.caveats import often
 from blocklab.stats.format import NBSP, percent, plus_minus, seconds
 from blocklab.stats.summary import percentile
 from blocklab.store.run import Rate, Reason

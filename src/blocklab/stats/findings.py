@@ -10,10 +10,10 @@ import msgspec
 from blocklab.layers import ImportedLayer
 from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.caveats import caveats
 from blocklab.stats.compare import Item, families, plain_items, verb
 from blocklab.stats.drill_answer import drill_lead
 from blocklab.stats.expect import Verdict
-from blocklab.stats.floor import BUSY, LIMITED, NEAR, caution
 from blocklab.stats.format import capital, exact, listed, percent, quantity, shortened, spelled
 from blocklab.stats.ratio import ratio
 from blocklab.stats.ratio import verdict as verdict_of
@@ -23,8 +23,6 @@ from blocklab.study.types import Stack
 
 # Shares of one stack that differ by less than this are told as a range, not as a contrast.
 CONTRAST = 1.25
-# blocklab's own process must not be seen in the figures: of one core, in %.
-QUIET = 2.0
 # Of more sweeps than this the charts tell.
 MOST_SWEEPS = 3
 
@@ -57,7 +55,7 @@ def findings(analysis: Analysis) -> Findings:
     points += drill_lead(analysis)
     points += _claims(analysis.verdicts, told)
     lead = sweep_lead(analysis, leading[:MOST_SWEEPS]) or _lead(analysis, main)
-    return Findings(lead, tuple(points), tuple(_caveats(analysis)))
+    return Findings(lead, tuple(points), tuple(caveats(analysis)))
 
 
 def describe(stack: Stack, links: Any) -> str:
@@ -275,133 +273,3 @@ def _claims(verdicts: Sequence[Verdict], told: Sequence[Verdict]) -> Iterator[st
                 yield claim_text(verdict)
             else:
                 yield f"Not confirmed: {verdict.sentence.rstrip('.')}; expected {verdict.expected}."
-
-
-def _busy(analysis: Analysis) -> Iterator[str]:
-    """Where a node's CPU had no room left, so that the storage may not be what was measured."""
-    rows = [row for row in analysis.rows if row.metric == "cpu.busy" and row.value >= BUSY]
-    if not rows:
-        return
-    places: dict[str, list[str]] = {}
-    for row in rows:
-        # The names, for with their levels the cells may be many.
-        where = places.setdefault(row.workload_name, [])
-        if (place := f"{row.host} on {row.stack_name}") not in where:
-            where.append(place)
-    told = listed([f"{workload} ({', '.join(where)})" for workload, where in places.items()])
-    least = percent(min(row.value for row in rows) / 100)
-    if analysis.grid.factors:
-        cells = len({(row.stack, row.workload) for row in rows})
-        told += f", in {cells} of {len(analysis.measured)} cells"
-    yield (
-        f"The CPU was at least {least} busy in {told}: there it, and not the storage, may set the pace, and a "
-        "slower layout looks cheaper than it is."
-    )
-
-
-def often(analysis: Analysis) -> str:
-    """How often the cells were measured: ``3 times``, ``1 to 2 of 3 times``."""
-    fewest, most = analysis.times
-    repeats = analysis.study.repeats
-    if fewest == repeats:
-        return f"{repeats} times"
-    return f"{most if fewest == most else f'{fewest} to {most}'} of {repeats} times"
-
-
-def _certainty(analysis: Analysis) -> Iterator[str]:
-    """What the intervals are intervals of."""
-    if not analysis.rows:
-        return
-    fewest, most = analysis.times
-    if most > 1:
-        once = "; of a cell measured once it is that within its run" if fewest == 1 else ""
-        yield (
-            f"Everything was measured {often(analysis)} on layouts built anew. The ± is the 95 % interval over "
-            f"these blocks{once}; shares are taken within each block."
-        )
-        return
-    ruled = any(len(spread.values) > 1 for each in analysis.measured.values() for spread in each.run.rounds)
-    if ruled:
-        how = "over short rounds, in a shuffled order where the load has phases"
-    elif any(row.half is not None for row in analysis.rows):
-        how = "of the mean within that one run"
-    else:
-        yield "Each cell was run once; how much another run would differ is not known."
-        return
-    cure = " (repeats: 3 would tell)"
-    if analysis.imported:
-        cure = ""
-    elif analysis.study.repeats > 1:
-        cure = f" (the study asks for {analysis.study.repeats} times: blocklab resume)"
-    yield (
-        f"Each cell was run once. The ± is the 95 % interval {how}; how much another build of the layout would "
-        f"differ is not known{cure}."
-    )
-
-
-def _unsure(analysis: Analysis) -> Iterator[str]:
-    """The phases whose figures were not sure when they were measured no longer."""
-    ended: dict[str, dict[str, None]] = {}
-    for each in analysis.stops:
-        if each.stopped.why and (each.stack, each.workload) in analysis.measured:
-            name = f"{each.stack}/{each.workload} {each.stopped.phase}".strip()
-            ended.setdefault(each.stopped.reason, {})[name] = None
-    if capped := ended.get("capped"):
-        yield f"Not as sure as was asked for within the time allowed: {shortened(list(capped))}."
-    if drained := ended.get("drained"):
-        yield f"Ended by themselves before they were as sure as was asked for: {shortened(list(drained))}."
-
-
-def _limited(analysis: Analysis) -> Iterator[str]:
-    """Where the figures are those of the lab rather than of the layout."""
-    places = {place[:3] for place, limit in analysis.limits.items() if limit.floor}
-    names = dict.fromkeys(
-        f"{row.stack}/{row.workload} {row.phase}".strip()
-        for row in analysis.rows
-        if row.load and (row.stack, row.workload, row.phase) in places
-    )
-    if names:
-        many = len({(row.stack, row.workload, row.phase) for row in analysis.rows if row.load})
-        yield (
-            f"{capital(LIMITED)} (within {NEAR:g} times of its floor), {len(names)} of {many}: "
-            f"{shortened(list(names))}. There the layout itself may do better, and another one beside it looks "
-            "cheaper than it is."
-        )
-    if analysis.floors.trouble:
-        yield f"The lab's floor could not be read: {analysis.floors.trouble}."
-    elif analysis.floors.calibrate:
-        left = len(analysis.runs) - len(analysis.floors.of)
-        some = f" for {left} of {len(analysis.runs)} cells" if analysis.floors.of else ""
-        yield f"The lab's floor was not measured on this machine{some}: {analysis.floors.calibrate}"
-    for floor in analysis.floors.distinct:
-        if said := caution(floor):
-            yield f"The lab's floor: {said}"
-
-
-def _loud(analysis: Analysis) -> Iterator[str]:
-    """Where blocklab itself took more of a CPU than can be left out of account."""
-    own = analysis.highest_own.get("blocklab")
-    if own is not None and own.sample.value > QUIET:
-        yield (
-            f"blocklab's own process took up to {quantity(own.sample.value, '%')} of a core while a load ran (in "
-            f"{own.stack}/{own.workload}), more than the {QUIET:g} % that it may: it can have slowed "
-            "down what it measured."
-        )
-
-
-def _caveats(analysis: Analysis) -> Iterator[str]:
-    if analysis.imported:
-        yield (
-            "These figures were measured elsewhere and are taken from logs, which do not tell whether all layouts "
-            "were loaded alike."
-        )
-    yield from _busy(analysis)
-    yield from _loud(analysis)
-    yield from _limited(analysis)
-    yield from _certainty(analysis)
-    yield from _unsure(analysis)
-    if analysis.quick:
-        yield "This was a quick run, with shorter loads than the study asks for: good for a first look."
-    if analysis.gaps:
-        names = [f"{gap.stack}/{gap.workload} ({gap.status})" for gap in analysis.gaps]
-        yield f"{len(names)} of {len(analysis.cells)} cells have no figures: {shortened(names)}."
