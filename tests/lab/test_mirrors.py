@@ -115,13 +115,14 @@ def together(active: Host, peer: Host, device: str, folder: Path) -> float:
 # -- mirrors over the network ----------------------------------------------------------------------------------
 
 
-def test_a_network_mirror_has_two_equal_legs_and_outlives_its_peer(small: dict[str, Any]) -> None:
+@pytest.mark.parametrize("direct", [False, True])
+def test_a_network_mirror_has_two_equal_legs_and_outlives_its_peer(small: dict[str, Any], direct: bool) -> None:
     study = study_of(
         small,
         [
             {**PLAIN, "count": 2},
             {"layer": "stripe"},
-            {**NET, "connections": 2, "write_behind": 64, "timeout": "1s"},
+            {**NET, "connections": 2, "write_behind": 64, "timeout": "1s", "direct": direct},
             {"layer": "ext4"},
         ],
     )
@@ -131,14 +132,19 @@ def test_a_network_mirror_has_two_equal_legs_and_outlives_its_peer(small: dict[s
         assert found == {
             "state": "clean", "local leg": "active sync", "remote leg": "active sync writemostly",
             "bitmap": "Internal", "connections": "2", "timeout": "1s", "write_behind": "64",
+            "server": "qemu-storage-da" if direct else "nbd-server",
         }  # fmt: skip
         assert not wrong(stand)
+        # O_DIRECT is open(2)'s octal flag 040000; nobody else has the peer's stripe open.
+        flags = must(there, ["sh", "-c", f"cat /proc/$(pgrep -x '{found['server']}' | tail -1)/fdinfo/*"])
+        opened = [int(line.split()[1], 8) for line in flags.splitlines() if line.startswith("flags:")]
+        assert any(each & 0o40000 for each in opened) == direct
         must(here, ["dd", "if=/dev/urandom", "of=/mnt/one/file", "bs=1M", "count=8", "conv=fsync"])
         digest = must(here, ["sha256sum", "/mnt/one/file"])
         undone(stand)
         for host in (here, there):
             assert host.run(["test", "-e", "/dev/md300"]).code == 1
-            assert host.run(["pgrep", "-x", "nbd-server|nbd-client"]).code == 1
+            assert host.run(["pgrep", "-x", "nbd-server|nbd-client|qemu-storage-da"]).code == 1
         assert must(there, ["ls", "/run/blocklab"]) == ""
         assert same_data(stand)
         stand.lab.save("file")

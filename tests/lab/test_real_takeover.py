@@ -47,7 +47,8 @@ LITTLE = {
     name: [{**VOLUME, "size": "128MiB"}, layers[1], {"layer": "ext4"}]
     for name, layers in (("drbd", DRBD), ("net_mirror", NET))
 }
-STACKS = {"drbd": DRBD, "shared": SHARED, "net_mirror": NET}
+DIRECT = [NET[0], {**NET[1], "direct": True}, *NET[2:]]
+STACKS = {"drbd": DRBD, "shared": SHARED, "net_mirror": NET, "net_mirror_direct": DIRECT}
 
 
 class Drill:

@@ -37,6 +37,7 @@ STACKS: dict[str, list[dict[str, Any]]] = {
         {**NET, "write_mostly": False, "bitmap": False, "connections": 4, "timeout": "30s"},
     ],
     "net-mirror-behind": [VOLUME, {**NET, "write_behind": 256}],
+    "net-mirror-direct": [VOLUME, {**NET, "direct": True}],
     "standalone": [VOLUME, {**DRBD, "standalone": True, "net": {"max-buffers": 8000}}],
     "pull-ahead": [
         VOLUME,
@@ -180,6 +181,9 @@ def test_an_nbd_device() -> None:
     text = "0      0      10.77.1.1:43958 10.77.1.2:10809\n0      0      10.77.1.1:43970 10.77.1.2:10809\n"
     assert net_mirror._connections(text) == {"connections": "2"}
     assert net_mirror._connections("") == {"connections": "0"}
+    text = 'LISTEN 0      10         10.77.1.2:10809      0.0.0.0:*    users:(("nbd-server",pid=782,fd=3))\n'
+    assert net_mirror._serves(text) == {"server": "nbd-server"}
+    assert net_mirror._serves("") == {"server": "absent"}
     assert net_mirror._timeout("10000\n") == {"timeout": str(Duration("10s"))}
 
 

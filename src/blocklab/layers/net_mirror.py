@@ -33,10 +33,10 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
 
     It is what volume managers call a network mirror, of parts that every Linux has: ``nbd-server`` on the peer,
     the kernel's ``nbd`` and ``md`` on the active node. A write is done when the local device has it and the server
-    has acknowledged it. The server has it in the peer's page cache then; a flush (an fsync of the database) is
-    passed on and brings it to the peer's device. What waits in that cache is written in pieces of 4 KiB, each of
-    which counts against an IOPS cap on the peer; all writes pause while there is too much of it, and while MD
-    flushes its bitmap.
+    has acknowledged it. Without ``direct`` the server has it in the peer's page cache then; a flush (an fsync of
+    the database) is passed on and brings it to the peer's device. What waits in that cache is written in pieces of
+    4 KiB, each of which counts against an IOPS cap on the peer; all writes pause while there is too much of it,
+    and while MD flushes its bitmap.
 
     Example::
 
@@ -46,7 +46,8 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
     more of both for its superblock, so the mirror is somewhat smaller than the volume.
 
     Read back before and after each load: the array's state, both legs and the bitmap, by ``mdadm --detail``;
-    ``write_behind`` and ``timeout``, in ``/sys/block``; the established connections, by ss(8). A mirror that lost
+    ``write_behind`` and ``timeout``, in ``/sys/block``; the established connections and the program that serves,
+    by ss(8). A mirror that lost
     its remote leg during the load makes the cell invalid.
     """
 
@@ -63,6 +64,9 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
     write_behind: int = 0
     """So many writes, 0 to 16383, may be under way to the peer after they were acknowledged, which makes the
     mirror asynchronous: ``--write-behind``. Needs ``write_mostly`` and ``bitmap``."""
+    direct: bool = False
+    """The server goes past the peer's page cache (``O_DIRECT``): a write that it has acknowledged is on the peer's
+    device, as with DRBD's protocol C. It is ``qemu-storage-daemon`` then, in the place of ``nbd-server``."""
     connections: int = 1
     """TCP connections of the NBD device, 1 to 16: ``nbd-client -connections``."""
     timeout: Duration = msgspec.field(default_factory=lambda: Duration("10s"))
@@ -125,7 +129,7 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
     def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
         """No longer served, but an array of one leg."""
         here, (_, mirror) = place.host, _devices(place)
-        return net_mirror_pair.promoted(here, place.stack, mirror, _sides(below)[here], _stop(place))
+        return net_mirror_pair.promoted(here, place.stack, mirror, _sides(below)[here], self._stop(place))
 
     def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
         """The array of its local leg."""
@@ -165,6 +169,19 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
 
     def _server(self, place: Place, device: str) -> tuple[Step, ...]:
         address, port = self._address(place)
+        # It goes on in the background before it has written its number or listens.
+        listens = (
+            Wait(self.peer, ("test", "-s", _pid(place)), seconds=10.0),
+            Wait(self.peer, ("ss", "-Hltn", f"sport = :{port}"), until=f"{address}:{port}", seconds=10.0),
+        )
+        if self.direct:
+            argv = (
+                "qemu-storage-daemon", "--daemonize", "--pidfile", _pid(place), "--blockdev",
+                f"driver=host_device,node-name=leg,filename={device},cache.direct=on,aio=native,discard=unmap",
+                "--nbd-server", f"addr.type=inet,addr.host={address},addr.port={port}",
+                "--export", f"type=nbd,id=leg,node-name=leg,name={place.stack},writable=on",
+            )  # fmt: skip
+            return Run(self.peer, argv, undo=self._stop(place)), *listens
         config = f"/run/blocklab/{place.stack}-nbd.conf"
         text = "\n".join([
             "[generic]", f"listenaddr = {address}", f"port = {port}",
@@ -175,11 +192,21 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
         ])  # fmt: skip
         return (
             Put(self.peer, config, text),
-            Run(self.peer, ("nbd-server", "-C", config, "-p", _pid(place)), undo=_stop(place)),
-            # It goes on in the background before it has written its number or listens.
-            Wait(self.peer, ("test", "-s", _pid(place)), seconds=10.0),
-            Wait(self.peer, ("ss", "-Hltn", f"sport = :{port}"), until=f"{address}:{port}", seconds=10.0),
+            Run(self.peer, ("nbd-server", "-C", config, "-p", _pid(place)), undo=self._stop(place)),
+            *listens,
         )
+
+    @property
+    def _program(self) -> str:
+        """The server, as the kernel calls it."""
+        return "qemu-storage-daemon"[:15] if self.direct else "nbd-server"
+
+    def _stop(self, place: Place) -> Argv:
+        """End the server, which has ended already or not."""
+        return (
+            "start-stop-daemon", "--stop", "--oknodo", "--pidfile", _pid(place), "--name", self._program,
+            "--retry", "TERM/5/KILL/5", "--remove-pidfile",
+        )  # fmt: skip
 
     def _connect(self, place: Place, remote: str) -> Argv:
         address, port = self._address(place)
@@ -215,6 +242,9 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
                 here, "net_mirror", ("cat", f"/sys/block/{name}/queue/io_timeout"),
                 _timeout, {"timeout": str(self.timeout)},
             ),
+            Fact(
+                self.peer, "net_mirror", ("ss", "-Hltnp", f"sport = :{port}"), _serves, {"server": self._program},
+            ),
         ]  # fmt: skip
         if self.bitmap:
             backlog = f"/sys/block/{mirror.rpartition('/')[2]}/md/bitmap/backlog"
@@ -235,14 +265,6 @@ def _devices(place: Place) -> tuple[str, str]:
 
 def _pid(place: Place) -> str:
     return f"/run/blocklab/{place.stack}-nbd.pid"
-
-
-def _stop(place: Place) -> Argv:
-    """End the server, which has ended already or not."""
-    return (
-        "start-stop-daemon", "--stop", "--oknodo", "--pidfile", _pid(place), "--name", "nbd-server",
-        "--retry", "TERM/5/KILL/5", "--remove-pidfile",
-    )  # fmt: skip
 
 
 def parse_detail(text: str) -> dict[str, str]:
@@ -266,6 +288,12 @@ def parse_detail(text: str) -> dict[str, str]:
 def _connections(text: str) -> dict[str, str]:
     # 0      0      10.77.1.1:43958 10.77.1.2:10809
     return {"connections": str(len(text.splitlines()))}
+
+
+def _serves(text: str) -> dict[str, str]:
+    # LISTEN 0      10         10.77.1.2:10809      0.0.0.0:*    users:(("nbd-server",pid=782,fd=3))
+    found = re.search(r'users:\(\("(?P<program>[^"]+)"', text)
+    return {"server": found["program"] if found else "absent"}
 
 
 def _timeout(text: str) -> dict[str, str]:
