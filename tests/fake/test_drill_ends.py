@@ -129,10 +129,11 @@ def test_a_client_whose_time_is_over_ends_the_drill_only_after_a_fault(
     small: dict[str, Any], tmp_path: Path
 ) -> None:
     client = Play(0, b"", b"", pieces=tuple(count(number) for number in range(1, 8)), ends=True)
-    progress, _, outcome = drilled(study(small, "local", full=FULL), tmp_path / "after", Drilled(client))
+    hosts = Drilled(client, Play(0, b"", b"", pieces=(said("answered"),)))
+    progress, _, outcome = drilled(study(small, "mirror", full=FULL), tmp_path / "after", hosts)
     assert outcome.status == "ok" and len(progress.drills) == 1
     late = {**FULL, "at": "60s"}
-    progress, _, outcome = drilled(study(small, "local", full=late), tmp_path / "before", Drilled(client))
+    progress, _, outcome = drilled(study(small, "mirror", full=late), tmp_path / "before", hosts)
     assert outcome.status == "failed" and "it ended too early" in outcome.error and progress.drills == []
 
 
