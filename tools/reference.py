@@ -140,6 +140,8 @@ def _rows(page: str, kind: type[msgspec.Struct]) -> Iterator[str]:
     texts, own = field_docs(kind), inspect.get_annotations(kind)
     for field in sorted(msgspec.structs.fields(kind), key=lambda field: field.name not in own):
         name = field.encode_name
+        if name in getattr(kind, "refused", ()):
+            continue
         if name not in texts:
             raise SystemExit(f"{kind.__name__}.{field.name} has no text: put a string below it in the source")
         text = _ticks(texts[name], page).replace("|", "\\|")

@@ -12,11 +12,12 @@ import pytest
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.runner.run import run_study
+from blocklab.runner.strikes import Count
 from blocklab.sites.fake import FakeLab, FakeSite, Play
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import build
-from blocklab.study.types import Study
+from blocklab.study.types import Cell, Study
 from blocklab.workloads.ledger import PROGRAM
 from tests.fake.answers import Answers
 from tests.fake.test_run import Silent, io
@@ -89,21 +90,36 @@ def test_a_frozen_node_is_thawed_before_anything_is_asked_of_it(small: dict[str,
 
 
 def test_ctrl_c_in_a_drill_mends_and_stays_ctrl_c(small: dict[str, Any], tmp_path: Path) -> None:
+    class Stopped(Silent):
+        def counters(self, cell: Cell, count: Count) -> None:
+            if count.acknowledged == 3:
+                raise KeyboardInterrupt
+
+    rows = (json.dumps({**COUNT, "acknowledged": number}).encode() + b"\n" for number in range(1, 9))
+    client = Play(0, b"", b"", pieces=tuple((row, b"") for row in rows))
+    study, site = drill(small, {**LOSSY, **FROZEN}), FakeSite(Struck(lambda: client))
+    grid = cells(study)
+    folder = StudyFolder.create(tmp_path, Manifest(study, grid))
+    with pytest.raises(KeyboardInterrupt):
+        run_study(site, study, grid, folder, Stopped())
+    (lab,) = site.labs
+    assert ("a1", ("freeze",)) in lab.log and ("a1", ("thaw",)) in lab.log
+    assert at(lab, "b1", "replace", "loss") and at(lab, "b1", "tc", "del")
+
+
+def test_a_fault_that_strikes_half_way_is_mended_as_a_whole(small: dict[str, Any], tmp_path: Path) -> None:
     class Stopped(Struck):
         def __call__(self, host: str, argv: Argv) -> Result:
             if "loss" in argv:
                 raise KeyboardInterrupt
             return super().__call__(host, argv)
 
-    study, site = drill(small, {**FROZEN, **LOSSY}), FakeSite(Stopped(dies))
+    study, site = drill(small, LOSSY), FakeSite(Stopped(dies))
     grid = cells(study)
     folder = StudyFolder.create(tmp_path, Manifest(study, grid))
     with pytest.raises(KeyboardInterrupt):
         run_study(site, study, grid, folder, Silent())
-    (lab,) = site.labs
-    assert ("a1", ("thaw",)) in lab.log
-    # The one that was striking then may have struck one end.
-    assert at(lab, "b1", "tc", "del")
+    assert at(site.labs[0], "b1", "tc", "del")
 
 
 def test_what_cannot_be_mended_costs_the_nodes_and_not_the_first_error(

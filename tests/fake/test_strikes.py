@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
-from blocklab.faults import AnyFault, Crash, Freeze
-from blocklab.model.ground import Ground
+from blocklab.errors import CommandError
+from blocklab.faults import AnyFault, Crash, Freeze, LinkCut
+from blocklab.model.ground import End as Socket
+from blocklab.model.ground import Ground, LinkSpec
 from blocklab.model.plan import Power
 from blocklab.model.protocols import Scene
 from blocklab.model.units import Duration
 from blocklab.runner import strikes
 from blocklab.runner.strikes import Count, Counters, End, Strikes
 
-SCENE = Scene("s", 0, "a1", "a2", Ground({}, {}), {}, {})
+ENDS = {host: Socket("vec0", f"10.77.0.{number}", ("vec0",)) for number, host in enumerate(("a1", "a2"), 1)}
+SCENE = Scene("s", 0, "a1", "a2", Ground({"zone": ENDS}, {}), {"zone": LinkSpec(("a1", "a2"))}, {})
 
 
 class Clock:
@@ -34,13 +37,18 @@ class Clock:
 
 
 class Engine:
-    """Remembers steps."""
+    """Remembers steps. ``fails``: those with this word in them do, once."""
 
     def __init__(self) -> None:
         self.done: list[Any] = []
+        self.fails = ""
 
     def carry_out(self, steps: Any, part: str) -> None:
-        self.done += steps
+        for step in steps:
+            if self.fails and self.fails in repr(step):
+                self.fails = ""
+                raise CommandError(step.host, ("tc",), 2, "busy")
+            self.done.append(step)
 
 
 @pytest.fixture
@@ -209,3 +217,84 @@ def test_what_lies_on_dead_nodes_alone_is_not_said_to_be_mended(tmp_path: Path, 
     assert made.look(counters(tmp_path, 0)) == [] and made.mend() == ([], [])
     assert engine.done == [Power("a1", "freeze"), Power("a2", "freeze")]
     assert made.last == clock.now, "nobody waits for it any more"
+
+
+def look(made: Strikes, clock: Clock, quiet: Counters, until: float) -> list[tuple[float, str]]:
+    """What happened each half second until then."""
+    seen = []
+    while clock.now < 100 + until:
+        clock.now += 0.5
+        seen += [(clock.now - 100, what) for what, _ in made.look(quiet)]
+    return seen
+
+
+def test_one_that_finds_its_node_dead_did_not_strike(tmp_path: Path, clock: Clock) -> None:
+    made, engine = some(pause=Freeze(at="5s"), kill=Crash(at="15s"))
+    made.start()
+    quiet = counters(tmp_path, 0)
+    look(made, clock, quiet, 6)
+    made.dead.add("a1")
+    assert look(made, clock, quiet, 16) == [(15, "kill did not strike")]
+    assert made.struck == ("pause",) and engine.done == [Power("a1", "freeze")]
+    (warning,) = made.warnings
+    assert "kill did not strike: no node of it (a1) was alive" in warning and "earlier" in warning
+    assert made.last is not None, "it is over all the same"
+
+
+def test_what_needs_a_frozen_node_waits_for_its_thaw(tmp_path: Path, clock: Clock) -> None:
+    """``tc`` would wait for the node, and the thaw for ``tc``."""
+    made, _ = some(
+        pause=Freeze(node="peer", at="5s", lasts=Duration("10s")),
+        cut=LinkCut(link="zone", at="8s", lasts=Duration("2s")),
+    )
+    made.start()
+    seen = look(made, clock, counters(tmp_path, 0), 20)
+    assert seen == [(5, "pause strikes"), (15, "pause is mended"), (15.5, "cut strikes"), (17.5, "cut is mended")]
+    assert not made.frozen and made.last is not None
+
+
+def test_a_crash_does_not_wait_for_a_thaw(tmp_path: Path, clock: Clock) -> None:
+    made, _ = some(pause=Freeze(at="1s", lasts=Duration("10s")), kill=Crash(at="3s"))
+    made.start()
+    assert look(made, clock, counters(tmp_path, 0), 4) == [(1, "pause strikes"), (3, "kill strikes")]
+    assert made.dead == {"a1"} and not made.frozen
+
+
+def test_what_was_kept_waiting_happens_in_the_order_in_which_it_was_due(tmp_path: Path, clock: Clock) -> None:
+    """A takeover may take longer than both: a node has to be thawed before anything is mended on it."""
+    made, _ = some(
+        cut=LinkCut(link="zone", at="1s", lasts=Duration("8s")),
+        pause=Freeze(node="peer", at="5s", lasts=Duration("2s")),
+    )
+    made.start()
+    quiet = counters(tmp_path, 0)
+    look(made, clock, quiet, 5.5)
+    clock.now += 60
+    assert [what for what, _ in made.look(quiet)] == ["pause is mended", "cut is mended"]
+
+
+def test_what_cannot_be_mended_in_time_is_a_warning_and_tried_again_at_the_end(
+    tmp_path: Path, clock: Clock
+) -> None:
+    made, engine = some(cut=LinkCut(link="zone", at="1s", lasts=Duration("2s")))
+    made.start()
+    quiet = counters(tmp_path, 0)
+    look(made, clock, quiet, 2)
+    engine.fails = "tc"
+    assert look(made, clock, quiet, 5) == [] and made.last == 103
+    assert "cut could not be mended when that was due: " in made.warnings[0] and "busy" in made.warnings[0]
+    found, errors = made.mend()
+    assert [what for what, _ in found] == ["cut is mended"] and errors == []
+    assert made.mend() == ([], [])
+
+
+def test_what_can_never_be_mended_is_an_error_at_the_end(tmp_path: Path, clock: Clock) -> None:
+    made, engine = some(cut=LinkCut(link="zone", at="1s", lasts=Duration("2s")))
+    made.start()
+    quiet = counters(tmp_path, 0)
+    look(made, clock, quiet, 2)
+    engine.fails = "tc"
+    assert look(made, clock, quiet, 5) == []
+    engine.fails = "tc"
+    found, errors = made.mend()
+    assert found == [] and [error.host for error in errors if isinstance(error, CommandError)] == ["a1"]

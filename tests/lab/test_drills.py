@@ -227,6 +227,6 @@ def test_a_drill_whose_client_dies_leaves_nodes_and_links_whole(
     assert not any("could not" in each for each in progress.warnings)
 
 
-def _end_client(self: Any, watch: object) -> bool:
+def _end_client(self: Any) -> bool:
     self._engine.hosts["c1"].crash()
     raise NodeLost("c1", "crashed on purpose")

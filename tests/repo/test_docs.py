@@ -140,6 +140,17 @@ def test_every_layer_load_fault_and_probe_has_its_page_and_its_place_in_the_over
         assert {f"reference/{path}" for path in found} <= linked, f"docs/{folder}.md"
 
 
+def test_a_field_that_is_always_refused_has_no_place_on_a_page() -> None:
+    for folder, kinds, field in (("loads", reference.LOADS, "from"), ("faults", reference.FAULTS, "for")):
+        for name, kind in kinds.items():
+            assert (f"| `{field}` |" in document(f"reference/{folder}/{name}.md")) == (
+                field not in kind.refused
+            ), name
+    for kind in reference.LOADS.values():
+        # As ``study.check`` has it: a client of a database can run elsewhere.
+        assert bool(kind.refused) != bool({"postgresql", "mysql"} & set(kind.takes)), kind
+
+
 def test_every_part_of_a_study_has_its_page() -> None:
     """All that a study is made of, but for layers, loads and faults: each is a page, or a piece of one."""
     parts = set(describe.structs(Study)) - {*LAYERS, *LOADS, *FAULTS}

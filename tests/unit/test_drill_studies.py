@@ -80,6 +80,10 @@ def test_a_drill_has_the_links_that_its_client_and_its_monitor_need() -> None:
         ({"faults__bad": {"fault": "crash", "at": "soon"}}, "faults.bad.at", "soon"),
         ({"takeover": {"misses": 0}}, "takeover.misses", "1 to 100"),
         ({"takeover": {"interval": "1ms"}}, "takeover.interval", "20ms"),
+        ({"links__beat__rtt": "100ms", "takeover": {"interval": "20ms"}}, "takeover.misses", "link beat, which"),
+        ({"links__beat__rtt": "60ms", "takeover": {"interval": "20ms"}}, "takeover.misses", "rtt of 0.06s; give"),
+        ({"workloads__writes": {"load": "ledger", "from": "c1", "patience": "2min"}}, "workloads.writes.patience",
+         "to 60s"),
         ({"workloads__writes": {"load": "ledger"}}, "workloads.writes.from", "survive"),
         ({"workloads__writes": {"load": "ledger", "from": "c1", "rate": 0}}, "workloads.writes.rate", "at least"),
         ({"links__back": {"between": ["c1", "a1"]}}, "workloads.writes.from", "a2, which may take over"),
@@ -104,3 +108,50 @@ def test_a_shared_disk_needs_a_link_for_the_monitor() -> None:
     links = {"front": {"between": ["c1", "a1"]}, "back": {"between": ["c1", "a2"]}}
     with pytest.raises(StudyError, match="over which the monitor pings"):
         study(stacks={"disk": {"on": "a1", "layers": layers}}, links=links)
+
+
+def test_the_monitor_has_to_have_time_for_an_answer_at_every_level() -> None:
+    assert study(links__beat__rtt="59ms", takeover={"interval": "20ms"})
+    assert study("mirror", links__beat__rtt="100ms", takeover={"interval": "20ms"}), "nobody pings"
+    with pytest.raises(StudyError, match=r"with the level 700ms: takeover.misses: 3 times 0.2s are over"):
+        study(factors={"rtt": {"field": "links.beat.rtt", "values": ["1ms", "700ms"]}})
+
+
+FROZEN = {"fault": "freeze", "node": "peer", "at": "5s"}
+
+
+@pytest.mark.parametrize(
+    ("pause", "other"),
+    [
+        (FROZEN, {"fault": "link-cut", "link": "pair", "at": "8s"}),
+        (FROZEN, {"fault": "link-cut", "link": "pair", "at": "3s..6s"}),
+        (FROZEN, {"fault": "link-cut", "link": "pair", "at": "1s", "for": "5s"}),
+        (FROZEN, {"fault": "link-cut", "link": "pair", "when": "settled"}),
+        ({**FROZEN, "node": "active"}, {"fault": "volume-full", "at": "8s"}),
+        (FROZEN, {"fault": "link-cut", "link": "pair", "at": "5s"}),
+    ],
+)
+def test_nothing_can_be_done_on_a_node_that_is_frozen_to_the_end(
+    pause: dict[str, Any], other: dict[str, Any]
+) -> None:
+    with pytest.raises(StudyError) as caught:
+        study("local", faults={"pause": pause, "other": other})
+    assert (
+        caught.value.path == "faults.pause.for" and "other may strike or be mended there" in caught.value.problem
+    )
+    # It waits for the thaw.
+    assert study("local", faults={"pause": {**pause, "for": "9s"}, "other": other})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"fault": "crash", "node": "peer", "at": "8s"},
+        {"fault": "volume-full", "at": "8s"},
+        {"fault": "link-cut", "link": "pair", "at": "1s"},
+        {"fault": "link-cut", "link": "pair", "at": "1s", "for": "2s"},
+        {"fault": "link-cut", "link": "pair", "direction": "from active", "at": "8s"},
+    ],
+)
+def test_what_a_frozen_node_is_not_needed_for_may_overlap(other: dict[str, Any]) -> None:
+    assert study("local", faults={"other": other, "pause": FROZEN})

@@ -17,7 +17,7 @@ from blocklab.charts.base import Chart
 from blocklab.charts.cost import _title as cost_title
 from blocklab.model.drill import Binlog, Drill, Mirror, Missing, Stage, Status, Verdict
 from blocklab.report import drill_table, render, terminal_table
-from blocklab.report.drills import MOST_IDS, drill_section
+from blocklab.report.drills import MOST_IDS, _facts, drill_section
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.binomial import middle, share
 from blocklab.stats.drill_answer import drill_points
@@ -41,6 +41,13 @@ def made(status: Status = "ok", *, n: int = 1000, gone: int = 0, rto: float | No
         rpo_seconds=0.01 * gone,
     )
     return Drill("1", "kill", "a1", "a2", True, ("a1", "a2"), (), (), verdict, rate=100.0)
+
+
+def test_without_a_fault_there_is_no_outage_that_never_ended() -> None:
+    """Drills that were stored before such ones failed may have none."""
+    never = made(rto=None)
+    assert "RTO: not known, since no fault struck" in _facts(never)
+    assert "RTO: no write was accepted again" in _facts(msgspec.structs.replace(never, struck=100.0))
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -425,3 +425,70 @@ def test_the_monitor_is_told_what_the_study_says(mirror: Scene) -> None:
     )  # fmt: skip
     assert monitor.argv("10.77.1.1", takeover)[-1] == ""
     assert monitor.address(msgspec.structs.replace(mirror, peer="b1")) == ""
+
+
+class Line:
+    """Pings whose answers a test gives."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.there: list[int] = []
+
+    def send(self) -> None:
+        self.number += 1
+
+    def answers(self) -> list[int]:
+        there, self.there = self.there, []
+        return there
+
+
+def watch(monkeypatch: pytest.MonkeyPatch, misses: int) -> tuple[Any, list[str]]:
+    """The monitor's own state, without a network; and the list of what it says."""
+    text = monitor.SCRIPT.removesuffix("main()\n")
+    assert text != monitor.SCRIPT
+    monkeypatch.setattr("sys.argv", ["monitor.py", "10.77.0.1", "0.02", str(misses), ""])
+    names: dict[str, Any] = {"__name__": "monitor"}
+    exec(compile(text, monitor.PATH, "exec"), names)
+    told: list[str] = []
+    names["Pings"], names["say"] = Line, lambda what, said="": told.append(what)
+    return names["Watch"](), told
+
+
+def test_the_monitor_takes_nobody_for_dead_before_the_first_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a long way, or before a slow node has told its address, the first answer is late and no sign of death."""
+    made, told = watch(monkeypatch, misses=3)
+    for _ in range(8):
+        made.tick(0.0)
+    assert "dead" not in told and told.count("missed") == 7
+    made.pings.there = [1]
+    made.listen()
+    assert told[-1] == "answered"
+    for _ in range(4):
+        made.tick(0.0)
+    assert told[-1] == "dead", "once it has been heard, misses count"
+
+
+def test_a_mirror_that_lost_its_peer_needs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, told = watch(monkeypatch, misses=3)
+    made.mirror = msgspec.defstruct("Mirror", ["lost", "state"])(True, "Connecting")
+    made.tick(0.0)
+    made.tick(0.0)
+    assert told == ["missed", "dead"]
+
+
+def test_the_monitor_pings_over_the_first_link_between_both(mirror: Scene) -> None:
+    assert monitor.link(mirror) == "zone" and monitor.address(mirror) == mirror.ground.ends["zone"]["a1"].address
+    assert monitor.link(msgspec.structs.replace(mirror, peer="")) == ""
+
+
+# -- what has no use --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", get_args(AnyFault))
+def test_a_field_that_a_fault_refuses_is_refused(kind: type[AnyFault], mirror: Scene) -> None:
+    """The reference leaves them out."""
+    given = {"fault": kind.__struct_config__.tag, "at": "1s", "for": "2s"}
+    if "link" in kind.__struct_fields__:
+        given["link"] = "zone"
+    found = [field for field, _ in read(**given).problems(mirror)]
+    assert found == list(kind.refused)

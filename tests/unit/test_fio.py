@@ -313,6 +313,11 @@ def test_load() -> None:
         ({"size": "8m"}, 112.4),  # 4 KiB each, 20 a second
         ({"size": "8m", "bs": "4k,8k", "numjobs": "2"}, 214.8),
         ({"size": "1m", "rate_iops": "1"}, 266),
+        ({"size": "1g", "io_limit": "20m", "bs": "1m"}, 30),
+        ({"size": "4m", "bs": "4k", "thinktime": "1s"}, 1024 / 20 + 1024 + 10),
+        ({"size": "4m", "bs": "4k", "thinktime": "500000"}, 1024 / 20 + 512 + 10),  # fio's are microseconds
+        ({"size": "4m", "bs": "4k", "thinktime": "1s", "thinktime_blocks": "8"}, 1024 / 20 + 128 + 10),
+        ({"runtime": "60", "thinktime": "1s"}, 70),
         ({"size": "1m", "bssplit": "4k/50:64k/50"}, 112.4),  # a sector each, to be safe
     ],
 )
@@ -320,9 +325,40 @@ def test_longest(options: dict[str, str], seconds: float) -> None:
     assert fio_jobs.longest(options) == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "log_max_value", "log_window_value", "log_store_compressed", "log_hist_msec", "write_hist_log",
+        "write_clat_log", "unified_rw_reporting",
+    ],
+)  # fmt: skip
+def test_what_would_make_other_figures_of_the_logs_is_refused(option: str) -> None:
+    """Or the maximum of each second is told as its mean, and some break the parser after the whole load."""
+    for where, each in (
+        ("jobs.a", one(**{option: 1})),
+        ("options", load(options={**JOBS["options"], option: 1})),
+        ("matrix", load(jobs={}, matrix={"bs": ["4k"], option: [1]})),
+        ("jobfile", own(f"[a]\nrw=write\nsize=1m\n{option}=1\n")),
+    ):
+        assert f"{option} is refused: blocklab decides what fio reports" in dict(each.problems())[where]
+
+
+@pytest.mark.parametrize(
+    "option", ["group_reporting", "percentile_list", "log_avg_msec", "write_bw_log", "new_group"]
+)
+def test_what_blocklab_decides_is_refused_in_a_study_and_overridden_in_a_job_file(option: str) -> None:
+    """Job files that people have are full of it."""
+    assert "remove it" in dict(one(**{option: 1}).problems())["jobs.a"]
+    found = own(f"[global]\n{option}=7\n[a]\nrw=write\nsize=1m\n{option}=8\n")
+    assert found.problems() == []
+    lines = found.text("/dev/vda").split("[a]")[1].splitlines()
+    given = [line.partition("=")[2] for line in lines if line.startswith(f"{option}=")]
+    assert len(given) == 2 and given[0] == "8" != given[1]
+
+
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,20}", fullmatch=True).filter(lambda name: name != "global")
 OPTIONS = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True).filter(
-    lambda name: name not in fio_jobs.REFUSED and name != "ioengine"
+    lambda name: fio_jobs.option_problem(name, 1) is None and name != "ioengine"
 )
 VALUES = (
     st.booleans()

@@ -12,7 +12,6 @@ from blocklab.errors import ParseError
 from blocklab.model.drill import Attempt
 from blocklab.model.plan import Port, Run
 from blocklab.model.units import Duration
-from blocklab.runner.drill import _before as before
 from blocklab.workloads import Ledger, ledger_found, ledger_output
 from blocklab.workloads.ledger_output import History
 from tests.unit.golden import Golden, read
@@ -330,9 +329,9 @@ def test_a_fault_is_not_among_the_figures_in_peace() -> None:
     lost = [Attempt(508, 0, 4.9995, 4.9995, None, "in doubt", 0, "connection lost")]
     later = [Attempt(509 + n, n, 6.0 + n, 6.0 + n, 6.002 + n, "acknowledged", 0) for n in range(3)]
     history = History("postgresql", None, 8, ("10.77.0.1:5432",), 0.0, 0.005, 10.0, whole=True)
-    found = before([*calm, *caught, *lost, *later], history, 5.0, "c1")
+    found = ledger_output.before([*calm, *caught, *lost, *later], history, 5.0, "c1")
     figures = {each.metric: each.value for each in found.samples if each.time is None}
     assert figures["acknowledged"] == 499 and figures["in_doubt"] == 0
     assert figures["latency.max"] == pytest.approx(0.002) == figures["latency.mean"]
-    whole = before([*calm, *caught], history, None, "c1")
+    whole = ledger_output.before([*calm, *caught], history, None, "c1")
     assert max(each.latency for each in whole.transactions) > 0.8, "without a fault all of it counts"

@@ -74,6 +74,8 @@ def test_good_ones_have_no_problems() -> None:
         ({"options": {"aggregate-interval": 1}}, "options.aggregate-interval", "whole log"),
         ({"options": {"prog": 5}}, "options.prog", "blocklab sets it"),
         ({"options": {"host": "elsewhere"}}, "options.host", "the stack says"),
+        ({"options": {"select-only": True}}, "options.select-only", "give script: select-only"),
+        ({"options": {"skip-some": True}}, "options.skip-some", "give script: simple-update"),
         ({"options": {"debug": True}}, "options.debug", "each statement"),
         ({"options": {"M": "prepared"}}, "options.M", "long option"),
         ({"options": {"--rate": 5}}, "options.--rate", "long option"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -14,6 +14,8 @@ from blocklab.model.units import Duration
 
 # What a drill waits for at most, and how long a fault may last.
 MOST_SECONDS = 3600.0
+# How long a steady rate is waited for.
+SETTLED_SECONDS = 30.0
 # "5s", "4s..8s"
 _RANGE = re.compile(r"(?P<low>[^.]+(?:\.\d+[^.]*)?)\.\.(?P<high>.+)")
 
@@ -28,6 +30,9 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="f
     """``settled``: once the rate of acknowledged transactions is steady, or after 30 s."""
     lasts: Duration | None = msgspec.field(default=None, name="for")
     """After this time it is mended. Without it, at the end of the drill."""
+
+    refused: ClassVar[tuple[str, ...]] = ()
+    """Fields of all faults that this one has no use for."""
 
     def moments(self) -> tuple[float, float]:
         """The earliest and the latest time (s) at which it strikes. Raises ``ValueError``."""

@@ -127,7 +127,8 @@ class Watch:
 
     def judge(self):
         lost = self.mirror is not None and self.mirror.lost
-        if self.dead or not (self.row >= MISSES or (lost and self.row)):
+        # Before the first answer it is only on its way, as far as one can tell.
+        if self.dead or not ((self.heard and self.row >= MISSES) or (lost and self.row)):
             return
         self.dead = True
         why = f"{self.row} ping{'s' if self.row > 1 else ''} in a row without an answer"
@@ -197,11 +198,18 @@ def argv(address: str, takeover: Takeover, resource: str = "", script: str = PAT
     return ("python3", "-I", "-S", script, address, *options)
 
 
+def link(scene: Scene) -> str:
+    """The name of the link over which the other node pings the active one: the first between them; empty
+    without."""
+    return next(
+        (name for name, each in scene.ground.ends.items() if {scene.active, scene.peer} <= each.keys()), ""
+    )
+
+
 def address(scene: Scene) -> str:
-    """Where the other node reaches the active one: at the active end of the first link between them; empty without
-    such a link."""
-    ends = (each for each in scene.ground.ends.values() if scene.active in each and scene.peer in each)
-    return next((each[scene.active].address for each in ends), "")
+    """Where the other node reaches the active one: at the active end of ``link``; empty without one."""
+    name = link(scene)
+    return scene.ground.ends[name][scene.active].address if name else ""
 
 
 def events(text: bytes) -> tuple[Event, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from blocklab.faults.base import Base
 from blocklab.model.plan import Power, Step
 from blocklab.model.protocols import Scene
@@ -33,6 +35,8 @@ class Crash(Base, frozen=True, tag="crash"):
     node: str = "active"
     """``active``, ``peer`` or a node's name."""
 
+    refused: ClassVar[tuple[str, ...]] = ("for",)
+
     def problems(self, scene: Scene) -> list[tuple[str, str]]:
         """A node that the stack does not stand on; a crash that is to end by itself."""
         found = Base.problems(self, scene) + node_problems(self.node, scene)
@@ -53,6 +57,8 @@ class PowerCut(Base, frozen=True, tag="power-cut"):
         faults:
           dark: {fault: power-cut, at: 5s}
     """
+
+    refused: ClassVar[tuple[str, ...]] = ("for",)
 
     def problems(self, scene: Scene) -> list[tuple[str, str]]:
         """One that is to end by itself."""

@@ -257,7 +257,8 @@ def _facts(drill: Drill) -> list[str]:
         more = f"; the stages add up to {_ms(parts)}" if drill.stages else ""
         said.append(f"RTO: {_ms(verdict.rto_seconds)}{more}")
     else:
-        said.append("RTO: no write was accepted again")
+        never = drill.struck is not None
+        said.append(f"RTO: {'no write was accepted again' if never else 'not known, since no fault struck'}")
     if verdict.binlog is not None:
         said.append(f"binary log: {verdict.binlog.status}{f', {why}' if (why := verdict.binlog.why) else ''}")
     if drill.mirror is not None:

@@ -10,23 +10,21 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-import msgspec
-
 from blocklab.checks.ledger import bins, check
-from blocklab.errors import BlocklabError, CommandError, ParseError
-from blocklab.faults import monitor
+from blocklab.errors import BlocklabError, CommandError, HostError, ParseError
+from blocklab.faults.base import SETTLED_SECONDS
 from blocklab.layers import Drbd
 from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.dsn import Dsn
 from blocklab.model.host import Proc
-from blocklab.model.plan import Argv, Port, Power, Put
-from blocklab.model.sample import Parsed
+from blocklab.model.plan import Argv, Port, Power, Run, Step, Wait
 from blocklab.runner.aftermath import Aftermath
+from blocklab.runner.lookout import Lookout
 from blocklab.runner.measure import Measured, offsets, settled
 from blocklab.runner.single import stop
 from blocklab.runner.strikes import STRIKES, Count, Counters, End, Strikes
@@ -42,8 +40,11 @@ from blocklab.workloads.ledger_output import History
 LOOK_SECONDS = 0.02
 # What the client needs to end, beside what is under way.
 SPARE_SECONDS = 10.0
-# A fault that leaves the node alive may show late: DRBD takes a silent peer for gone after 6 s.
+# A fault that leaves the node alive may show late: DRBD takes a silent peer for gone after 6 s, a database has
+# room in the files that it made before.
 NOTICE_SECONDS = 8.0
+# What the monitor needs to start and hear its first answer, on a busy machine and a slow link.
+HEARD_SECONDS = 30.0
 
 
 Counting: TypeAlias = Callable[[Count], None]
@@ -95,8 +96,7 @@ class Drilling:
         # The ends of the takeover's parts, by our clock.
         self._marks: list[tuple[str, float]] = []
         self._argv: Argv = ()
-        # How much the monitor has said, and whether that was that the node is dead.
-        self._seen, self._silent = 0, False
+        self._watch: Lookout | None = None
         self._took_over = False
         self._failed = False
         self.unmended = False
@@ -105,8 +105,9 @@ class Drilling:
     def run(self) -> tuple[Drill, Found | None]:
         """Carry it out once: the drill, and what the database had afterwards, if it could be read.
 
-        Raises ``CommandError`` when the client fails, ``NodeLost`` for a node that was lost without a fault, and
-        what preparing raises. What goes wrong in the takeover or after it is told in the drill.
+        Raises ``CommandError`` when the client fails, ``NodeLost`` for a node that was lost without a fault,
+        ``HostError`` where the monitor took the active node for dead before a fault struck, and what preparing
+        raises. What goes wrong in the takeover or after it is told in the drill.
         """
         self._prepare()
         servers = self._servers()
@@ -129,13 +130,13 @@ class Drilling:
         )
         mirror = self._mirror()
         if attempts and history:
-            self._measured.parsed = _before(attempts, history, struck, self._port.host)
+            self._measured.parsed = ledger_output.before(attempts, history, struck, self._port.host)
         rate = next(
             (each.value for each in self._measured.parsed.samples if (each.metric, each.time) == ("tps", None)),
             None,
         )
         drill = Drill(
-            seed=self._seed, fault=", ".join(self._study.faults), active=self._active,
+            seed=self._seed, fault=", ".join(self._strikes.struck), active=self._active,
             survivor=self._recipe.survivor if self._recipe else "", took_over=self._took_over,
             servers=tuple(servers), events=tuple(sorted(self._events, key=lambda event: event.time)),
             stages=self._stages(verdict), verdict=verdict, mirror=mirror, rate=rate, struck=struck, until=until,
@@ -173,64 +174,78 @@ class Drilling:
         self._argv = load.argv
         folder = self._raw / "load"
         folder.mkdir(parents=True)
-        watch = self._watch()
+        self._watch = self._lookout()
         try:
             started, cpu = time.monotonic(), time.process_time()
             client = self._engine.hosts[load.host].spawn(load.argv, folder / "stdout", folder / "stderr")
             try:
-                self._loop(client, Counters(folder / "stdout"), watch, started + seconds)
+                self._loop(client, Counters(folder / "stdout"), started + load.seconds)
             finally:
-                stop(client, signal.SIGTERM, self._workload.patience + SPARE_SECONDS)
+                # What is due gets its turn within the patience, and its answer within it once more.
+                stop(client, signal.SIGTERM, 2 * self._workload.patience + SPARE_SECONDS)
             took, own = time.monotonic() - started, time.process_time() - cpu
             self._engine.records.append(Record("load", load.host, load.argv, client.poll() or 0, took, cpu=own))
             (folder / "history.tsv").write_bytes(self._engine.hosts[load.host].get(load.fetch[0]))
         finally:
-            if watch is not None:
-                stop(watch, signal.SIGTERM)
+            if self._watch is not None:
+                stop(self._watch.proc, signal.SIGTERM)
 
     def _longest(self) -> float:
         """The most seconds that the client may have to write: whatever the faults do, it ends by itself."""
         faults = self._study.faults.values()
-        struck = max(each.moments()[1] + float(each.lasts or 0) for each in faults)
-        return struck + 30 + float(self._study.takeover.wait) + float(self._workload.after) + NOTICE_SECONDS + 60
+        # One that finds a node frozen waits for another one's end.
+        struck = max(each.moments()[1] for each in faults) + sum(float(each.lasts or 0) for each in faults)
+        taking = [step for stage in self._recipe.stages for step in stage.steps] if self._recipe else []
+        wait, after = float(self._study.takeover.wait), float(self._workload.after)
+        return HEARD_SECONDS + SETTLED_SECONDS + struck + _at_most(taking) + wait + after + NOTICE_SECONDS + 60
 
-    def _watch(self) -> Proc | None:
+    def _lookout(self) -> Lookout | None:
         """The monitor on the survivor; None where nothing could take over."""
         if self._recipe is None:
             return None
-        host, config = self._recipe.survivor, self._study.takeover
-        address = monitor.address(scene(self._study, self._stack, 0, self._stand.ground))
-        mirrored = any(isinstance(layer, Drbd) for layer in self._study.stacks[self._stack].layers)
-        self._engine.carry_out([Put(host, monitor.PATH, monitor.SCRIPT)], "prepare")
-        argv = monitor.argv(address, config, self._stack if mirrored else "")
-        folder = self._raw / "monitor"
-        folder.mkdir(parents=True)
-        return self._engine.hosts[host].spawn(argv, folder / "stdout", folder / "stderr")
+        return Lookout(
+            self._engine, scene(self._study, self._stack, 0, self._stand.ground), self._recipe.survivor,
+            self._study.takeover, self._raw / "monitor",
+            mirrored=any(isinstance(layer, Drbd) for layer in self._study.stacks[self._stack].layers),
+        )  # fmt: skip
 
-    def _loop(self, client: Proc, counters: Counters, watch: Proc | None, deadline: float) -> None:
+    def _loop(self, client: Proc, counters: Counters, deadline: float) -> None:
         """Until writes are accepted again for long enough, or will not be."""
-        while counters.look() is None:
-            self._alive(client, deadline)
-            time.sleep(LOOK_SECONDS)
-        self._strikes.start()
-        config, notice = self._study.takeover, NOTICE_SECONDS if self._recipe else 0.0
-        end = End(float(self._workload.after), float(config.wait), notice)
+        self._begin(client, counters, deadline)
+        end = End(float(self._workload.after), float(self._study.takeover.wait), NOTICE_SECONDS)
         known = None
-        while True:
-            self._alive(client, deadline)
+        while self._goes_on(client, deadline):
+            if not self._took_over and self._dead():
+                self._take_over()
+                if self._failed:
+                    return
+                end.taken_over()
             count = counters.look()
-            if self._counting is not None and count is not None and count != known:
+            assert count is not None
+            if self._counting is not None and count != known:
                 self._counting(count)
                 known = count
             for what, begun in self._strikes.look(counters):
                 self._happened(what, begun)
-            assert count is not None
-            if self._failed or self._hopeless() or end.reached(count, self._strikes):
+            if self._hopeless() or end.reached(count, self._strikes):
                 return
-            if not self._took_over and self._dead(watch):
-                self._take_over()
-                end.taken_over()
             time.sleep(LOOK_SECONDS)
+
+    def _begin(self, client: Proc, counters: Counters, deadline: float) -> None:
+        """Until the client counts and the monitor hears the active node: without that it could miss nothing."""
+        while counters.look() is None:
+            self._goes_on(client, deadline)
+            time.sleep(LOOK_SECONDS)
+        watch, limit = self._watch, time.monotonic() + HEARD_SECONDS
+        while watch is not None and watch.first("answered") is None:
+            self._goes_on(client, deadline)
+            if time.monotonic() > limit:
+                raise HostError(
+                    watch.host, f"its monitor got no answer from {self._active} in {HEARD_SECONDS:g} s",
+                    hint="no fault had struck by then; is the link between them slower than the study says?",
+                )  # fmt: skip
+            time.sleep(LOOK_SECONDS)
+        self._strikes.start()
 
     def _hopeless(self) -> bool:
         """Whether the active node is dead and nothing is left that could take over."""
@@ -239,28 +254,33 @@ class Drilling:
             return False
         return self._recipe is None or self._recipe.survivor in dead
 
-    def _alive(self, client: Proc, deadline: float) -> None:
+    def _goes_on(self, client: Proc, deadline: float) -> bool:
+        """Whether the client still writes; not once its time is over. ``CommandError`` where it failed."""
         code = client.poll()
         if code is None and time.monotonic() < deadline:
-            return
+            return True
+        if code == 0 and self._strikes.struck:
+            return False
         said = (self._raw / "load" / "stderr").read_text(errors="replace")
         if code is None:
             raise CommandError(self._port.host, self._argv, -9, said or "it did not come to an end in time")
         raise CommandError(self._port.host, self._argv, code, said or "it ended too early")
 
-    def _dead(self, watch: Proc | None) -> bool:
-        """Whether the monitor takes the active node for dead."""
-        if watch is None or self._recipe is None or self._recipe.survivor in self._strikes.dead:
+    def _dead(self) -> bool:
+        """Whether the monitor takes the active node for dead. ``HostError`` where nothing had happened to it."""
+        watch = self._watch
+        if watch is None or watch.host in self._strikes.dead | self._strikes.frozen:
             return False
-        code = watch.poll()
-        if code is not None:
-            said = (self._raw / "monitor" / "stderr").read_text(errors="replace")
-            raise CommandError(self._recipe.survivor, ("monitor",), code, said)
-        file = self._raw / "monitor" / "stdout"
-        if (size := file.stat().st_size) != self._seen:
-            # It mostly says nothing, and this is asked all the time.
-            self._seen, self._silent = size, any(each.what == "dead" for each in monitor.events(file.read_bytes()))
-        return self._silent
+        dead = watch.first("dead")
+        if dead is not None and not self._strikes.struck:
+            raise HostError(
+                watch.host,
+                f"its monitor took {self._active} for dead before any fault had struck ({dead.said}), so there is "
+                "nothing to measure",
+                hint="give `takeover` more misses or a longer interval if this machine is busy; `blocklab resume` "
+                "does the drill again",
+            )
+        return dead is not None
 
     def _take_over(self) -> None:
         """Fence the old node and carry out the recipe, each stage timed."""
@@ -295,10 +315,9 @@ class Drilling:
         """What the client has on record, and why it cannot be read where it cannot; the monitor's events go among
         ours."""
         try:
-            if self._recipe:
-                text = (self._raw / "monitor" / "stdout").read_bytes()
-                shift = self._offset.get(self._port.host, 0.0) - self._offset.get(self._recipe.survivor, 0.0)
-                self._events += [Event(each.time + shift, each.what, each.said) for each in monitor.events(text)]
+            if watch := self._watch:
+                shift = self._offset.get(self._port.host, 0.0) - self._offset.get(watch.host, 0.0)
+                self._events += [Event(each.time + shift, each.what, each.said) for each in watch.events()]
             attempts, history = ledger_output.attempts((self._raw / "load" / "history.tsv").read_bytes())
         except ParseError as error:
             return None, None, error.message
@@ -309,6 +328,7 @@ class Drilling:
         mended, errors = self._strikes.mend()
         for what, begun in mended:
             self._happened(what, begun)
+        self._measured.warnings += self._strikes.warnings
         self._measured.warnings += [f"a fault could not be mended: {error.message}" for error in errors]
         self.unmended = bool(errors)
 
@@ -345,24 +365,12 @@ class Drilling:
         return tuple(Stage(name, start, end) for (name, end), start in zip(ends, starts, strict=False))
 
 
-def _before(attempts: Sequence[Attempt], history: History, struck: float | None, host: str) -> Parsed:
-    """The load's figures until the fault: what it does on this layout in peace."""
-    stop = min(filter(None, (history.stop, struck)), default=None)
-    calm = msgspec.structs.replace(history, stop=stop, whole=True)
-    tried = [
-        each
-        for each in attempts
-        if (stop is None or each.scheduled < stop)
-        # What was still under way when it struck had to do with it.
-        and (struck is None or (each.ended is not None and each.ended <= struck))
-    ]
-    try:
-        samples, done = ledger_output.figures(tried, calm, host)
-    except ParseError:
-        # Nothing was acknowledged before it: the verdict says so.
-        return Parsed()
-    phase = ledger_output.phase_of(tried, calm)
-    return Parsed(tuple(samples), (phase,) if phase else (), tuple(done))
+def _at_most(steps: Iterable[Step]) -> float:
+    """How long (s) they may take."""
+    times = (
+        each.timeout if isinstance(each, Run) else each.seconds for each in steps if isinstance(each, Run | Wait)
+    )
+    return sum(times)
 
 
 def _address(port: Port) -> str:

@@ -5,24 +5,25 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from blocklab.errors import BlocklabError
 from blocklab.faults import AnyFault
-from blocklab.model.plan import Power
+from blocklab.faults.base import SETTLED_SECONDS
+from blocklab.model.plan import Power, Step
 from blocklab.model.protocols import Scene
 from blocklab.runner.engine import Engine
 
-# A rate is steady when its last three seconds are within a tenth of their mean; it is not waited for any longer.
-STEADY_SECONDS, STEADY, LONGEST_SETTLING = 3, 0.1, 30.0
+# A rate is steady when its last three seconds are within a tenth of their mean.
+STEADY_SECONDS, STEADY = 3, 0.1
 # Writes are accepted where one was acknowledged so lately (s).
 FLOWING = 0.5
 # Of the addresses that the client knows the active node's comes first.
 SURVIVOR = 1
-STRIKES, MENDED = " strikes", " is mended"
+STRIKES, MISSED, MENDED = " strikes", " did not strike", " is mended"
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -70,7 +71,10 @@ class Counters:
 
 
 class _Due:
-    """One fault on its way: struck at ``struck``, mended at ``healed`` (seconds, monotonic)."""
+    """One fault on its way: struck at ``struck``, mended at ``healed`` (seconds, monotonic).
+
+    ``missed``: all of its nodes were dead when it was due; ``failed``: it could not be mended when that was due.
+    """
 
     def __init__(self, name: str, fault: AnyFault, moment: float) -> None:
         self.name = name
@@ -78,6 +82,8 @@ class _Due:
         self.moment = moment
         self.struck: float | None = None
         self.healed: float | None = None
+        self.missed = False
+        self.failed = False
 
 
 class Strikes:
@@ -91,6 +97,10 @@ class Strikes:
         self.dead: set[str] = set()
         """The nodes that are dead: those that they crashed, and whoever is added. Nothing is done to them any
         more."""
+        self.frozen: set[str] = set()
+        """The nodes that stand still: no command would come to an end there."""
+        self.warnings: list[str] = []
+        """Faults that did not strike, or could not be mended in time."""
         # In the order of the file, so that the dice fall alike each time.
         self._due = [_Due(name, fault, fault.moment(dice)) for name, fault in faults.items()]
 
@@ -98,36 +108,88 @@ class Strikes:
         """The load has started."""
         self._started = time.monotonic()
 
+    @property
+    def struck(self) -> tuple[str, ...]:
+        """The names of those that have struck."""
+        return tuple(due.name for due in self._due if due.struck is not None and not due.missed)
+
     def look(self, counters: Counters) -> list[tuple[str, float]]:
-        """Let strike and heal what is due; (what, when it began in seconds since the epoch by our clock)."""
+        """Let strike and heal what is due, in the order in which it was: (what, when it began in seconds since the
+        epoch by our clock). What needs a frozen node is put off until it goes on."""
         now = time.monotonic()
-        if self._settled is None and (counters.steady or now - self._started > LONGEST_SETTLING):
+        if self._settled is None and (counters.steady or now - self._started > SETTLED_SECONDS):
             self._settled = now
         found = []
-        for due in sorted(self._due, key=lambda each: each.moment):
-            since = self._settled if due.fault.when == "settled" else self._started
-            if due.struck is None and since is not None and now - since >= due.moment:
-                try:
-                    found += self._do(due, STRIKES)
-                finally:
-                    # Also where it failed half-way: what it did by then has to be mended.
-                    due.struck = time.monotonic()
-            lasts = due.fault.lasts
-            if lasts is not None and due.struck is not None and due.healed is None and now - due.struck >= lasts:
-                found += self._do(due, MENDED)
-                due.healed = time.monotonic()
+        for _, due in sorted(self._at(now), key=lambda each: each[0]):
+            found += self._heal(due) if due.struck is not None else self._strike(due)
         return found
 
-    def _do(self, due: _Due, what: str) -> list[tuple[str, float]]:
-        """Strike or mend it; nothing happens where all of its nodes are dead."""
-        begun = time.time()
-        whole = due.fault.strike(self._scene) if what == STRIKES else due.fault.heal(self._scene)
-        steps = [step for step in whole if step.host not in self.dead]
+    def _at(self, now: float) -> Iterator[tuple[float, _Due]]:
+        """Since when something is to be done about which fault."""
+        for due in self._due:
+            begin: float | None = due.struck
+            seconds: float | None = due.fault.lasts
+            if begin is None:
+                begin, seconds = self._settled if due.fault.when else self._started, due.moment
+            elif due.healed is not None:
+                continue
+            if begin is not None and seconds is not None and now - begin >= seconds:
+                yield begin + seconds, due
+
+    def _strike(self, due: _Due) -> list[tuple[str, float]]:
+        whole = due.fault.strike(self._scene)
+        steps = self._left(whole)
+        if self._stuck(steps):
+            return []
         if whole and not steps:
+            due.missed, due.struck = True, time.monotonic()
+            due.healed = due.struck
+            hosts = ", ".join(sorted({step.host for step in whole}))
+            self.warnings.append(
+                f"{due.name} did not strike: no node of it ({hosts}) was alive when it was due; "
+                "give it an earlier time"
+            )
+            return [(due.name + MISSED, time.time())]
+        try:
+            return self._do(due.name + STRIKES, steps)
+        finally:
+            # Also where it failed half-way: what it did by then has to be mended.
+            due.struck = time.monotonic()
+
+    def _heal(self, due: _Due) -> list[tuple[str, float]]:
+        steps = self._left(due.fault.heal(self._scene))
+        if self._stuck(steps):
+            return []
+        try:
+            return self._do(due.name + MENDED, steps)
+        except BlocklabError as error:
+            # It is tried again at the end, and must not cost what was found.
+            due.failed = True
+            self.warnings.append(f"{due.name} could not be mended when that was due: {error.message}")
+            return []
+        finally:
+            due.healed = time.monotonic()
+
+    def _left(self, steps: Sequence[Step]) -> list[Step]:
+        return [step for step in steps if step.host not in self.dead]
+
+    def _stuck(self, steps: Sequence[Step]) -> bool:
+        return any(step.host in self.frozen and not isinstance(step, Power) for step in steps)
+
+    def _do(self, what: str, steps: Sequence[Step]) -> list[tuple[str, float]]:
+        """Nothing happens where all of its nodes are dead."""
+        begun = time.time()
+        if not steps:
             return []
         self._engine.carry_out(steps, "fault")
-        self.dead |= {step.host for step in steps if isinstance(step, Power) and step.what == "crash"}
-        return [(f"{due.name}{what}", begun)]
+        for step in steps:
+            if isinstance(step, Power):
+                self.frozen.discard(step.host)
+                if step.what == "freeze":
+                    self.frozen.add(step.host)
+                elif step.what == "crash":
+                    self.dead.add(step.host)
+        return [(what, begun)]
 
     @property
     def last(self) -> float | None:
@@ -146,10 +208,11 @@ class Strikes:
         """
         found, errors = [], []
         for due in sorted(self._due, key=lambda each: each.struck or 0.0, reverse=True):
-            if due.struck is not None and due.healed is None and due.fault.heal(self._scene):
+            steps = self._left(due.fault.heal(self._scene))
+            if due.struck is not None and (due.healed is None or due.failed) and steps:
                 try:
-                    found += self._do(due, MENDED)
-                    due.healed = time.monotonic()
+                    found += self._do(due.name + MENDED, steps)
+                    due.healed, due.failed = time.monotonic(), False
                 except BlocklabError as error:
                     errors.append(error)
         return found, errors

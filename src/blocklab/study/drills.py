@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from blocklab.faults import Freeze, monitor
+from blocklab.faults.base import SETTLED_SECONDS
+from blocklab.faults.node import named
 from blocklab.layers import Shared
 from blocklab.model.ground import End, Ground, Topology
-from blocklab.model.plan import Port
+from blocklab.model.plan import Port, Power
 from blocklab.model.protocols import Scene
 from blocklab.study.grid import between, hosts_of, plan_layers, topology
 from blocklab.study.takeover import survivor_of
@@ -45,8 +48,47 @@ def problems(study: Study) -> Iterator[Problem]:
                 f"on the shared disk of {name} two nodes would write to one file system",
             )
         here = scene(study, name, 0, nominal(topology(study, [name])))
-        for fault, each in study.faults.items():
-            yield from ((f"faults.{fault}.{field}", problem) for field, problem in each.problems(here))
+        if heir:
+            yield from _unheard(study, here)
+        found = [
+            (f"faults.{fault}.{field}", problem)
+            for fault, each in study.faults.items()
+            for field, problem in each.problems(here)
+        ]
+        yield from found or _on_frozen(study, here)
+
+
+def _unheard(study: Study, here: Scene) -> Iterator[Problem]:
+    """A monitor that would take the node for dead before it can hear it."""
+    beat, takeover = monitor.link(here), study.takeover
+    if beat and takeover.interval * takeover.misses <= here.links[beat].rtt:
+        yield (
+            "takeover.misses",
+            f"{takeover.misses} times {takeover.interval} are over before an answer can be there: the monitor of "
+            f"{here.stack} pings over the link {beat}, which has an rtt of {here.links[beat].rtt}; give more "
+            "misses or a longer interval",
+        )
+
+
+def _on_frozen(study: Study, here: Scene) -> Iterator[Problem]:
+    """Faults that would have to do something on a node that stands still until the end of the drill."""
+    order = list(study.faults)
+    for name, freeze in study.faults.items():
+        if not isinstance(freeze, Freeze) or freeze.lasts is not None:
+            continue
+        host, early = named(freeze.node, here), freeze.moments()[0]
+        for other, each in study.faults.items():
+            steps = (*each.strike(here), *(each.heal(here) if each.lasts is not None else ()))
+            late = each.moments()[1] + float(each.lasts or 0)
+            if each.when and not freeze.when:
+                late += SETTLED_SECONDS
+            meets = (late, order.index(other)) > (early, order.index(name))
+            if meets and any(step.host == host and not isinstance(step, Power) for step in steps):
+                yield (
+                    f"faults.{name}.for",
+                    f"is missing: {host} would stand still until the end of the drill, and {other} may strike or "
+                    f"be mended there meanwhile; say for how long it is frozen, or give {other} an earlier time",
+                )
 
 
 def nominal(shape: Topology) -> Ground:

@@ -29,6 +29,8 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
     """The node that it runs on, in place of the stack's own: a client of the database, which needs a link to the
     node that the stack is active on. Only for a load on a database."""
 
+    refused: ClassVar[tuple[str, ...]] = ()
+    """Fields of all loads that this one has no use for."""
     rates: ClassVar[tuple[str, ...]] = ()
     """The figures by which one tells whether it was measured long enough."""
     drilled: ClassVar[bool] = False

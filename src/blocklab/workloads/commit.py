@@ -62,6 +62,7 @@ class Commit(Base, frozen=True, tag="commit"):
     """For each of 16 tests, in whole seconds."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir",)
+    refused: ClassVar[tuple[str, ...]] = ("from",)
 
     def problems(self) -> list[tuple[str, str]]:
         """A time that is no whole second."""

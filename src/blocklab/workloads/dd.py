@@ -63,6 +63,7 @@ class Dd(Base, frozen=True, tag="dd"):
     """``fsync`` or ``fdatasync`` once at the end, within the time that dd takes. None without it."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
+    refused: ClassVar[tuple[str, ...]] = ("from",)
 
     def problems(self) -> list[tuple[str, str]]:
         """No end or two, sizes that are no whole number of writes, writes that are no whole sectors."""

@@ -51,7 +51,10 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     Refused, in options and job files: what reaches a shell (``exec_prerun``, ``exec_postrun``, ``program``,
     ``arguments``, ``include``, ``$`` and backquotes), and what leads away from the stack (``filename``,
-    ``directory``, ``filename_format``, ``opendir``, ``read_iolog``), ``kb_base`` and ``name``.
+    ``directory``, ``filename_format``, ``opendir``, ``read_iolog``), ``kb_base`` and ``name``. And what would make
+    other figures of fio's reports and logs: ``log_``..., ``write_``...``_log``, ``unified_rw_reporting``. A job
+    file may have ``percentile_list``, ``write_bw_log``, ``log_avg_msec`` and ``group_reporting``: they have no
+    effect, since blocklab's own come last. Clones (``numjobs``) are one figure, sections are not.
 
     Figures of each phase: ``read.``, ``write.`` and ``trim.``, as far as there was I/O, with ``iops`` (1/s),
     ``bandwidth`` (B/s), ``bytes``, ``ios``, ``latency.mean``, ``latency.stddev``, ``latency.max``,
@@ -79,6 +82,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     """Write the file or part once before the measurement, so that no read meets a hole and no write allocates."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
+    refused: ClassVar[tuple[str, ...]] = ("from",)
     rates: ClassVar[tuple[str, ...]] = ("read.iops", "write.iops", "trim.iops")
     # Loading its libraries, measuring its clock twice, a fixed nap of 0.1 s: in a node 0.36 s until the first I/O.
     head_start: ClassVar[float] = 0.25
@@ -166,7 +170,8 @@ class Fio(Stoppable, frozen=True, tag="fio"):
                 yield "jobs", problem
         for where, options in groups:
             for option, value in options.items():
-                problem = fio_jobs.option_problem(option, value) or fio_jobs.unit_problem(option, value)
+                problem = fio_jobs.option_problem(option, value) or fio_jobs.report_problem(option)
+                problem = problem or fio_jobs.unit_problem(option, value)
                 if re.search(r"[;#]", str(value)):
                     problem = problem or f"{option}: fio takes ; and # for the start of a comment"
                 problem = problem or self._unfit(option, value)
@@ -235,13 +240,9 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         head = "; made by blocklab\n[global]\nfilename=" + where.replace(":", "\\:") + "\n" + self._head()
         extra = {}
         for number, section in enumerate(self.sections()):
-            logs = [f"write_{kind}_log={FOLDER}/{number}" for kind in fio_output.LOGS]
             extra[section.name] = [
-                # numjobs clones are one figure; new_group keeps sections that run together apart
-                "new_group=1", "group_reporting=1", "per_job_logs=0", "log_avg_msec=1000", "log_unix_epoch=1",
-                "lat_percentiles=1", "clat_percentiles=0", "slat_percentiles=0",
-                "percentile_list=" + ":".join(f"{percent:g}" for percent in fio_output.PERCENTILES), *logs,
-            ]  # fmt: skip
+                f"{option}={value or f'{FOLDER}/{number}'}" for option, value in fio_output.OURS.items()
+            ]
         return head + fio_jobs.instrument(self._body(), extra)
 
     def lasts(self) -> float | None:

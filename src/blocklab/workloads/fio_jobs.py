@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from blocklab.workloads import fio_output
+
 JobValue: TypeAlias = str | int | float | bool
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:+-]{0,61}[A-Za-z0-9._:+-])?")
@@ -30,6 +32,10 @@ ENGINES = (
 _STACK = "blocklab points fio at the stack; remove it"
 _SHELL = "it runs a command of your file; blocklab never does"
 _NO_LATENCY = "with it fio measures no latency, which is half of what is asked; remove it"
+_REPORTS = "blocklab decides what fio reports and logs; remove it"
+# Whatever else there is of them makes other figures of the logs, or none: log_max_value, log_window_value,
+# log_store_compressed; write_hist_log.
+_REPORTING = re.compile(r"log_\w+|write_\w+_log|unified_rw_reporting")
 _HARMLESS_OFF = ("gtod_reduce", "disable_lat")
 REFUSED: Mapping[str, str] = {
     "filename": _STACK,
@@ -84,6 +90,8 @@ def option_problem(option: str, value: JobValue) -> str | None:
         return None
     if option in REFUSED:
         return f"{option} is refused: {REFUSED[option]}"
+    if _REPORTING.fullmatch(option) and option not in fio_output.OURS:
+        return f"{option} is refused: {_REPORTS}"
     if _UNSAFE.search(text) or len(text) > _LONGEST:
         return (
             f"{option}: control characters, $ and ` are refused (fio hands $ to a shell); write the value itself"
@@ -91,6 +99,12 @@ def option_problem(option: str, value: JobValue) -> str | None:
     if option == "ioengine" and text.strip() not in ENGINES:
         return f"ioengine {text!r} is not one of {', '.join(ENGINES)}"
     return None
+
+
+def report_problem(option: str) -> str | None:
+    """Why this option is refused in a study. In a job file that people have it may stand: it has no effect
+    there."""
+    return f"{option} is refused: {_REPORTS}" if option in fio_output.OURS else None
 
 
 def unit_problem(option: str, value: JobValue) -> str | None:
@@ -201,7 +215,7 @@ def longest(options: Mapping[str, str]) -> float:
         return runtime + around
     if options.get("time_based", "0") != "0":
         raise ValueError("is time_based without a runtime: it would never end")
-    amount = size(options.get("io_size", options.get("size", "0")))
+    amount = size(options.get("io_size", options.get("io_limit", options.get("size", "0"))))
     if not amount:
         raise ValueError("has neither a size nor a runtime: it might never end")
     amount *= size(options.get("numjobs", "1")) * size(options.get("loops", "1"))
@@ -211,4 +225,12 @@ def longest(options: Mapping[str, str]) -> float:
     pace = min(least("rate_iops", LEAST_IOPS) * block, least("rate", LEAST_BANDWIDTH))
     if pace <= 0:
         raise ValueError("has a block size or a rate of 0")
-    return amount / pace + around
+    # After so many blocks it stalls; it has no sectors smaller than the block.
+    stalls = amount / block / max(1.0, size(options.get("thinktime_blocks", "1")))
+    return amount / pace + stalls * _think(options) + around
+
+
+def _think(options: Mapping[str, str]) -> float:
+    """How long (s) a job stalls each time; a plain number is in microseconds."""
+    text = options.get("thinktime", "0")
+    return seconds(f"{text}us" if text.isdigit() else text)

@@ -20,6 +20,15 @@ PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 # Log -> metric, divisor, unit. fio's bw log is in KiB/s, its lat log in ns.
 SERIES = {"bw": ("bandwidth", 1 / 1024, "B/s"), "iops": ("iops", 1.0, "1/s"), "lat": ("latency.mean", 1e9, "s")}
 LOGS = tuple(SERIES)
+# What fio is told about reports and logs, at the end of each section, whatever stands before.
+OURS: Mapping[str, str] = {
+    # numjobs clones are one figure; new_group keeps sections that run together apart
+    "new_group": "1", "group_reporting": "1", "per_job_logs": "0", "log_avg_msec": "1000", "log_unix_epoch": "1",
+    "lat_percentiles": "1", "clat_percentiles": "0", "slat_percentiles": "0",
+    "percentile_list": ":".join(f"{percent:g}" for percent in PERCENTILES),
+    # and the prefix of its name, which differs from section to section
+    **{f"write_{kind}_log": "" for kind in LOGS},
+}  # fmt: skip
 # A rate, and what it is the rate of.
 _AMOUNTS = {"iops": "ios", "bandwidth": "bytes"}
 # Seconds by which the stamps of a log differ from the clock.

@@ -23,6 +23,7 @@ class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
     """
 
     takes: ClassVar[tuple[Kind, ...]] = ("block",)
+    refused: ClassVar[tuple[str, ...]] = ("from",)
 
     says: str = ""
     """What the load was, in the words of whoever ran it."""

@@ -21,7 +21,7 @@ LAYER = ledger_output.LAYER
 
 # A server takes about 100 connections unless it is told otherwise.
 _MOST = 1000
-_LEAST_PATIENCE = 0.05
+_LEAST_PATIENCE, _MOST_PATIENCE = 0.05, 60.0
 _SPARE = 30.0
 
 
@@ -67,7 +67,8 @@ class Ledger(Base, frozen=True, tag="ledger"):
     time: Duration = msgspec.field(default_factory=lambda: Duration("10s"))
     """How long transactions are due, in whole seconds; where faults strike, they and ``after`` decide instead."""
     patience: Duration = msgspec.field(default_factory=lambda: Duration("1s"))
-    """A transaction that is due waits so long for a free connection, and one that was sent for its answer."""
+    """A transaction that is due waits so long for a free connection, and one that was sent for its answer; at most
+    60 s."""
     after: Duration = msgspec.field(default_factory=lambda: Duration("3s"))
     """Where a fault strikes: how long it goes on after writes are accepted again."""
 
@@ -88,8 +89,8 @@ class Ledger(Base, frozen=True, tag="ledger"):
             yield "rate", f"{self.rate}: give at least 1 a second, or max"
         if self.time < 1 or self.time % 1:
             yield "time", f"{self.time}: give whole seconds, at least 1s"
-        if self.patience < _LEAST_PATIENCE:
-            yield "patience", f"{self.patience}: give at least {_LEAST_PATIENCE:g}s"
+        if not _LEAST_PATIENCE <= self.patience <= _MOST_PATIENCE:
+            yield "patience", f"{self.patience}: give {_LEAST_PATIENCE:g}s to {_MOST_PATIENCE:g}s"
 
     @property
     def sessions(self) -> int:

@@ -10,7 +10,7 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.drill import Answer, Attempt
-from blocklab.model.sample import Phase, Sample, Transaction
+from blocklab.model.sample import Parsed, Phase, Sample, Transaction
 
 LAYER = "ledger"
 FORM = 1
@@ -186,6 +186,27 @@ def phase_of(tried: Sequence[Attempt], history: History) -> Phase | None:
         seen = (time for each in tried for time in (each.sent, each.ended) if time is not None)
         stop = min(stop, max(seen, default=stop))
     return Phase(LAYER, history.start, stop) if stop > history.start else None
+
+
+def before(attempts: Sequence[Attempt], history: History, struck: float | None, host: str) -> Parsed:
+    """The load's figures until the fault struck: what it does on this layout in peace. Empty where nothing was
+    acknowledged by then."""
+    stop = min(filter(None, (history.stop, struck)), default=None)
+    calm = msgspec.structs.replace(history, stop=stop, whole=True)
+    tried = [
+        each
+        for each in attempts
+        if (stop is None or each.scheduled < stop)
+        # What was still under way when it struck had to do with it.
+        and (struck is None or (each.ended is not None and each.ended <= struck))
+    ]
+    try:
+        samples, done = figures(tried, calm, host)
+    except ParseError:
+        # The verdict says so.
+        return Parsed()
+    phase = phase_of(tried, calm)
+    return Parsed(tuple(samples), (phase,) if phase else (), tuple(done))
 
 
 def latest(out: bytes) -> float:

@@ -35,6 +35,8 @@ _REFUSED: Mapping[str, str] = {
     "initialize": _OURS, "host": _SERVER, "port": _SERVER, "username": _SERVER, "dbname": _SERVER,
     "help": _NO_LOAD, "version": _NO_LOAD, "show-script": _NO_LOAD,
     "debug": "it prints a line for each statement, which costs more than the load",
+    # Beside the script that blocklab gives, each of them would be half of the load.
+    "select-only": "give script: select-only", "skip-some-updates": "give script: simple-update",
     "aggregate-interval": "blocklab needs the whole log and aggregates it itself",
 }  # fmt: skip
 _OPTION = re.compile(r"[a-z][a-z0-9-]+")
@@ -63,8 +65,9 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     Before each load the tables are made and a checkpoint is done.
 
-    Options that the fields or the stack decide are refused, in shortened form too, and so are those that end
-    pgbench before the load, ``debug`` and ``aggregate-interval``.
+    Options that the fields or the stack decide (``select-only`` and ``skip-some-updates`` are scripts) are
+    refused, in shortened form too, and so are those that end pgbench before the load, ``debug`` and
+    ``aggregate-interval``.
 
     Figures: ``tps`` (1/s; without the time to connect), ``latency.mean`` and ``latency.stddev`` (s),
     ``transactions``, ``failed``, ``skipped``, ``connect`` (s), and with ``log`` ``latency.p50``, ``latency.p95``,

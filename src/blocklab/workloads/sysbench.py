@@ -26,7 +26,7 @@ SCRIPTS = (
 
 _OURS = "blocklab sets it from the fields of this load"
 _REFUSED: Mapping[str, str] = {
-    "threads": _OURS, "time": _OURS, "tables": _OURS, "table-size": _OURS, "table_size": _OURS,
+    "threads": _OURS, "time": _OURS, "tables": _OURS, "table-size": _OURS,
     "report-interval": _OURS, "percentile": _OURS, "histogram": _OURS, "db-driver": _OURS,
     "events": "a load here ends by its time",
     "config-file": "write the options here",
@@ -210,9 +210,11 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
 def _option_problem(name: str) -> str | None:
     if _OPTION.fullmatch(name) is None:
         return "write an option by its own name, without dashes before it, e.g. rand-type"
-    if why := _REFUSED.get(name):
+    # sysbench takes one for the other.
+    dashed = name.replace("_", "-")
+    if why := _REFUSED.get(dashed):
         return f"refused: {why}"
-    if re.fullmatch(r"(mysql|pgsql)-(host|port|socket|user|password|db|dry-run|ssl|debug)", name):
+    if re.fullmatch(r"(mysql|pgsql)-(host|port|socket|user|password|db|dry-run|ssl|debug)", dashed):
         return "refused: the stack says which server"
     return None
 

@@ -59,12 +59,13 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
 
     Read back: how many warehouses the server has. go-tpc's version is stored.
 
-    Figures: ``tpmc`` (1/min, new orders), ``tps`` (1/s, transactions of all kinds), ``latency.mean`` (s, of all),
-    ``errors``, and for each of ``new_order``, ``payment``, ``order_status``, ``delivery`` and ``stock_level`` that
-    there was ``.count`` and ``.latency.mean``, ``.latency.p50``, ``.latency.p90``, ``.latency.p95``,
-    ``.latency.p99``, ``.latency.p99.9``, ``.latency.max`` (s). The means are exact. Percentiles and maximum are
-    go-tpc's, whose buckets are 0.5 ms wide up to 17 ms and then 3 to 6 % of the value; it takes what is below 1 ms
-    for 1 ms. Courses: ``tps`` and ``latency.mean``.
+    Figures: ``tpmc`` (1/min, new orders), ``tps`` (1/s, transactions of all kinds; from the end of go-tpc's first
+    second to that of its last whole one, since its own rates count a first transaction without its time),
+    ``latency.mean`` (s, of all), ``errors``, and for each of ``new_order``, ``payment``, ``order_status``,
+    ``delivery`` and ``stock_level`` that there was ``.count`` and ``.latency.mean``, ``.latency.p50``,
+    ``.latency.p90``, ``.latency.p95``, ``.latency.p99``, ``.latency.p99.9``, ``.latency.max`` (s). The means are
+    exact. Percentiles and maximum are go-tpc's, whose buckets are 0.5 ms wide up to 17 ms and then 3 to 6 % of the
+    value; it takes what is below 1 ms for 1 ms. Courses: ``tps`` and ``latency.mean``.
 
     What the server counted meanwhile: of MariaDB and MySQL ``fsyncs`` (1/s; InnoDB's, without the binary log's),
     ``log.bytes`` (B/s, the redo log), ``lock.waits`` (1/s, for a row), ``lock.wait.time`` (s, the mean of one),
@@ -204,7 +205,7 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
         and then 3 to 6 % of the value; it takes what is below 1 ms for 1 ms. Raises ``ParseError`` for output
         without a summary or without a new order.
         """
-        parsed = tpcc_output.read(raw, host)
+        parsed = tpcc_output.read(raw, host, thinks=bool(self.options.get("wait")))
         return msgspec.structs.replace(parsed, samples=(*parsed.samples, *servers.counted(raw, host)))
 
 

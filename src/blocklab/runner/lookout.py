@@ -1,0 +1,45 @@
+"""The monitor on the survivor, as the drill follows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from blocklab.errors import CommandError
+from blocklab.faults import Takeover, monitor
+from blocklab.model.drill import Event
+from blocklab.model.plan import Put
+from blocklab.model.protocols import Scene
+from blocklab.runner.engine import Engine
+
+
+class Lookout:
+    """Starts the monitor on ``host`` and follows what it says; its output goes to ``folder``.
+
+    ``mirrored``: the stack is a mirror that has news of its connection.
+    """
+
+    def __init__(
+        self, engine: Engine, scene: Scene, host: str, takeover: Takeover, folder: Path, *, mirrored: bool
+    ) -> None:
+        self.host = host
+        self._file, self._errors = folder / "stdout", folder / "stderr"
+        self._seen = 0
+        self._events: tuple[Event, ...] = ()
+        engine.carry_out([Put(host, monitor.PATH, monitor.SCRIPT)], "prepare")
+        argv = monitor.argv(monitor.address(scene), takeover, scene.stack if mirrored else "")
+        folder.mkdir(parents=True)
+        self.proc = engine.hosts[host].spawn(argv, self._file, self._errors)
+
+    def events(self) -> tuple[Event, ...]:
+        """What it has said so far, by the survivor's clock. Raises ``ParseError``."""
+        if (size := self._file.stat().st_size) != self._seen:
+            # It mostly says nothing, and this is asked all the time.
+            self._seen, self._events = size, monitor.events(self._file.read_bytes())
+        return self._events
+
+    def first(self, what: str) -> Event | None:
+        """Its first event of that name so far. ``CommandError`` where it runs no more, ``ParseError``."""
+        code = self.proc.poll()
+        if code is not None:
+            raise CommandError(self.host, ("monitor",), code, self._errors.read_text(errors="replace"))
+        return next((each for each in self.events() if each.what == what), None)
