@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -100,13 +101,14 @@ def _several(analysis: Analysis, rows: list[Row]) -> tuple[str, ...]:
 def items(analysis: Analysis) -> tuple[Item, ...]:
     """Every comparison that has a figure, in the order of the study."""
     found = list(_found(analysis))
-    # Of each phase once, which may have several figures.
-    taken = [phase or workload for workload, phase in dict.fromkeys((each.workload, each.phase) for each in found)]
+    # A phase may have several figures.
+    figures = Counter((each.workload, each.phase) for each in found)
+    taken = Counter(phase or workload for workload, phase in figures)
     named = []
     for item in found:
         short = item.phase or item.workload
-        label = short if taken.count(short) == 1 else f"{item.workload} {item.phase}".strip()
-        alone = sum(other.workload == item.workload and other.phase == item.phase for other in found) == 1
+        label = short if taken[short] == 1 else f"{item.workload} {item.phase}".strip()
+        alone = figures[item.workload, item.phase] == 1
         label = _label(label, next(iter(item.figures.values())), alone=alone)
         named.append(msgspec.structs.replace(item, label=label))
     # Transactions first: they are what the user's database does.
