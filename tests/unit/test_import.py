@@ -9,13 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from blocklab.cli.main import app
-from blocklab.errors import StudyError
+from blocklab.errors import StoreError, StudyError
 from blocklab.imports import Imported, Options, job_file, minimal, read, take
 from blocklab.report import render
 from blocklab.report.tables import warnings
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
-from blocklab.store.folder import StudyFolder
+from blocklab.store.folder import Manifest, StudyFolder, claimed
+from blocklab.study.grid import cells
+from blocklab.study.read import build
 from tests.unit.golden import FOLDER
 from tests.unit.test_import_kinds import SUMMARY
 
@@ -161,6 +163,64 @@ def test_two_runs_in_one_folder_are_refused_and_two_folders_are_two_loads(tmp_pa
     with pytest.raises(StudyError, match=r"2 runs of pgbench .*c1.log, c10.log") as caught:
         take(minimal(["local"]), None, {"local": [str(folder)]}, tmp_path / "runs", Options())
     assert "a folder of its own" in caught.value.hint
+
+
+def test_two_runs_of_fio_in_one_folder_are_refused_and_a_file_for_each_job_is_not(tmp_path: Path) -> None:
+    document = json.loads((FOLDER / "fio/stdout").read_text())
+    first, second, *_ = document["jobs"]
+    folder = tmp_path / "local"
+    folder.mkdir()
+
+    def put(name: str, *jobs: dict[str, object]) -> None:
+        (folder / name).write_text(json.dumps({**document, "jobs": jobs}, indent=1))
+
+    put("run1.json", first)
+    put("run2.json", second)
+    done = take(minimal(["local"]), None, {"local": [str(folder)]}, tmp_path / "runs", Options())
+    assert imported(done).phases("fio") == (first["jobname"], second["jobname"])
+    put("run2.json", second, {**first, "usr_cpu": 1.0})
+    with pytest.raises(StudyError, match=r"run1.json and .*run2.json both have a job seq-write-1m") as caught:
+        take(minimal(["local"]), None, {"local": [str(folder)]}, tmp_path / "runs", Options())
+    assert "a folder of its own" in caught.value.hint
+
+
+def test_long_names_stay_apart(tmp_path: Path) -> None:
+    long = "a-measurement-of-the-mirror-in-zone"
+    names = [[f"local{at}" * 3, "mirror" * 3] for at in (1, 2)]
+    assert len({minimal(each).name for each in names}) == 2
+    assert all(len(minimal(each).name) <= 31 for each in names)
+    for at, name in enumerate((f"{long}-a", f"{long}-b", "short")):
+        (tmp_path / "local" / name).mkdir(parents=True)
+        (tmp_path / "local" / name / "tx.log").write_text(log(latency=1000 + 100 * at))
+    done = take(minimal(["local"]), None, {"local": [str(tmp_path / "local")]}, tmp_path / "runs", Options())
+    loads = done.loads["local"]
+    assert len(set(loads)) == 3 and [load[:9] for load in sorted(loads)] == ["a-measure", "a-measure", "short"]
+
+
+def test_runs_that_were_measured_are_not_taken_for_an_imports(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(FILE)
+    places, runs = two(tmp_path), tmp_path / "runs"
+    study = build(
+        {
+            "blocklab": 1, "name": "mine", "question": "q", "nodes": {"a1": {}},
+            "stacks": {"local": {"on": "a1", "layers": [{"layer": "volume", "size": "1GiB"}]}},
+            "workloads": {"io": {"load": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write", "bs": "4k"}}}},
+        }
+    )  # fmt: skip
+    measured = StudyFolder.create(runs, Manifest(study, cells(study)))
+    before = (measured.path / "study.json").read_bytes()
+    with pytest.raises(StudyError, match="has runs of a study that were measured") as caught:
+        take(read(file, ["local", "mirror"]), file, places, runs, Options())
+    assert "another name" in caught.value.hint
+    assert (measured.path / "study.json").read_bytes() == before and not (measured.path / "study.yaml").exists()
+
+
+def test_an_import_waits_for_nobody_who_writes_its_folder(tmp_path: Path) -> None:
+    places, runs = two(tmp_path), tmp_path / "runs"
+    with claimed(runs / "imported-local-mirror"), pytest.raises(StoreError, match="another blocklab"):
+        take(minimal(["local", "mirror"]), None, places, runs, Options())
+    take(minimal(["local", "mirror"]), None, places, runs, Options())
 
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
@@ -314,6 +374,9 @@ def test_the_command(tmp_path: Path) -> None:
         (["--stack", "local"], "not NAME=PLACE"),
         (["--stack", "Local=."], "no name for a stack"),
         (["--stack", "local=/nowhere/at/all"], "no such folder"),
+        (["--stack", "local=logs/**.log"], "** stands for folders, and has to be alone between two slashes"),
+        (["--stack", f"local={'x' * 300}"], "File name too long"),
+        (["--stack", "local=/proc/self/mem", "--as", "iostat=/proc/self/mem"], "cannot be read"),
         (["--stack", "local=.", "--as", "prose=x"], "no kind 'prose'"),
         (["--stack", "local=.", "--zone", "Nowhere"], "no such time zone"),
         (["--stack", "local=.", "--dates", "ydm"], "not one of ymd"),

@@ -10,6 +10,7 @@ import re
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from blocklab.errors import StudyError
 from blocklab.imports import kinds
 from blocklab.imports.found import Found
-from blocklab.imports.text import Refused
+from blocklab.imports.text import Refused, digest
 from tests.unit.golden import FOLDER
 
 # -- iostat: the header of each sysstat, the numbers made up -----------------------------------------------------
@@ -370,6 +371,48 @@ def test_clones_of_a_job_are_added_up(tmp_path: Path) -> None:
     assert values(found, "write.latency.p99") == [] and any("clones added up" in r for r in found.remarks)
 
 
+def reports(*changes: dict[str, Any]) -> bytes:
+    """fio's JSON as often as there are changes of its first job (``ios``: how many writes), one a minute."""
+    whole = []
+    for number, change in enumerate(changes):
+        document = json.loads((FOLDER / "fio/stdout").read_text())
+        document["timestamp_ms"] += 60_000 * number
+        job = document["jobs"][0]
+        for name, value in change.items():
+            if name == "ios":
+                job["write"]["total_ios"] = value
+            elif name == "began":
+                job["job_start"] = document["timestamp_ms"] + value
+            else:
+                job[name] = value
+        whole.append(json.dumps(document, indent=1))
+    return "\n".join(whole).encode()
+
+
+def test_what_fio_reported_meanwhile_is_one_run_and_the_last_report_counts(tmp_path: Path) -> None:
+    found = read(tmp_path, reports({"ios": 10}, {"ios": 20}, {"ios": 30}))
+    assert values(found, "write.ios")[0] == 30
+    assert any("3 reports of one run (--status-interval): the last one" in remark for remark in found.remarks)
+    ramp = {"job options": {"ramp_time": "5"}}
+    # After its ramp a job begins anew.
+    found = read(tmp_path, reports({"ios": 50, **ramp}, {"ios": 20, "began": -10, **ramp}))
+    assert values(found, "write.ios")[0] == 20
+
+
+@pytest.mark.parametrize(
+    ("after", "why"),
+    [
+        ({"ios": 29}, "JSON 2 counts less of job"),
+        ({"ios": 31, "began": -9_000}, "JSON 2 has a job .* that began after the one before it was printed"),
+        ({"ios": 30, "job options": {"bs": "8k"}}, "JSON 2 has other jobs or options"),
+        ({"ios": 30, "jobname": "other"}, "JSON 2 has other jobs or options"),
+    ],
+)
+def test_several_runs_in_one_file_of_fio_are_left_out(tmp_path: Path, after: dict[str, Any], why: str) -> None:
+    with pytest.raises(Refused, match=f"holds several runs .{why}.*; cut it into a file for each run"):
+        read(tmp_path, reports({"ios": 30}, after))
+
+
 def test_a_fio_json_that_was_cut_is_left_out(tmp_path: Path) -> None:
     data = (FOLDER / "fio/stdout").read_bytes()
     with pytest.raises(Refused, match="cannot be read"):
@@ -465,6 +508,17 @@ def test_sysbench_with_and_without_a_histogram(tmp_path: Path) -> None:
     bare = re.sub(r"^ +\d+\.\d+ \|\*.*\n", "", plain, flags=re.MULTILINE)
     found = read(tmp_path, bare.replace("99th percentile", "95th percentile"))
     assert figures(found)["latency.p95"] == pytest.approx(0.16445) and "latency.p99" not in figures(found)
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+@pytest.mark.parametrize("kind", ["pgbench", "go-tpc", "go-tpc as text", "sysbench"])
+def test_several_runs_in_one_file_are_left_out(tmp_path: Path, kind: str, stamped: bool) -> None:
+    name = {"pgbench": "pgbench/stdout", "sysbench": "sysbench/stdout"}.get(kind, "tpcc/stdout")
+    one = (FOLDER / name).read_text() if stamped else unstamped(name)
+    one = as_text(one) if kind == "go-tpc as text" else one
+    read(tmp_path, one)
+    with pytest.raises(Refused, match=r"holds 3 runs .* in lines \d+, \d+, \d+.; cut it into a file for each run"):
+        read(tmp_path, one * 3)
 
 
 # -- JdbcRunner: what its own documents show, with the seconds in between left out --------------------------------
@@ -612,6 +666,11 @@ def every_kind() -> dict[str, str]:
         "sysbench": unstamped("sysbench/stdout"),
         "jdbcrunner": JDBC_TPCC,
     }
+
+
+def test_a_file_that_cannot_be_read_is_refused_with_the_reason() -> None:
+    with pytest.raises(Refused, match="cannot be read: Input/output error"):
+        digest(Path("/proc/self/mem"))
 
 
 def test_every_kind_is_told_from_the_others() -> None:

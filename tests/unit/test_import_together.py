@@ -148,6 +148,30 @@ def test_the_same_log_of_two_runs_is_refused(tmp_path: Path) -> None:
     assert "a folder of its own" in caught.value.hint
 
 
+OLD = "".join(f"{at}, {200 + at % 7}, 1, 4096\n" for at in range(0, 5000, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "log"),
+    [
+        ("a_lat.1.log", OLD),
+        ("a_clat.1.log", "".join(f"{1000 * at}, 200, 1, 0\n" for at in range(1, 9))),
+        ("a_lat.1.log", OLD.replace(", 4096", ", 4096, 16384")),
+    ],
+    ids=["each I/O", "averaged", "log_offset"],
+)
+def test_a_log_whose_unit_nobody_knows_needs_the_json_beside_it(tmp_path: Path, name: str, log: str) -> None:
+    with pytest.raises(StudyError, match=r"microseconds .fio 2. or nanoseconds .* put the JSON of that run"):
+        imported(tmp_path, {name: log})
+    # What counts I/Os has one meaning only.
+    run, said = imported(tmp_path, {name: log, "a_iops.1.log": averaged(100)})
+    assert said[name][0].startswith("left out: its rows have no priority")
+    assert figure(run, "write.iops", "a") == 100.5
+    run, _ = imported(tmp_path, {name: log, "a_iops.1.log": averaged(100), "fio.json": document(("a", "1"))})
+    waits = [row.value for row in run.series() if "lat" in row.metric]
+    assert waits and max(waits) < 1e-6
+
+
 # -- pgbench -----------------------------------------------------------------------------------------------------
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gc
+import math
 import random
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +18,7 @@ from hypothesis import strategies as st
 from blocklab.errors import StoreError
 from blocklab.model.sample import Parsed, Phase
 from blocklab.stats.analysis import analyse
-from blocklab.stats.compare import items
+from blocklab.stats.compare import families, items
 from blocklab.stats.figures import within
 from blocklab.stats.findings import findings
 from blocklab.stats.format import NBSP, exact, listed, number, percent, plus_minus, quantity, seconds
@@ -22,6 +27,7 @@ from blocklab.stats.summary import Estimate, batch_means, percentile, weighted_m
 from blocklab.store import tables
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import FORMAT
+from blocklab.study.types import View
 from tests.unit import synthetic
 
 
@@ -263,3 +269,45 @@ def test_a_cpu_without_room_is_told_with_the_answer(tmp_path: Path) -> None:
     tables.write(under, Parsed(samples))
     caveats = [plain(text) for text in findings(analyse(folder)).caveats]
     assert any("CPU was at least 97 % busy in tps-scale1 (a1 on local)" in text for text in caveats)
+
+
+def test_runs_that_are_read_at_once_come_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = synthetic.make(tmp_path, transactions=100)
+    paths = [folder.cells / cell.key for cell in folder.manifest().cells]
+    ahead = tables.ahead(paths)
+    assert set(ahead) == set(paths)
+    for path, groups in ahead.items():
+        assert tables.courses(path, FORMAT, groups) == tables.courses(path, FORMAT)
+    asked: list[int] = []
+    rows = tables._rows
+
+    def counted(files: Sequence[str], select: str, more: str) -> list[tuple[Any, ...]]:
+        asked.extend([len(files)] if "samples" in files[0] else [])
+        return rows(files, select, more)
+
+    monkeypatch.setattr(tables, "_rows", counted)
+    before = analyse(folder)
+    assert sum(asked) == len(paths) and len(asked) == math.ceil(len(paths) / 8) < len(paths)
+    # One that is damaged hides none of those that it would be read with.
+    (paths[1] / "samples.parquet").write_text("{")
+    (paths[2] / "samples.parquet").unlink()
+    after = analyse(folder)
+    assert [gap.status for gap in after.gaps] == ["unreadable"] * 2
+    assert [run.folder for run in after.every] == [path for path in paths if path not in paths[1:3]]
+    assert all(run in before.every for run in after.every)
+
+
+def test_an_analysis_leaves_the_collector_as_it_was(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        analyse(StudyFolder(tmp_path))
+    assert gc.isenabled()
+    analyse(synthetic.make(tmp_path, transactions=100))
+    assert gc.isenabled()
+
+
+def test_comparisons_are_made_once_of_an_analysis(tmp_path: Path) -> None:
+    analysis = analyse(synthetic.make(tmp_path, transactions=100))
+    assert items(analysis) is items(analysis) and families(analysis) is families(analysis)
+    asked = msgspec.structs.replace(analysis.study, report=View(y="latency.p99"))
+    other = dataclasses.replace(analysis, study=asked)
+    assert {item.metric for item in items(other)} != {item.metric for item in items(analysis)}

@@ -28,11 +28,7 @@ def wait_of(analysis: Analysis, row: Row, middles: Sequence[str] = _MIDDLES) -> 
     known, and the highest percentile. None for what the load did not count itself."""
     if not row.load:
         return None
-    mine = [
-        each
-        for each in analysis.places[row.workload, row.phase]
-        if each.load and each.stack == row.stack and each.host == row.host
-    ]
+    mine = [each for each in analysis.reported[row.stack, row.workload, row.phase] if each.host == row.host]
     way = row.metric.rpartition(".")[0]
     for prefix in (f"{way}." if way else "", "new_order."):
         if found := _wait({each.metric: each.value for each in mine}, prefix, middles):

@@ -97,13 +97,20 @@ _RANK: Mapping[str, int] = {"fio-json": 0, "pgbench": 0, "pgbench-log": 1, "pgbe
 
 def _one_run(stack: str, name: str, files: Sequence[Found]) -> None:
     """Raises ``StudyError`` for files of one kind that cannot be of one run."""
+    hint = "put the files of each run into a folder of its own below the stack's; its name becomes the load's"
     for kind in ("pgbench", "pgbench-log", "pgbench-aggregate", "go-tpc", "sysbench", "jdbcrunner"):
         several = [each for each in files if each.kind == kind]
         if len(several) < 2:
             continue
         names = ", ".join(each.path.name for each in several)
-        hint = "put the files of each run into a folder of its own below the stack's; its name becomes the load's"
         raise StudyError("", f"stack {stack}: {len(several)} runs of {name} ({kind}): {names}", hint=hint)
+    # Each job of a run may have a JSON of its own.
+    seen: dict[str, Path] = {}
+    for each in files:
+        for job in dict.fromkeys(each.jobs):
+            other = seen.setdefault(job, each.path)
+            if other != each.path:
+                raise StudyError("", f"stack {stack}: {other} and {each.path} both have a job {job}", hint=hint)
 
 
 def _placed(files: Sequence[Found]) -> list[Found]:

@@ -48,25 +48,37 @@ def files(stack: str, places: Sequence[str]) -> list[Given]:
     """The files of folders (with all below them), patterns and single files. Raises ``StudyError`` for none."""
     found: dict[Path, str] = {}
     for place in places:
-        base = Path(place)
-        if base.is_dir():
-            below = sorted(each for each in base.rglob("*") if each.is_file())
-            for each in below:
-                parts = each.relative_to(base).parts[:-1]
-                if not any(part.startswith(".") for part in (*parts, each.name)):
-                    found.setdefault(each, name_of("-".join(parts)) if parts else "")
-            continue
-        several = [base] if base.is_file() else _matching(base)
-        if not several:
-            raise StudyError("", f"--stack {stack}={place}: no such folder, and no file has that name")
-        found.update((each, found.get(each, "")) for each in several)
+        try:
+            for path, folder in _files(Path(place)):
+                found.setdefault(path, folder)
+        except (OSError, ValueError) as error:
+            problem = f"--stack {stack}={place}: {getattr(error, 'strerror', None) or error}"
+            raise StudyError("", problem, hint="it is a folder, a file, or a pattern like 'logs/*.log'") from error
     if not found:
         raise StudyError("", f"--stack {stack}: there is no file in {', '.join(places)}")
     return [Given(path, folder) for path, folder in found.items()]
 
 
+def _files(place: Path) -> Iterator[tuple[Path, str]]:
+    """The files of one place, and the load that the folder of each says it is of. Raises ``OSError`` and
+    ``ValueError``."""
+    if place.is_dir():
+        for each in sorted(each for each in place.rglob("*") if each.is_file()):
+            parts = each.relative_to(place).parts[:-1]
+            if not any(part.startswith(".") for part in (*parts, each.name)):
+                yield each, name_of("-".join(parts)) if parts else ""
+        return
+    several = [place] if place.is_file() else _matching(place)
+    if not several:
+        raise ValueError("no such folder, and no file has that name")
+    yield from ((each, "") for each in several)
+
+
 def _matching(pattern: Path) -> list[Path]:
-    """The files of a pattern such as ``logs/*_local.txt``."""
+    """The files of a pattern such as ``logs/*_local.txt``. Raises ``ValueError``."""
+    if any("**" in part and part != "**" for part in pattern.parts):
+        # Python before 3.13 refuses it, later ones take it for a single *.
+        raise ValueError("** stands for folders, and has to be alone between two slashes: logs/**/*.log")
     top = Path(pattern.anchor)
     return sorted(each for each in top.glob(str(pattern.relative_to(top))) if each.is_file())
 

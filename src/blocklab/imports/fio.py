@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import msgspec
@@ -25,6 +25,13 @@ TOOL = LAYER = "fio"
 _JSON = re.compile(r'^\{\s*"fio version" ?:', re.MULTILINE)
 # 123, 456789, 1, 4096, 0        more samples: workloads/logs/fio.py
 _ROW = re.compile(r"\d+, \d+, [012](?:, (?:\d+|0x[0-9a-f]+)){1,4}")
+# 123, 456789, 1, 4096           of an fio that wrote no priority: 2 and before (us), or an early 3 (ns);
+# 123, 456789, 1, 4096, 16384    its log_offset. A priority here is 0, 1 or hexadecimal.
+_NO_PRIORITY = re.compile(r"\d+, \d+, [012], \d+(?:, (?:[2-9]|\d\d+))?")
+_EITHER = (
+    "its rows have no priority, so its latencies are microseconds (fio 2) or nanoseconds (an early fio 3), and "
+    "nothing tells which: put the JSON of that run beside it, if it is of fio 3"
+)
 # write-4k_lat.1.log     fio's own end of a log's name: the rows of all of them look alike
 _NAME = re.compile(r"(?P<prefix>.*)_(?P<kind>clat|slat|lat|bw|iops)(?:\.(?P<number>\d+))?\.log")
 KINDS = ("lat", "clat", "slat", "bw", "iops")
@@ -58,11 +65,16 @@ def log_kind(name: str) -> str:
 def read_json(text: Text) -> Found:
     """Figures and phases of all jobs. Raises ``Refused``."""
     try:
-        output = fio_output.decode({"stdout": (text.text + text.cut).encode()})
+        raw = {"stdout": (text.text + text.cut).encode()}
+        reports = fio_output.reports(raw)
+        _one_run(reports)
+        output = fio_output.sound(reports[-1], raw)
         figures = [sample for job in output.jobs for sample in fio_output.figures(job, "", own=False)]
     except ParseError as error:
         raise Refused(error.message.split("\n")[0]) from error
     remarks = list(text.remarks)
+    if len(reports) > 1:
+        remarks.append(f"{len(reports)} reports of one run (--status-interval): the last one is taken")
     if any(_borrowed(job) for job in output.jobs):
         remarks.append("percentiles are of completion (clat): it has none of the whole latency (lat_percentiles)")
     clones = [name for name, count in Counter(job.jobname for job in output.jobs).items() if count > 1]
@@ -77,6 +89,34 @@ def read_json(text: Text) -> Found:
         phases=tuple(phases), start=min((each.start for each in phases), default=None),
         end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)), remarks=tuple(remarks),
     )  # fmt: skip
+
+
+def _one_run(reports: Sequence[Output]) -> None:
+    """Raises ``Refused`` where a report surely is of another run than the one before it: within one run
+    (``--status-interval``) they all count from its start."""
+    for number, (before, after) in enumerate(pairwise(reports), 2):
+        if why := _another(before, after):
+            raise Refused(f"holds several runs (JSON {number} {why}); cut it into a file for each run")
+
+
+def _another(before: Output, after: Output) -> str:
+    """What tells that a report is of another run; empty where nothing does."""
+    if before.options != after.options or _options(before) != _options(after):
+        return "has other jobs or options than the one before it"
+    for old, new in zip(before.jobs, after.jobs, strict=True):
+        counts = [(getattr(old, way).total_ios, getattr(new, way).total_ios) for way in fio_output.DIRECTIONS]
+        # A job forgets all that it did before its ramp was over.
+        if any(name.startswith("ramp_") for name in {**after.options, **new.options}):
+            continue
+        if any(now < then for then, now in counts):
+            return f"counts less of job {new.jobname} than the one before it"
+        if any(then for then, _ in counts) and new.job_start > before.timestamp_ms > 0:
+            return f"has a job {new.jobname} that began after the one before it was printed"
+    return ""
+
+
+def _options(output: Output) -> list[tuple[str, Mapping[str, str]]]:
+    return [(job.jobname, job.options) for job in output.jobs]
 
 
 def _numbers(output: Output) -> Iterator[str]:
@@ -163,10 +203,12 @@ def read_logs(paths: Sequence[Path], kind: str, phase: str) -> Found:
     each = any(line.split(", ")[3] != "0" for line in first)
     found = _single(paths, kind, phase) if each else _averaged(paths, kind, phase)
     times = [sample.time for sample in found.samples if sample.time is not None]
+    either = kind in ("lat", "clat", "slat") and any(_NO_PRIORITY.fullmatch(line) for line in first)
     absolute = bool(first) and int(first[0].split(",")[0]) > _EPOCH
     return msgspec.structs.replace(
         found, phases=(Phase(phase, min(times) - 1, max(times)),) if times else (),
         start=min(times) - 1 if times and absolute else None, end=max(times) if times and absolute else None,
+        either=_EITHER if either else "",
     )  # fmt: skip
 
 

@@ -37,4 +37,6 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Of fio's logs: the number of the job, from 1 on; 0 where the name has none. Each clone has its own."""
     jobs: tuple[str, ...] = ()
     """Of fio's JSON: the job's name to each number."""
+    either: str = ""
+    """Of fio's latency logs: why their unit is not known, unless a JSON of fio 3 is beside them."""
     remarks: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.imports.found import Found
-from blocklab.imports.text import Bad, Refused, Text
+from blocklab.imports.text import Bad, Refused, Text, one_run
 from blocklab.model.sample import Sample
 from blocklab.workloads import tpcc_output
 from blocklab.workloads.stamp import lines as stamped_lines
@@ -22,6 +22,8 @@ from blocklab.workloads.stamp import lines as stamped_lines
 _ROW = re.compile(r"^\[(?P<prefix>Current|Summary)\] (?P<kind>[A-Z_]+) - (?P<fields>Takes\(s\): .*)$")
 # tpmC: 28434.2, tpmTotal: 63098.1, efficiency: 2211.1%
 _SCORE = re.compile(r"^tpmC: (?P<tpmc>\d+(?:\.\d+)?)(?:, .*)?$")
+# The same as text or JSON, once a run
+_ENDED = re.compile(r'(?:\d{9,}\.\d{3} )?(?:tpmC: \d|\[\{"efficiency")')
 
 
 class _Timed(tpcc_output.Row, kw_only=True):
@@ -40,7 +42,8 @@ def fits(head: str) -> bool:
 
 
 def read(text: Text) -> Found:
-    """Figures, course and the one phase. Raises ``Refused`` for one that has no summary."""
+    """Figures, course and the one phase. Raises ``Refused`` for one that has no summary, or several."""
+    one_run(text.lines, _ENDED)
     stamped = any(stamped_lines("".join(f"{line}\n" for line in text.lines[:5]).encode()))
     bad: list[Bad] = []
     out = text.text if stamped else "".join(_stamped(text, bad))

@@ -17,12 +17,13 @@ from blocklab.imports.study import ImportFile, name_of, study
 from blocklab.imports.timeline import device_of
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Sample
-from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.imported import SITE, ImportedFile
 from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
 from blocklab.study.types import Cell, Study
 from blocklab.workloads.fio_jobs import Section
+from blocklab.workloads.imported import ImportedLoad
 
 # Of a node that no file names.
 HOST = "host"
@@ -55,7 +56,8 @@ def take(
 ) -> Imported:
     """Read the files of each stack, and write the study's folder below ``runs``.
 
-    Raises ``StudyError`` where something is unclear, and where nothing was recognised; ``StoreError``.
+    Raises ``StudyError`` where something is unclear, where nothing was recognised, and where the folder has what
+    blocklab itself measured; ``StoreError``.
     """
     given = {name: collect.files(name, places) for name, places in stacks.items()}
     said: list[str] = []
@@ -83,15 +85,28 @@ def take(
     made = msgspec.structs.replace(made, exclude=absent)
     said += [f"{entry['stack']} has no logs of {entry['workload']}" for entry in absent]
     grid = cells(made)
-    folder = StudyFolder.create(runs, Manifest(made, grid, source=str(source or "")), source)
-    for cell in grid:
-        load = next(load for load in loads[cell.stack] if load.name == cell.workload)
-        said += load.said
-        _write(folder, cell, load, hosts[cell.stack][0], file.stacks[cell.stack].device, given[cell.stack])
+    place = place_of(runs, made, quick=False)
+    with claimed(place):
+        _free(place)
+        folder = StudyFolder.create(runs, Manifest(made, grid, source=str(source or "")), source)
+        for cell in grid:
+            load = next(load for load in loads[cell.stack] if load.name == cell.workload)
+            said += load.said
+            _write(folder, cell, load, hosts[cell.stack][0], file.stacks[cell.stack].device, given[cell.stack])
     return Imported(
         folder.path, made, {name: tuple(each.told() for each in every) for name, every in given.items()},
         {name: tuple(load.name for load in each) for name, each in loads.items()}, tuple(dict.fromkeys(said)),
     )  # fmt: skip
+
+
+def _free(place: Path) -> None:
+    """Raises ``StudyError`` for a folder of runs that are no import's: its report would show them no more."""
+    if not (place / "study.json").exists():
+        return
+    there = StudyFolder(place).manifest().study
+    if not all(isinstance(load, ImportedLoad) for load in there.workloads.values()):
+        hint = "give the import another name (name: in --study FILE), or another folder: --runs DIR"
+        raise StudyError("name", f"{place} has runs of a study that were measured, not imported", hint=hint)
 
 
 def _known(asked: Mapping[Path, str], paths: Sequence[Path]) -> None:

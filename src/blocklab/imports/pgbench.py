@@ -10,7 +10,7 @@ from pathlib import Path
 
 from blocklab.errors import ParseError
 from blocklab.imports.found import Found
-from blocklab.imports.text import Bad, Refused, Text, points
+from blocklab.imports.text import Bad, Refused, Text, one_run, points
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads import logs, pgbench_output
 from blocklab.workloads.logs import Latency, LogSummary
@@ -31,6 +31,8 @@ _LOGGED = re.compile(
 # 1650260552 5178 26171317 177284491527 1136 44462 2647617 7321113867 0 9866 64 7564 28340 4148 0     (since 15)
 _INTERVAL = re.compile(r"([1-9]\d{9}) (\d+) (\d+) (\d+) (\d+) (\d+)(?: \d+)*")
 _VOTERS = 50
+# number of transactions actually processed: 10000/10000
+_SUMMARY = re.compile(r"number of transactions actually processed: ")
 
 
 def _most(pattern: re.Pattern[str], head: str) -> bool:
@@ -61,6 +63,7 @@ def summary(text: Text) -> Found:
     """The figures of the whole run, and the course of ``-P`` where it has times. Raises ``Refused``."""
     remarks = list(text.remarks)
     lines = [*text.lines, text.cut] if text.cut.strip() else list(text.lines)
+    one_run(lines, _SUMMARY)
     said = [index for index, line in enumerate(lines) if re.search(r"(?:= |: )\d+,\d+ ", line)]
     if said:
         remarks.append(f"line {said[0] + 1}: decimal commas, read as points")

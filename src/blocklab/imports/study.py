@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from blocklab.study.read import build, line_of, load_yaml, plain_data
 from blocklab.study.types import Name, Study
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
+_LONGEST, _HASHED = 31, 6
 
 
 class ImportedStack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,15 +84,21 @@ def minimal(names: Sequence[str]) -> ImportFile:
             raise StudyError("", problem, hint="lower-case letters, digits, - and _, a letter first (31 at most)")
     others = ", ".join(names[1:])
     question = f"How does {others} compare with {names[0]}?" if others else f"What do the logs of {names[0]} say?"
-    return ImportFile(
-        1, f"imported-{'-'.join(names)}"[:31].rstrip("-_"), question, {n: ImportedStack() for n in names}
-    )
+    return ImportFile(1, _short(f"imported-{'-'.join(names)}"), question, {n: ImportedStack() for n in names})
 
 
 def name_of(text: str) -> str:
     """A host's or a folder's name as a study may have it; ``x`` where nothing of it is left."""
     plain = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")
-    return (plain if plain[:1].isalpha() else f"x{plain}")[:31].rstrip("-_") or "x"
+    return _short(plain if plain[:1].isalpha() else f"x{plain}")
+
+
+def _short(name: str) -> str:
+    """A name of 31 characters at most: of a longer one the start, with a hash that keeps it apart from others."""
+    if len(name) <= _LONGEST:
+        return name
+    kept = name[: _LONGEST - _HASHED - 1].rstrip("-_")
+    return f"{kept}-{hashlib.sha256(name.encode()).hexdigest()[:_HASHED]}"
 
 
 def study(

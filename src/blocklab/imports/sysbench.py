@@ -9,7 +9,7 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.imports.found import Found
-from blocklab.imports.text import Bad, Refused, Text, has_commas, points
+from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points
 from blocklab.model.sample import Sample
 from blocklab.workloads import sysbench_output
 from blocklab.workloads.stamp import lines as stamped_lines
@@ -17,6 +17,8 @@ from blocklab.workloads.stamp import lines as stamped_lines
 # [ 10s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,95%): 303.33 err/s: 0.00 ...
 _SECOND = re.compile(r"^\[ (\d+)s \] thds: \d+ tps: ")
 _WHOLE = re.compile(r" reconn/s: \d+\.\d+$")
+# Threads started!     not what it begins with: that has a call that prepares the tables, too
+_STARTED = re.compile(r"(?:\d{9,}\.\d{3} )?Threads started!")
 # It has no times, so they start here; the stamps of our own loads have ten digits.
 _START = 1_000_000_000.0
 
@@ -27,7 +29,8 @@ def fits(head: str) -> bool:
 
 
 def read(text: Text) -> Found:
-    """Figures, course and the one phase. Raises ``Refused`` for one that has no summary."""
+    """Figures, course and the one phase. Raises ``Refused`` for one that has no summary, or several runs."""
+    one_run(text.lines, _STARTED)
     stamped = any(stamped_lines("".join(f"{line}\n" for line in text.lines[:5]).encode()))
     bad: list[Bad] = []
     remarks = list(text.remarks)

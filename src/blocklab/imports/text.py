@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ _PACKED = {
     b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip",
 }  # fmt: skip
 _AT_ONCE = 1 << 20
+_MOST_TOLD = 8
 
 
 class Refused(Exception):
@@ -77,12 +79,24 @@ def whole(path: Path) -> Text:
     return Text(path, tuple(lines), cut, tuple(remarks))
 
 
+def one_run(lines: Sequence[str], mark: re.Pattern[str]) -> None:
+    """Raises ``Refused`` where what a tool prints once a run begins several lines: outputs put into one file."""
+    found = [number for number, line in enumerate(lines, 1) if mark.match(line)]
+    if len(found) > 1:
+        at = ", ".join(str(number) for number in found[:_MOST_TOLD]) + (", ..." if found[_MOST_TOLD:] else "")
+        said = lines[found[0] - 1][:60]
+        raise Refused(f"holds {len(found)} runs ({said!r} in lines {at}); cut it into a file for each run")
+
+
 def digest(path: Path) -> str:
-    """The SHA-256 of a file's content."""
+    """The SHA-256 of a file's content. Raises ``Refused`` where it cannot be read."""
     found = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(_AT_ONCE):
-            found.update(part)
+    try:
+        with path.open("rb") as file:
+            while part := file.read(_AT_ONCE):
+                found.update(part)
+    except OSError as error:
+        raise Refused(f"cannot be read: {error.strerror}") from error
     return found.hexdigest()
 
 

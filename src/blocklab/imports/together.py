@@ -20,17 +20,18 @@ _THREADS: dict[str, Callable[[Sequence[Path]], Found]] = {
     "pgbench-aggregate": lambda paths: pgbench.aggregate([whole(path) for path in paths]),
 }
 _LOGS = tuple(f"fio-{kind}" for kind in fio.KINDS)
+_File = tuple[Given, Found]
 _CURE = "fio numbers its logs over all jobs: its JSON beside them, or --jobs FILE, tells whose they are"
 
 
 def join(given: Sequence[Given], jobs: Sequence[Section]) -> None:
     """Puts together what ``given`` has of one run; ``jobs`` are those of a fio job file.
 
-    The first of the files gets the whole, the others stay for their damage. Raises ``StudyError`` for logs of two
-    runs.
+    The first of the files gets the whole, the others stay for their damage. What nobody knows the unit of is left
+    out. Raises ``StudyError`` for logs of two runs.
     """
     for folder in dict.fromkeys(each.folder for each in given):
-        mine = [(each, each.found) for each in given if each.folder == folder and each.found is not None]
+        mine = _known([(each, each.found) for each in given if each.folder == folder and each.found is not None])
         for kind, read in _THREADS.items():
             _threads([(each, found) for each, found in mine if found.kind == kind], read)
         told = [found.jobs for _, found in mine if found.kind == "fio-json"]
@@ -40,7 +41,14 @@ def join(given: Sequence[Given], jobs: Sequence[Section]) -> None:
         _clones([(each, found) for each, found in mine if found.kind in _LOGS], set(known), numbers)
 
 
-_File = tuple[Given, Found]
+def _known(files: Sequence[_File]) -> list[_File]:
+    """Without the logs whose unit only a JSON of fio 3 tells, where there is none: of fio 2 it is another one."""
+    if any(found.kind == "fio-json" for _, found in files):
+        return list(files)
+    for each, found in files:
+        if found.either:
+            each.found, each.left_out = None, found.either
+    return [(each, found) for each, found in files if not found.either]
 
 
 def _threads(logs: Sequence[_File], read: Callable[[Sequence[Path]], Found]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -197,6 +199,15 @@ class Analysis:
         return {place: tuple(mine) for place, mine in found.items()}
 
     @cached_property
+    def reported(self) -> Mapping[tuple[str, str, str], tuple[Row, ...]]:
+        """What the load itself reported, by stack, workload and phase."""
+        found: dict[tuple[str, str, str], list[Row]] = {}
+        for row in self.rows:
+            if row.load:
+                found.setdefault((row.stack, row.workload, row.phase), []).append(row)
+        return {place: tuple(mine) for place, mine in found.items()}
+
+    @cached_property
     def _phases(self) -> Mapping[str, tuple[str, ...]]:
         found: dict[str, dict[str, None]] = {}
         for row in self.rows:
@@ -229,6 +240,19 @@ def _ends(sides: Mapping[str, Side]) -> set[str]:
     return {label for labels in found.values() for label in (labels[0], labels[-1])}
 
 
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's collector of cycles, which goes through all that is held again and again while it grows."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@_uncollected()
 def analyse(folder: StudyFolder) -> Analysis:
     """Read a study's folder and evaluate it. Raises ``StoreError`` when there is no readable ``study.json``.
 
@@ -251,11 +275,15 @@ def analyse(folder: StudyFolder) -> Analysis:
     detail = (_ends(places.stacks), _ends(places.workloads)) if places.factors else None
     for number, block in enumerate(blocks, 1):
         good: dict[tuple[str, str], Measured] = {}
-        for cell in block:
-            point = places.point(cell)
+        points = [places.point(cell) for cell in block]
+        shown = {
+            cell.key
+            for cell, point in zip(block, points, strict=True)
+            if detail is None or (point.stack in detail[0] and point.workload in detail[1])
+        }
+        for point, found in zip(points, folder.analysed(block, detailed=shown), strict=True):
             at = (point.stack, point.workload)
-            shown = detail is None or (point.stack in detail[0] and point.workload in detail[1])
-            run, gap = _read(folder, cell, point, transactions=shown)
+            run, gap = _judged(found, point)
             if run is not None:
                 runs.setdefault(at, run)
                 # Of further blocks what is long is not kept.
@@ -283,12 +311,10 @@ def analyse(folder: StudyFolder) -> Analysis:
     )  # fmt: skip
 
 
-def _read(folder: StudyFolder, cell: Cell, point: Point, *, transactions: bool) -> tuple[Run | None, Gap | None]:
+def _judged(run: Run | StoreError | None, point: Point) -> tuple[Run | None, Gap | None]:
     at = (point.stack, point.workload)
-    try:
-        run = folder.analysed(cell, transactions=transactions)
-    except StoreError as error:
-        return None, Gap(*at, "unreadable", error.message, error.hint)
+    if isinstance(run, StoreError):
+        return None, Gap(*at, "unreadable", run.message, run.hint)
     if run is None:
         hint = "blocklab run with the same study measures what is missing"
         return None, Gap(*at, "missing", "this cell was never measured", hint)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -11,6 +14,7 @@ from blocklab.stats.figures import Row
 from blocklab.stats.format import is_throughput, quantity, scale, spelled
 from blocklab.stats.summary import Estimate
 
+T = TypeVar("T")
 # From this request size on people think of I/O as MB/s, below it as IOPS.
 LARGE_REQUEST = 64 * 1024
 # A database's throughput, by the figure that its users quote.
@@ -58,6 +62,21 @@ class Family(msgspec.Struct, frozen=True):
         return self.metric in TRANSACTIONS
 
 
+def _kept(made: Callable[[Analysis], T]) -> Callable[[Analysis], T]:
+    """As ``cached_property``: made once of an analysis, since a page asks for it many times, and kept with it."""
+    name = f"compare.{made.__name__}"
+
+    @functools.wraps(made)
+    def known(analysis: Analysis) -> T:
+        kept: dict[str, T] = analysis.__dict__
+        if name not in kept:
+            kept[name] = made(analysis)
+        return kept[name]
+
+    return known
+
+
+@_kept
 def families(analysis: Analysis) -> tuple[Family, ...]:
     """The headlines that a factor changes; none in a study without factors. Transactions come first."""
     if not analysis.grid.factors:
@@ -97,16 +116,18 @@ def _several(analysis: Analysis, rows: list[Row]) -> tuple[str, ...]:
     )
 
 
+@_kept
 def items(analysis: Analysis) -> tuple[Item, ...]:
     """Every comparison that has a figure, in the order of the study."""
     found = list(_found(analysis))
-    # Of each phase once, which may have several figures.
-    taken = [phase or workload for workload, phase in dict.fromkeys((each.workload, each.phase) for each in found)]
+    # A phase may have several figures.
+    figures = Counter((each.workload, each.phase) for each in found)
+    taken = Counter(phase or workload for workload, phase in figures)
     named = []
     for item in found:
         short = item.phase or item.workload
-        label = short if taken.count(short) == 1 else f"{item.workload} {item.phase}".strip()
-        alone = sum(other.workload == item.workload and other.phase == item.phase for other in found) == 1
+        label = short if taken[short] == 1 else f"{item.workload} {item.phase}".strip()
+        alone = figures[item.workload, item.phase] == 1
         label = _label(label, next(iter(item.figures.values())), alone=alone)
         named.append(msgspec.structs.replace(item, label=label))
     # Transactions first: they are what the user's database does.
@@ -169,9 +190,9 @@ def asked_of(rows: Sequence[Row], y: str) -> list[tuple[str, str]]:
     """The metrics of a load that ``y`` asks for, and who measured them: the one of that very name where there is
     one, and the load itself where it knows any of them (a device counts reads where the load does none)."""
     found: dict[tuple[str, str], None] = {}
-    for row in rows:
+    for row in rows if y else ():
         source = source_of(row)
-        if y and source is not None and is_asked(row.metric, y):
+        if source is not None and is_asked(row.metric, y):
             found[row.metric, source] = None
     own = [each for each in found if not each[1]] or list(found)
     return [each for each in own if each[0] == y] or own

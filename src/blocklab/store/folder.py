@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -141,10 +141,14 @@ class StudyFolder:
         folder = self.cells / cell.key
         return load(folder) if folder.is_dir() else None
 
-    def analysed(self, cell: Cell, *, transactions: bool) -> Run | None:
-        """The same as an analysis needs it, see ``store.run.analysed``."""
-        folder = self.cells / cell.key
-        return analysed(folder, transactions=transactions) if folder.is_dir() else None
+    def analysed(self, cells: Sequence[Cell], *, detailed: Collection[str]) -> Iterator[Run | StoreError | None]:
+        """The run of each cell as an analysis needs it (``store.run.analysed``), or why it cannot be read; None
+        where it was never run. The keys in ``detailed`` come with their transactions."""
+        there = [cell.key for cell in cells if (self.cells / cell.key).is_dir()]
+        runs = analysed([self.cells / key for key in there], detailed=detailed)
+        known = set(there)
+        for cell in cells:
+            yield next(runs) if cell.key in known else None
 
     def runs(self) -> tuple[Run, ...]:
         """Every run of the manifest's grid, in the grid's order."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -44,6 +44,8 @@ from blocklab.study.types import Cell
 FORMAT = 2
 # Of format 1 samples and transactions are JSON lines.
 READS = (1, 2)
+# Runs whose series are read by one query: of more it is no faster, and all of them are held twice meanwhile.
+_AT_ONCE = 8
 Status = Literal["ok", "failed", "invalid", "suspect"]
 Reason = Literal["settled", "capped", "drained", "failed"]
 T = TypeVar("T")
@@ -255,11 +257,24 @@ def load(folder: Path) -> Run:
     )
 
 
-def analysed(folder: Path, *, transactions: bool) -> Run:
-    """A run as an analysis needs it, with its series as ``courses``, and its transactions only where they are
-    asked for. Raises ``StoreError`` that names the file."""
+def analysed(folders: Sequence[Path], *, detailed: Collection[str]) -> Iterator[Run | StoreError]:
+    """Runs as an analysis needs them: with their series as ``courses``, and with their transactions where their
+    folders' names are in ``detailed``. For one that cannot be read why not, naming the file."""
+    for first in range(0, len(folders), _AT_ONCE):
+        some = folders[first : first + _AT_ONCE]
+        known = tables.ahead(some)
+        for folder in some:
+            run: Run | StoreError
+            try:
+                run = _analysed(folder, known.get(folder), transactions=folder.name in detailed)
+            except StoreError as error:
+                run = error
+            yield run
+
+
+def _analysed(folder: Path, groups: tables.Groups | None, *, transactions: bool) -> Run:
     run = head(folder)
-    figures, courses = tables.courses(folder, run.outcome.format)
+    figures, courses = tables.courses(folder, run.outcome.format, groups)
     return msgspec.structs.replace(
         run,
         records=tuple(_read_lines(folder / "steps.jsonl", Record)),

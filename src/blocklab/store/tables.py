@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +30,13 @@ _ROWS = 50_000
 T = TypeVar("T")
 # Host, layer, metric, phase.
 Key = tuple[str, str, str, str]
+# A row for each figure's name and each series of a run, with what ``_GROUPED`` selects.
+Groups = list[tuple[Any, ...]]
+# Where a point of a series stood in the file matters to nobody.
+_GROUPED = (
+    "metric, unit, layer, host, phase, time IS NULL, list(value), list(time), "
+    "list(file_row_number) FILTER (WHERE time IS NULL)"
+)
 
 
 class Course(msgspec.Struct, frozen=True):
@@ -85,10 +92,11 @@ def samples(folder: Path, form: int) -> tuple[Sample, ...]:
     return tuple(found)
 
 
-def courses(folder: Path, form: int) -> tuple[tuple[Sample, ...], dict[Key, Course]]:
+def courses(folder: Path, form: int, groups: Groups | None = None) -> tuple[tuple[Sample, ...], dict[Key, Course]]:
     """The figures of a run of that format, and its series by host, layer, metric and phase. Raises ``StoreError``.
 
     For those who read many runs: a ``Sample`` for each point would take most of the time and of the memory.
+    ``groups``: what ``ahead`` has of it.
     """
     if form < PARQUET:
         every = samples(folder, form)
@@ -99,10 +107,8 @@ def courses(folder: Path, form: int) -> tuple[tuple[Sample, ...], dict[Key, Cour
                 found.setdefault(key, Course(each.unit, [])).points.append((each.time, each.value))
         figures = [each for each in every if each.time is None]
     else:
-        names = "metric, unit, layer, host, phase, time IS NULL"
-        # Where a point stood in the file matters to nobody.
-        lists = "list(value), list(time), list(file_row_number) FILTER (WHERE time IS NULL)"
-        groups = _read(folder / "samples.parquet", f"{names}, {lists}", "GROUP BY ALL")
+        if groups is None:
+            groups = _read(folder / "samples.parquet", _GROUPED, "GROUP BY ALL")
         found = {}
         for metric, unit, layer, host, phase, whole, values, times, _ in groups:
             if not whole:
@@ -118,6 +124,23 @@ def courses(folder: Path, form: int) -> tuple[tuple[Sample, ...], dict[Key, Cour
     for course in found.values():
         course.points.sort()
     return tuple(figures), found
+
+
+def ahead(folders: Sequence[Path]) -> Mapping[Path, Groups]:
+    """What ``courses`` reads of these runs, by one query: for one each DuckDB takes longer than for what is in it.
+
+    Nothing of any where one of them cannot be read: which one it is, and why, ``courses`` says.
+    """
+    import duckdb
+
+    paths = {str(path): path.parent for folder in folders if (path := folder / "samples.parquet").exists()}
+    found: dict[Path, Groups] = {}
+    try:
+        for name, *group in _rows(list(paths), f"filename, {_GROUPED}", "GROUP BY ALL") if paths else ():
+            found.setdefault(paths[name], []).append(tuple(group))
+    except (duckdb.Error, KeyError):
+        return {}
+    return found
 
 
 def transactions(folder: Path, form: int) -> tuple[Transaction, ...]:
@@ -175,10 +198,15 @@ def _read(path: Path, select: str, more: str = "") -> list[tuple[Any, ...]]:
     import duckdb
 
     try:
-        source = f"read_parquet({quoted(str(path))}, file_row_number = true)"
-        return _own().execute(f"SELECT {select} FROM {source} {more}").fetchall()
+        return _rows([str(path)], select, more)
     except duckdb.Error as error:
         raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=_AGAIN) from error
+
+
+def _rows(paths: Sequence[str], select: str, more: str) -> list[tuple[Any, ...]]:
+    files = ", ".join(map(quoted, paths))
+    source = f"read_parquet([{files}], file_row_number = true, filename = true)"
+    return _own().execute(f"SELECT {select} FROM {source} {more}").fetchall()
 
 
 def quoted(text: str) -> str:

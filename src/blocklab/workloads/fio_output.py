@@ -91,22 +91,31 @@ class Output(msgspec.Struct):
 
 def decode(raw: Mapping[str, bytes]) -> Output:
     """The last JSON in fio's output: warnings may stand before it, and what ``--status-interval`` printed."""
-    text = raw["stdout"].decode(errors="replace")
-    said = raw.get("stderr", b"").decode(errors="replace") or text
-    try:
-        found = list(_documents(text))
-    except ValueError as error:
-        raise ParseError("fio", f"its JSON cannot be read: {error}", text) from error
-    if not found:
-        raise ParseError("fio", "no JSON in its output", said)
-    try:
-        output = msgspec.convert(found[-1], Output, strict=False)
-    except msgspec.ValidationError as error:
-        raise ParseError("fio", f"its JSON cannot be read: {error}", text) from error
+    return sound(reports(raw)[-1], raw)
+
+
+def sound(output: Output, raw: Mapping[str, bytes]) -> Output:
+    """The same; raises ``ParseError`` where a job ended with an error."""
     for job in output.jobs:
         if job.error:
-            raise ParseError("fio", f"job {job.jobname} ended with error {job.error}", said)
+            raise ParseError("fio", f"job {job.jobname} ended with error {job.error}", _said(raw))
     return output
+
+
+def reports(raw: Mapping[str, bytes]) -> list[Output]:
+    """Every JSON in fio's output, one at least. Raises ``ParseError``."""
+    text = raw["stdout"].decode(errors="replace")
+    try:
+        found = [msgspec.convert(each, Output, strict=False) for each in _documents(text)]
+    except (ValueError, msgspec.ValidationError) as error:
+        raise ParseError("fio", f"its JSON cannot be read: {error}", text) from error
+    if not found:
+        raise ParseError("fio", "no JSON in its output", _said(raw))
+    return found
+
+
+def _said(raw: Mapping[str, bytes]) -> str:
+    return (raw.get("stderr", b"") or raw["stdout"]).decode(errors="replace")
 
 
 _START = re.compile(r"^\{", re.MULTILINE)
