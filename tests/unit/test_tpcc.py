@@ -295,7 +295,7 @@ def test_a_run_too_short_for_two_lines_counts_after_its_first_transaction() -> N
     samples = tpcc_output.read({"stdout": said(ends, 2)}, "db1", timed=True).samples
     rates = [each.value for each in samples if (each.metric, each.time) == ("tps", None)]
     assert rates == [pytest.approx(10, rel=1e-3)]
-    with pytest.raises(ParseError, match="only one transaction"):
+    with pytest.raises(ParseError, match="too few transactions"):
         tpcc_output.read({"stdout": said([[(0.5, "NEW_ORDER")]], 2)}, "db1", timed=True)
 
 

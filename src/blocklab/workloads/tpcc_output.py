@@ -140,7 +140,9 @@ def _rate(found: _Output, total: int, seconds: float, *, thinks: bool) -> float:
     A time that begins or ends with a transaction has up to one too many of each thread: little on a fast stack,
     much on a slow one.
 
-    Without two lines it is what was done in ``seconds``, after the end of the first one. Raises ``ParseError``.
+    Until its end where nothing was done for long before that, since a stall has no line; but thinking has none
+    either. Without two lines it is what was done in ``seconds``, after the end of the first one. Raises
+    ``ParseError``.
     """
     times = [time for time, _ in found.seconds]
     counts = [sum(row.count for row in _good(rows)) for _, rows in found.seconds]
@@ -151,7 +153,7 @@ def _rate(found: _Output, total: int, seconds: float, *, thinks: bool) -> float:
     else:
         done, seconds = sum(counts[1:]), times[-1] - times[0]
     if done < 1:
-        raise ParseError("go-tpc", "only one transaction was done", hint="give it more time")
+        raise ParseError("go-tpc", "too few transactions were done to tell a rate", hint="give it more time")
     return done / seconds
 
 
