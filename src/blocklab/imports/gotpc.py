@@ -50,7 +50,7 @@ def read(text: Text) -> Found:
     if text.cut.strip():
         bad.append(Bad(len(text.lines) + 1, text.cut))
     try:
-        parsed = tpcc_output.read({"stdout": out.encode()}, "", printed=True)
+        parsed = tpcc_output.read({"stdout": out.encode()}, "")
     except ParseError as error:
         raise Refused(error.message.split("\n")[0]) from error
     (phase,) = parsed.phases

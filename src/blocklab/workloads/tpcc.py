@@ -205,7 +205,7 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
         and then 3 to 6 % of the value; it takes what is below 1 ms for 1 ms. Raises ``ParseError`` for output
         without a summary or without a new order.
         """
-        parsed = tpcc_output.read(raw, host, thinks=bool(self.options.get("wait")))
+        parsed = tpcc_output.read(raw, host, timed=True, thinks=bool(self.options.get("wait")))
         return msgspec.structs.replace(parsed, samples=(*parsed.samples, *servers.counted(raw, host)))
 
 

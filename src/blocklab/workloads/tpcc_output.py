@@ -99,11 +99,11 @@ def so_far(out: bytes) -> list[float]:
     ]
 
 
-def read(raw: Mapping[str, bytes], host: str, *, thinks: bool = False, printed: bool = False) -> Parsed:
+def read(raw: Mapping[str, bytes], host: str, *, timed: bool = False, thinks: bool = False) -> Parsed:
     """Figures, series and the one phase. Raises ``ParseError``.
 
-    ``thinks``: its threads pause between transactions, and after the last one too. ``printed``: the rates are
-    those that go-tpc prints, as who kept its output knows them.
+    ``timed``: each line has the time at which it came, so that rates need not be go-tpc's own. ``thinks``: its
+    threads pause between transactions, and after the last one too.
     """
     said = raw.get("stderr", b"").decode(errors="replace")
     found = _Output(raw["stdout"])
@@ -118,8 +118,10 @@ def read(raw: Mapping[str, bytes], host: str, *, thinks: bool = False, printed: 
     # The one that began first; of a rare kind rounding leaves the time open.
     seconds = max(60.0 * row.count / (row.tpm + _ROUNDED) for row in good.values())
     total = sum(row.count for row in good.values())
-    tps = total / seconds if printed else _rate(found, total, seconds, thinks=thinks)
-    tpmc = found.score.tpmc if printed else 60.0 * tps * good["new_order"].count / total
+    tps, tpmc = total / seconds, found.score.tpmc
+    if timed:
+        tps = _rate(found, total, seconds, thinks=thinks)
+        tpmc = 60.0 * tps * good["new_order"].count / total
     samples = [
         Sample("tpmc", tpmc, "1/min", LAYER, host),
         Sample("tps", tps, "1/s", LAYER, host),
@@ -138,7 +140,9 @@ def _rate(found: _Output, total: int, seconds: float, *, thinks: bool) -> float:
     A time that begins or ends with a transaction has up to one too many of each thread: little on a fast stack,
     much on a slow one.
 
-    Without two lines it is what was done in ``seconds``, after the end of the first one. Raises ``ParseError``.
+    Until its end where nothing was done for long before that, since a stall has no line; but thinking has none
+    either. Without two lines it is what was done in ``seconds``, after the end of the first one. Raises
+    ``ParseError``.
     """
     times = [time for time, _ in found.seconds]
     counts = [sum(row.count for row in _good(rows)) for _, rows in found.seconds]
@@ -149,7 +153,7 @@ def _rate(found: _Output, total: int, seconds: float, *, thinks: bool) -> float:
     else:
         done, seconds = sum(counts[1:]), times[-1] - times[0]
     if done < 1:
-        raise ParseError("go-tpc", "only one transaction was done", hint="give it more time")
+        raise ParseError("go-tpc", "too few transactions were done to tell a rate", hint="give it more time")
     return done / seconds
 
 
