@@ -337,6 +337,14 @@ def test_the_page_tells_of_drills(folder: StudyFolder, analysis: Analysis) -> No
     assert len((folder.path / "report.html").read_bytes()) < 2_000_000
 
 
+def test_drills_that_lost_something_and_are_not_shown_are_counted(folder: StudyFolder, analysis: Analysis) -> None:
+    lost = sum(each.drill.verdict.status == "lost" for each in analysis.drills) - MOST_CHOSEN
+    left = len(analysis.drills) - MOST_CHOSEN
+    assert lost > MOST_CHOSEN
+    said = f"Of the other {left}, {lost} of which lost something, drills.csv has a line each."
+    assert said in Reader((folder.path / "report.html").read_text()).text
+
+
 def test_a_study_without_drills_says_nothing_of_them(tmp_path: Path) -> None:
     folder = synthetic.make(tmp_path)
     text = Reader(render(folder).read_text()).text

@@ -267,6 +267,15 @@ def test_what_is_no_question_to_the_runs_is_one_line(
     assert not (tmp_path / "out.csv").exists() and not (tmp_path / "x.db").exists()
 
 
+def test_two_columns_of_one_name_are_refused_where_one_would_be_dropped(folder: StudyFolder, shell: Shell) -> None:
+    sql = "SELECT a.value, b.value FROM figures a JOIN figures b USING (run) LIMIT 1"
+    code, out, err = shell("query", sql, "--runs", str(folder.path.parent), "--json")
+    assert (code, out) == (2, "") and "several columns are called value" in err and " AS " in err
+    code, out, _ = shell("query", sql, "--runs", str(folder.path.parent), "--csv")
+    assert code == 0 and out.splitlines()[0] == "value,value"
+    assert shell("query", sql, "--runs", str(folder.path.parent))[0] == 0
+
+
 def test_a_query_sees_no_variable_of_ours(folder: StudyFolder, shell: Shell) -> None:
     assert shell("query", "SELECT * FROM files", "--runs", str(folder.path.parent))[0] == 2
 

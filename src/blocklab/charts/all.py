@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from altair.utils.schemapi import debug_mode
 
 from blocklab.charts.bars import bars
-from blocklab.charts.base import Chart, Charts
+from blocklab.charts.base import Chart, Charts, apart
 from blocklab.charts.cost import cost
 from blocklab.charts.density import densities
 from blocklab.charts.heat import heat_of_factors
@@ -60,5 +61,7 @@ def draw(analysis: Analysis, *, check: bool = False) -> Charts:
             f"time lines and single transactions of {left} cells; shown are those at the first and last levels of "
             "each stack and load"
         )
-    shown = tuple(each for each in made if isinstance(each, Chart))
+    charts = [each for each in made if isinstance(each, Chart)]
+    names = apart(each.name for each in charts)
+    shown = tuple(msgspec.structs.replace(each, name=name) for each, name in zip(charts, names, strict=True))
     return Charts(shown, tuple(each for each in made if isinstance(each, str)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import HOLLOW, PAPER, Chart, colours, panel, text
+from blocklab.charts.base import HOLLOW, PAPER, Chart, colours, flush_right, legend, panel, text, tooltip
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Item, plain_items, rate_label, verb
 from blocklab.stats.format import listed, percent
@@ -20,6 +20,8 @@ NEXT_LINE = "\n("
 MANY = 30
 # A wider interval (a part of the baseline's figure) is drawn as far as that; the table has all of it.
 WIDEST = 4.0
+# Pixels that the names of the loads may have, and all that stands beside the plot.
+_NAMES, _BESIDE = 150, 180
 
 
 def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
@@ -40,7 +42,7 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     base = alt.Chart(alt.NamedData(name="shares"))
     # A second line under each name says what 100 % is.
     axis = alt.Axis(title=None, ticks=False, domain=False, labelExpr="split(datum.label, '\\n')", labelPadding=8,
-                    labelLimit=150)  # fmt: skip
+                    labelLimit=_NAMES)  # fmt: skip
     y = alt.Y("item:N", sort=labels, axis=axis, scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1))
     offset = alt.YOffset("stack:N", sort=shown, scale=alt.Scale(paddingInner=0.15))
     step = 25 * max(1, math.ceil(longest / 250))
@@ -54,19 +56,18 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     colour = alt.Color(
         "stack:N",
         scale=alt.Scale(domain=shown, range=[palette[stack] for stack in shown]),
-        legend=alt.Legend(title=None, orient="top", symbolType="square"),
+        legend=legend(shown, beside=_BESIDE, symbolType="square"),
     )
     hollow = any("note" in row for row in rows)
-    tooltip = [alt.Tooltip(f"{field}:N") for field in ("what", "stack", "figure", "baseline", "keeps", "verdict")]
-    noted = [*tooltip, alt.Tooltip("note:N")]
+    told = tooltip(["what", "stack", "figure", "baseline", "keeps", "verdict"], ["note"])
     # Where the page is narrow there is room for the share only.
     wording = alt.expr("width > 330 ? datum.long : datum.keeps")
     label = {"align": "left", "dx": 7, "fontSize": 12, "text": wording}
     bar = base.transform_filter("!datum.note") if hollow else base
-    empty = base.transform_filter("datum.note").mark_bar(filled=False, strokeWidth=1.5, fill=PAPER)
+    empty = base.transform_filter("datum.note").mark_bar(filled=False, strokeWidth=1.5, fill=PAPER, tooltip=told)
     layers: list[Any] = [
-        bar.mark_bar(cornerRadiusEnd=2).encode(y=y, yOffset=offset, x=x, color=colour, tooltip=tooltip),
-        *([empty.encode(y=y, yOffset=offset, x=x, color=colour, tooltip=noted)] if hollow else []),
+        bar.mark_bar(cornerRadiusEnd=2, tooltip=told).encode(y=y, yOffset=offset, x=x, color=colour),
+        *([empty.encode(y=y, yOffset=offset, x=x, color=colour)] if hollow else []),
         base.mark_rule(strokeWidth=1.5).encode(y=y, yOffset=offset, x=alt.X("low:Q"), x2=alt.X2("edge:Q")),
         alt.Chart(alt.NamedData(name="whole")).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("share:Q")),
         *([] if many else text(base, label, y=y, yOffset=offset, x=alt.X("edge:Q"))),
@@ -74,6 +75,7 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     height = len(labels) * (len(shown) * 8 + 8 if many else len(shown) * (BAR + 4) + 10)
     data = {"shares": rows, "whole": [{"share": 100}]}
     spec = panel("share of the baseline", alt.layer(*layers), data, height, ("shares", _columns(analysis)))
+    spec.spec["config"] = flush_right(shown, _BESIDE)
     known = any(row["high"] > row["share"] for row in rows)
     caption = (
         f"Each bar is the figure of a stack in % of {analysis.baseline}'s"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import altair as alt
 import msgspec
@@ -42,10 +43,14 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
 # How a chart shows the figures that are the lab's own, for its caption.
-HOLLOW = (
-    " Hollow: limited by the lab. The figure, or the one that it is a share of, is near the lab's floor or was "
-    "measured at a busy CPU; the tooltip says why."
+_LIMITED = (
+    "limited by the lab. The figure, or the one that it is a share of, is near the lab's floor or was measured at "
+    "a busy CPU; the tooltip says why."
 )
+HOLLOW, DAGGER = f" Hollow: {_LIMITED}", f" †: {_LIMITED}"
+# Pixels of a character of a legend's name in a wide font, of its symbol with the gap to the next name, and of what
+# stands beside a plot with an axis of numbers.
+_CHARACTER, _SYMBOL, BESIDE = 7.2, 36, 70
 
 
 class Panel(msgspec.Struct, frozen=True):
@@ -93,6 +98,18 @@ def slug(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "-", label).strip("-")
 
 
+def apart(names: Iterable[str]) -> list[str]:
+    """The same names, with a number behind each that is there already: labels that differ may have one slug."""
+    found: dict[str, None] = {}
+    for name in names:
+        free, number = name, 1
+        while free in found:
+            number += 1
+            free = f"{name}-{number}"
+        found[free] = None
+    return list(found)
+
+
 def panel(
     label: str,
     chart: Any,
@@ -118,6 +135,47 @@ def panel(
 def text(base: Any, mark: Mapping[str, Any], **channels: Any) -> list[Any]:
     """Text marks with a halo under them, in the paper's colour."""
     return [base.mark_text(**mark, **style).encode(**channels) for style in ({"style": "halo"}, {})]
+
+
+def legend(
+    names: Sequence[str], orient: Literal["top", "bottom"] = "top", *, beside: int = BESIDE, **more: Any
+) -> Any:
+    """A legend in as many columns as its longest name leaves room for; what is wider would be cut off.
+
+    ``beside``: pixels of the panel that the plot's own width has not, which are those left of it.
+    """
+    columns = f"clamp(floor({_room(beside)} / {_entry(names):.0f}), 1, {max(1, len(names))})"
+    return alt.Legend(
+        **{"title": None, **more}, orient=orient, columns=alt.ExprRef(columns),
+        labelLimit=alt.ExprRef(f"max(80, {_room(BESIDE)} - {_SYMBOL})"),
+    )  # fmt: skip
+
+
+def flush_right(names: Sequence[str], beside: int) -> dict[str, Any]:
+    """The configuration that lets such a legend end where the plot does, over its axis, where even one column is
+    wider than the plot."""
+    anchor = {"signal": f"{_room(beside)} < {_entry(names):.0f} ? 'end' : 'start'"}
+    return {"legend": {"layout": {"top": {"anchor": anchor}}}}
+
+
+def _room(beside: int) -> str:
+    """The width that a plot will have, for Vega: its own it knows only when the legend has been laid out."""
+    return f"(isFinite(containerSize()[0]) && width >= 0 ? containerSize()[0] - {beside} : width)"
+
+
+def _entry(names: Sequence[str]) -> float:
+    return _SYMBOL + _CHARACTER * max(map(len, names), default=0)
+
+
+def tooltip(always: Sequence[str], some: Sequence[str]) -> Any:
+    """What a mark tells: the fields that each row has, and those that some rows have, of which Vega would write
+    "undefined" for the others."""
+
+    def pairs(names: Sequence[str]) -> str:
+        return "{" + ", ".join(f"{json.dumps(name)}: datum[{json.dumps(name)}]" for name in names) + "}"
+
+    parts = [pairs(always), *(f"isValid(datum[{json.dumps(name)}]) ? {pairs([name])} : {{}}" for name in some)]
+    return alt.ExprRef(f"merge({', '.join(parts)})")
 
 
 def contrast(one: str, other: str) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import BASELINE, Chart, Panel, at, colours, heading, log_ticks, panel, text
+from blocklab.charts.base import BASELINE, Chart, Panel, at, colours, heading, legend, log_ticks, panel, text
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drills import Summary, rate_text, rto_text, share_text, summaries
 from blocklab.stats.format import listed, number, percent, quantity, shortened
@@ -21,8 +21,6 @@ BAND, LANE = 30, 13
 _NEAR = 0.05
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 MOST_PANELS = 6
-# Two of a legend's names stand side by side on a phone where they have as many characters.
-SHORT_NAME = 12
 # Of a cell to which the factor of the shapes makes no difference.
 _NO_LEVEL = "any"
 
@@ -178,23 +176,17 @@ def _channels(frame: _Frame) -> dict[str, Any]:
     """The colour of the stack, and the shape of a level."""
     colour = alt.Color(
         "stack:N", scale=alt.Scale(domain=list(frame.palette), range=list(frame.palette.values())),
-        legend=alt.Legend(title=None, orient="top", columns=_columns(frame.palette), symbolType="circle"),
+        legend=legend(list(frame.palette), symbolType="circle"),
     )  # fmt: skip
     channels: dict[str, Any] = {"color": colour}
     if len(frame.levels) > 1:
         shapes = [_SHAPES[number % len(_SHAPES)] for number in range(len(frame.levels))]
         channels["shape"] = alt.Shape(
             "level:N", scale=alt.Scale(domain=frame.levels, range=shapes),
-            legend=alt.Legend(title=frame.shape, orient="bottom", columns=_columns(frame.levels),
-                              symbolFillColor=BASELINE, symbolStrokeColor=BASELINE),
+            legend=legend(frame.levels, "bottom", title=frame.shape, symbolFillColor=BASELINE,
+                          symbolStrokeColor=BASELINE),
         )  # fmt: skip
     return channels
-
-
-def _columns(names: Iterable[str]) -> Any:
-    """Of a legend: on a phone as many as fit."""
-    narrow = 2 if max(map(len, names)) <= SHORT_NAME else 1
-    return alt.ExprRef(f"width > 460 ? 3 : {narrow}")
 
 
 def _rows(frame: _Frame, mine: Sequence[Summary]) -> tuple[list[dict[str, Any]], int]:

@@ -11,7 +11,20 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import BASELINE, PALETTE, PAPER, Panel, heading, ink, log_ticks, panel, ramp, text
+from blocklab.charts.base import (
+    BASELINE,
+    PALETTE,
+    PAPER,
+    Panel,
+    heading,
+    ink,
+    legend,
+    log_ticks,
+    panel,
+    ramp,
+    text,
+    tooltip,
+)
 from blocklab.charts.plan import STACK, Dot, Plan, line_label
 from blocklab.stats.format import percent, plus_minus
 
@@ -58,11 +71,11 @@ class Frame:
         """Why what is shown of a dot is the lab's; empty when it is not."""
         return dot.share_limited if self.shares else dot.limited
 
-    def half(self, dot: Dot) -> float:
-        """The half width of its interval; 0 without one."""
+    def half(self, dot: Dot) -> float | None:
+        """The half width of its interval; None without one."""
         if self.shares:
-            return 100.0 * ((dot.share.half if dot.share is not None else 0.0) or 0.0)
-        return (dot.half or 0.0) * self.factor
+            return None if dot.share is None or dot.share.half is None else 100.0 * dot.share.half
+        return None if dot.half is None else dot.half * self.factor
 
 
 @dataclass(frozen=True)
@@ -103,29 +116,27 @@ def curve_panel(
     direct = max(len(name) for name in names.values()) <= LONGEST_NAME
     if not direct:
         names = {line: line_label(line, short=False) for line in lines}
-    axis = _axis([frame.value(dot) for dot in beside], [frame.half(dot) for dot in beside], frame)
+    axis = _axis([frame.value(dot) for dot in beside], [frame.half(dot) or 0.0 for dot in beside], frame)
     x = _x(made, max(len(name) for name in names.values()) if direct and len(lines) > 1 else 0)
     y = _y(axis, frame)
-    legend = None if direct else _legend(len(mine))
     domain = [names[line] for line in mine]
+    own = None if direct else legend(domain, "bottom", symbolSize=90)
     colour = alt.Color(
-        "line:N", scale=alt.Scale(domain=domain, range=[shades[line][0] for line in mine]), legend=legend
+        "line:N", scale=alt.Scale(domain=domain, range=[shades[line][0] for line in mine]), legend=own
     )
     dash = alt.StrokeDash(
         "line:N",
         scale=alt.Scale(domain=domain, range=[_DASHES[shades[line][1] % 5] for line in mine]),
-        legend=legend,
+        legend=own,
     )
     shape = alt.Shape(
         "line:N",
         scale=alt.Scale(domain=domain, range=[_SHAPES[shades[line][1] % 5] for line in mine]),
-        legend=legend,
+        legend=own,
     )
-    fields = (
-        ["what", "figure", "share"] if any(dot.share is not None for dot in everything) else ["what", "figure"]
-    )
+    compared = any(dot.share is not None for dot in everything)
+    told = tooltip(["what", "figure", *(["share"] if compared else [])], ["note"])
     hollow = any(frame.limited(dot) for dot in curves.dots)
-    tooltip = [alt.Tooltip(f"{field}:N") for field in fields]
     base = alt.Chart(alt.NamedData(name="dots"))
     layers: list[Any] = []
     datasets: dict[str, list[dict[str, Any]]] = {"dots": _rows(curves.dots, made, names, frame, axis.low)}
@@ -136,18 +147,19 @@ def curve_panel(
         datasets["whole"] = [{"x": made.x.places[0], "end": made.x.places[-1], "v": 100}]
     layers += [
         base.mark_line(strokeWidth=2 if made.x.measured else 1).encode(x=x, y=y, color=colour, strokeDash=dash),
-        base.transform_filter("datum.low < datum.high").mark_rule(strokeWidth=1, clip=True).encode(
-            x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=colour
+        base.transform_filter("datum.foot < datum.high").mark_rule(strokeWidth=1, clip=True).encode(
+            x=x, y=alt.Y("foot:Q"), y2=alt.Y2("high:Q"), color=colour
         ),
-        base.transform_filter("datum.point && !datum.note").mark_point(filled=True, size=38, opacity=1).encode(
-            x=x, y=y, color=colour, shape=shape, tooltip=tooltip
-        ),
+        base.transform_filter("datum.point && !datum.note")
+        .mark_point(filled=True, size=38, opacity=1, tooltip=told)
+        .encode(x=x, y=y, color=colour, shape=shape),
     ]  # fmt: skip
     if hollow:
         layers.append(
-            base.transform_filter("datum.point && datum.note")
-            .mark_point(filled=False, size=48, strokeWidth=1.75, opacity=1, fill=PAPER)
-            .encode(x=x, y=y, color=colour, shape=shape, tooltip=[*tooltip, alt.Tooltip("note:N")])
+            # Those of a level line stand at its ends.
+            base.transform_filter("datum.note")
+            .mark_point(filled=False, size=48, strokeWidth=1.75, opacity=1, fill=PAPER, tooltip=told)
+            .encode(x=x, y=y, color=colour, shape=shape)
         )
     if direct and len(mine) > 1:
         ends = alt.Chart(alt.NamedData(name="ends"))
@@ -260,22 +272,17 @@ def _x(made: Plan, longest: int) -> Any:
     return alt.X("x:Q", title=made.x.name, scale=alt.Scale(domain=domain, nice=False, zero=False), axis=axis)
 
 
-def _legend(count: int) -> Any:
-    wide = min(count, 4)
-    return alt.Legend(
-        title=None, orient="bottom", symbolSize=90, labelLimit=220,
-        columns=alt.ExprRef(f"width > 460 ? {wide} : 2"),
-    )  # fmt: skip
-
-
 def _rows(
     dots: Sequence[Dot], made: Plan, names: Mapping[Line, str], frame: Frame, least: float
 ) -> list[dict[str, Any]]:
+    """A row for each dot, of a level line two. ``low`` and ``high`` are the bounds of its interval where it has
+    one, and ``foot`` is where that is drawn from: an axis may begin above it."""
     rows = []
     for dot in dots:
         value, half = frame.value(dot), frame.half(dot)
+        low = max(0.0, value - (half or 0.0))
         row = {
-            "v": _short(value), "low": _short(max(least, value - half)), "high": _short(value + half),
+            "v": _short(value), **({"low": _short(low), "high": _short(value + half)} if half is not None else {}),
             "line": names[made.line(dot)], "stack": dot.stack,
             **{f"of {name}": level for name, level in dot.levels.items()},
             "what": " ".join([dot.stack, *(f"{name}={level}" for name, level in dot.levels.items())]),
@@ -286,11 +293,10 @@ def _rows(
             row["note"] = said
         own = dot.level(made.x.name)
         if own is not None:
-            rows.append({"x": made.x.at(own), "point": True, **row})
+            rows.append({"x": made.x.at(own), "point": True, "foot": _short(max(least, low)), **row})
             continue
         # The factor makes no difference to it: a level line, without points where nothing was measured.
-        flat = {**row, "low": row["v"], "high": row["v"], "point": False}
-        rows += [{"x": place, **flat} for place in (made.x.places[0], made.x.places[-1])]
+        rows += [{"x": place, "point": False, **row} for place in (made.x.places[0], made.x.places[-1])]
     return rows
 
 

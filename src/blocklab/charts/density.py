@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import Chart, Panel, at, colours, heading, log_ticks, panel, slug, text
+from blocklab.charts.base import Chart, Panel, at, colours, heading, legend, log_ticks, panel, slug, text
 from blocklab.model.sample import Latencies, Transaction
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Measured
@@ -16,8 +16,6 @@ from blocklab.stats.format import listed, number, quantity
 
 # Points of a curve for each tenfold step, and lines that one panel can hold.
 _STEPS, MOST_LINES = 40, 8
-# Two of a legend's names stand side by side on a phone where they have as many characters.
-SHORT_NAME = 16
 # As HdrHistogram's plots: each step to the right leaves a tenth of the transactions before.
 _TICKS = {0.5: "50 %", 0.9: "90 %", 0.99: "99 %", 0.999: "99.9 %", 0.9999: "99.99 %", 0.99999: "99.999 %"}
 
@@ -170,17 +168,15 @@ def _curve_panel(
     y: Any = alt.Y("l:Q", title="latency, ms (log)", scale=alt.Scale(type="log", domain=domain, nice=False),
                    axis=alt.Axis(format=",.3~r", values=log_ticks(*domain), labelOverlap="greedy"))  # fmt: skip
     stacks = list(dict.fromkeys(row["stack"] for row in rows))
-    narrow = 2 if max(map(len, stacks), default=0) <= SHORT_NAME else 1
-    legend = alt.Legend(title=None, orient="top", symbolType="stroke", symbolSize=200, labelLimit=220,
-                        columns=alt.ExprRef(f"width > 460 ? {2 + narrow} : {narrow}"))  # fmt: skip
+    names = legend(stacks, symbolType="stroke", symbolSize=200)
     colour = alt.Color(
-        "stack:N", scale=alt.Scale(domain=stacks, range=[palette[stack] for stack in stacks]), legend=legend
+        "stack:N", scale=alt.Scale(domain=stacks, range=[palette[stack] for stack in stacks]), legend=names
     )
     # Where the colours start over, or somebody does not tell them apart.
     dashes = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2])
     dash = alt.StrokeDash(
         "stack:N", scale=alt.Scale(domain=stacks, range=[dashes[at % 4] for at in range(len(stacks))]),
-        legend=legend,
+        legend=names,
     )  # fmt: skip
     drawn = (
         alt.Chart(alt.NamedData(name="curve"))

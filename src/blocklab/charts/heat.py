@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 import msgspec
 
-from blocklab.charts.base import PALETTE, Chart, Panel, contrast, heading, panel
+from blocklab.charts.base import DAGGER, PALETTE, Chart, Panel, contrast, heading, panel, tooltip
 from blocklab.charts.plan import STACK, Dot
 from blocklab.charts.sweep import MOST_PANELS, Sweep
 from blocklab.stats.analysis import Analysis
@@ -26,6 +26,8 @@ _SHADES = ("#eef4fb", "#a9cbe6", "#4f95c6", "#1f5fa8", "#08306b")
 # Not quite white, since white is what the page replaces by dark paper.
 _INKS = ("#000001", "#fffffe")
 ROW = 22
+# Pixels of a figure's characters.
+_DIGIT, _OTHER = 7, 4
 # fio's options that a factor may change, as what they are here.
 _OPTIONS = {"iodepth": DEPTH, "bs": BLOCK, "blocksize": BLOCK, "rwmixread": READS}
 # What CrystalDiskMark measures with its default settings: (block, access, depth), for reads and for writes alone.
@@ -62,6 +64,8 @@ def heat(sweep: Sweep, fixed: Mapping[str, str]) -> Chart | None:
             " Framed: what CrystalDiskMark's default tests do (random 4 KiB at queue depths 1 and 32, sequential "
             "1 MiB at 1 and 8; reads or writes alone)."
         )
+    if any("note" in row for each in drawn for row in each.spec["datasets"]["cells"]):
+        caption += DAGGER
     if len(groups) > MOST_PANELS:
         caption += f" {len(groups) - MOST_PANELS} more panels are left out; the figures are in the tables."
     return Chart(f"heat-{sweep.name}", _title(sweep), caption, drawn, min(2, len(drawn)))
@@ -117,6 +121,15 @@ def shade(value: float, low: float, high: float) -> str:
     return "#" + "".join(f"{each:02x}" for each in mixed)
 
 
+def brief(value: float) -> str:
+    """Two digits of a figure above 0, for cells that have room for no more: ``27k``, ``9.1k``, ``0.58``."""
+    value = float(f"{value:.2g}")
+    for least, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= least:
+            return f"{value / least:g}{letter}"
+    return f"{value:g}"
+
+
 def crystal(levels: Mapping[str, str]) -> bool:
     """Whether CrystalDiskMark's default tests have one that does the same as a job."""
     try:
@@ -142,9 +155,11 @@ def _panel(
     for dot in dots:
         levels = tuple(dot.levels.get(name, fixed.get(name, "–")) for name in across)
         fill = shade(max(dot.value, low), low, high)
+        mark = "†" if dot.limited else ""
         row: dict[str, Any] = {
             "row": _row_label(levels), "depth": dot.levels[DEPTH], "v": float(f"{dot.value * factor:.4g}"),
-            "text": number(dot.value * factor), "fill": fill, STACK: dot.stack,
+            "text": number(dot.value * factor) + mark, "short": brief(dot.value * factor) + mark, "fill": fill,
+            STACK: dot.stack,
             "ink": max(_INKS, key=lambda ink: contrast(ink, fill)),
             "figure": quantity(dot.value, sweep.unit, sweep.metric),
             **{f"of {name}": level for name, level in dot.levels.items()},
@@ -158,14 +173,17 @@ def _panel(
     x = alt.X("depth:O", sort=list(sweep.dimensions[DEPTH]), title="queue depth", axis=alt.Axis(labelAngle=0))
     y = alt.Y("row:O", sort=seen, title=" · ".join(_WORDS[name] for name in across), axis=alt.Axis(labelLimit=130))
     base = alt.Chart(alt.NamedData(name="cells"))
-    fields = [alt.Tooltip(f"{name}:N") for name in ("row", "depth", "figure", "marked", "note")]
+    told = tooltip(["row", "depth", "figure"], ["marked", "note"])
+    cell = 4 + max(sum(_DIGIT if each.isdigit() else _OTHER for each in row["text"]) for row in rows)
+    narrow = f"width / {len({row['depth'] for row in rows})} < {cell}"
+    wording, letters = alt.expr(f"{narrow} ? datum.short : datum.text"), alt.expr(f"{narrow} ? 10 : 11")
     layers: list[Any] = [
-        base.mark_rect().encode(x=x, y=y, color=alt.Color("fill:N", scale=None), tooltip=fields),
+        base.mark_rect(tooltip=told).encode(x=x, y=y, color=alt.Color("fill:N", scale=None)),
         base.transform_filter("datum.marked")
-        .mark_rect(filled=False, strokeWidth=2.5, stroke=PALETTE[1])
-        .encode(x=x, y=y, tooltip=fields),
-        base.mark_text(fontSize=11).encode(
-            x=x, y=y, text=alt.Text("text:N"), color=alt.Color("ink:N", scale=None), tooltip=fields
+        .mark_rect(filled=False, strokeWidth=2.5, stroke=PALETTE[1], tooltip=told)
+        .encode(x=x, y=y),
+        base.mark_text(fontSize=letters, tooltip=told, text=wording).encode(
+            x=x, y=y, color=alt.Color("ink:N", scale=None)
         ),
     ]
     chart = alt.layer(*layers)

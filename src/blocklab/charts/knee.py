@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import HOLLOW, PAPER, Chart, Panel, heading, log_ticks, panel
+from blocklab.charts.base import HOLLOW, PAPER, Chart, Panel, heading, legend, log_ticks, panel, tooltip
 from blocklab.charts.curves import LOG_FROM, lines_of, shades_of
 from blocklab.charts.plan import STACK, Dot, Plan, line_label, panels, plan
 from blocklab.charts.sweep import MOST_PANELS, Sweep, axis_of, curves_of
@@ -106,39 +106,34 @@ def _panel(
     names = {line: line_label(line, short=False) or sweep.label for line in lines}
     mine = [line for line in lines if any(made.line(dot) == line for dot in dots)]
     domain = [names[line] for line in mine]
-    legend: Any = None
-    if len(domain) > 1:
-        legend = alt.Legend(
-            title=None, orient="bottom", symbolType="stroke", symbolSize=150, labelLimit=200,
-            columns=alt.ExprRef(f"width > 460 ? {min(len(domain), 4)} : 2"),
-        )  # fmt: skip
+    own = legend(domain, "bottom", symbolType="stroke", symbolSize=150) if domain[1:] else None
     colour = alt.Color(
-        "line:N", scale=alt.Scale(domain=domain, range=[shades[line][0] for line in mine]), legend=legend
+        "line:N", scale=alt.Scale(domain=domain, range=[shades[line][0] for line in mine]), legend=own
     )
     dash = alt.StrokeDash(
         "line:N", scale=alt.Scale(domain=domain, range=[_DASHES[shades[line][1] % 5] for line in mine]),
-        legend=legend,
+        legend=own,
     )  # fmt: skip
     rates = [dot.value * factor for dot in beside]
     waits = [1e3 * each for dot in every for each in (_wait(dot).value, _wait(dot).slow) if each]
     x, y = _axes(sweep.told(), rates, [0.85 * min(waits), 1.2 * max(waits)])
     base = alt.Chart(alt.NamedData(name="points"))
-    fields = [alt.Tooltip(f"{name}:N") for name in ("what", "rate", "latency", "slow")]
+    told = tooltip(["what", "rate", "latency"], ["slow", "note"])
     slow = base.transform_filter("isValid(datum.slow_ms)")
-    point = base.mark_point(filled=True, size=42, opacity=1)
+    point = base.mark_point(filled=True, size=42, opacity=1, tooltip=told)
     layers: list[Any] = [
         base.mark_line(strokeWidth=1.75).encode(
             x=x, y=y, color=colour, strokeDash=dash, order=alt.Order("n:Q"), detail=alt.Detail("line:N")
         ),
         slow.mark_rule(strokeWidth=1, opacity=0.7).encode(x=x, y=y, y2=alt.Y2("slow_ms:Q"), color=colour),
         slow.mark_tick(size=7, thickness=1.5, orient="horizontal").encode(x=x, y=alt.Y("slow_ms:Q"), color=colour),
-        point.encode(x=x, y=y, color=colour, tooltip=fields),
+        point.encode(x=x, y=y, color=colour),
     ]  # fmt: skip
     if any(dot.limited for dot in dots):
         layers.append(
             base.transform_filter("datum.note")
-            .mark_point(filled=False, size=48, strokeWidth=1.75, opacity=1, fill=PAPER)
-            .encode(x=x, y=y, color=colour, tooltip=[*fields, alt.Tooltip("note:N")])
+            .mark_point(filled=False, size=48, strokeWidth=1.75, opacity=1, fill=PAPER, tooltip=told)
+            .encode(x=x, y=y, color=colour)
         )
     chart = alt.layer(*layers)
     if title:

@@ -94,7 +94,9 @@ def _thinned(notes: Sequence[tuple[str, str]]) -> str:
 
 
 def _nth(step: int) -> str:
-    return {2: "2nd", 3: "3rd"}.get(step, f"{step}th")
+    """``2nd``, ``11th``, ``21st``."""
+    ending = "th" if step % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(step % 10, "th")
+    return f"{step}{ending}"
 
 
 def _panel(

@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import BASELINE, PALETTE, Chart, at, log_ticks, panel, slug, text
+from blocklab.charts.base import BASELINE, PALETTE, Chart, at, legend, log_ticks, panel, slug, text
 from blocklab.model.drill import Bin, Drill
 from blocklab.stats.drill_view import Span, figures, mark_of, merged, reading, span
 
@@ -139,7 +139,7 @@ def _counts(x: Any, rows: Sequence[Bin], datasets: dict[str, Any]) -> Any:
     y: Any = alt.Y("low:Q", scale=scale, axis=alt.Axis(title="transactions", tickCount=4, format="~s"))
     colour = alt.Color(
         "kind:N", scale=alt.Scale(domain=[*KINDS, DUE], range=[*KINDS.values(), BASELINE]),
-        legend=alt.Legend(title=None, orient="top", symbolType="square", columns=2),
+        legend=legend([*KINDS, DUE], symbolType="square"),
     )  # fmt: skip
     base = alt.Chart(alt.NamedData(name="stack"))
     layers = [

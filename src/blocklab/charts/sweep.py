@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from blocklab.charts.base import HOLLOW, Chart, slug
+from blocklab.charts.base import HOLLOW, Chart, apart, slug
 from blocklab.charts.curves import Curves, Frame, curve_panel
 from blocklab.charts.plan import STACK, WORKLOAD, Dot, Plan, belongs, panels, plan
 from blocklab.charts.waits import wait_of
@@ -65,24 +65,14 @@ def sweeps(analysis: Analysis, skip: Sequence[str] = ()) -> list[Sweep]:
             for each in items(analysis)
         ]
     wanted = [family for family in wanted if analysis_name(analysis, family) not in skip]
-    if WORKLOAD not in view.axes:
-        return list(_apart(_sweep(analysis, [family], view) for family in wanted))
-    alike: dict[tuple[str, str], list[Family]] = {}
-    for family in wanted:
-        alike.setdefault((family.metric, family.rows[0].unit), []).append(family)
-    return list(_apart(_sweep(analysis, group, view) for group in alike.values()))
-
-
-def _apart(found: Iterable[Sweep]) -> Iterator[Sweep]:
-    """Each under a name of its own: long labels may begin alike."""
-    names: set[str] = set()
-    for each in found:
-        name, number = each.name, 1
-        while name in names:
-            number += 1
-            name = f"{each.name}-{number}"
-        names.add(name)
-        yield replace(each, name=name)
+    alike: dict[object, list[Family]] = {}
+    for at, family in enumerate(wanted):
+        together = (family.metric, family.rows[0].unit) if WORKLOAD in view.axes else at
+        alike.setdefault(together, []).append(family)
+    found = [_sweep(analysis, group, view) for group in alike.values()]
+    # Long labels may begin alike.
+    names = apart(each.name for each in found)
+    return [replace(each, name=name) for each, name in zip(found, names, strict=True)]
 
 
 def analysis_name(analysis: Analysis, family: Family) -> str:
@@ -232,9 +222,9 @@ def _caption(analysis: Analysis, sweep: Sweep, curves: Sequence[Curves]) -> str:
         text += f"; a panel for each {listed(_panel_names(sweep))}"
     if made.color:
         text += f"; colours tell {made.color}"
-    text += ". A line that does not change along the axis has no points: the factor makes no difference to it."
-    if all(dot.level(made.x.name) is not None for dot in sweep.dots):
-        text = text.partition(" A line that")[0]
+    text += "."
+    if any(dot.level(made.x.name) is None for dot in sweep.dots):
+        text += " A level line without points along it: the factor makes no difference to it."
     if any(dot.half for dot in sweep.dots):
         text += f" The thin bars are the 95 % intervals {analysis.spread}."
     return text

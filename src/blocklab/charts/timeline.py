@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import PALETTE, Chart, Panel, at, colours, heading, log_ticks, panel, slug
+from blocklab.charts.bands import bands_of, is_pause, numbers_of, phase_at, phases_text
+from blocklab.charts.base import PALETTE, Chart, Panel, colours, heading, legend, log_ticks, panel, slug
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import PROBE_INTERVAL, Measured, Points, Row, family, slack
 from blocklab.stats.format import listed, quantity
 
-# Below this share of the time line a phase's name does not fit, on a phone, above its band and a neighbour's.
-NARROWEST = 0.18
-LONGEST_NAME = 16
 # Of more stacks than this a title tells the least and the most.
 MOST_TOLD = 4
 FEW_POINTS = 60
-# A longer load is drawn in means over several seconds, and more phases than this without their numbers.
+# A longer load is drawn in means over several seconds.
 MOST_SECONDS = 1200
-MOST_NUMBERS = 24
 # More lines than this in one panel cannot be followed.
 MOST_LINES = 6
 
@@ -52,6 +50,8 @@ def measures(way: str) -> tuple[Measure, ...]:
 
 
 NETWORK = Measure("network", "tx.bandwidth", 1e-6, "sent, MB/s", "B/s")
+# What a node sends to itself is on no wire.
+LOOPBACK = "lo"
 CPU = Measure("cpu", "cpu.busy", 1.0, "CPU busy, %", "%", most=100.0)
 Lines = dict[str, Points]
 
@@ -131,7 +131,7 @@ def _network_lines(measured: Measured) -> Lines:
     """What each interface sent that sent anything."""
     found: Lines = {}
     for host, layer, metric, phase in measured.series:
-        if metric == NETWORK.metric and not phase and layer != "lo":
+        if metric == NETWORK.metric and not phase and layer != LOOPBACK:
             points = measured.probe(host, layer, metric)
             if any(value for _, value in points):
                 found[f"{layer} on {host}"] = _middles(points, layer, metric)
@@ -167,7 +167,7 @@ def _row(
     step = math.ceil(max((_end(cells[stack]) for stack in picked), default=0.0) / MOST_SECONDS)
     if step > 1:
         picked = {
-            stack: {name: _means(points, step) for name, points in lines.items()}
+            stack: {name: _means(cells[stack], points, step) for name, points in lines.items()}
             for stack, lines in picked.items()
         }
     values = [
@@ -182,22 +182,22 @@ def _row(
     domain = [min(values) * 0.85, max(values) * 1.1] if measure.log else [0, measure.most or max(values) * 1.08]
     palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
     end = max(_end(cells[stack]) for stack in picked)
-    numbered = any(_too_narrow(cells[stack], end) for stack in picked)
+    numbers = numbers_of([cells[stack] for stack in picked], end)
     panels = tuple(
-        _panel(stack, palette[stack], cells[stack], lines, measure, (domain, end, numbered))
+        _panel(stack, palette[stack], cells[stack], lines, measure, (domain, end, numbers))
         for stack, lines in picked.items()
     )
-    caption = _caption(cells, picked, measure, numbered)
+    caption = _source(measure) + phases_text([cells[stack] for stack in picked], numbers)
     if step > 1:
-        caption += f" Each point is the mean of {step} seconds."
+        caption += f" Each point is the mean of up to {step} seconds of one phase."
     return Chart(f"{measure.name}-{slug(workload)}", _title(analysis, workload, measure), caption, panels)
 
 
-def _means(points: Points, step: int) -> Points:
-    """The means over each ``step`` seconds, in the middle of them."""
-    bins: dict[int, Points] = {}
+def _means(measured: Measured, points: Points, step: int) -> Points:
+    """The means over each ``step`` seconds of a phase, in the middle of them: no two jobs make one point."""
+    bins: dict[tuple[int, int], Points] = {}
     for time, value in points:
-        bins.setdefault(int(time // step), []).append((time, value))
+        bins.setdefault((phase_at(measured, time), int(time // step)), []).append((time, value))
     return [
         (statistics.fmean(time for time, _ in mine), statistics.fmean(value for _, value in mine))
         for mine in bins.values()
@@ -218,23 +218,15 @@ def _end(measured: Measured) -> float:
     return max(phase.end for phase in measured.run.phases) - (measured.start or 0.0)
 
 
-def _too_narrow(measured: Measured, end: float) -> bool:
-    phases = measured.run.phases
-    if len(phases) < 2:
-        return False
-    return any((phase.end - phase.start) / end < NARROWEST or len(phase.name) > LONGEST_NAME for phase in phases)
-
-
 def _panel(
     stack: str,
     colour: str,
     measured: Measured,
     lines: Lines,
     measure: Measure,
-    frame: tuple[list[float], float, bool],
+    frame: tuple[list[float], float, Mapping[str, int]],
 ) -> Panel:
-    domain, end, numbered = frame
-    start = measured.start or 0.0
+    domain, end, numbers = frame
     x = alt.X("t:Q", title="s since the load began", scale=alt.Scale(domain=[0, end], nice=False),
               axis=alt.Axis(grid=False, tickCount=5))  # fmt: skip
     kind: Any = {"type": "log", "nice": False} if measure.log else {"nice": False, "zero": True}
@@ -246,68 +238,49 @@ def _panel(
     shades = [colour, *(each for each in PALETTE[::-1] if each != colour)]
     names = list(lines)
     # With one line the colour of the stack says it all; more need a legend, and a dash for those without colour.
-    legend = alt.Legend(title=None, orient="bottom", symbolType="stroke", symbolSize=250) if names[1:] else None
-    shade = alt.Color("line:N", scale=alt.Scale(domain=names, range=shades[: len(names)]), legend=legend)
+    own = legend(names, "bottom", symbolType="stroke", symbolSize=250) if names[1:] else None
+    shade = alt.Color("line:N", scale=alt.Scale(domain=names, range=shades[: len(names)]), legend=own)
     dashes = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2], [1, 2])
     dash = alt.StrokeDash(
-        "line:N", scale=alt.Scale(domain=names, range=[dashes[i % 5] for i in range(len(names))]), legend=legend
+        "line:N", scale=alt.Scale(domain=names, range=[dashes[i % 5] for i in range(len(names))]), legend=own
     )
-    # A short load leaves few points, and a phase with one point no line.
-    few = max(len(points) for points in lines.values()) < FEW_POINTS
-    dots: Any = {"point": alt.OverlayMarkDef(size=22)} if few else {}
-    drawn = (
-        alt.Chart(alt.NamedData(name="lines"))
-        .mark_line(strokeWidth=1.75, clip=True, **dots)
-        .encode(x=x, y=y, color=shade, strokeDash=dash, detail=[alt.Detail("line:N"), alt.Detail("phase:N")],
-                tooltip=[alt.Tooltip("t:Q", title="s", format=".0f"), alt.Tooltip("line:N", title="of"),
-                         alt.Tooltip("v:Q", title=measure.axis, format=",.3~r")])
-    )  # fmt: skip
-    rows = [
-        {"t": round(time - start, 2), "v": float(f"{value * measure.factor:.4g}"), "line": name,
-         "phase": _phase_at(measured, time)}
-        for name, points in lines.items()
-        for time, value in points
-        if value > 0 or not measure.log
-    ]  # fmt: skip
-    bands, layers = _bands(measured, numbered)
-    chart = alt.layer(*layers, drawn)
+    base = alt.Chart(alt.NamedData(name="lines"))
+    shared: dict[str, Any] = {
+        "x": x, "y": y, "color": shade,
+        "tooltip": [alt.Tooltip("t:Q", title="s", format=".0f"), alt.Tooltip("line:N", title="of"),
+                    alt.Tooltip("v:Q", title=measure.axis, format=",.3~r")],
+    }  # fmt: skip
+    drawn = [
+        base.mark_line(strokeWidth=1.75, clip=True).encode(
+            **shared, strokeDash=dash, detail=[alt.Detail("line:N"), alt.Detail("phase:N")]
+        )
+    ]
+    rows = _rows(measured, lines, measure)
+    if any("dot" in row for row in rows):
+        dots = base.transform_filter("datum.dot").mark_point(filled=True, size=22, opacity=1, clip=True)
+        drawn.append(dots.encode(**shared))
+    bands, layers = bands_of(measured, numbers)
+    chart = alt.layer(*layers, *drawn)
     chart.title = heading(stack, colour)
     table = {"t": "s since the load began", "line": "of", "v": measure.axis}
     return panel(f"{stack}: {measure.axis}", chart, {"lines": rows, "phases": bands}, 170, ("lines", table))
 
 
-def _phase_at(measured: Measured, time: float) -> int:
-    """A number for the phase or the pause that a point lies in: no line is drawn from one to another."""
-    for number, phase in enumerate(measured.run.phases):
-        if time < phase.start:
-            return 2 * number
-        if time <= phase.end:
-            return 2 * number + 1
-    return 2 * len(measured.run.phases)
-
-
-def _bands(measured: Measured, numbered: bool) -> tuple[list[dict[str, Any]], list[Any]]:
-    """The phases as bands with their names above, in turn on two heights so that neighbours do not collide."""
+def _rows(measured: Measured, lines: Lines, measure: Measure) -> list[dict[str, Any]]:
+    """A row for each point; ``dot`` marks those that are seen as dots: all of a short load, and that of a phase
+    which has only one, through which there is no line."""
     start = measured.start or 0.0
-    bands = [
-        {"from": round(phase.start - start, 2), "to": round(phase.end - start, 2),
-         "name": str(number + 1) if numbered else phase.name, "row": number % 2}
-        for number, phase in enumerate(measured.run.phases)
+    rows: list[dict[str, Any]] = [
+        {"t": round(time - start, 2), "v": float(f"{value * measure.factor:.4g}"), "line": name,
+         "phase": phase_at(measured, time)}
+        for name, points in lines.items()
+        for time, value in points
+        if value > 0 or not measure.log
     ]  # fmt: skip
-    base = alt.Chart(alt.NamedData(name="phases"))
-    layers: list[Any] = [
-        base.mark_rect(opacity=0.09).encode(
-            x=alt.X("from:Q"), x2=alt.X2("to:Q"), y=at(0, alt.YValue), y2=at("height", alt.Y2Value)
-        )
-    ]
-    if 1 < len(bands) <= MOST_NUMBERS:
-        layers += [
-            base.transform_filter(alt.datum.row == row)
-            .mark_text(align="left", baseline="bottom", fontSize=10, dx=1)
-            .encode(x=alt.X("from:Q"), y=at(height, alt.YValue), text=alt.Text("name:N"))
-            for row, height in ((0, -15), (1, -3))
-        ]
-    return bands, layers
+    few = max(len(points) for points in lines.values()) < FEW_POINTS
+    counts = Counter((row["line"], row["phase"]) for row in rows)
+    alone = {at for at, count in counts.items() if count == 1 and not is_pause(at[1])}
+    return [row | ({"dot": True} if few or (row["line"], row["phase"]) in alone else {}) for row in rows]
 
 
 def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
@@ -336,7 +309,7 @@ def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
 
 
 def _network_title(workload: str, rows: Sequence[Row]) -> str:
-    most = max(rows, key=lambda row: row.value, default=None)
+    most = max((row for row in rows if row.layer != LOOPBACK), key=lambda row: row.value, default=None)
     if most is None or not most.value:
         return f"{workload}: what the nodes sent"
     where = f"{most.layer} of {most.host}, {most.stack}" + (f", {most.phase}" if most.phase else "")
@@ -354,23 +327,15 @@ def _cpu_title(workload: str, rows: Sequence[Row]) -> str:
     return f"{workload}: the CPU may be the limit, {busy}"
 
 
-def _caption(cells: Mapping[str, Measured], picked: Mapping[str, Lines], measure: Measure, numbered: bool) -> str:
+def _source(measure: Measure) -> str:
     if measure is CPU:
-        text = "From /proc/stat each second: the CPU time of each node that was neither idle nor waiting for I/O."
-    elif measure is NETWORK:
-        text = "From /proc/net/dev each second: what each interface sent."
-    elif measure.log:
-        text = (
-            f"From iostat each second: how long a {measure.metric.partition('.')[0]} took at the stack's highest "
-            "block device, and at the "
+        return "From /proc/stat each second: the CPU time of each node that was neither idle nor waiting for I/O."
+    if measure is NETWORK:
+        return "From /proc/net/dev each second: what each interface sent."
+    if measure.log:
+        way = measure.metric.partition(".")[0]
+        return (
+            f"From iostat each second: how long a {way} took at the stack's highest block device, and at the "
             "volumes below a mirror."
         )
-    else:
-        text = "From iostat each second, at the stack's highest block device on its active node."
-    text += " Shaded bands are the phases of the load; all panels share both axes."
-    phases = next(iter(cells[stack].run.phases for stack in picked))
-    if numbered and len(phases) > MOST_NUMBERS:
-        text += f" There are {len(phases)} of them, in the order of the jobs."
-    elif numbered:
-        text += " Phases: " + ", ".join(f"{number} = {phase.name}" for number, phase in enumerate(phases, 1)) + "."
-    return text
+    return "From iostat each second, at the stack's highest block device on its active node."

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import tempfile
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
@@ -125,6 +126,7 @@ def _print(found: Answer, *, as_csv: bool, as_json: bool) -> None:
     if as_csv and as_json:
         raise StudyError("", "--csv and --json are two forms", hint="give one of them")
     if as_json:
+        _names_apart(found.columns)
         rows = [
             {name: _plain(value) for name, value in zip(found.columns, row, strict=True)} for row in found.rows
         ]
@@ -148,6 +150,15 @@ def _print(found: Answer, *, as_csv: bool, as_json: bool) -> None:
     Console(highlight=False).print(table)
     if (more := len(found.rows) - MOST_ROWS) > 0:
         typer.echo(f"{more} more rows; --csv and --json have all of them")
+
+
+def _names_apart(columns: Sequence[str]) -> None:
+    """Raises ``StudyError`` where an object of JSON would have room for one of two columns only."""
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        raise StudyError(
+            "", f"--json: several columns are called {', '.join(twice)}",
+            hint="name them apart, as in SELECT a.value AS a_value, b.value AS b_value; or ask for --csv",
+        )  # fmt: skip
 
 
 def _plain(value: Any) -> Any:

@@ -24,6 +24,7 @@ from blocklab.report.drills import COLUMNS as DRILL_COLUMNS
 from blocklab.report.drills import WORDS as DRILL_WORDS
 from blocklab.report.drills import drill_section
 from blocklab.report.files import as_csv, as_json, drills_csv
+from blocklab.report.gaps import gap_rows
 from blocklab.report.imported import file_rows
 from blocklab.report.layers import COLUMNS, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows, own_text
@@ -136,6 +137,7 @@ def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
         drills=drill_section(analysis, drawn.shown),
         drill_columns=DRILL_COLUMNS,
         drill_words=DRILL_WORDS,
+        gaps=gap_rows(analysis),
         groups=tables.figure_groups(analysis),
         sheets=sheets(analysis),
         layers=layer_groups(analysis),
@@ -155,7 +157,7 @@ def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
         knobs=() if analysis.imported else tables.knob_tables(analysis),
         files=file_rows(analysis),
         commands=() if analysis.imported else tables.command_tables(analysis),
-        untold=0 if analysis.imported else len(analysis.runs) - len(tables.told_runs(analysis)),
+        untold=[] if analysis.imported else [run.outcome.status for run in tables.told_runs(analysis)[1]],
         versions=tables.versions(analysis),
         warnings=tables.warnings(analysis),
         on_dark=ON_DARK,

@@ -69,7 +69,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class DrillSection(msgspec.Struct, frozen=True):
-    """All that the page says of drills."""
+    """All that the page says of drills; ``left`` has the verdicts of those that are not told one by one."""
 
     points: tuple[str, ...]
     cost: Chart | None
@@ -78,7 +78,7 @@ class DrillSection(msgspec.Struct, frozen=True):
     stages: tuple[str, ...]
     takeovers: tuple[CellRow, ...]
     told: tuple[Told, ...]
-    left: int
+    left: tuple[str, ...]
 
 
 def drill_section(analysis: Analysis, shown: Sequence[Chart]) -> DrillSection | None:
@@ -88,6 +88,7 @@ def drill_section(analysis: Analysis, shown: Sequence[Chart]) -> DrillSection | 
     charts = {chart.name: chart for chart in shown}
     found = summaries(analysis)
     picked = chosen(analysis)
+    one_by_one = {id(each) for *_, each in picked}
     loads = analysis.drilled_loads > 1
     factors = [name for name in analysis.grid.factors if any(name in each.point.levels for each in found)]
     dyes = stack_colours(found)
@@ -104,7 +105,7 @@ def drill_section(analysis: Analysis, shown: Sequence[Chart]) -> DrillSection | 
             if each.stages
         ),
         tuple(_told(each.drill, label, charts.get(f"outage-{slug(name)}")) for name, label, each in picked),
-        len(analysis.drills) - len(picked),
+        tuple(each.drill.verdict.status for each in analysis.drills if id(each) not in one_by_one),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -37,12 +38,13 @@ def as_csv(analysis: Analysis) -> str:
     run, in ``unit``; ``relative_half_width`` is that of the ratio and ``verdict`` what it says (``stats.ratio``).
     ``limited`` says why a load's figure is the lab's own rather than the layout's.
     All are empty where there is none. Each factor of the study has a column with its level,
-    which is empty where the factor makes no difference to the cell.
+    which is empty where the factor makes no difference to the cell; it is called ``factor.NAME`` where the file
+    has a column NAME already.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     factors = analysis.grid.factors
-    writer.writerow([*COLUMNS[:3], *factors, *COLUMNS[3:]])
+    writer.writerow([*COLUMNS[:3], *_factor_columns(factors, COLUMNS), *COLUMNS[3:]])
     for row in analysis.rows:
         relative = "" if row.relative is None else f"{row.relative.value:.6g}"
         half = "" if row.half is None else f"{row.half:.6g}"
@@ -60,7 +62,8 @@ def drills_csv(analysis: Analysis) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     factors = analysis.grid.factors
-    writer.writerow(["study", "stack", "workload", *factors, *DRILL_COLUMNS])
+    own = [*COLUMNS[:3], *DRILL_COLUMNS]
+    writer.writerow([*COLUMNS[:3], *_factor_columns(factors, own), *DRILL_COLUMNS])
     for each in analysis.drills:
         stack, workload = analysis.stacks[each.stack], analysis.workloads[each.workload]
         levels = {**stack.levels, **workload.levels}
@@ -69,6 +72,10 @@ def drills_csv(analysis: Analysis) -> str:
              *_drill_line(each)]
         )  # fmt: skip
     return out.getvalue()
+
+
+def _factor_columns(factors: Iterable[str], others: Collection[str]) -> list[str]:
+    return [f"factor.{name}" if name in others else name for name in factors]
 
 
 def _drill_line(each: Drilled) -> list[Any]:

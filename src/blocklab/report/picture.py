@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,22 +55,27 @@ def specification(chart: Chart) -> dict[str, Any]:
 
 def _fixed(spec: Mapping[str, Any], width: int) -> dict[str, Any]:
     """A panel by itself: its rows in place of the names of data sets, which only a whole page may have."""
-    plain = {key: copy.deepcopy(value) for key, value in spec.items() if key not in ("autosize", "datasets")}
-    _fill(plain, spec["datasets"])
+    plain = {
+        key: copy.deepcopy(value) for key, value in spec.items() if key not in ("autosize", "datasets", "config")
+    }
+    _fill(plain, spec["datasets"], width)
     return {**plain, "width": width}
 
 
-def _fill(value: Any, datasets: Mapping[str, Sequence[Any]]) -> None:
+def _fill(value: Any, datasets: Mapping[str, Sequence[Any]], width: int) -> None:
     if isinstance(value, list):
         for each in value:
-            _fill(each, datasets)
+            _fill(each, datasets, width)
     elif isinstance(value, dict):
         name = str((value.get("data") or {}).get("name"))
         if name in datasets:
             value["data"] = {"values": datasets[name]}
+        # Beside each other panels have no signal of that name.
+        if isinstance(value.get("expr"), str):
+            value["expr"] = re.sub(r"(?<![\w.])width\b", str(width), value["expr"])
         for key, each in value.items():
             if key != "data":
-                _fill(each, datasets)
+                _fill(each, datasets, width)
 
 
 def _wrapped(text: str, most: int) -> list[str]:

@@ -245,18 +245,20 @@ def command_tables(analysis: Analysis) -> tuple[CommandTable, ...]:
     """For each cell that was run, in the order of the study; of many cells some, see ``told_runs``."""
     return tuple(
         CommandTable(run.cell.label, run.outcome.status, seconds(run.outcome.seconds), tuple(_commands(run)))
-        for run in told_runs(analysis)
+        for run in told_runs(analysis)[0]
     )
 
 
-def told_runs(analysis: Analysis) -> list[Run]:
-    """The runs whose commands are on the page: all, or of too many the first of each stack and the failed ones."""
-    if len(analysis.runs) <= MOST_RUNS:
-        return list(analysis.runs.values())
-    first = {run.cell.stack: run for run in reversed(list(analysis.runs.values()))}
-    failed = [run for run in analysis.runs.values() if run.outcome.status != "ok"]
-    told = [*(run for run in first.values() if run not in failed), *failed][:MOST_RUNS]
-    return [run for run in analysis.runs.values() if run in told]
+def told_runs(analysis: Analysis) -> tuple[list[Run], list[Run]]:
+    """The runs whose commands are on the page, and the others: of too many those that failed come first, then the
+    first one of each stack."""
+    runs = list(analysis.runs.values())
+    if len(runs) <= MOST_RUNS:
+        return runs, []
+    first = {run.cell.stack: run.cell.key for run in reversed(runs)}
+    failed = [run.cell.key for run in runs if run.outcome.status != "ok"]
+    told = list(dict.fromkeys([*failed, *first.values()]))[:MOST_RUNS]
+    return [run for run in runs if run.cell.key in told], [run for run in runs if run.cell.key not in told]
 
 
 def _commands(run: Run) -> Iterator[CommandRow]:

@@ -9,22 +9,24 @@
   // One after the other, so that the page can be read and scrolled while the lower charts are still drawn.
   async function draw() {
     const mine = ++turn;
+    const theme = dark.matches ? "dark" : "light";
     document.body.dataset.charts = "drawing";
     for (const place of places) {
       if (mine !== turn) return;
       let text = document.getElementById(place.dataset.spec).textContent;
-      if (dark.matches) for (const [from, to] of Object.entries(themes.onDark)) text = text.replaceAll(from, to);
+      if (theme === "dark") for (const [from, to] of Object.entries(themes.onDark)) text = text.replaceAll(from, to);
       const spec = JSON.parse(text);
       try {
         if (drawn.has(place)) drawn.get(place).finalize();
         drawn.set(place, await vegaEmbed(place, spec, {
           renderer: "svg",
-          config: themes[dark.matches ? "dark" : "light"],
+          config: themes[theme],
           actions: { export: true, source: false, compiled: false, editor: false },
           scaleFactor: { png: 2 },
           downloadFileName: place.dataset.name,
-          tooltip: { theme: dark.matches ? "dark" : "light" },
+          tooltip: { theme },
         }));
+        place.classList.toggle("on-dark", theme === "dark");
         const menu = place.querySelector("summary");
         if (menu) menu.setAttribute("aria-label", "save this chart as a picture");
       } catch (error) {
@@ -34,6 +36,42 @@
       await new Promise((resolve) => setTimeout(resolve));
     }
     document.body.dataset.charts = "ready";
+  }
+
+  // What is drawn for dark paper, with the colours that it has on light paper. A palette has colours of its own for
+  // text, which share their dark twins with those of marks.
+  function lightOf(text) {
+    const found = new Map();
+    const add = (from, to) => { if (text || !found.has(from)) found.set(from, to); };
+    for (const [from, to] of Object.entries(themes.onDark)) add(to, from);
+    (function walk(dark, light) {
+      for (const [key, value] of Object.entries(dark)) {
+        if (value && typeof value === "object") walk(value, light[key]);
+        else if (value !== light[key]) found.set(value, light[key]);
+      }
+    })(themes.dark, themes.light);
+    return found;
+  }
+
+  // Paper is light whatever the screen is, and there is no time to draw anew: a copy is recoloured, which the style
+  // sheet shows in print only.
+  function copyForPaper() {
+    forgetPaper();
+    const marks = lightOf(false), texts = lightOf(true);
+    for (const drawing of document.querySelectorAll(".plot.on-dark svg.marks")) {
+      const copy = drawing.cloneNode(true);
+      copy.classList.add("paper");
+      copy.style.backgroundColor = themes.light.background;
+      for (const each of copy.querySelectorAll("[fill], [stroke]")) for (const name of ["fill", "stroke"]) {
+        const to = (each.tagName === "text" ? texts : marks).get(each.getAttribute(name));
+        if (to) each.setAttribute(name, to);
+      }
+      drawing.after(copy);
+    }
+  }
+
+  function forgetPaper() {
+    for (const each of document.querySelectorAll("svg.paper")) each.remove();
   }
 
   function cell(row, kind, text) {
@@ -124,5 +162,7 @@
   window.addEventListener("resize", () => scrollsAll(document));
 
   dark.addEventListener("change", draw);
+  window.addEventListener("beforeprint", copyForPaper);
+  window.addEventListener("afterprint", forgetPaper);
   draw();
 })();

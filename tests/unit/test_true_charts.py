@@ -1,0 +1,258 @@
+"""What charts, their captions and the tables around them say is what was measured."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blocklab.charts import timeline
+from blocklab.charts.all import draw
+from blocklab.charts.base import DAGGER, Chart, apart
+from blocklab.charts.curves import Curves, Frame, curve_panel
+from blocklab.charts.heat import brief
+from blocklab.charts.latency import _nth
+from blocklab.charts.plan import Dot, plan
+from blocklab.model.sample import Sample
+from blocklab.report import render, tables
+from blocklab.report.files import as_csv, drills_csv
+from blocklab.report.picture import specification
+from blocklab.stats.analysis import Analysis, analyse
+from blocklab.store.folder import StudyFolder
+from tests.unit import synthetic
+from tests.unit.synthetic_drills import FAILOVER, failover, make_drills
+from tests.unit.test_floor_marks import with_samples
+from tests.unit.test_report import Reader
+
+pytestmark = pytest.mark.usefixtures("without_vega")
+
+
+def charts(analysis: Analysis) -> dict[str, Chart]:
+    return {chart.name: chart for chart in draw(analysis, check=True).shown}
+
+
+def page_of(folder: StudyFolder) -> str:
+    return Reader(render(folder).read_text()).text
+
+
+# -- time lines ------------------------------------------------------------------------------------------------
+
+
+def with_phases(folder: StudyFolder, stack: str, names: Sequence[str]) -> None:
+    """The phases of a stack's fio, each as long as the others."""
+    for cell in folder.manifest().cells:
+        if (cell.stack, cell.workload) == (stack, "fio"):
+            path = folder.cells / cell.key / "phases.json"
+            old = json.loads(path.read_text())
+            start, each = old[0]["start"], (old[-1]["end"] - old[0]["start"]) / len(names)
+            path.write_text(
+                json.dumps(
+                    [
+                        {"name": name, "start": start + at * each, "end": start + (at + 0.9) * each}
+                        for at, name in enumerate(names)
+                    ]
+                )
+            )
+
+
+def bands(chart: Chart, stack: str) -> list[str]:
+    (panel,) = [each for each in chart.panels if each.label.startswith(f"{stack}:")]
+    return [band["name"] for band in panel.spec["datasets"]["phases"]]
+
+
+def texts(chart: Chart, stack: str) -> int:
+    """How many layers of text a stack's panel has."""
+    (panel,) = [each for each in chart.panels if each.label.startswith(f"{stack}:")]
+    return sum(layer["mark"]["type"] == "text" for layer in panel.spec["layer"])
+
+
+def test_a_job_has_one_number_on_all_stacks_and_in_all_rounds(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path, transactions=50)
+    with_phases(folder, "local", ["a", "b"] * 3)
+    with_phases(folder, "drbd0", ["b", "a"] * 3)
+    with_phases(folder, "drbd1", ["b", "c"] * 15)
+    chart = charts(analyse(folder))["bandwidth-fio"]
+    assert "Phases: 1 = a, 2 = b, 3 = c." in chart.caption
+    assert bands(chart, "local") == ["1", "2"] * 3 and bands(chart, "drbd0") == ["2", "1"] * 3
+    assert texts(chart, "local") == texts(chart, "drbd0") == 2
+    # Of thirty no numbers are drawn, which only that stack has.
+    assert texts(chart, "drbd1") == 0 and bands(chart, "drbd1") == ["2", "3"] * 15
+    assert "30 phases are too many for numbers: the tooltip of a band has its name." in chart.caption
+
+
+def test_many_phases_are_counted_and_no_order_is_claimed(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path, transactions=50)
+    for stack, rounds in (("local", 20), ("drbd0", 13), ("drbd1", 20)):
+        with_phases(folder, stack, ["a", "b"] * rounds)
+    caption = charts(analyse(folder))["bandwidth-fio"].caption
+    assert "26 to 40 phases are too many for numbers" in caption
+    assert "1 = a" not in caption and "in the order of" not in caption
+
+
+def lines(analysis: Analysis) -> list[dict[str, Any]]:
+    panel = charts(analysis)["iops-fio"].panels[0]
+    assert panel.label.startswith("local")
+    found: list[dict[str, Any]] = panel.spec["datasets"]["lines"]
+    assert any("dot" in row for row in found) == any(
+        layer.get("transform") == [{"filter": "datum.dot"}] for layer in panel.spec["layer"]
+    )
+    return found
+
+
+def test_no_point_of_a_long_load_is_of_two_jobs_and_none_is_invisible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    analysis = analyse(synthetic.make(tmp_path, transactions=50))
+    monkeypatch.setattr(timeline, "FEW_POINTS", 0)
+    single: dict[int, list[float]] = {}
+    for row in lines(analysis):
+        single.setdefault(row["phase"], []).append(row["v"])
+    assert len([phase for phase in single if phase % 2]) == 4
+    monkeypatch.setattr(timeline, "MOST_SECONDS", 1)
+    means = lines(analysis)
+    assert len(means) < 20
+    for row in means:
+        assert min(single[row["phase"]]) <= row["v"] <= max(single[row["phase"]])
+        alone = sum(other["phase"] == row["phase"] for other in means) == 1
+        # The second of a pause between two phases is half of each job: it stays no more than a gap.
+        assert row.get("dot", False) == (alone and row["phase"] % 2 == 1)
+    assert any("dot" in row for row in means)
+    assert "of up to 83 seconds of one phase" in charts(analysis)["iops-fio"].caption
+
+
+def test_what_a_node_sends_to_itself_is_not_the_most(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path, transactions=50)
+
+    def sent(samples: list[Sample]) -> list[Sample]:
+        times = [each.time for each in samples if each.layer == "drbd1" and each.metric == "write.iops"]
+        return samples + [
+            Sample("tx.bandwidth", value, "B/s", layer, "a1", time=time)
+            for layer, value in (("lo", 9e8), ("vec0", 3e7))
+            for time in times
+        ]
+
+    with_samples(folder, "drbd1/fio", sent)
+    chart = charts(analyse(folder))["network-fio"]
+    assert "(vec0 of a1, drbd1" in chart.title
+    assert {row["line"] for panel in chart.panels for row in panel.spec["datasets"]["lines"]} == {"vec0 on a1"}
+
+
+# -- curves, tables of cells ------------------------------------------------------------------------------------
+
+FRAME = Frame("TPS", 1.0, "1/s", "tps", shares=False)
+
+
+def test_bounds_are_told_as_they_are_however_they_are_drawn() -> None:
+    dimensions = {"rtt": ("1ms", "2ms", "3ms")}
+    dots = [
+        Dot("local", {"rtt": "1ms"}, 10.0, 9.5, None, base=True),
+        Dot("local", {"rtt": "2ms"}, 1000.0, 20.0, None, base=True),
+        Dot("local", {"rtt": "3ms"}, 500.0, None, None, base=True),
+        Dot("mirror", {}, 50.0, 5.0, None, base=False, limited="near the floor"),
+    ]
+    made = plan(dots, dimensions)
+    panel = curve_panel(Curves("", tuple(dots)), made, dimensions, dots, FRAME, dots)
+    low, high, unsure, *level = panel.spec["datasets"]["dots"]
+    assert (low["low"], low["high"], low["foot"]) == (0.5, 19.5, 8.0), "the axis begins at 8"
+    assert (high["low"], high["foot"]) == (980, 980)
+    # Without an interval there are no bounds.
+    assert "low" not in unsure and "high" not in unsure
+    assert [(row["low"], row["high"], "foot" in row) for row in level] == [(45, 55, False)] * 2
+    # What is limited is seen as that on a level line too.
+    (hollow,) = [layer for layer in panel.spec["layer"] if layer["mark"].get("filled") is False]
+    assert hollow["transform"] == [{"filter": "datum.note"}] and all("note" in row for row in level)
+
+
+def test_limited_cells_are_marked_and_the_caption_says_how(tmp_path: Path) -> None:
+    found = charts(analyse(synthetic.make_patterns(tmp_path, seconds=3, lab=True, few=True)))["heat-fio"]
+    rows = [row for panel in found.panels for row in panel.spec["datasets"]["cells"]]
+    assert {"note" in row for row in rows} == {True, False}
+    for row in rows:
+        assert row["text"].endswith("†") == row["short"].endswith("†") == ("note" in row)
+    assert DAGGER in found.caption
+    # On a picture, where panels have no signal of their width, it is what it will be.
+    assert "width" not in str([layer["mark"].get("text") for layer in specification(found)["concat"][0]["layer"]])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (26_808, "27k"),
+        (9120, "9.1k"),
+        (999.7, "1k"),
+        (268_000, "270k"),
+        (2.6e6, "2.6M"),
+        (0.5812, "0.58"),
+        (0, "0"),
+    ],
+)
+def test_a_figure_in_little_room(value: float, text: str) -> None:
+    assert brief(value) == text
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [(2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (21, "21st"), (32, "32nd"), (112, "112th")],
+)
+def test_ordinals(step: int, text: str) -> None:
+    assert _nth(step) == text
+
+
+def test_charts_whose_labels_have_one_slug_are_apart(tmp_path: Path) -> None:
+    factors = {
+        "gap": {"values": {"-5": {"workloads.tpcc.clients": 4}, "5": {"workloads.tpcc.clients": 8}}},
+    }
+    study = synthetic.sweep(factors=factors, expect=[])
+    names = [chart.name for chart in draw(analyse(synthetic.make_sweep(tmp_path, study, seconds=5))).shown]
+    assert len(names) == len(set(names)) and {"cpu-tpcc-gap-5", "cpu-tpcc-gap-5-2"} <= set(names)
+    assert apart(["a", "a", "a-2", "b"]) == ["a", "a-2", "a-2-2", "b"]
+
+
+# -- the page around them ----------------------------------------------------------------------------------------
+
+
+def test_a_cell_with_figures_is_not_among_those_without(tmp_path: Path) -> None:
+    labels = ["drbd0/fio (repeat 1)", *(f"drbd1/fio{each}" for each in ("", " (repeat 1)", " (repeat 2)"))]
+    folder = synthetic.make(tmp_path, synthetic.study(repeats=3), failed=labels, transactions=50)
+    text = page_of(folder)
+    without, _, blocks = text.partition("Blocks without figures")
+    without = without.partition("Cells without figures cell block state why")[2]
+    assert [f"drbd1/fio {block} ✗ failed" in without for block in (1, 2, 3)] == [True] * 3
+    assert "drbd0/fio" not in without and "drbd0/fio 2 ✗ failed" in blocks
+    assert "Cells without figures" not in page_of(
+        synthetic.make(tmp_path / "b", synthetic.study(repeats=2), failed=["local/fio"], transactions=50)
+    )
+
+
+def test_of_too_many_runs_those_that_failed_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_RUNS", 4)
+    failed = [f"drbd1/{load}" for load in synthetic.RAW["workloads"]] + ["drbd0/tps-scale50", "drbd0/fio"]
+    folder = synthetic.make(tmp_path, failed=failed, transactions=50)
+    told, left = tables.told_runs(analyse(folder))
+    assert all(run.outcome.status == "failed" for run in told) and len(told) == 4
+    assert sum(run.outcome.status == "failed" for run in left) == 1
+    assert "4 cells: those that failed, then" in page_of(folder)
+    assert "Those of the other 5, of which 1 failed, are in cells/*/steps.jsonl." in page_of(folder)
+
+
+def header_and_rows(text: str) -> tuple[list[str], list[dict[str, str]]]:
+    rows = csv.DictReader(io.StringIO(text))
+    return list(rows.fieldnames or ()), list(rows)
+
+
+def test_a_factor_that_is_called_like_a_column_has_one_of_its_own(tmp_path: Path) -> None:
+    factors = {"host": synthetic.SWEEP["factors"]["threads"], "rtt": synthetic.SWEEP["factors"]["rtt"]}
+    analysis = analyse(synthetic.make_sweep(tmp_path, synthetic.sweep(factors=factors, expect=[]), seconds=3))
+    names, rows = header_and_rows(as_csv(analysis))
+    assert len(names) == len(set(names)) and {"rtt", "host", "factor.host"} <= set(names)
+    assert {row["factor.host"] for row in rows} == {f"{each}" for each in synthetic.THREADS}
+    assert {row["host"] for row in rows} == {"a1", "b1"}
+    study = failover(factors={"fault": FAILOVER["factors"]["rtt"]}, repeats=1)
+    names, rows = header_and_rows(drills_csv(analyse(make_drills(tmp_path / "b", study))))
+    assert len(names) == len(set(names)) and {row["fault"] for row in rows} == {"kill"}
+    assert "10ms" in {row["factor.fault"] for row in rows}
