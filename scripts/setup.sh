@@ -45,7 +45,9 @@ setup_host() {
 
 # setup_venv run|dev: .venv as uv.lock says; dev has the test tools too.
 setup_venv() {
-    local wanted found="" uv=uv options=(--frozen --inexact) # inexact: never take the test tools away again
+    # Inexact: never take the test tools away again. Compiled once: each start takes 2 s less than where Python may not
+    # or cannot keep what it compiles.
+    local wanted found="" uv=uv options=(--frozen --inexact --compile-bytecode)
     wanted=$(cat uv.lock pyproject.toml | sha256sum)
     [ ! -x .venv/bin/python ] || found=$(cat .venv/.synced 2>/dev/null || true)
     [ "$found" != "$wanted $1" ] && [ "$found" != "$wanted dev" ] || return 0
@@ -60,6 +62,7 @@ setup_venv() {
     [ "$1" = dev ] || options+=(--no-dev)
     say "bringing .venv to uv.lock"
     "$uv" sync --quiet "${options[@]}"
+    .venv/bin/python -m compileall -q src/blocklab
     echo "$wanted $1" >.venv/.synced
 }
 
