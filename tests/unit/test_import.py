@@ -214,6 +214,12 @@ def test_runs_that_were_measured_are_not_taken_for_an_imports(tmp_path: Path) ->
         take(read(file, ["local", "mirror"]), file, places, runs, Options())
     assert "another name" in caught.value.hint
     assert (measured.path / "study.json").read_bytes() == before and not (measured.path / "study.yaml").exists()
+    # Nor the other way round.
+    there = tmp_path / "others"
+    take(read(file, ["local", "mirror"]), file, places, there, Options())
+    with pytest.raises(StudyError, match="were imported, not measured"):
+        StudyFolder.create(there, Manifest(study, cells(study)))
+    assert StudyFolder(there / "mine").manifest().imported
 
 
 def test_an_import_waits_for_nobody_who_writes_its_folder(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def test_the_terminal_says_an_error_once_however_many_cells_have_it() -> None:
     ]
     shown = list(_gaps([*gaps, Gap("local", "tpcc", "invalid", "a1: a knob is not in force")]))
     said = [each.plain for each in shown if isinstance(each, Text)]
-    assert said[0].startswith("mirror rtt=1ms/tpcc is failed (and 2 more cells alike): a1: log-mirror rtt=1ms")
+    assert said[0].startswith("mirror rtt=1ms/tpcc is failed (and 2 more alike): a1: log-mirror rtt=1ms")
     assert said[-1] == "local/tpcc is invalid: a1: a knob is not in force"
     # The one more is the hint, once.
     assert len(said) == 2 and len(shown) == 3

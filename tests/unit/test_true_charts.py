@@ -23,6 +23,7 @@ from blocklab.report import render, tables
 from blocklab.report.files import as_csv, drills_csv
 from blocklab.report.picture import specification
 from blocklab.stats.analysis import Analysis, analyse
+from blocklab.stats.findings import findings
 from blocklab.store.folder import StudyFolder
 from tests.unit import synthetic
 from tests.unit.synthetic_drills import FAILOVER, failover, make_drills
@@ -224,6 +225,9 @@ def test_a_cell_with_figures_is_not_among_those_without(tmp_path: Path) -> None:
     without = without.partition("Cells without figures cell block state why")[2]
     assert [f"drbd1/fio {block} ✗ failed" in without for block in (1, 2, 3)] == [True] * 3
     assert "drbd0/fio" not in without and "drbd0/fio 2 ✗ failed" in blocks
+    caveats = findings(analyse(folder)).caveats
+    assert "1 of 9 cells have no figures: drbd1/fio (failed)." in caveats
+    assert "Without a block that has no figures: drbd0/fio (failed in block 2)." in caveats
     assert "Cells without figures" not in page_of(
         synthetic.make(tmp_path / "b", synthetic.study(repeats=2), failed=["local/fio"], transactions=50)
     )

@@ -23,7 +23,6 @@ from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
 from blocklab.study.types import Cell, Study
 from blocklab.workloads.fio_jobs import Section
-from blocklab.workloads.imported import ImportedLoad
 
 # Of a node that no file names.
 HOST = "host"
@@ -87,7 +86,6 @@ def take(
     grid = cells(made)
     place = place_of(runs, made, quick=False)
     with claimed(place):
-        _free(place)
         folder = StudyFolder.create(runs, Manifest(made, grid, source=str(source or "")), source)
         for cell in grid:
             load = next(load for load in loads[cell.stack] if load.name == cell.workload)
@@ -97,16 +95,6 @@ def take(
         folder.path, made, {name: tuple(each.told() for each in every) for name, every in given.items()},
         {name: tuple(load.name for load in each) for name, each in loads.items()}, tuple(dict.fromkeys(said)),
     )  # fmt: skip
-
-
-def _free(place: Path) -> None:
-    """Raises ``StudyError`` for a folder of runs that are no import's: its report would show them no more."""
-    if not (place / "study.json").exists():
-        return
-    there = StudyFolder(place).manifest().study
-    if not all(isinstance(load, ImportedLoad) for load in there.workloads.values()):
-        hint = "give the import another name (name: in --study FILE), or another folder: --runs DIR"
-        raise StudyError("name", f"{place} has runs of a study that were measured, not imported", hint=hint)
 
 
 def _known(asked: Mapping[Path, str], paths: Sequence[Path]) -> None:

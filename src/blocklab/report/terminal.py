@@ -101,7 +101,7 @@ def _gaps(gaps: Sequence[Gap]) -> Iterator[RenderableType]:
     for gap in gaps:
         alike.setdefault((gap.status, re.sub(r"\d+", "", gap.error.replace(gap.stack, ""))), []).append(gap)
     for first, *others in alike.values():
-        more = f" (and {len(others)} more cells alike)" if others else ""
+        more = f" (and {len(others)} more alike)" if others else ""
         yield Text(f"{first.stack}/{first.workload} is {first.status}{more}: {first.error}", style="yellow")
         if first.hint:
             yield Padding(Text(f"hint: {first.hint}"), (0, 0, 0, 2))

@@ -28,14 +28,15 @@ MOST_DETAILED = 12
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A cell without usable figures: ``status`` is ``failed``, ``invalid``, ``suspect``, ``unreadable`` or
-    ``missing``."""
+    """A cell without usable figures in one of the study's blocks (from 1): ``status`` is ``failed``, ``invalid``,
+    ``suspect``, ``unreadable`` or ``missing``."""
 
     stack: str
     workload: str
     status: str
     error: str
     hint: str = ""
+    block: int = 1
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -294,7 +295,7 @@ def analyse(folder: StudyFolder) -> Analysis:
                 drills += [] if run.drill is None else [Drilled(*at, number, run.outcome.status, run.drill)]
                 seeds |= {run.environment["seed"]: None} if "seed" in run.environment else {}
             if gap is not None:
-                gaps.append(gap)
+                gaps.append(msgspec.structs.replace(gap, block=number))
             elif run is not None:
                 good[at] = Measured(run, places.stacks[point.stack].stack.on)
         tables.append(rows(places, good))

@@ -138,6 +138,15 @@ def caveats(analysis: Analysis) -> Iterator[str]:
     yield from _unsure(analysis)
     if analysis.quick:
         yield "This was a quick run, with shorter loads than the study asks for: good for a first look."
-    if analysis.gaps:
-        names = [f"{gap.stack}/{gap.workload} ({gap.status})" for gap in analysis.gaps]
-        yield f"{len(names)} of {len(analysis.cells)} cells have no figures: {shortened(names)}."
+    # What one block lacks another may have.
+    none = {(gap.stack, gap.workload): gap for gap in analysis.gaps}
+    names = [f"{'/'.join(at)} ({gap.status})" for at, gap in none.items() if at not in analysis.measured]
+    if names:
+        yield f"{len(names)} of {len(analysis.grid.points)} cells have no figures: {shortened(names)}."
+    some = [
+        f"{gap.stack}/{gap.workload} ({gap.status} in block {gap.block})"
+        for gap in analysis.gaps
+        if (gap.stack, gap.workload) in analysis.measured
+    ]
+    if some:
+        yield f"Without a block that has no figures: {shortened(some)}."

@@ -20,10 +20,11 @@ from pathlib import Path
 
 import msgspec
 
-from blocklab.errors import StoreError
+from blocklab.errors import StoreError, StudyError
 from blocklab.model.units import dec_hook, enc_hook
 from blocklab.store.run import Run, analysed, load, outcome_of, sweep
 from blocklab.study.types import Cell, Study
+from blocklab.workloads import ImportedLoad
 
 FORMAT = 1
 _NEW = ".new"
@@ -47,6 +48,11 @@ class Manifest(msgspec.Struct, frozen=True):
     todo: tuple[str, ...] | None = None
     since: float = 0.0
     format: int = FORMAT
+
+    @property
+    def imported(self) -> bool:
+        """Whether its runs come from logs of elsewhere."""
+        return any(isinstance(load, ImportedLoad) for load in self.study.workloads.values())
 
 
 @contextlib.contextmanager
@@ -85,8 +91,10 @@ class StudyFolder:
 
     @classmethod
     def create(cls, runs: Path, manifest: Manifest, source: Path | None = None) -> StudyFolder:
-        """Make or refresh the folder ``runs/<name>[-quick]``. Raises ``StoreError``."""
+        """Make or refresh the folder ``runs/<name>[-quick]``. Raises ``StoreError``; ``StudyError`` for one whose
+        runs were imported where these are measured, or the other way round: its report would show them no more."""
         folder = cls(place_of(runs, manifest.study, quick=manifest.quick))
+        folder._keep_kind(manifest)
         try:
             folder.cells.mkdir(parents=True, exist_ok=True)
             folder.sweep()
@@ -97,6 +105,16 @@ class StudyFolder:
         except OSError as error:
             raise StoreError(f"{folder.path} cannot be written: {error}", hint="use --runs DIR") from error
         return folder
+
+    def _keep_kind(self, manifest: Manifest) -> None:
+        before = None
+        # One that cannot be read shows nothing.
+        with contextlib.suppress(StoreError):
+            before = self.manifest()
+        if before is not None and before.imported != manifest.imported:
+            was, will = ("imported", "measured") if before.imported else ("measured", "imported")
+            hint = "give one of the two another name, or another folder: --runs DIR"
+            raise StudyError("name", f"{self.path} has runs of a study that were {was}, not {will}", hint=hint)
 
     def _replace(self, name: str, text: bytes) -> None:
         """Write a file so that whoever is killed meanwhile leaves the old one or the new one, and no part."""
