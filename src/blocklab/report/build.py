@@ -24,7 +24,6 @@ from blocklab.report.drills import COLUMNS as DRILL_COLUMNS
 from blocklab.report.drills import WORDS as DRILL_WORDS
 from blocklab.report.drills import drill_section
 from blocklab.report.files import as_csv, as_json, drills_csv
-from blocklab.report.gaps import gap_rows
 from blocklab.report.imported import file_rows
 from blocklab.report.layers import COLUMNS, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows, own_text
@@ -137,7 +136,6 @@ def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
         drills=drill_section(analysis, drawn.shown),
         drill_columns=DRILL_COLUMNS,
         drill_words=DRILL_WORDS,
-        gaps=gap_rows(analysis),
         groups=tables.figure_groups(analysis),
         sheets=sheets(analysis),
         layers=layer_groups(analysis),

@@ -14,6 +14,7 @@ from blocklab.stats.drills import Summary, summaries
 from blocklab.stats.figures import Row
 from blocklab.stats.findings import Findings
 from blocklab.stats.grid import levels_of
+from blocklab.stats.longform import FACTOR
 from blocklab.stats.ratio import verdict
 from blocklab.study.types import Expectation
 
@@ -75,7 +76,7 @@ def drills_csv(analysis: Analysis) -> str:
 
 
 def _factor_columns(factors: Iterable[str], others: Collection[str]) -> list[str]:
-    return [f"factor.{name}" if name in others else name for name in factors]
+    return [FACTOR + name if name in others else name for name in factors]
 
 
 def _drill_line(each: Drilled) -> list[Any]:

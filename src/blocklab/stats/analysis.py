@@ -199,6 +199,16 @@ class Analysis:
             found.setdefault((row.workload, row.phase), []).append(row)
         return {place: tuple(mine) for place, mine in found.items()}
 
+    @property
+    def unmeasured(self) -> tuple[Gap, ...]:
+        """The gaps of cells that have no figures at all."""
+        return tuple(gap for gap in self.gaps if (gap.stack, gap.workload) not in self.measured)
+
+    @property
+    def missing_blocks(self) -> tuple[Gap, ...]:
+        """The gaps of cells that have figures, from their other blocks."""
+        return tuple(gap for gap in self.gaps if (gap.stack, gap.workload) in self.measured)
+
     @cached_property
     def reported(self) -> Mapping[tuple[str, str, str], tuple[Row, ...]]:
         """What the load itself reported, by stack, workload and phase."""

@@ -138,15 +138,12 @@ def caveats(analysis: Analysis) -> Iterator[str]:
     yield from _unsure(analysis)
     if analysis.quick:
         yield "This was a quick run, with shorter loads than the study asks for: good for a first look."
-    # What one block lacks another may have.
-    none = {(gap.stack, gap.workload): gap for gap in analysis.gaps}
-    names = [f"{'/'.join(at)} ({gap.status})" for at, gap in none.items() if at not in analysis.measured]
-    if names:
+    # One for each of its blocks.
+    none = {f"{gap.stack}/{gap.workload}": gap.status for gap in analysis.unmeasured}
+    if none:
+        names = [f"{cell} ({status})" for cell, status in none.items()]
         yield f"{len(names)} of {len(analysis.grid.points)} cells have no figures: {shortened(names)}."
-    some = [
-        f"{gap.stack}/{gap.workload} ({gap.status} in block {gap.block})"
-        for gap in analysis.gaps
-        if (gap.stack, gap.workload) in analysis.measured
-    ]
-    if some:
+    if some := [
+        f"{gap.stack}/{gap.workload} ({gap.status} in block {gap.block})" for gap in analysis.missing_blocks
+    ]:
         yield f"Without a block that has no figures: {shortened(some)}."
