@@ -127,6 +127,9 @@ def test_a_layer_may_cap_by_the_old_and_by_the_new_cgroups(host: Node) -> None:
     host.put(file, f"{device} 0\n".encode())
     must(host, ["umount", "/run/blkio"])
 
+    # Given back by a worker of the kernel's, some time after the unmount.
+    given_back = "until grep -qw io /sys/fs/cgroup/cgroup.controllers; do sleep 0.01; done"
+    must(host, ["timeout", "60", "sh", "-c", given_back])
     host.put("/sys/fs/cgroup/cgroup.subtree_control", b"+io\n")
     must(host, ["mkdir", "/sys/fs/cgroup/capped"])
     host.put("/sys/fs/cgroup/capped/io.max", f"{device} wiops=1000\n".encode())

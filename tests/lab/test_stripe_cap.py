@@ -21,7 +21,7 @@ ONE = {"layer": "volume", "size": "64MiB"}
 DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
 # Without a journal: making one would take its time under a low cap.
 EXT4 = {"layer": "ext4", "mkfs": ["-O", "^has_journal"]}
-V2 = "cgroup-v2"
+V1, V2 = "cgroup-v1", "cgroup-v2"
 
 STACKS: dict[str, list[dict[str, Any]]] = {
     "raid10": [VOLUMES, {"layer": "raid10", "layout": "far"}, EXT4],
@@ -73,6 +73,18 @@ def test_a_stack_is_built_over_its_data_and_anew_without_residue(small: dict[str
         take_down(anew)
 
 
+def test_caps_of_both_versions_follow_each_other_on_one_node(small: dict[str, Any]) -> None:
+    """The controller belongs to one version at a time, and a worker of the kernel's hands it over."""
+    studies = {by: study_of(small, [ONE, {"layer": "cap", "write_iops": 500, "by": by}, EXT4]) for by in (V1, V2)}
+    with standing(UmlSite(), studies[V1], ["one"]) as stand:
+        for by in (V2, V1, V2, V1, V2):
+            take_down(stand)
+            stand = Standing(stand.lab, studies[by], ["one"], stand.ground, fresh=False)
+            stand.build()
+            assert not not_in_force(stand.engine.ask(stand.facts["one"]))
+        take_down(stand)
+
+
 def take_down(stand: Standing) -> None:
     """Undo all; nothing is left on any node, and nothing failed."""
     stand.engine.undo()
@@ -102,7 +114,7 @@ def rate(host: Host, file: str, flag: str, *, count: int) -> float:
     return count / float(match[1])
 
 
-@pytest.mark.parametrize("by", ["cgroup-v1", "cgroup-v2"])
+@pytest.mark.parametrize("by", [V1, V2])
 def test_a_cap_counts_direct_writes_and_not_buffered_ones(small: dict[str, Any], by: str) -> None:
     layers: list[dict[str, Any]] = [ONE, {"layer": "cap", "write_iops": 500, "by": by}, EXT4]
     with standing(UmlSite(), study_of(small, layers), ["one"]) as stand:

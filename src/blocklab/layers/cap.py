@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from blocklab.layers.base import Base
 from blocklab.layers.figures import BURST, LATENCIES, Figures, bad_limits, given
-from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run
+from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Step, Wait
 from blocklab.model.protocols import Map, Place
 from blocklab.model.units import Bandwidth
 
@@ -125,6 +125,8 @@ class Cap(Base, frozen=True, tag="cap"):
         group = f"{folder}/{GROUP}"
         steps = _mounted(host, folder, ("-t", "cgroup2", "cgroup2"))
         steps += [
+            # Another cap's hierarchy of version 1 gives the controller back only a while after its unmount.
+            Wait(host, ("grep", "-w", "io", f"{folder}/cgroup.controllers"), seconds=10.0),
             _set(below[0], f"{folder}/cgroup.subtree_control", "+io", undo="-io"),
             # Another cap of this node may have made the group already, and removed it already. The limits go
             # with the group.
@@ -163,10 +165,12 @@ def _number_file(port: Port) -> str:
     return f"/sys/class/block/{device_name(port)}/dev"
 
 
-def _mounted(host: str, folder: str, what: Argv) -> list[Run]:
+def _mounted(host: str, folder: str, what: Argv) -> list[Step]:
     return [
         Run(host, ("mkdir", "-p", folder), undo=("rmdir", folder)),
-        Run(host, ("mount", *what, folder), undo=("umount", folder)),
+        # Busy as long as another cap's group of version 2 is on its way out.
+        Wait(host, ("mount", *what, folder), seconds=10.0),
+        Run(host, ("mountpoint", "-q", folder), undo=("umount", folder)),
     ]
 
 
