@@ -58,12 +58,13 @@ def visit(browser: Browser, path: Path, size: tuple[int, int] = DESKTOP, scheme:
     page = browser.new_page(
         viewport={"width": size[0], "height": size[1]}, color_scheme="dark" if scheme == "dark" else "light"
     )
+    page.set_default_timeout(120_000)
     opened = Opened(page, [], [])
     page.on("console", lambda message: opened.said.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: opened.said.append(str(error)))
     page.on("request", lambda request: opened.asked.append(request.url))
     page.goto(path.as_uri())
-    page.wait_for_selector("body[data-charts=ready]", state="attached", timeout=60_000)
+    page.wait_for_selector("body[data-charts=ready]", state="attached", timeout=120_000)
     return opened
 
 
@@ -153,7 +154,7 @@ def test_dark_mode_is_dark_and_follows_the_system(browser: Browser, report: Path
     assert "#56B4E9" in page.inner_html("#bars svg")
     page.evaluate("document.body.dataset.charts = ''")
     page.emulate_media(color_scheme="light")
-    page.wait_for_selector("body[data-charts=ready]", state="attached", timeout=60_000)
+    page.wait_for_selector("body[data-charts=ready]", state="attached", timeout=120_000)
     assert min(page.evaluate(brightness)) > 200
     assert "#0072B2" in page.inner_html("#bars svg")
     assert said == []

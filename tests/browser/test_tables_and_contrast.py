@@ -92,13 +92,14 @@ def visit(
     page = browser.new_page(
         viewport={"width": width, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
     )
+    page.set_default_timeout(120_000)
     said: list[str] = []
     asked: list[str] = []
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
     page.goto(path.as_uri())
-    page.wait_for_selector("body[data-charts=ready]", state="attached", timeout=60_000)
+    page.wait_for_selector("body[data-charts=ready]", state="attached", timeout=120_000)
     return page, said, asked
 
 

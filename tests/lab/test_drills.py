@@ -79,7 +79,7 @@ def test_a_synchronous_mirror_loses_nothing_and_takes_over(tmp_path: Path) -> No
     run, drill, progress = drilled(study({"layer": "postgres"}, drbd()), tmp_path)
     verdict = drill.verdict
     assert (verdict.status, verdict.why, progress.warnings) == ("ok", "", [])
-    assert verdict.acknowledged > 50 and verdict.missing == () and verdict.bound == 3 / verdict.acknowledged
+    assert verdict.acknowledged > 10 and verdict.missing == () and verdict.bound == 3 / verdict.acknowledged
     assert drill.took_over and drill.survivor == "a2" and drill.servers == ("a1", "a2")
     # Nobody told blocklab: the monitor saw it, after the fault.
     (dead,) = (event.time for event in drill.events if event.what == "dead")
@@ -98,7 +98,7 @@ def test_a_synchronous_mirror_loses_nothing_and_takes_over(tmp_path: Path) -> No
 
 
 def test_an_asynchronous_mirror_loses_what_is_under_way(tmp_path: Path) -> None:
-    raw = study(MARIADB, drbd("A"), links__pair__rtt="60ms", workloads__ledger__connections=16)
+    raw = study(MARIADB, drbd("A"), links__pair__rtt="150ms", workloads__ledger__connections=16)
     _, drill, _ = drilled(raw, tmp_path)
     verdict = drill.verdict
     assert verdict.status == "lost" and "gone" in verdict.why

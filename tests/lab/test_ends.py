@@ -25,7 +25,7 @@ from blocklab.sites.uml.site import UmlSite
 from tests.lab.conftest import leftovers
 
 BLOCKLAB = [sys.executable, "-m", "blocklab.cli.main"]
-GONE_SECONDS = 10.0
+GONE_SECONDS = 30.0
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_nothing_outlives_blocklab(study: Path, tmp_path: Path, number: signal.S
         for kind in ("janitor.py", "umid=a1", "umid=a2", "nbdkit", "qemu-storage-daemon"):
             assert any(kind in each for each in there), kind
         process.send_signal(number)
-        assert process.wait(20) == (130 if number == signal.SIGINT else -number)
+        assert process.wait(90) == (130 if number == signal.SIGINT else -number)
     finally:
         process.kill()
         process.wait()
@@ -126,8 +126,8 @@ def test_nodes_work_with_the_shim_and_without_it(with_shim: bool) -> None:
         for number, name in enumerate(("a1", "a2"), 1):
             must(lab.hosts[name], ["ip", "link", "set", "vec0", "up"])
             must(lab.hosts[name], ["ip", "addr", "add", f"10.77.1.{number}/24", "dev", "vec0"])
-        ping = must(lab.hosts["a1"], ["ping", "-q", "-c", "20", "-i", "0.01", "10.77.1.2"])
-        assert " 0% packet loss" in ping
+        # With -w it goes on until twenty were answered, and fails otherwise: one answer may be late.
+        must(lab.hosts["a1"], ["ping", "-q", "-c", "20", "-i", "0.01", "-w", "30", "10.77.1.2"])
     finally:
         lab.close()
 

@@ -20,7 +20,7 @@ from blocklab.store.folder import StudyFolder
 from tests.lab.conftest import leftovers
 
 BLOCKLAB = [sys.executable, "-m", "blocklab.cli.main"]
-GONE_SECONDS = 10.0
+GONE_SECONDS = 30.0
 CELLS = 3
 
 # Of a process that works in a folder, told by what is there by then.
@@ -109,7 +109,7 @@ def killed(argv: list[str], runs: Path, log: Path, there: Moment) -> None:
         )
         assert process.poll() is None, log.read_text()
         os.kill(process.pid, signal.SIGKILL)
-        assert process.wait(20) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
     finally:
         process.kill()
         process.wait()

@@ -157,7 +157,7 @@ def test_a_planted_knob_is_found_not_in_force(small: dict[str, Any]) -> None:
         assert wrong["delay"] == "absent" or wrong["delay"] == "unreadable"
         must(stand.lab.hosts["a2"], ["drbdadm", "disconnect", "one"])
         wrong = {knob.name: knob.value for knob in not_in_force(stand.engine.ask(stand.facts["one"]))}
-        assert wrong["cstate"] in ("WFConnection", "StandAlone", "TearDown", "NetworkFailure", "Disconnecting")
+        assert wrong["cstate"] != "Connected"
 
 
 def test_two_mirrors_share_three_nodes_in_one_lab(small: dict[str, Any]) -> None:

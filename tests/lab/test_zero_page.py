@@ -82,7 +82,7 @@ def stored(lab: UmlLab) -> bytes:
 
 def test_untouched_memory_is_written_as_zeros(lab: UmlLab) -> None:
     assert marked(lab) == b"x" * 2 * MIB
-    assert must(lab.hosts["a1"], ["python3", "-c", WRITE], timeout=20) == "512 32768\n"
+    assert must(lab.hosts["a1"], ["python3", "-c", WRITE], timeout=60) == "512 32768\n"
     after = bytearray(b"x" * 2 * MIB)
     after[0x3000:0x3200] = bytes(512)
     after[0x10000:0x18000] = bytes(32768)
@@ -109,10 +109,10 @@ def test_the_kernel_zeroes_and_formats_an_array() -> None:
     try:
         assert marked(lab) == b"x" * 2 * MIB
         here = mirrored(lab)
-        must(here, ZEROOUT, timeout=20)
+        must(here, ZEROOUT, timeout=60)
         assert stored(lab) == bytes(MIB) + b"x" * MIB
-        must(here, ["mkfs.ext4", "-q", "-E", "nodiscard,lazy_itable_init=0", "/dev/md0"], timeout=30)
-        must(here, ["e2fsck", "-f", "-n", "/dev/md0"], timeout=30)
+        must(here, ["mkfs.ext4", "-q", "-E", "nodiscard,lazy_itable_init=0", "/dev/md0"], timeout=60)
+        must(here, ["e2fsck", "-f", "-n", "/dev/md0"], timeout=60)
     finally:
         lab.close()
 

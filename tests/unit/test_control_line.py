@@ -21,7 +21,10 @@ def closed() -> Channel:
     return Channel("a1", ours)
 
 
-def test_what_became_of_the_node_is_said_rather_than_that_its_line_is_closed(closed: Channel) -> None:
+def test_what_became_of_the_node_is_said_rather_than_that_its_line_is_closed(
+    closed: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "WHY_SECONDS", 30.0)
     timer = threading.Timer(0.1, closed.fail, [NodeLost("a1", "its kernel ended with exit code -9")])
     timer.start()
     with pytest.raises(NodeLost, match="a1: node lost: its kernel ended with exit code -9"):

@@ -126,7 +126,7 @@ class Cap(Base, frozen=True, tag="cap"):
         steps = _mounted(host, folder, ("-t", "cgroup2", "cgroup2"))
         steps += [
             # Another cap's hierarchy of version 1 gives the controller back only a while after its unmount.
-            Wait(host, ("grep", "-w", "io", f"{folder}/cgroup.controllers"), seconds=10.0),
+            Wait(host, ("grep", "-w", "io", f"{folder}/cgroup.controllers"), seconds=30.0),
             _set(below[0], f"{folder}/cgroup.subtree_control", "+io", undo="-io"),
             # Another cap of this node may have made the group already, and removed it already. The limits go
             # with the group.
@@ -169,7 +169,7 @@ def _mounted(host: str, folder: str, what: Argv) -> list[Step]:
     return [
         Run(host, ("mkdir", "-p", folder), undo=("rmdir", folder)),
         # Busy as long as another cap's group of version 2 is on its way out.
-        Wait(host, ("mount", *what, folder), seconds=10.0),
+        Wait(host, ("mount", *what, folder), seconds=30.0),
         Run(host, ("mountpoint", "-q", folder), undo=("umount", folder)),
     ]
 

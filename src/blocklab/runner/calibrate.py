@@ -187,7 +187,7 @@ class _Bench:
 
     def _round_trip(self) -> float:
         """Seconds: the median of a few pings, as far apart as those before a study's load."""
-        argv = ("ping", "-n", "-c", str(_PINGS), "-i", "0.02", "-W", "2", self._peer)
+        argv = ("ping", "-n", "-c", str(_PINGS), "-i", "0.02", "-w", "10", self._peer)
         text = must(self._host, argv)
         times = [float(ms) for ms in _PING.findall(text)]
         if len(times) < _LEAST_PINGS:

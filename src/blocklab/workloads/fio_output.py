@@ -245,19 +245,22 @@ def course(kind: str, log: bytes, host: str, name: str, during: Phase | None) ->
     """The samples of one log (``kind`` of ``LOGS``) of phase ``name``; raises ``ParseError``."""
     metric, divisor, unit = SERIES[kind]
     # Of a job that is over within two seconds each clone has one row: nothing goes back, but all are at one time.
-    for direction, time, value in series([log], mean=kind == "lat", apart=_JITTER):
+    for direction, time, value in series([log], mean=kind == "lat", apart=_JITTER, step=1000):
         # fio writes its last rate up to a second after the job's end, as if the job had run until then.
         if kind == "lat" or during is None or time <= during.end + _JITTER:
             yield Sample(f"{direction}.{metric}", value / divisor, unit, "fio", host, name, time)
 
 
-def series(logs: Sequence[bytes], *, mean: bool, apart: float = 0.0) -> list[tuple[str, float, float]]:
+def series(
+    logs: Sequence[bytes], *, mean: bool, apart: float = 0.0, step: int = 0
+) -> list[tuple[str, float, float]]:
     """Direction, time (s since the epoch) and value of each second of the logs of one job.
 
     The clones of the job (``numjobs``) stand in one log, one after the other, or have a log each. Another clone
     begins where the time of a row is not later than the one before by more than ``apart`` s. The rows of a clone
     within one second (``log_avg_msec`` below 1000) are averaged; the clones are added up, or averaged (``mean``).
-    A second in which one clone is missing is left out of a sum. Raises ``ParseError``.
+    A second in which one clone is missing is left out of a sum. ``step`` is ``log_avg_msec``, in ms, where that is
+    known; else it is told from the rows. Raises ``ParseError``.
     """
     rows: list[tuple[int, int, int, int]] = []
     clones: Counter[int] = Counter()
@@ -275,7 +278,7 @@ def series(logs: Sequence[bytes], *, mean: bool, apart: float = 0.0) -> list[tup
         return []
     first = min(stamp for _, _, stamp, _ in rows)
     # A row tells of the time before it; stamps are some ms off.
-    step = min(1000, 50 * round(median(steps) / 50)) if steps else 1000
+    step = step or (min(1000, 50 * round(median(steps) / 50)) if steps else 1000)
     seconds: dict[tuple[int, int], dict[int, list[int]]] = {}
     for way, clone, stamp, value in rows:
         second = int((stamp - first + step / 2) // 1000)

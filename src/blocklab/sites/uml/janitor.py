@@ -2,7 +2,8 @@
 
     janitor.py FOLDER    standard input is a pipe that only blocklab holds open
 
-``FOLDER/groups`` holds one process group id a line.
+``FOLDER/groups`` holds one process group id a line. A process that blocklab started, but was killed before it could
+note, is known by the folder in its command line.
 """
 
 import contextlib
@@ -11,14 +12,30 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+
+# So long nobody of the lab's may have been seen: a child that was about to become one has become it by then.
+QUIET_SECONDS = 0.5
 
 
 def groups(folder: Path) -> list[int]:
     """The process groups of the lab that are still alive and still the lab's."""
+    found = set(unnoted(folder))
     with contextlib.suppress(OSError):
-        return [int(line) for line in (folder / "groups").read_text().split() if ours(int(line), folder)]
-    return []
+        found |= {int(line) for line in (folder / "groups").read_text().split() if ours(int(line), folder)}
+    return sorted(found)
+
+
+def unnoted(folder: Path) -> Iterator[int]:
+    """The lab's processes by their command lines, which name something within the folder. Each leads a session of
+    its own; what a person starts in a shell, to look into the folder, does not."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            pid = int(process.name)
+            if f"{folder}/".encode() in (process / "cmdline").read_bytes() and os.getsid(pid) == pid:
+                yield pid
 
 
 def ours(pgid: int, folder: Path) -> bool:
@@ -46,9 +63,13 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     while os.read(0, 4096):
         pass
-    deadline = time.monotonic() + 5.0
-    while (alive := groups(folder)) and time.monotonic() < deadline:
-        for pgid in alive:
+    if not folder.exists():
+        # Ended as it should: blocklab waits.
+        return
+    seen = started = time.monotonic()
+    while time.monotonic() - started < 5.0 and time.monotonic() - seen < QUIET_SECONDS:
+        for pgid in groups(folder):
+            seen = time.monotonic()
             with contextlib.suppress(OSError):
                 os.killpg(pgid, signal.SIGKILL)
         time.sleep(0.02)

@@ -17,7 +17,7 @@ from blocklab.errors import NodeLost
 from blocklab.model.host import Result
 from blocklab.model.units import Size
 from blocklab.sites.uml.channel import Call, Channel, Header, argv_list, collect
-from blocklab.sites.uml.processes import Process
+from blocklab.sites.uml.processes import Process, group_use
 
 # What a shell says of a command that it cannot find; CommandError then reads as everybody expects.
 NOT_FOUND = 127
@@ -252,13 +252,16 @@ class Watch:
     TICK = 0.25
     # The agent's heart beats every 0.5 s. A beat that is this late is counted at each tick, and the node is given
     # up at the fourth: 1.75 s after its last sign of life. Ticks, not seconds by the clock: a machine that was
-    # asleep as a whole must not lose its nodes.
+    # asleep as a whole must not lose its nodes. Nor does a tick count in which the node wanted its CPU and had less
+    # than this share of it: others kept it busy.
     LATE = 0.75
     TICKS = 4
+    STARVED = 0.1
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
         self._silent = dict.fromkeys(nodes, 0)
+        self._used: dict[str, float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -282,10 +285,21 @@ class Watch:
             console = node.console()
             return "its kernel panicked" if PANIC in console else f"its kernel ended with exit code {code}"
         age = time.monotonic() - node.channel.last_beat
-        self._silent[node.name] = self._silent.get(node.name, 0) + 1 if age > self.LATE else 0
+        if age <= self.LATE:
+            self._silent[node.name] = 0
+            self._used.pop(node.name, None)
+        elif not self._starved(node):
+            self._silent[node.name] = self._silent.get(node.name, 0) + 1
         if self._silent[node.name] >= self.TICKS:
             return f"hung: no heartbeat for {age:.1f} s"
         return ""
+
+    def _starved(self, node: Node) -> bool:
+        """Whether it wanted a CPU and got next to none since the tick before; not known at the first one."""
+        wants, used = group_use(node.process.pid)
+        before = self._used.get(node.name)
+        self._used[node.name] = used
+        return wants and before is not None and abs(used - before) < self.STARVED * self.TICK
 
     def close(self) -> None:
         """End the thread."""

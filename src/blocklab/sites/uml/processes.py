@@ -86,7 +86,7 @@ class Process:
         """SIGKILL to the whole group. Frozen processes die of it too."""
         self.signal(signal.SIGKILL)
 
-    def wait_gone(self, seconds: float = 5.0) -> None:
+    def wait_gone(self, seconds: float = 30.0) -> None:
         """Reap the child and wait until its whole group is gone. Raises ``SetupError``."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(seconds)
@@ -111,15 +111,24 @@ def group_lives(pgid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return any(state != "Z" for group, state in _groups_and_states() if group == pgid)
+    return any(state != "Z" for state, _ in _members(pgid))
 
 
-def _groups_and_states() -> Iterator[tuple[int, str]]:
+def group_use(pgid: int) -> tuple[bool, float]:
+    """Whether a process of the group has a CPU or waits for one, and the CPU time in s of those that live."""
+    members = list(_members(pgid))
+    return any(state == "R" for state, _ in members), sum(seconds for _, seconds in members)
+
+
+def _members(pgid: int) -> Iterator[tuple[str, float]]:
+    """State and CPU time in s of each process of a group."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # 29228 (linux.uml) S 29226 29228 29228 0 ...: pid (name, may hold blanks) state ppid pgrp
+            # 29228 (linux.uml) S 29226 29228 29228 0 ...: pid (name, may hold blanks) state ppid pgrp; utime and
+            # stime are the 14th and 15th
             fields = stat.read_text(errors="replace").rpartition(")")[2].split()
-            yield int(fields[2]), fields[0]
+            if int(fields[2]) == pgid:
+                yield fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Folder:

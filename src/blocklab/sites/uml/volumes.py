@@ -131,7 +131,7 @@ def daemon_argv(
     ]  # fmt: skip
 
 
-def wait_for_socket(socket: Path, process: Process, seconds: float = 5.0) -> None:
+def wait_for_socket(socket: Path, process: Process, seconds: float = 30.0) -> None:
     """Until the daemon listens. Raises ``SetupError`` with what the daemon said."""
     deadline = time.monotonic() + seconds
     while not socket.exists():
