@@ -174,3 +174,31 @@ def test_a_fault_without_a_survivor_gets_its_time_to_show(
     monkeypatch.setattr(module, "End", Seen)
     drilled(study(small, "local", full=FULL), tmp_path, Drilled())
     assert given == [module.NOTICE_SECONDS]
+
+
+def test_a_node_that_is_taken_in_again_gets_all_its_wires(small: dict[str, Any], tmp_path: Path) -> None:
+    """Also those of another load's client, which no longer reaches it once the survivor is active."""
+    small["nodes"]["d1"] = {"memory": "256MiB"}
+    study(small, "mirror", kill=KILL)
+    small["links"] |= {"far": {"between": ["a1", "d1"]}, "far2": {"between": ["a2", "d1"]}}
+    small["workloads"]["tx"] = {"load": "pgbench", "from": "d1", "time": "2s"}
+    progress, site, _ = drilled(build(small), tmp_path, Drilled())
+    assert progress.drills[0].took_over
+    log = [argv for host, argv in site.labs[0].log if host == "a1"]
+    booted = log.index(("boot",))
+
+    def wires(part: list[Argv]) -> set[str]:
+        return {argv[-1] for argv in part if argv[:3] == ("ip", "addr", "add")}
+
+    assert wires(log[booted:]) == wires(log[:booted]) and len(wires(log)) >= 3
+
+
+def test_a_survivor_that_dies_too_is_booted_to_read_the_ledger(small: dict[str, Any], tmp_path: Path) -> None:
+    both = {"kill": KILL, "again": {"fault": "crash", "node": "peer", "at": "1s"}}
+    progress, site, outcome = drilled(study(small, "mirror", **both), tmp_path, Drilled())
+    (drill,) = progress.drills
+    assert outcome.status == "ok" and drill.took_over
+    log = site.labs[0].log
+    assert [host for host, argv in log if argv == ("crash",)] == ["a1", "a2"]
+    assert sorted(host for host, argv in log if argv == ("boot",)) == ["a1", "a2"]
+    assert "node lost" not in drill.verdict.why

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from blocklab.errors import NodeLost
@@ -132,3 +133,15 @@ def test_nothing_is_asked_of_nodes_that_were_ended(
     assert run_study(site, study, grid, folder, progress) == 2
     assert [lab.log.index(("", ("close",))) - len(lab.log) for lab in site.labs] == [-1, -1]
     assert not any("undo" in each for each in progress.warnings)
+
+
+def test_nodes_that_were_started_for_nothing_are_wired_by_the_first_build(mixed: Study, tmp_path: Path) -> None:
+    """A layout all of whose loads are given up builds nothing on its nodes, which the next one gets."""
+    by = {cell.label: cell for cell in cells(mixed)}
+    tried, given_up = by["mirror/tx rtt=0.5ms"], by["mirror/tx rtt=2ms"]
+    other = msgspec.structs.replace(by["mirror/io rtt=2ms"], block=1, key="a" * 12)
+    folder = StudyFolder.create(tmp_path, Manifest(mixed, (tried, given_up, other)))
+    progress, site = Silent(), FakeSite(Loads(FULL, FULL))
+    run_study(site, mixed, [tried, given_up, other], folder, progress)
+    assert progress.outcomes[given_up.label].status == "failed" and len(site.labs) == 2
+    assert [argv for host, argv in site.labs[1].log if host == "a1" and argv[:2] == ("ip", "addr")]

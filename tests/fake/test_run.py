@@ -221,3 +221,43 @@ def test_a_clock_that_cannot_be_read_costs_no_figures(study: Study, tmp_path: Pa
 
     folder, _, bad, _ = go(study, tmp_path, answer)
     assert bad == 0 and folder.runs()[0].environment["clock_offsets"] == {}
+
+
+def test_what_a_cell_left_broken_is_built_anew_for_the_next_and_costs_no_load(
+    small: dict[str, Any], tmp_path: Path
+) -> None:
+    small["workloads"] = {"io": io(small), "more": {**io(small), "size": "64MiB"}}
+    small["stacks"] = {"mirror": small["stacks"]["mirror"]}
+    small["baseline"] = "mirror"
+    answers = Answers()
+    answers.override["drbdsetup"] = Result(0, b"resource mirror {\n net {\n protocol A;\n }\n}\n", b"")
+    _, progress, bad, site = go(build(small), tmp_path, answers)
+    assert bad == 2 and {outcome.status for outcome in progress.outcomes.values()} == {"invalid"}
+    log = [argv for lab in site.labs for host, argv in lab.log if host == "a1"]
+    assert log.count(("drbdadm", "up", "mirror")) == 2
+    assert not [argv for argv in log if "--output-format=json" in argv], "nothing is measured on another layout"
+    assert "nothing was measured" in progress.outcomes["mirror/io"].hint
+
+
+def test_a_build_that_fails_on_used_nodes_is_tried_again_on_new_ones(
+    small: dict[str, Any], tmp_path: Path
+) -> None:
+    """What an earlier layout left on them is not this layout's."""
+    small["workloads"] = {"io": io(small)}
+    small["stacks"] = {"mirror": small["stacks"]["mirror"]}
+    small["factors"] = {"rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "2ms"]}}
+    small["baseline"] = "mirror"
+
+    class Left(Answers):
+        made = 0
+
+        def __call__(self, host: str, argv: Argv) -> Result:
+            if argv[0] == "mkfs.ext4":
+                self.made += 1
+                if self.made == 2:
+                    return Result(1, b"", b"mkfs.ext4: /dev/drbd0 is apparently in use\n")
+            return super().__call__(host, argv)
+
+    _, progress, bad, site = go(build(small), tmp_path, Left())
+    assert bad == 0 and len(site.labs) == 2
+    assert any("apparently in use" in each and "built anew" in each for each in progress.warnings)

@@ -111,7 +111,9 @@ def together(active: Host, peer: Host, device: str, folder: Path) -> float:
     assert all(job["read"]["total_ios"] > 0 for job in jobs)
     # Both may begin apart: from the first one's start to the last one's end, in ms.
     ends = max(job["job_start"] + job["read"]["runtime"] for job in jobs)
-    return float(sum(job["read"]["total_ios"] for job in jobs) / (ends - min(job["job_start"] for job in jobs)) * 1e3)
+    return float(
+        sum(job["read"]["total_ios"] for job in jobs) / (ends - min(job["job_start"] for job in jobs)) * 1e3
+    )
 
 
 # -- mirrors over the network ----------------------------------------------------------------------------------

@@ -224,6 +224,8 @@ def compared(
         verify=(
             *(checksum.put(host, stack) for host in sides),
             put(here, stack),
+            # A fault that has just been mended may have parted them; then they find each other by themselves.
+            Run(here, ask(stack, minor, "joined"), timeout=SYNC_SECONDS + 60.0),
             *chosen,
             *_rates(sides, stack, quickly=quickly),
             Run(here, ("drbdadm", "verify", stack)),

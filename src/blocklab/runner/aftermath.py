@@ -37,9 +37,13 @@ class Aftermath:
         self._study = study
         self._stack = stack
         self._raw = raw
+        # As the nodes were started: whoever is active later, their wires are the same.
+        self._shape = topology(study, [stack])
         self.dead: set[str] = set()
         self.above = stand.above(stack)
         self._resync: tuple[Step, ...] = ()
+        self.restarted = False
+        """Whether all nodes of the stack were booted anew, so that none is left to be taken in."""
         self.binlog_unread = ""
         """Why the binary log could not be read, where there is one."""
 
@@ -92,6 +96,7 @@ class Aftermath:
 
         Raises what building raises.
         """
+        self.restarted = True
         for host in hosts_of(self._study.stacks[self._stack]):
             if host not in self.dead:
                 self._crash(host)
@@ -111,9 +116,8 @@ class Aftermath:
         self.dead.add(host)
 
     def _boot(self, host: str) -> None:
-        shape = topology(self._study, [self._stack])
         self._engine.carry_out([Power(host, "boot")], "rejoin")
-        self._engine.carry_out(recipes.ground_steps(shape, self._stand.ground, host), "rejoin")
+        self._engine.carry_out(recipes.ground_steps(self._shape, self._stand.ground, host), "rejoin")
         self.dead.discard(host)
 
     # -- the mirror ------------------------------------------------------------------------------------------

@@ -25,8 +25,8 @@ from blocklab.model.host import Proc
 from blocklab.model.plan import Argv, Port, Power, Run, Step, Wait
 from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.lookout import Lookout
-from blocklab.runner.measure import Measured, offsets, settled
-from blocklab.runner.single import stop
+from blocklab.runner.measure import Measured, knob_error, not_in_force, offsets, settled
+from blocklab.runner.single import fetch, stop
 from blocklab.runner.strikes import STRIKES, Count, Counters, End, Strikes
 from blocklab.runner.workshop import Standing
 from blocklab.store.run import Record
@@ -100,7 +100,8 @@ class Drilling:
         self._took_over = False
         self._failed = False
         self.unmended = False
-        """Whether a fault could not be healed: on these nodes nothing else can be measured."""
+        """Whether a fault could not be healed, or a node not be taken in again: on these nodes nothing else can be
+        measured."""
 
     def run(self) -> tuple[Drill, Found | None]:
         """Carry it out once: the drill, and what the database had afterwards, if it could be read.
@@ -155,6 +156,8 @@ class Drilling:
         facts = [*self._stand.facts[self._stack], *self._workload.facts(self._port)]
         # What a ping takes is known from the layout's first drill; what must be in force is asked each time.
         self._measured.knobs = self._engine.ask([fact for fact in facts if fact.wanted or not self._brief])
+        if wrong := not_in_force(self._measured.knobs):
+            raise knob_error(wrong, "nothing was measured")
         found, _ = offsets(self._engine.hosts)
         self._offset = found
 
@@ -185,7 +188,7 @@ class Drilling:
                 stop(client, signal.SIGTERM, 2 * self._workload.patience + SPARE_SECONDS)
             took, own = time.monotonic() - started, time.process_time() - cpu
             self._engine.records.append(Record("load", load.host, load.argv, client.poll() or 0, took, cpu=own))
-            (folder / "history.tsv").write_bytes(self._engine.hosts[load.host].get(load.fetch[0]))
+            fetch(self._engine.hosts[load.host], load, folder)
         finally:
             if self._watch is not None:
                 stop(self._watch.proc, signal.SIGTERM)
@@ -334,7 +337,8 @@ class Drilling:
 
     def _ledger(self) -> tuple[Found | None, str]:
         """What the database has; where it does not stand any more, after it was built again over its data."""
-        if self._took_over or self._active not in self._after.dead:
+        active = self._recipe.survivor if self._took_over and self._recipe else self._active
+        if active not in self._after.dead:
             ledger, why = self._after.ledger(self._workload)
             if ledger is not None or self._took_over:
                 return ledger, why
@@ -345,10 +349,15 @@ class Drilling:
         return self._after.ledger(self._workload)
 
     def _mirror(self) -> Mirror | None:
-        old = self._active if self._took_over else self._peer if self._peer in self._after.dead else ""
+        other = self._active if self._took_over else self._peer if self._peer in self._after.dead else ""
+        old = "" if self._after.restarted else other
         try:
-            return self._after.mirror(old)
+            mirror = self._after.mirror(old)
+            # What could not be looked at is not to be built upon.
+            self.unmended = self.unmended or (mirror is not None and mirror.status == "unknown")
+            return mirror
         except BlocklabError as error:
+            self.unmended = True
             said = f"{old} could not be taken in again" if old else "the stack could not be looked at afterwards"
             self._measured.warnings.append(f"{said}: {error.message}")
             return None

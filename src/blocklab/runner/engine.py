@@ -135,7 +135,9 @@ class Engine:
         try:
             self.hosts[step.host].put(step.path, step.text.encode(), step.mode)
         except OSError as error:
-            raise HostError(step.host, f"cannot write {step.path}: {error.strerror}") from error
+            raise HostError(
+                step.host, f"cannot write {step.path}: {error.strerror or 'it takes too long'}"
+            ) from error
         argv = ("put", step.path)
         self.records.append(Record(part, step.host, argv, 0, time.monotonic() - started, step.text))
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from blocklab.errors import BlocklabError, HostError, NodeLost, ParseError
+from blocklab.errors import BlocklabError, HostError, KnobError, NodeLost, ParseError
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Fact, Knob, Port, Run
 from blocklab.model.protocols import Probe, Workload
@@ -56,11 +56,12 @@ def measure(
     tell: Tell | None = None,
 ) -> None:
     """Measure once, into ``measured``. ``facts`` are those of the stack; every probe watches every host. ``shape``
-    says where the stack's devices are. ``seed``
-    is for the order of a load's phases, which an empty one leaves as it is. ``tell`` is told of its rates.
+    says where the stack's devices are. ``seed`` is for the order of a load's phases, which an empty one leaves as
+    it is. ``tell`` is told of its rates.
 
-    Raises ``CommandError`` when the load fails, ``ParseError`` when its output makes no sense, ``NodeLost``.
-    What was found before an error stays in ``measured``, and the raw output in ``raw``.
+    Raises ``KnobError`` where one is not in force before the load, ``CommandError`` when the load fails,
+    ``ParseError`` when its output makes no sense, ``NodeLost``. What was found before an error stays in
+    ``measured``, and the raw output in ``raw``.
     """
     hosts = list(engine.hosts)
     engine.keep(workload.lasting(port), "data")
@@ -71,6 +72,8 @@ def measure(
         try:
             engine.carry_out([*workload.prepare(port), *settled(hosts, shape.folders)], "prepare")
             measured.knobs = engine.ask([*facts, *workload.facts(port)])
+            if wrong := not_in_force(measured.knobs):
+                raise knob_error(wrong, "nothing was measured")
             probes.wait(PROBE_LEAD - workload.head_start)
             _load(engine, Cross(engine, shape), workload, port, raw / "load", measured, seed, tell)
             probes.wait(PROBE_LEAST)
@@ -224,6 +227,16 @@ def own(records: Sequence[Record]) -> tuple[Sample, ...]:
 def not_in_force(knobs: Sequence[Knob]) -> list[Knob]:
     """The knobs that the study sets and the running system does not have."""
     return [knob for knob in knobs if not knob.in_force]
+
+
+def knob_error(wrong: Sequence[Knob], so: str) -> KnobError:
+    """What is to be said of these, of which there is at least one. ``so``: what follows."""
+    first = wrong[0]
+    count = f"{len(wrong)} knobs are" if len(wrong) > 1 else "it is"
+    return KnobError(
+        first.host, f"{first.layer} {first.name}", str(first.wanted), first.value,
+        hint=f"{count} not in force; {so}",
+    )  # fmt: skip
 
 
 def offsets(hosts: Mapping[str, Host]) -> tuple[dict[str, float], list[str]]:

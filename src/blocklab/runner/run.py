@@ -17,7 +17,7 @@ from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Site
 from blocklab.model.sample import Parsed
 from blocklab.runner.drill import Drilling
-from blocklab.runner.measure import Measured, measure, not_in_force, offsets, own, stepped
+from blocklab.runner.measure import Measured, knob_error, measure, not_in_force, offsets, own, stepped
 from blocklab.runner.strikes import Count
 from blocklab.runner.workshop import Standing, Workshop
 from blocklab.store.folder import StudyFolder
@@ -117,8 +117,8 @@ def in_order(study: Study, found: Sequence[Layout]) -> list[Layout]:
 
 
 class _Group:
-    """The cells of one layout. ``patient``: whether a rebuild that fails between two of them is tried once more,
-    on new nodes; one that fails again will fail always."""
+    """The cells of one layout. ``patient``: whether a build that fails between two of them, or on nodes that
+    others have used, is tried once more, on new nodes; one that fails again will fail always."""
 
     def __init__(
         self,
@@ -145,8 +145,10 @@ class _Group:
         """(cells stored, of them not ok). Stops early after a lost node, and after a load's data that could not be
         made: the rest needs a new build."""
         finished = bad = 0
+        reused = False
         try:
             with self._workshop.layout(self._layout, self._say) as turn:
+                reused = turn.reused
                 for cell in cells:
                     self._progress.cell(number + finished + 1, count, cell)
                     workload = variant(self._study, cell.levels).workloads[cell.workload]
@@ -163,31 +165,43 @@ class _Group:
                         turn.drop()
                         self._workshop.close()
                         break
+                    if status in ("failed", "invalid"):
+                        # A mirror that broke in it must not be the next one's.
+                        turn.make_way()
             for warning in turn.warnings:
                 self._progress.warning(f"{self._layout.stack}: {warning}")
             if turn.warnings:
                 # What could not be taken down would be in the next layout's way.
                 self._workshop.close()
         except BlocklabError as error:
-            # Whatever state the nodes are in, the next layout gets new ones.
-            self._workshop.close()
-            if finished == len(cells):
-                # The figures are in; a take-down that failed must not cost them.
-                self._progress.warning(f"{self._layout.stack}: {error}")
-                return finished, bad
-            if finished and self.patient:
-                self.patient = False
-                # What was measured on it shows that it can stand.
-                self._progress.warning(f"{self._layout.stack}: {error.message}; it is built anew")
-                return finished, bad
-            # One load's data that cannot be had say nothing of the other loads.
-            rest = cells[finished : finished + 1] if self._workshop.of_data(error) else cells[finished:]
-            for cell in rest:
-                self._progress.cell(number + finished + 1, count, cell)
-                self._never_built(cell, error)
-                finished += 1
-                bad += 1
+            found = self._not_built(
+                error, cells[finished:], number + finished, count, again=reused or finished > 0
+            )
+            return finished + found, bad + found
         return finished, bad
+
+    def _not_built(
+        self, error: BlocklabError, rest: Sequence[Cell], number: int, count: int, *, again: bool
+    ) -> int:
+        """How many of the cells that are left are given up, and stored as failed, since their layout could not be
+        built or taken down. ``again``: it may be worth another try."""
+        # Whatever state the nodes are in, the next layout gets new ones.
+        self._workshop.close()
+        if not rest:
+            # The figures are in; a take-down that failed must not cost them.
+            self._progress.warning(f"{self._layout.stack}: {error}")
+            return 0
+        if again and self.patient:
+            self.patient = False
+            # What was measured on it shows that it can stand; or an earlier layout may have left something.
+            self._progress.warning(f"{self._layout.stack}: {error.message}; it is built anew")
+            return 0
+        # One load's data that cannot be had say nothing of the other loads.
+        rest = rest[:1] if self._workshop.of_data(error) else rest
+        for done, cell in enumerate(rest, number + 1):
+            self._progress.cell(done, count, cell)
+            self._never_built(cell, error)
+        return len(rest)
 
     def _say(self, text: str) -> None:
         self._progress.stack(self._layout.stack, text)
@@ -262,14 +276,9 @@ class _Group:
 
 def _judge(measured: Measured, error: BlocklabError | None) -> tuple[Status, BlocklabError | None]:
     if error is not None:
-        return "failed", error
-    wrong = not_in_force(measured.knobs)
-    if wrong:
-        first = wrong[0]
-        return "invalid", KnobError(
-            first.host, f"{first.layer} {first.name}", str(first.wanted), first.value,
-            hint=f"{len(wrong)} knobs are not in force; the figures are those of another layout",
-        )  # fmt: skip
+        return "invalid" if isinstance(error, KnobError) else "failed", error
+    if wrong := not_in_force(measured.knobs):
+        return "invalid", knob_error(wrong, "the figures are those of another layout")
     if measured.suspicions:
         more = f" (and {len(measured.suspicions) - 1} more)" if len(measured.suspicions) > 1 else ""
         return "suspect", SuspectError(f"the layers do not agree: {measured.suspicions[0]}{more}")

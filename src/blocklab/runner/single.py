@@ -77,7 +77,7 @@ def _run(
         raise CommandError(load.host, load.argv, code, said)
     cross.read(folder, "after")
     _around(engine, load, folder, "after", list(load.around)[::-1])
-    _fetch(engine.hosts[load.host], load, folder)
+    fetch(engine.hosts[load.host], load, folder)
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}, early
 
 
@@ -102,8 +102,11 @@ def _around(engine: Engine, load: Load, folder: Path, when: str, names: Iterable
         (folder / f"{name}.{when}").write_text(text)
 
 
-def _fetch(host: Host, load: Load, folder: Path) -> None:
-    """Bring the files that the load left. ``fetch`` holds paths whose last part may be a pattern."""
+def fetch(host: Host, load: Load, folder: Path) -> None:
+    """Bring the files that the load left into ``folder``; ``load.fetch`` has paths, the last part may be a pattern.
+
+    Raises ``HostError``, and ``CommandError`` where the folder on the host cannot be listed.
+    """
     listed: dict[PurePosixPath, list[str]] = {}
     for path in map(PurePosixPath, load.fetch):
         if path.parent not in listed:
@@ -112,7 +115,8 @@ def _fetch(host: Host, load: Load, folder: Path) -> None:
             try:
                 data = host.get(str(path.parent / name))
             except OSError as error:
-                raise HostError(host.name, f"cannot read {path.parent / name}: {error.strerror}") from error
+                why = error.strerror or "it takes too long"
+                raise HostError(host.name, f"cannot read {path.parent / name}: {why}") from error
             (folder / name).write_bytes(data)
 
 

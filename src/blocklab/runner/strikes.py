@@ -21,6 +21,8 @@ from blocklab.runner.engine import Engine
 STEADY_SECONDS, STEADY = 3, 0.1
 # Writes are accepted where one was acknowledged so lately (s).
 FLOWING = 0.5
+# What is done so much later than it was due is said.
+LATE_SECONDS = 1.0
 # Of the addresses that the client knows the active node's comes first.
 SURVIVOR = 1
 STRIKES, MISSED, MENDED = " strikes", " did not strike", " is mended"
@@ -120,8 +122,14 @@ class Strikes:
         if self._settled is None and (counters.steady or now - self._started > SETTLED_SECONDS):
             self._settled = now
         found = []
-        for _, due in sorted(self._at(now), key=lambda each: each[0]):
-            found += self._heal(due) if due.struck is not None else self._strike(due)
+        for since, due in sorted(self._at(now), key=lambda each: each[0]):
+            done = self._heal(due) if due.struck is not None else self._strike(due)
+            late = time.monotonic() - since
+            if done and late > LATE_SECONDS:
+                self.warnings.append(
+                    f"{done[0][0]} {late:.1f} s after it was due: a takeover or a frozen node was first"
+                )
+            found += done
         return found
 
     def _at(self, now: float) -> Iterator[tuple[float, _Due]]:

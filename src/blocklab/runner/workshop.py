@@ -97,6 +97,8 @@ class Workshop:
         self._site = site
         self._lab: Lab | None = None
         self._hardware = ""
+        self.wired = False
+        """Whether the nodes' interfaces were brought up since they booted, and so something was built on them."""
         self.made: dict[str, list[Record]] = {}
         """The commands that made what a copy holds, by the copy's name."""
         self.wires: list[Record] = []
@@ -113,14 +115,14 @@ class Workshop:
         """Nodes for a layout, which is built when a load asks for it and taken down at the end of the block."""
         shape = topology(layout.study, [layout.stack])
         ground = self._site.ground(shape)
-        fresh = self._lab is None or self._hardware != hardware(shape)
-        if fresh:
+        if self._lab is None or self._hardware != hardware(shape):
             self.close()
             say("starting nodes")
             self._lab = self._site.start(shape)
             self._hardware = hardware(shape)
+            self.wired = False
         assert self._lab is not None
-        turn = Turn(self, self._lab, layout, ground, say, fresh=fresh)
+        turn = Turn(self, self._lab, layout, ground, say)
         try:
             yield turn
         finally:
@@ -137,15 +139,14 @@ class Workshop:
 class Turn:
     """One layout on the workshop's nodes."""
 
-    def __init__(
-        self, workshop: Workshop, lab: Lab, layout: Layout, ground: Ground, say: Say, *, fresh: bool
-    ) -> None:
+    def __init__(self, workshop: Workshop, lab: Lab, layout: Layout, ground: Ground, say: Say) -> None:
         self._workshop = workshop
         self._lab = lab
         self._layout = layout
         self._ground = ground
         self._say = say
-        self._fresh = fresh
+        self.reused = workshop.wired
+        """Whether other layouts stood on these nodes before."""
         self._stand: Standing | None = None
         # Whether what stands has no load's data on it: such a load undoes what it made, so the next may follow.
         self._plain = False
@@ -160,7 +161,7 @@ class Turn:
         if self._stand is not None and self._plain and not wanted:
             return self._stand
         started = time.monotonic()
-        self._make_way()
+        self.make_way()
         if not wanted:
             stand = self._build("building")
             self._plain = True
@@ -193,8 +194,9 @@ class Turn:
             self._stand = None
             self._plain = False
 
-    def _make_way(self) -> None:
-        """Take down what stands, wholly: volumes that something still uses can be neither copied nor restored.
+    def make_way(self) -> None:
+        """Take down what stands, wholly, so that the next load finds it built anew: volumes that something still
+        uses can be neither copied nor restored.
 
         Raises ``SetupError``.
         """
@@ -207,17 +209,18 @@ class Turn:
     def _build(self, said: str, *, over_data: bool = False, for_data: bool = False) -> Standing:
         if said:
             self._say(said)
-        if not over_data and not self._fresh:
+        fresh = not self._workshop.wired
+        if not over_data and not fresh:
             self._lab.restore("")
-        stand = Standing(self._lab, self._layout.study, [self._layout.stack], self._ground, fresh=self._fresh)
+        stand = Standing(self._lab, self._layout.study, [self._layout.stack], self._ground, fresh=fresh)
         self._stand = stand
         stand.build(over_data=over_data, for_data=for_data)
         # Every cell's record says how its nodes came to be, also when another layout's build did it.
-        if self._fresh:
+        if fresh:
             self._workshop.wires = stand.engine.records[: stand.wires]
         else:
             stand.engine.records[:0] = self._workshop.wires
-        self._fresh = False
+        self._workshop.wired = True
         return stand
 
     def _data(self, workload: AnyWorkload) -> tuple[str, tuple[Step, ...]]:
@@ -233,7 +236,7 @@ class Turn:
             stand.engine.carry_out(steps, "data")
             self._say(f"loaded in {time.monotonic() - started:.1f} s")
             records = list(stand.engine.records)
-            self._make_way()
+            self.make_way()
             self._lab.save(name)
         except BlocklabError as error:
             self._workshop.unmade.setdefault(name, []).append(error)

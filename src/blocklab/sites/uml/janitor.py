@@ -2,8 +2,8 @@
 
     janitor.py FOLDER    standard input is a pipe that only blocklab holds open
 
-``FOLDER/groups`` holds one process group id a line. A process that blocklab started, but was killed before it could
-note, is known by the folder in its command line.
+``FOLDER/groups`` holds one process group id a line. A process that blocklab started, but was killed before it
+could note, is known by the folder in its command line.
 """
 
 import contextlib
@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-
 
 # So long nobody of the lab's may have been seen: a child that was about to become one has become it by then.
 QUIET_SECONDS = 0.5

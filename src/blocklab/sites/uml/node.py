@@ -252,8 +252,8 @@ class Watch:
     TICK = 0.25
     # The agent's heart beats every 0.5 s. A beat that is this late is counted at each tick, and the node is given
     # up at the fourth: 1.75 s after its last sign of life. Ticks, not seconds by the clock: a machine that was
-    # asleep as a whole must not lose its nodes. Nor does a tick count in which the node wanted its CPU and had less
-    # than this share of it: others kept it busy.
+    # asleep as a whole must not lose its nodes. Nor does a tick count in which the node wanted its CPU and had
+    # less than this share of it: others kept it busy.
     LATE = 0.75
     TICKS = 4
     STARVED = 0.1

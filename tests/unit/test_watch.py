@@ -1,0 +1,134 @@
+"""When a silent node is taken for hung, and what a lab's janitor ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from blocklab.errors import NodeLost
+from blocklab.sites.uml import janitor, node
+from blocklab.sites.uml.processes import group_use
+
+
+class Silent:
+    """A node whose heart stopped beating long ago; ``lost`` is set once it is given up."""
+
+    name = "a1"
+
+    def __init__(self) -> None:
+        self.doomed, self.frozen, self.lost = threading.Event(), threading.Event(), threading.Event()
+        ready = threading.Event()
+        ready.set()
+        self.process = SimpleNamespace(pid=4711, poll=lambda: None)
+        self.channel = SimpleNamespace(ready=ready, last_beat=time.monotonic() - 60, fail=self._fail)
+
+    def _fail(self, error: NodeLost) -> None:
+        assert "hung" in str(error)
+        self.lost.set()
+
+    def console(self) -> str:
+        return ""
+
+
+def given_up(monkeypatch: pytest.MonkeyPatch, uses: Iterator[tuple[bool, float]], seconds: float) -> bool:
+    monkeypatch.setattr(node, "group_use", lambda _pid: next(uses))
+    monkeypatch.setattr(node.Watch, "TICK", 0.01)
+    silent: Any = Silent()
+    watch = node.Watch({"a1": silent})
+    try:
+        return bool(silent.lost.wait(seconds))
+    finally:
+        watch.close()
+
+
+def used(each_tick: float) -> Iterator[tuple[bool, float]]:
+    seconds = 0.0
+    while True:
+        seconds += each_tick
+        yield True, seconds
+
+
+def idle() -> Iterator[tuple[bool, float]]:
+    while True:
+        yield False, 1.0
+
+
+def test_a_silent_node_that_spins_or_sleeps_is_hung(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert given_up(monkeypatch, used(0.01), 30.0)
+    assert given_up(monkeypatch, idle(), 30.0)
+
+
+def test_a_node_that_wants_a_cpu_and_gets_none_is_not_hung(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not given_up(monkeypatch, used(0.0), 1.0)
+
+
+def test_what_a_group_takes_of_a_cpu_is_counted() -> None:
+    spin = "import time\nwhile True: pass"
+    with contextlib.closing(Group([sys.executable, "-c", spin])) as group:
+        deadline = time.monotonic() + 60
+        while group_use(group.pid)[1] < 0.1:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.killpg(group.pid, signal.SIGSTOP)
+        while group_use(group.pid)[0]:
+            assert time.monotonic() < deadline, "it is stopped, so it wants no CPU"
+            time.sleep(0.02)
+
+
+class Group:
+    """A command that leads a session of its own."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self._popen = subprocess.Popen(argv, start_new_session=True)
+        self.pid = self._popen.pid
+
+    def gone(self, seconds: float) -> bool:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(seconds)
+        return self._popen.returncode is not None
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._popen.wait()
+
+
+def test_the_janitor_ends_what_blocklab_had_no_time_to_note(tmp_path: Path) -> None:
+    """Started in the lab's folder, but not in its list; a look into the folder from a shell is left alone."""
+    lab = tmp_path / "blocklab-1"
+    lab.mkdir()
+    (lab / "groups").touch()
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)", f"{lab}/a1/console"]
+    watched, hold = os.pipe()
+    with contextlib.closing(Group(sleep)) as orphan:
+        looker = subprocess.Popen(sleep)
+        sweeper = subprocess.Popen([sys.executable, "-I", "-S", janitor.__file__, str(lab)], stdin=watched)
+        os.close(watched)
+        try:
+            os.close(hold)
+            assert orphan.gone(60) and sweeper.wait(60) == 0
+            assert looker.poll() is None and not lab.exists()
+        finally:
+            looker.kill()
+            looker.wait()
+            sweeper.kill()
+            sweeper.wait()
+
+
+def test_a_lab_that_ended_as_it_should_does_not_wait_for_its_janitor(tmp_path: Path) -> None:
+    lab = tmp_path / "blocklab-2"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", janitor.__file__, str(lab)], stdin=subprocess.DEVNULL, timeout=60, check=False
+    )
+    assert done.returncode == 0
