@@ -63,7 +63,7 @@ TIMED: dict[str, str | Callable[..., str]] = {
     "runner.measure:_watched": "probes: parse",
     "runner.measure:run_once": FIO,
     "runner.trials:run_once": FIO,
-    "runner.single:fetch": "fio: fetch its logs",
+    "runner.single:_fetch": "fio: fetch its logs",
     "runner.cross:Cross.read": "counters: read",
     "runner.cross:Cross.judge": "counters: judge",
     "workloads.fio:Fio.parse": "fio: parse",

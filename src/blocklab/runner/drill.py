@@ -26,7 +26,7 @@ from blocklab.model.plan import Argv, Port, Power, Run, Step, Wait
 from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.lookout import Lookout
 from blocklab.runner.measure import Measured, knob_error, not_in_force, offsets, settled
-from blocklab.runner.single import fetch, stop
+from blocklab.runner.single import read, stop
 from blocklab.runner.strikes import STRIKES, Count, Counters, End, Strikes
 from blocklab.runner.workshop import Standing
 from blocklab.store.run import Record
@@ -188,7 +188,7 @@ class Drilling:
                 stop(client, signal.SIGTERM, 2 * self._workload.patience + SPARE_SECONDS)
             took, own = time.monotonic() - started, time.process_time() - cpu
             self._engine.records.append(Record("load", load.host, load.argv, client.poll() or 0, took, cpu=own))
-            fetch(self._engine.hosts[load.host], load, folder)
+            (folder / "history.tsv").write_bytes(read(self._engine.hosts[load.host], load.fetch[0]))
         finally:
             if self._watch is not None:
                 stop(self._watch.proc, signal.SIGTERM)

@@ -77,7 +77,7 @@ def _run(
         raise CommandError(load.host, load.argv, code, said)
     cross.read(folder, "after")
     _around(engine, load, folder, "after", list(load.around)[::-1])
-    fetch(engine.hosts[load.host], load, folder)
+    _fetch(engine.hosts[load.host], load, folder)
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}, early
 
 
@@ -102,22 +102,23 @@ def _around(engine: Engine, load: Load, folder: Path, when: str, names: Iterable
         (folder / f"{name}.{when}").write_text(text)
 
 
-def fetch(host: Host, load: Load, folder: Path) -> None:
-    """Bring the files that the load left into ``folder``; ``load.fetch`` has paths, the last part may be a pattern.
-
-    Raises ``HostError``, and ``CommandError`` where the folder on the host cannot be listed.
-    """
+def _fetch(host: Host, load: Load, folder: Path) -> None:
+    """Bring the files that the load left. ``fetch`` holds paths whose last part may be a pattern."""
     listed: dict[PurePosixPath, list[str]] = {}
     for path in map(PurePosixPath, load.fetch):
         if path.parent not in listed:
             listed[path.parent] = must(host, ("ls", "-1", "-A", "--", str(path.parent))).splitlines()
         for name in fnmatch.filter(listed[path.parent], path.name):
-            try:
-                data = host.get(str(path.parent / name))
-            except OSError as error:
-                why = error.strerror or "it takes too long"
-                raise HostError(host.name, f"cannot read {path.parent / name}: {why}") from error
-            (folder / name).write_bytes(data)
+            (folder / name).write_bytes(read(host, str(path.parent / name)))
+
+
+def read(host: Host, path: str) -> bytes:
+    """A file of a host's. Raises ``HostError``."""
+    try:
+        return host.get(path)
+    except OSError as error:
+        why = error.strerror or "it takes too long"
+        raise HostError(host.name, f"cannot read {path}: {why}") from error
 
 
 def stop(proc: Proc, number: int, seconds: float = STOP_SECONDS) -> None:
