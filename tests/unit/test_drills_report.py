@@ -193,11 +193,28 @@ def test_the_answer_says_what_the_figures_say(analysis: Analysis) -> None:
     points = [text.replace(NBSP, " ") for text in drill_points(analysis)]
     kept = [each for each in summaries(analysis) if not each.losses.lost]
     acknowledged = sum(each.losses.acknowledged for each in kept)
-    assert points[0].startswith("Nothing that was acknowledged was lost on ")
-    assert f"0 of {acknowledged:,} in {3 * len(kept)} drills" in points[0] and "95 % confidence" in points[0]
+    # By the factor that tells it best: at each round trip half of them lost something.
+    assert points[0] == (
+        "Something was lost on 2 of 10 layouts with commit=on (drbd-a rtt=2ms and drbd-a rtt=10ms) and 10 of 10 "
+        "layouts with commit=off."
+    )
+    lost = [each.label for each in summaries(analysis) if each.losses.lost]
+    assert len(lost) == 12 and {"drbd-a rtt=2ms commit=on", "drbd-a rtt=10ms commit=on"} < set(lost)
+    assert points[1].startswith("Nothing that was acknowledged was lost on ")
+    assert f"0 of {acknowledged:,} in {3 * len(kept)} drills" in points[1] and "95 % confidence" in points[1]
     assert sum(text.startswith("Acknowledged transactions were lost on ") for text in points) == 4
     assert any("Writes were not accepted again" in text and "local commit=on (3 of 3)" in text for text in points)
     assert not any("Split brain" in text or "binary log" in text for text in points)
+
+
+def test_losses_are_told_by_a_factor_where_there_is_one(tmp_path: Path) -> None:
+    plain = drill_points(analyse(make_drills(tmp_path, failover(repeats=1, factors={}))))
+    assert not any(text.startswith("Something was lost on") for text in plain)
+    rtts = {"rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "10ms"]}}
+    by_rtt = drill_points(analyse(make_drills(tmp_path / "rtt", failover(repeats=1, factors=rtts))))
+    assert by_rtt[0] == (
+        "Something was lost on 0 of 3 layouts with rtt=0.5ms and 1 of 3 layouts with rtt=10ms (drbd-a)."
+    )
 
 
 def test_logs_and_mirrors_that_differ_are_in_the_answer(tmp_path: Path) -> None:

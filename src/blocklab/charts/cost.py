@@ -42,9 +42,12 @@ def cost(analysis: Analysis) -> Chart | str:
         groups.setdefault(tuple(each.point.levels.get(name, "") for name in panels), []).append(each)
     chosen = list(groups.items())[:MOST_PANELS]
     frame = _Frame(analysis, found, shares, shape)
+    placed = [_rows(frame, mine) for _, mine in chosen]
+    # One height and one legend for all, so that they can be read beside each other.
+    band = max(BAND, LANE * max(lanes for _, lanes in placed) + 26)
     drawn = tuple(
-        _panel(frame, {name: at for name, at in zip(panels, levels, strict=True) if at}, mine)
-        for levels, mine in chosen
+        _panel(frame, {name: at for name, at in zip(panels, levels, strict=True) if at}, rows, band, number)
+        for number, ((levels, _), (rows, _)) in enumerate(zip(chosen, placed, strict=True))
     )
     caption = (
         f"Each mark is a stack{' at levels of the factors' if analysis.grid.factors else ''}, over all of its "
@@ -122,9 +125,7 @@ class _Frame:
         return (HEIGHT - 8) * (1 - math.log(value / self.low) / span) + 4
 
 
-def _panel(frame: _Frame, levels: Mapping[str, str], mine: Sequence[Summary]) -> Panel:
-    rows, lanes = _rows(frame, mine)
-    band = max(BAND, LANE * lanes + 26)
+def _panel(frame: _Frame, levels: Mapping[str, str], rows: list[dict[str, Any]], band: int, number: int) -> Panel:
     height = HEIGHT + band
     title = f"throughput, share of {frame.analysis.baseline}, %" if frame.shares else "acknowledged a second"
     x = alt.X("x:Q", title=title, scale=alt.Scale(domain=[0, frame.most], nice=False), axis=alt.Axis(tickCount=5))
@@ -132,7 +133,7 @@ def _panel(frame: _Frame, levels: Mapping[str, str], mine: Sequence[Summary]) ->
     raw = alt.Scale(domain=[height, 0], range=[height, 0], nice=False, zero=False)
     axis = _axis(frame, HEIGHT + band / 2)
     y: Any = alt.Y("y:Q", scale=raw, axis=axis)
-    channels = _channels(frame)
+    channels = _channels(frame, apart=bool(levels), told=number == 0)
     tooltip = [alt.Tooltip(f"{field}:N") for field in ("what", "throughput", "lost", "drills", "RPO", "RTO")]
     base = alt.Chart(alt.NamedData(name="cells"))
     nothing = alt.Chart(alt.NamedData(name="zero"))
@@ -172,11 +173,14 @@ def _axis(frame: _Frame, zero: float) -> Any:
     )
 
 
-def _channels(frame: _Frame) -> dict[str, Any]:
-    """The colour of the stack, and the shape of a level."""
+def _channels(frame: _Frame, *, apart: bool, told: bool) -> dict[str, Any]:
+    """The colour of the stack, and the shape of a level. ``told``: with legends; below it, where it stands
+    ``apart`` from other panels, whose plots are to be as high up."""
+    names = list(frame.palette)
+    stacks = legend(names, "bottom", symbolType="circle") if apart else legend(names, symbolType="circle")
     colour = alt.Color(
-        "stack:N", scale=alt.Scale(domain=list(frame.palette), range=list(frame.palette.values())),
-        legend=legend(list(frame.palette), symbolType="circle"),
+        "stack:N", scale=alt.Scale(domain=names, range=list(frame.palette.values())),
+        legend=stacks if told else None,
     )  # fmt: skip
     channels: dict[str, Any] = {"color": colour}
     if len(frame.levels) > 1:
@@ -184,7 +188,7 @@ def _channels(frame: _Frame) -> dict[str, Any]:
         channels["shape"] = alt.Shape(
             "level:N", scale=alt.Scale(domain=frame.levels, range=shapes),
             legend=legend(frame.levels, "bottom", title=frame.shape, symbolFillColor=BASELINE,
-                          symbolStrokeColor=BASELINE),
+                          symbolStrokeColor=BASELINE) if told else None,
         )  # fmt: skip
     return channels
 

@@ -8,9 +8,14 @@ from blocklab.stats.analysis import Analysis
 from blocklab.stats.binomial import Middle
 from blocklab.stats.drills import Summary, rto_text, share_text, small_percent, summaries
 from blocklab.stats.format import listed, percent, quantity, shortened
+from blocklab.stats.grid import label_of
 
 # The cells that lose most have a sentence each; of others a list has so many. The rest is in the table.
 MOST_NAMED = 4
+# With more levels a factor's sentence would be a table.
+MOST_LEVELS = 8
+# So many cells are named in a bracket.
+MOST_FEW = 2
 
 
 def drill_points(analysis: Analysis) -> tuple[str, ...]:
@@ -18,13 +23,50 @@ def drill_points(analysis: Analysis) -> tuple[str, ...]:
     found = summaries(analysis)
     if not found:
         return ()
-    return (*_safe(found), *_losing(found), *_down(found), *_sides(found), *_unsure(found))
+    return (
+        *_by_level(found), *_safe(found), *_losing(found), *_down(found), *_sides(found), *_unsure(found),
+    )  # fmt: skip
 
 
 def drill_lead(analysis: Analysis) -> tuple[str, ...]:
-    """The two sentences that matter most: where nothing was lost, and where most was."""
+    """The sentences that matter most: what losing depends on, where nothing was lost, and where most was."""
     found = summaries(analysis)
-    return (*_safe(found), *list(_losing(found))[:1]) if found else ()
+    return (*_by_level(found), *_safe(found), *list(_losing(found))[:1]) if found else ()
+
+
+def _by_level(found: Sequence[Summary]) -> Iterator[str]:
+    """On how many layouts something was lost, by the levels of the factor that tells it best."""
+    known = [each for each in found if each.losses.ok + each.losses.lost]
+    by: dict[str, dict[str, list[Summary]]] = {}
+    for each in known:
+        for name, level in each.point.levels.items():
+            by.setdefault(name, {}).setdefault(level, []).append(each)
+    apart = {
+        name: max(shares) - min(shares)
+        for name, levels in by.items()
+        if len(shares := [_losing_share(mine) for mine in levels.values()]) > 1
+    }
+    name = max(apart, key=lambda name: apart[name], default="")
+    if not name or not apart[name] or len(by[name]) > MOST_LEVELS:
+        return
+    said = [_lost_with(name, level, mine) for level, mine in by[name].items()]
+    yield f"Something was lost on {listed(said)}."
+
+
+def _lost_with(name: str, level: str, mine: Sequence[Summary]) -> str:
+    bad = [each for each in mine if each.losses.lost]
+    few = 0 < len(bad) <= MOST_FEW < len(mine)
+    which = f" ({listed([_without(name, each) for each in bad])})" if few else ""
+    return f"{len(bad)} of {len(mine)} layouts with {name}={level}{which}"
+
+
+def _losing_share(mine: Sequence[Summary]) -> float:
+    return sum(each.losses.lost > 0 for each in mine) / len(mine)
+
+
+def _without(name: str, each: Summary) -> str:
+    """The cell's label without its level of a factor."""
+    return label_of(each.point.stack_name, {key: at for key, at in each.point.levels.items() if key != name})
 
 
 def _safe(found: Sequence[Summary]) -> Iterator[str]:
