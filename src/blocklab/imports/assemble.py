@@ -65,8 +65,7 @@ def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Load:
     said: list[str] = []
     _one_run(stack, name, files)
     ordered = sorted(files, key=lambda each: (_RANK.get(each.kind, 5), each.path.name))
-    if tool == "fio":
-        ordered = _placed(ordered)
+    ordered = _placed(ordered) if tool == "fio" else _beside(ordered)
     samples: dict[tuple[str, str, float | None], Sample] = {}
     first: dict[tuple[str, str], str] = {}
     for each in ordered:
@@ -127,6 +126,19 @@ def _placed(files: Sequence[Found]) -> list[Found]:
             )  # fmt: skip
         found.append(each)
     return found
+
+
+def _beside(files: Sequence[Found]) -> list[Found]:
+    """pgbench's summary, whose course may count from the start, at the time at which the log beside it begins."""
+    start = min((each.start for each in files if each.start is not None), default=None)
+    if start is None:
+        return list(files)
+    return [
+        msgspec.structs.replace(each, samples=tuple(_moved(sample, start) for sample in each.samples))
+        if each.kind == "pgbench" and each.start is None
+        else each
+        for each in files
+    ]
 
 
 def _moved(sample: Sample, by: float) -> Sample:

@@ -35,6 +35,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock | None = None
     order: int = 0
     """Of fio's logs: the number of the job, from 1 on; 0 where the name has none. Each clone has its own."""
+    clients: frozenset[int] = frozenset()
+    """Of pgbench's log: the clients that it has transactions of."""
     jobs: tuple[str, ...] = ()
     """Of fio's JSON: the job's name to each number."""
     either: str = ""
