@@ -13,6 +13,7 @@ from blocklab.imports.text import Refused, Text, refusal
 from blocklab.model.sample import Phase, Sample
 from blocklab.workloads import fio_output
 from blocklab.workloads.fio_output import Job, Output
+from blocklab.workloads.fio_shapes import TOLD
 
 TOOL = LAYER = "fio"
 # {
@@ -57,7 +58,8 @@ def read(text: Text) -> Found:
     return Found(
         kind="fio-json", path=text.path, rows=len(good), tool=TOOL, samples=tuple(figures),
         phases=tuple(phases), start=min((each.start for each in phases), default=None),
-        end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)), remarks=tuple(remarks),
+        end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)),
+        shapes={job.jobname: shape({**output.options, **job.options}) for job in good}, remarks=tuple(remarks),
     )  # fmt: skip
 
 
@@ -117,6 +119,11 @@ def numjobs(options: Mapping[str, str]) -> int:
     """How many clones of a job there are."""
     said = options.get("numjobs", "1")
     return min(int(said), _MOST_JOBS) if said.isdecimal() else 1
+
+
+def shape(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a job's options that tell where it stands among others."""
+    return {name: value for name, value in options.items() if name in TOLD}
 
 
 def _borrowed(job: Job) -> bool:
