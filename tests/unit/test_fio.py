@@ -531,6 +531,63 @@ def test_clones_with_one_row_each_are_added_up() -> None:
     assert fio_output.series(apart, mean=False) == [("write", 1.0, 40)]
 
 
+def log(*stamps: int, value: int = 100) -> bytes:
+    """Rows of one clone that writes."""
+    return b"".join(b"%d, %d, 1, 0, 0\n" % (stamp, value) for stamp in stamps)
+
+
+def test_a_second_without_any_io_is_none_and_not_missing() -> None:
+    """fio writes no row for it (stat.c: "No entries for interval"), also where it wakes up some ms late."""
+    for late in (0, 3):
+        stamps = [at * (1000 + late) for at in (1, 2, 3, 7, 8)]
+        found = fio_output.series([log(*stamps)], mean=False)
+        assert [value for _, _, value in found] == [100, 100, 100, 0, 0, 0, 100, 100]
+        assert [time for _, time, _ in found] == pytest.approx([1 + late / 1000 + at for at in range(8)])
+    # A latency of no I/O is not 0.
+    assert len(fio_output.series([log(1000, 2000, 5000)], mean=True)) == 3
+    # Rows of each half of a second, of ten seconds.
+    halves = fio_output.series([log(*range(500, 3001, 500), *range(5500, 7001, 500))], mean=False)
+    assert [value for _, _, value in halves] == [100, 100, 100, 0, 0, 100, 100]
+    tens = fio_output.series([log(10_000, 20_000, 40_000, 50_000)], mean=False)
+    assert [value for _, _, value in tens] == [100, 100, 0, 100, 100]
+
+
+def test_a_second_in_which_one_clone_did_nothing_is_the_others() -> None:
+    clones = log(1000, 2000, 3000, 4000) + log(1001, 4001, value=10)
+    for logs in ([clones], [log(1000, 2000, 3000, 4000), log(1001, 4001, value=10)]):
+        assert [value for _, _, value in fio_output.series(logs, mean=False, step=1000)] == [110, 100, 100, 110]
+
+
+def test_a_row_of_an_fio_that_was_held_up_is_of_all_the_time_before_it() -> None:
+    found = fio_output.series([log(1000, 2000) + log(4600, value=20) + log(5600, 6600)], mean=False)
+    assert [value for _, _, value in found] == [100, 100, 20, 20, 20, 100, 100]
+
+
+def test_our_own_course_has_the_seconds_of_a_stall() -> None:
+    during = Phase("a", 0.0, 6.0)
+    found = list(fio_output.course("iops", log(1000, 2000, 5000, 6000), "db1", "a", during))
+    assert [sample.value for sample in found] == [100, 100, 0, 0, 100, 100]
+    assert len(list(fio_output.course("lat", log(1000, 2000, 5000, 6000), "db1", "a", during))) == 4
+
+
+def test_times_that_jump_by_more_than_a_day_are_damage() -> None:
+    with pytest.raises(ParseError, match=r"jump by 200,000 s: a damaged row, or two runs"):
+        fio_output.series([log(1000, 2000, 200_002_000)], mean=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{\n "jobs": [{"jobname": "a", "error": 0, "mixed": {"io_bytes": 1}}]\n}', "unified_rw_reporting"),
+        ('{\n "client_stats": [{"jobname": "a"}]\n}', "run fio on the host itself"),
+    ],
+)
+def test_another_form_of_fios_json_is_named_with_the_cure(text: str, why: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        fio_output.decode({"stdout": text.encode()})
+    assert why in caught.value.hint
+
+
 def test_each_direction_has_its_own_clones() -> None:
     log = b"1000, 10, 1, 0, 0\n2000, 10, 1, 0, 0\n1000, 20, 1, 0, 0\n1000, 5, 0, 0, 0\n2000, 7, 0, 0, 0\n"
     assert fio_output.series([log], mean=False) == [("read", 1.0, 5), ("read", 2.0, 7), ("write", 1.0, 30)]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from blocklab.charts.matrix import matrices
 from blocklab.cli.main import app
 from blocklab.errors import StoreError, StudyError
 from blocklab.imports import Imported, Options, job_file, minimal, read, take
@@ -18,6 +19,8 @@ from blocklab.stats.findings import findings
 from blocklab.store.folder import Manifest, StudyFolder, claimed
 from blocklab.study.grid import cells
 from blocklab.study.read import build
+from blocklab.study.types import View
+from blocklab.study.views import fio_axes
 from tests.unit.golden import FOLDER
 from tests.unit.test_import_kinds import SUMMARY
 
@@ -405,3 +408,38 @@ def test_imported_studies_cannot_be_run(tmp_path: Path) -> None:
     )
     _, out = command("check", str(file))
     assert "stacks.s.layers[0]: is imported" in out
+
+
+def matrix(change: str = "") -> str:
+    """fio's JSON of 16 jobs, by block size and queue depth."""
+    document = json.loads((FOLDER / "fio/stdout").read_text())
+    first = document["jobs"][0]
+    document["global options"] = {"rw": "randwrite", "runtime": "3"}
+    document["jobs"] = [
+        {**first, "jobname": f"w-{block}-{depth}", "job options": {"bs": change or block, "iodepth": str(depth)}}
+        for block in ("4k", "16k")
+        for depth in (1, 2, 4, 8, 16, 32, 64, 128)
+    ]
+    return json.dumps(document, indent=1)
+
+
+def test_imported_jobs_of_fio_are_laid_out_by_their_options(tmp_path: Path) -> None:
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local/fio.json").write_text(matrix())
+    done = take(minimal(["local"]), None, {"local": [str(tmp_path / "local")]}, tmp_path / "runs", Options())
+    assert fio_axes(done.study) == ("iodepth", "bs")
+    analysis = imported(done)
+    charts, _ = matrices(analysis)
+    assert any(chart.name.startswith("knee-") for chart in charts if not isinstance(chart, str))
+    assert render(StudyFolder(done.folder), None, View(x="iodepth")).is_file()
+
+
+def test_jobs_that_two_stacks_mean_something_else_by_are_not_laid_out(tmp_path: Path) -> None:
+    for name, change in (("local", ""), ("mirror", "8k")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "fio.json").write_text(matrix(change))
+    places = {name: [str(tmp_path / name)] for name in ("local", "mirror")}
+    done = take(minimal(["local", "mirror"]), None, places, tmp_path / "runs", Options())
+    assert fio_axes(done.study) == ()
+    assert "job w-4k-1 of fio has other options in another stack" in done.said
+    assert matrices(imported(done)) == ([], ())

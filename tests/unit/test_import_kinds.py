@@ -9,6 +9,7 @@ import math
 import re
 import tempfile
 import time
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
 from blocklab.imports import kinds
+from blocklab.imports.clock import resolve
 from blocklab.imports.found import Found
 from blocklab.imports.text import Refused, digest
 from tests.unit.golden import FOLDER
@@ -94,6 +96,37 @@ def test_iostat_without_any_times_goes_by_the_second(tmp_path: Path) -> None:
     found = read(tmp_path, f"{NEW}{NEW_ROW}{NEW_ROW.replace('nvme0n1', 'nvme1n1')}\n" * 3)
     assert found.rows == 6 and [s.time for s in found.samples if s.metric == "util"] == [0, 0, 1, 1, 2, 2]
     assert any("no times" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "2023年11月20日 10時00分0{}秒", "2023年11月20日 10时00分0{}秒", "2023년 11월 20일 10시 00분 0{}초",
+        "Time: 10:00:0{} AM", "11/20/2023 10:00:0{} AM",
+    ],
+)  # fmt: skip
+def test_iostat_of_other_languages_and_ages_has_its_times(tmp_path: Path, said: str) -> None:
+    banner = BANNER.replace("08/11/2020", "2023年11月20日" if "年" in said else "11/20/2023")
+    reports = "".join(f"{said.format(at)}\n{CPU}{NEW}{NEW_ROW}\n" for at in range(4))
+    found = read(tmp_path, banner + reports)
+    assert found.bad == 0 and found.clock is not None and not any("1970" in remark for remark in found.remarks)
+    times, _ = resolve(found.clock, "x", zone=UTC, order="mdy" if "/" in said else "", anchors=())
+    # The first report counts from the boot on.
+    assert times[-3:] == [1700474401.0, 1700474402.0, 1700474403.0]
+
+
+@pytest.mark.parametrize("said", ["Heure : 10h00m0{}s", "10.00.0{}"])
+def test_iostat_whose_times_are_not_known_says_so(tmp_path: Path, said: str) -> None:
+    reports = "".join(f"{said.format(at)}\n{CPU}{NEW}{NEW_ROW}\n" for at in range(4))
+    found = read(tmp_path, BANNER + reports)
+    assert found.bad == 4 and found.rows == 3
+    why = f"its times cannot be read (line 3: {said.format(0)!r}): its reports are put one second apart"
+    assert any(why in remark for remark in found.remarks)
+    data = (FOLDER / "iostat/stopped.json").read_text()
+    odd = read(tmp_path, re.sub(r'"timestamp": "[^"]*"', '"timestamp": "noon"', data))
+    assert any("its times cannot be read ('noon')" in remark for remark in odd.remarks)
+    bare = read(tmp_path, re.sub(r'"timestamp": "[^"]*",', "", data))
+    assert any("it has no times (iostat -t)" in remark for remark in bare.remarks)
 
 
 def test_iostat_with_a_time_before_each_line(tmp_path: Path) -> None:
@@ -310,10 +343,31 @@ def test_a_pgbench_summary_without_its_end_is_left_out(tmp_path: Path) -> None:
         read(tmp_path, SUMMARY[:-80])
 
 
+def test_a_pgbench_summary_of_old_has_no_latency(tmp_path: Path) -> None:
+    found = read(tmp_path, SUMMARY.replace("latency average = 8.456 ms\n", ""))
+    assert values(found, "tps") == [1182.956212] and values(found, "latency.mean") == []
+    assert any("no latency average" in remark for remark in found.remarks)
+
+
+def test_a_course_without_times_is_kept(tmp_path: Path) -> None:
+    """``-P 1`` without ``--progress-timestamp``, as sysbench's and go-tpc's."""
+    tail = "lat 2.986 ms stddev 2.108, 0 failed"
+    lines = [f"progress: {at}.0 s, {1000 + at}.0 tps, {tail}\n" for at in (1, 2, 3)]
+    found = read(tmp_path, "".join(lines) + SUMMARY)
+    course = [(each.time, each.value) for each in found.samples if each.time is not None and each.metric == "tps"]
+    assert course == [(1.0, 1001.0), (2.0, 1002.0), (3.0, 1003.0)]
+    assert any("no times (--progress-timestamp): it is put on 1970-01-01" in remark for remark in found.remarks)
+    assert (found.start, found.end) == (None, None)
+    stamped = "".join(lines).replace("progress: ", "progress: 159711342")
+    found = read(tmp_path, stamped + SUMMARY)
+    assert found.start == 1597113420 and not any("1970" in remark for remark in found.remarks)
+
+
 @pytest.mark.parametrize("tail", ["", " 3005", " 4304 1"])
 def test_pgbench_logs_of_every_version(tmp_path: Path, tail: str) -> None:
     rows = [
-        f"{at % 4} {at} {1000 + at} 0 {1597113422 + at // 100} {at % 100 * 10000}{tail}\n" for at in range(1000)
+        f"{at % 4} {at // 4} {1000 + at} 0 {1597113422 + at // 100} {at % 100 * 10000}{tail}\n"
+        for at in range(1000)
     ]
     found = read(tmp_path, "".join(rows))
     assert (found.kind, found.rows, len(found.transactions)) == ("pgbench-log", 1000, 1000)
@@ -369,6 +423,36 @@ def test_clones_of_a_job_are_added_up(tmp_path: Path) -> None:
     assert values(found, "write.iops") == [pytest.approx(3 * one["iops"])]
     assert values(found, "write.latency.mean") == [pytest.approx(one["lat_ns"]["mean"] / 1e9)]
     assert values(found, "write.latency.p99") == [] and any("clones added up" in r for r in found.remarks)
+
+
+@pytest.mark.parametrize("change", [{"error": 5}, {"ios": 0}], ids=["error", "no I/O"])
+def test_one_job_that_failed_leaves_the_others(tmp_path: Path, change: dict[str, int]) -> None:
+    document = json.loads((FOLDER / "fio/stdout").read_text())
+    first, *others = document["jobs"]
+    names = {job["jobname"] for job in others}
+    if "error" in change:
+        first["error"] = 5
+    else:
+        for way in ("read", "write", "trim"):
+            first[way]["total_ios"] = 0
+    found = read(tmp_path, json.dumps(document, indent=1))
+    assert {sample.phase for sample in found.samples} == {phase.name for phase in found.phases} == names
+    assert found.rows == len(others)
+    why = "ended with error 5" if "error" in change else "did no I/O"
+    assert f"job {first['jobname']} {why}: left out" in found.remarks
+    # Its number stays its own, for the logs beside it.
+    assert found.jobs[0] == first["jobname"]
+    document["jobs"] = [first]
+    with pytest.raises(Refused, match=why):
+        read(tmp_path, json.dumps(document, indent=1))
+
+
+def test_a_job_one_of_whose_clones_failed_is_left_out_as_a_whole(tmp_path: Path) -> None:
+    document = json.loads((FOLDER / "fio/stdout").read_text())
+    first, other, *_ = document["jobs"]
+    document["jobs"] = [first, other, {**other, "error": 5}]
+    found = read(tmp_path, json.dumps(document, indent=1))
+    assert {sample.phase for sample in found.samples} == {first["jobname"]}
 
 
 def reports(*changes: dict[str, Any]) -> bytes:
@@ -501,6 +585,34 @@ def test_go_tpc_without_its_summary_is_left_out(tmp_path: Path) -> None:
     text = as_text(unstamped("tpcc/stdout"))
     with pytest.raises(Refused, match=r"go-tpc: no"):
         read(tmp_path, text[: text.index("[Summary]")])
+
+
+def test_go_tpc_that_ends_before_its_score_says_so(tmp_path: Path) -> None:
+    text = as_text(unstamped("tpcc/stdout"))
+    for end in (text.index("tpmC"), text.index("tpmC") + 12):
+        with pytest.raises(Refused, match="go-tpc: no tpmC line in its output, which ends before it"):
+            read(tmp_path, text[:end])
+
+
+def test_go_tpc_without_times_has_about_the_course_that_it_had_with_them(tmp_path: Path) -> None:
+    stamped = read(tmp_path, (FOLDER / "tpcc/stdout").read_bytes())
+    for text in (unstamped("tpcc/stdout"), as_text(unstamped("tpcc/stdout"))):
+        plain = read(tmp_path, text)
+        courses = [
+            [sample.value for sample in each.samples if sample.time is not None and sample.metric == "tps"]
+            for each in (plain, stamped)
+        ]
+        assert courses[0] == pytest.approx(courses[1], rel=0.1) and len(courses[0]) == 3
+
+
+def test_sysbench_of_another_age_is_named(tmp_path: Path) -> None:
+    text = (
+        "sysbench 0.5:  multi-threaded system evaluation benchmark\n\nThreads started!\n\n"
+        "[  10s] threads: 4, tps: 37.99, reads: 883.14, writes: 166.80, response time: 303.33ms (95%), "
+        "errors: 0.00, reconnects:  0.00\n"
+    )
+    with pytest.raises(Refused, match=r"of sysbench 0\.5: the output of 1\.0 and later is known"):
+        read(tmp_path, text)
 
 
 def test_sysbench_with_and_without_a_histogram(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ STONEWALL = "[a]\nrw=write\nnumjobs=2\n[b]\nstonewall\nrw=write\n"
 def imported(folder: Path, files: Mapping[str, str], jobs: str = "") -> tuple[Run, dict[str, list[str]]]:
     """The run of one stack with these files, and what is said of each."""
     stack = folder / "local"
-    stack.mkdir(exist_ok=True)
+    stack.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (stack / name).write_text(text)
     options = Options(jobs=tuple(job_file("x.fio", jobs))) if jobs else Options()
@@ -167,7 +167,8 @@ def test_a_log_whose_unit_nobody_knows_needs_the_json_beside_it(tmp_path: Path, 
     run, said = imported(tmp_path, {name: log, "a_iops.1.log": averaged(100)})
     assert said[name][0].startswith("left out: its rows have no priority")
     assert figure(run, "write.iops", "a") == 100.5
-    run, _ = imported(tmp_path, {name: log, "a_iops.1.log": averaged(100), "fio.json": document(("a", "1"))})
+    files = {name: log, "a_iops.1.log": averaged(100), "fio.json": document(("a", "1"))}
+    run, _ = imported(tmp_path / "json", files)
     waits = [row.value for row in run.series() if "lat" in row.metric]
     assert waits and max(waits) < 1e-6
 

@@ -13,7 +13,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
-from blocklab.workloads.logs import RELATIVE_ERROR, BadLine, Latency, LogSummary, Second, fio_log, pgbench_log
+from blocklab.workloads.logs import (
+    RELATIVE_ERROR,
+    BadLine,
+    Latency,
+    LogSummary,
+    Numbered,
+    Second,
+    every_second,
+    fio_log,
+    pgbench_log,
+)
 from blocklab.workloads.logs import reader as reading
 
 RANKS = {"p50": 5000, "p95": 9500, "p99": 9900, "p99.9": 9990, "p99.99": 9999}
@@ -190,7 +200,39 @@ def test_cr_lf_is_read_and_remarked_once(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD + GOOD.replace("\n", "\r\n") * 100)
     found = fio_log([path])
     assert (found.bad, found.latency["read"].count) == (0, 101)
-    assert found.remarks == (f"{path}:2: the line ends in CR and LF; read as if it were LF",)
+    assert found.remarks == (f"{path}: line 2: the line ends in CR and LF; read as if it were LF",)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path) -> None:
+    for text, read in ((GOOD, fio_log), (DONE, pgbench_log)):
+        for count in (1, 3):
+            found = read([written(tmp_path, b"\xef\xbb\xbf" + text.encode() * count)])
+            assert found.bad == 0 and sum(each.count for each in found.latency.values()) == count
+    assert fio_log([path := written(tmp_path, b"\xef\xbb\xbf")]).remarks == (f"{path}: empty",)
+
+
+def test_each_clients_numbers_are_kept(tmp_path: Path) -> None:
+    rows = [f"{at % 3} {at // 3 + 7} 100 0 {1795232994 + at // 100} {at}\n" for at in range(900)]
+    # The same transactions in another order, some of them without a latency.
+    rows[30] = "0 17 skipped 0 1795232994 30\n"
+    rows[899] = "2 306 serialization 0 1795233002 899\n"
+    for order in (rows, rows[::-1], rows[450:] + rows[:450]):
+        found = pgbench_log([written(tmp_path, "".join(order))])
+        assert found.clients == {client: Numbered(7, 306, 300) for client in range(3)}
+        assert (found.numbered, found.rows) == (900, 900) and sum(found.left_out.values()) == 2
+    odd = [*rows, "99999999999 7 100 0 1795232995 1\n", "99999999999 8 100 0 1795232995 1\n"]
+    found = pgbench_log([written(tmp_path, "".join(odd))])
+    assert found.clients == {**dict.fromkeys(range(3), Numbered(7, 306, 300)), 99999999999: Numbered(7, 8, 2)}
+    found = pgbench_log([written(tmp_path, "".join(rows[::10]))])
+    assert (found.rows, found.numbered) == (90, 873)
+
+
+def test_every_second_of_a_course_is_there() -> None:
+    one, two = Second(10, 5, 0.1, 0.2), Second(13, 6, 0.1, 0.2)
+    assert every_second("x", []) == [] and every_second("x", [one]) == [one]
+    assert every_second("x", [one, two]) == [one, Second(11, 0, 0.0, 0.0), Second(12, 0, 0.0, 0.0), two]
+    with pytest.raises(ParseError, match="jump by 999,990 s after 10: a damaged row, or two runs"):
+        every_second("x", [one, Second(1_000_000, 1, 0.1, 0.1)])
 
 
 def test_an_empty_file_is_remarked_and_no_file_is_an_error(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from blocklab.errors import StoreError
 from blocklab.model.sample import Parsed, Phase
 from blocklab.stats.analysis import analyse
 from blocklab.stats.compare import families, items
-from blocklab.stats.figures import within
+from blocklab.stats.figures import interval, within
 from blocklab.stats.findings import findings
 from blocklab.stats.format import NBSP, exact, listed, number, percent, plus_minus, quantity, seconds
 from blocklab.stats.ratio import ratio, verdict
@@ -156,6 +156,16 @@ def test_no_requests_no_mean_await() -> None:
 def test_a_probes_second_counts_only_if_all_of_it_lies_in_the_phase() -> None:
     points = [(10.0, 1.0), (10.5, 2.0), (11.0, 3.0), (20.0, 4.0), (20.1, 5.0)]
     assert [value for _, value in within(points, Phase("p", 10, 20))] == [3.0, 4.0]
+
+
+def test_a_point_that_stands_for_ten_seconds_counts_only_if_all_of_them_lie_in_the_phase() -> None:
+    points = [(float(at), float(at)) for at in range(0, 70, 10)]
+    assert interval(points) == 10.0
+    assert [value for _, value in within(points, Phase("p", 15, 60), step=interval(points))] == [30, 40, 50, 60]
+    # A device that was at rest has no report, but some of the others are neighbours.
+    assert interval([(at, 1.0) for at in (0.0, 10.0, 40.0, 70.0, 90.0)]) == 10.0
+    # Ours are a second apart, give or take a little.
+    assert interval([(0.0, 1.0), (1.01, 1.0), (2.02, 1.0)]) == interval([(3.0, 1.0)]) == interval([]) == 1.0
 
 
 def test_every_figure_has_its_ratio_to_the_baselines(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -115,6 +116,13 @@ def test_the_lines_of_a_given_rate_are_no_seconds() -> None:
     lines = raw["stdout"].splitlines(True)
     found = load().parse(raw | {"stdout": b"".join(lines[:12]) + more + b"".join(lines[12:])}, "db1")
     assert found == load().parse(raw, "db1")
+
+
+def test_no_percentile_is_none_of_zero() -> None:
+    raw = read("sysbench")
+    out = re.sub(rb"lat \(ms,99%\): [\d.]+", b"lat (ms,0%): 0.00", raw["stdout"])
+    metrics = {sample.metric for sample in load().parse(raw | {"stdout": out}, "db1").samples}
+    assert "latency.p0" not in metrics and "tps" in metrics
 
 
 def test_options_that_make_other_tables_make_them() -> None:

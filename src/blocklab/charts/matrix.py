@@ -19,7 +19,7 @@ from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import ratio
 from blocklab.stats.settle import from_rounds
 from blocklab.stats.summary import Estimate
-from blocklab.workloads import Fio
+from blocklab.workloads import Fio, ImportedLoad
 from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, axes, shapes, told_apart
 
 # With more phases than this a bar for each cannot be read.
@@ -46,7 +46,7 @@ def matrix_sweeps(analysis: Analysis) -> tuple[list[tuple[Sweep, Mapping[str, st
     notes = []
     view = analysis.study.report
     for name, workload in analysis.study.workloads.items():
-        if not isinstance(workload, Fio):
+        if not isinstance(workload, Fio) and not (isinstance(workload, ImportedLoad) and workload.jobs):
             continue
         labels = [label for label, side in analysis.workloads.items() if side.name == name]
         phases = list(dict.fromkeys(phase for label in labels for phase in analysis.phases(label)))

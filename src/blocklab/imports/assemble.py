@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StudyError
+from blocklab.imports import fio_json
 from blocklab.imports.found import Found
 from blocklab.imports.timeline import Jobs, jobs_of
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
@@ -30,6 +31,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     latencies: Latencies | None = None
     files: tuple[Path, ...] = ()
     said: tuple[str, ...] = ()
+    shapes: Mapping[str, Mapping[str, str]] = {}
+    """Of fio's jobs the options by which they are laid out."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -49,7 +52,9 @@ def assemble(stack: str, pieces: Sequence[Piece], jobs: Sequence[Section]) -> tu
     for (folder, tool), files in groups.items():
         tools = [other for at, other in groups if at == folder]
         name = folder if folder and len(tools) == 1 else f"{folder}-{tool}" if folder else tool
-        loads.append(_load(stack, name, tool, files))
+        load = _load(stack, name, tool, files)
+        told = {job.name: fio_json.shape(job.options) for job in jobs} if tool == "fio" else {}
+        loads.append(msgspec.structs.replace(load, shapes={**told, **load.shapes}))
     watchers = [piece for piece in pieces if not piece.found.tool]
     loads = [_watched(load, [piece.found for piece in watchers]) for load in loads]
     said: list[str] = []
@@ -65,8 +70,7 @@ def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Load:
     said: list[str] = []
     _one_run(stack, name, files)
     ordered = sorted(files, key=lambda each: (_RANK.get(each.kind, 5), each.path.name))
-    if tool == "fio":
-        ordered = _placed(ordered)
+    ordered = _placed(ordered) if tool == "fio" else _beside(ordered)
     samples: dict[tuple[str, str, float | None], Sample] = {}
     first: dict[tuple[str, str], str] = {}
     for each in ordered:
@@ -88,6 +92,7 @@ def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Load:
         transactions=next((each.transactions for each in ordered if each.transactions), ()),
         latencies=next((each.latencies for each in ordered if each.latencies is not None), None),
         files=tuple(each.path for each in ordered), said=tuple(said),
+        shapes={name: shape for each in ordered for name, shape in each.shapes.items()},
     )  # fmt: skip
 
 
@@ -127,6 +132,19 @@ def _placed(files: Sequence[Found]) -> list[Found]:
             )  # fmt: skip
         found.append(each)
     return found
+
+
+def _beside(files: Sequence[Found]) -> list[Found]:
+    """pgbench's summary, whose course may count from the start, at the time at which the log beside it begins."""
+    start = min((each.start for each in files if each.start is not None), default=None)
+    if start is None:
+        return list(files)
+    return [
+        msgspec.structs.replace(each, samples=tuple(_moved(sample, start) for sample in each.samples))
+        if each.kind == "pgbench" and each.start is None
+        else each
+        for each in files
+    ]
 
 
 def _moved(sample: Sample, by: float) -> Sample:
@@ -180,6 +198,7 @@ def _from_timeline(
     load = Load(
         name=name, tool="", samples=(*made.figures, *inside), phases=made.phases,
         files=tuple(each.path for each in alone), said=made.said,
+        shapes={job.name: fio_json.shape(job.options) for job in jobs},
     )  # fmt: skip
     return _Made((load,), ())
 

@@ -33,8 +33,13 @@ _NAMED = re.compile(
     r"(?: (?P<year>\d{4}))? (?P<time>[\d:.,]+)(?: (?P<half>[AaPp][Mm]))?(?: (?P<zone>[A-Z]{3,4}))?"
     r"(?: (?P<year2>\d{4}))?\]?"
 )
-# 00:29:55   12:29:55 AM
-_TIMED = re.compile(r"\[?(?P<time>\d{1,2}:\d\d:\d\d(?:[.,]\d+)?)\s?(?P<half>[AaPp][Mm])?\]?")
+# 2023年11月20日 10時00分00秒   2023年11月20日 10时00分00秒   2023년 11월 20일 10시 00분 00초
+_EASTERN = re.compile(
+    r"(?P<year>\d{4})[年년] ?(?P<month>\d{1,2})[月월] ?(?P<day>\d{1,2})[日일]"
+    r"(?: (?P<hour>\d{1,2})[時时시] ?(?P<minute>\d{1,2})[分분] ?(?P<second>\d{1,2})[秒초])?"
+)
+# 00:29:55   12:29:55 AM   Time: 12:29:55 AM   (sysstat before 10)
+_TIMED = re.compile(r"(?:Time: )?\[?(?P<time>\d{1,2}:\d\d:\d\d(?:[.,]\d+)?)\s?(?P<half>[AaPp][Mm])?\]?")
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d):(\d\d)(?:[.,](\d+))?")
 Numbers: TypeAlias = tuple[int, ...]
 
@@ -59,13 +64,23 @@ class Clock(msgspec.Struct, frozen=True):
 
 def stamp(text: str) -> Stamp | None:
     """A time as it stands in a file; None for what is none."""
-    text = text.strip()
+    text = _western(text.strip())
     if match := _EPOCH.fullmatch(text):
         return Stamp((), float(match[1]), offset=0.0)
     for pattern, make in ((_TIMED, _timed), (_DATED, _dated), (_NAMED, _named)):
         if match := pattern.fullmatch(text):
             return make(match)
     return None
+
+
+def _western(text: str) -> str:
+    """The same with figures alone, where units stand behind them."""
+
+    def figures(match: re.Match[str]) -> str:
+        day = f"{match['year']}-{match['month']}-{match['day']}"
+        return f"{day} {match['hour']}:{match['minute']}:{match['second']}" if match["hour"] else day
+
+    return _EASTERN.sub(figures, text)
 
 
 def _seconds(match: re.Match[str]) -> float | None:
@@ -122,7 +137,7 @@ def _offset(text: str | None) -> float | None:
 def banner_day(text: str) -> Numbers | None:
     """The date in a line such as ``Linux 5.4.0 (host) 08/11/2020 ...``; None without a year of four digits first
     or last."""
-    match = re.search(r"(?<!\d)(\d{1,4})[-/.](\d{1,2})[-/.](\d{2,4})(?!\d)", text)
+    match = re.search(r"(?<!\d)(\d{1,4})[-/.](\d{1,2})[-/.](\d{2,4})(?!\d)", _western(text))
     return tuple(int(part) for part in match.groups()) if match else None
 
 

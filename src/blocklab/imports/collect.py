@@ -63,7 +63,8 @@ def _files(place: Path) -> Iterator[tuple[Path, str]]:
     """The files of one place, and the load that the folder of each says it is of. Raises ``OSError`` and
     ``ValueError``."""
     if place.is_dir():
-        for each in sorted(each for each in place.rglob("*") if each.is_file()):
+        # A link that leads to nothing is told of, not passed over.
+        for each in sorted(each for each in place.rglob("*") if each.is_file() or _dangling(each)):
             parts = each.relative_to(place).parts[:-1]
             if not any(part.startswith(".") for part in (*parts, each.name)):
                 yield each, name_of("-".join(parts)) if parts else ""
@@ -74,13 +75,17 @@ def _files(place: Path) -> Iterator[tuple[Path, str]]:
     yield from ((each, "") for each in several)
 
 
+def _dangling(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
+
+
 def _matching(pattern: Path) -> list[Path]:
     """The files of a pattern such as ``logs/*_local.txt``. Raises ``ValueError``."""
     if any("**" in part and part != "**" for part in pattern.parts):
         # Python before 3.13 refuses it, later ones take it for a single *.
         raise ValueError("** stands for folders, and has to be alone between two slashes: logs/**/*.log")
     top = Path(pattern.anchor)
-    return sorted(each for each in top.glob(str(pattern.relative_to(top))) if each.is_file())
+    return sorted(each for each in top.glob(str(pattern.relative_to(top))) if each.is_file() or _dangling(each))
 
 
 def take(given: Sequence[Given], asked: Mapping[Path, str]) -> None:

@@ -1,28 +1,25 @@
-"""fio: its JSON and JSON+ (3.x), and its latency, bandwidth and IOPS logs."""
+"""fio's latency, bandwidth and IOPS logs."""
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.imports.found import Found
 from blocklab.imports.pgbench import latency_figures
-from blocklab.imports.text import Bad, Refused, Text, head, whole
+from blocklab.imports.text import Bad, Refused, head, refusal, whole
 from blocklab.model.sample import Phase, Sample
 from blocklab.workloads import fio_output, logs
-from blocklab.workloads.fio_output import Job, Output
-from blocklab.workloads.logs import Latency
+from blocklab.workloads.logs import Latency, every_second
 
 TOOL = LAYER = "fio"
-# {
-#   "fio version" : "fio-3.39",
-_JSON = re.compile(r'^\{\s*"fio version" ?:', re.MULTILINE)
 # 123, 456789, 1, 4096, 0        more samples: workloads/logs/fio.py
 _ROW = re.compile(r"\d+, \d+, [012](?:, (?:\d+|0x[0-9a-f]+)){1,4}")
 # 123, 456789, 1, 4096           of an fio that wrote no priority: 2 and before (us), or an early 3 (ns);
@@ -38,15 +35,6 @@ KINDS = ("lat", "clat", "slat", "bw", "iops")
 _VOTERS = 50
 # Stamps since the epoch (log_unix_epoch) are above this, those since the job's start below; ms.
 _EPOCH = 10**11
-# fio itself takes no more.
-_MOST_JOBS = 4096
-# What is the same of several clones of a job by adding up.
-_SUMS = (".iops", ".bandwidth", ".bytes", ".ios")
-
-
-def fits_json(head: str) -> bool:
-    """Whether this is fio's JSON; warnings may stand before it."""
-    return _JSON.search(head) is not None
 
 
 def fits_log(head: str) -> bool:
@@ -60,132 +48,6 @@ def log_kind(name: str) -> str:
     """``lat``, ``bw``, ... by the end that fio itself gives a log's name; empty for another name."""
     match = _NAME.fullmatch(name)
     return match["kind"] if match else ""
-
-
-def read_json(text: Text) -> Found:
-    """Figures and phases of all jobs. Raises ``Refused``."""
-    try:
-        raw = {"stdout": (text.text + text.cut).encode()}
-        reports = fio_output.reports(raw)
-        _one_run(reports)
-        output = fio_output.sound(reports[-1], raw)
-        figures = [sample for job in output.jobs for sample in fio_output.figures(job, "", own=False)]
-    except ParseError as error:
-        raise Refused(error.message.split("\n")[0]) from error
-    remarks = list(text.remarks)
-    if len(reports) > 1:
-        remarks.append(f"{len(reports)} reports of one run (--status-interval): the last one is taken")
-    if any(_borrowed(job) for job in output.jobs):
-        remarks.append("percentiles are of completion (clat): it has none of the whole latency (lat_percentiles)")
-    clones = [name for name, count in Counter(job.jobname for job in output.jobs).items() if count > 1]
-    if clones:
-        remarks.append(f"clones added up, so without percentiles: {', '.join(clones)}")
-        figures = list(_together(figures, set(clones)))
-    phases = list(_phases(output))
-    if phases and not any(job.job_start for job in output.jobs):
-        remarks.append("when its jobs began is reckoned back from when it was printed")
-    return Found(
-        kind="fio-json", path=text.path, rows=len(output.jobs), tool=TOOL, samples=tuple(figures),
-        phases=tuple(phases), start=min((each.start for each in phases), default=None),
-        end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)), remarks=tuple(remarks),
-    )  # fmt: skip
-
-
-def _one_run(reports: Sequence[Output]) -> None:
-    """Raises ``Refused`` where a report surely is of another run than the one before it: within one run
-    (``--status-interval``) they all count from its start."""
-    for number, (before, after) in enumerate(pairwise(reports), 2):
-        if why := _another(before, after):
-            raise Refused(f"holds several runs (JSON {number} {why}); cut it into a file for each run")
-
-
-def _another(before: Output, after: Output) -> str:
-    """What tells that a report is of another run; empty where nothing does."""
-    if before.options != after.options or _options(before) != _options(after):
-        return "has other jobs or options than the one before it"
-    for old, new in zip(before.jobs, after.jobs, strict=True):
-        counts = [(getattr(old, way).total_ios, getattr(new, way).total_ios) for way in fio_output.DIRECTIONS]
-        # A job forgets all that it did before its ramp was over.
-        if any(name.startswith("ramp_") for name in {**after.options, **new.options}):
-            continue
-        if any(now < then for then, now in counts):
-            return f"counts less of job {new.jobname} than the one before it"
-        if any(then for then, _ in counts) and new.job_start > before.timestamp_ms > 0:
-            return f"has a job {new.jobname} that began after the one before it was printed"
-    return ""
-
-
-def _options(output: Output) -> list[tuple[str, Mapping[str, str]]]:
-    return [(job.jobname, job.options) for job in output.jobs]
-
-
-def _numbers(output: Output) -> Iterator[str]:
-    """The name to each number that fio gives: every clone has one, also where they are reported together."""
-    entries = Counter(job.jobname for job in output.jobs)
-    for job in output.jobs:
-        together = entries[job.jobname] == 1
-        yield from [job.jobname] * (numjobs({**output.options, **job.options}) if together else 1)
-
-
-def numjobs(options: Mapping[str, str]) -> int:
-    """How many clones of a job there are."""
-    said = options.get("numjobs", "1")
-    return min(int(said), _MOST_JOBS) if said.isdecimal() else 1
-
-
-def _borrowed(job: Job) -> bool:
-    ways = (job.read, job.write, job.trim)
-    return any(way.total_ios and not way.lat_ns.percentile and way.clat_ns is not None for way in ways)
-
-
-def _together(figures: Sequence[Sample], clones: set[str]) -> Iterator[Sample]:
-    """The figures of each job once: rates add up, means count by their I/Os, the greatest is the greatest."""
-    for phase, mine in groupby(figures, key=lambda sample: sample.phase):
-        rows = [each for each in figures if each.phase == phase] if phase in clones else list(mine)
-        if phase not in clones:
-            yield from rows
-            continue
-        clones.discard(phase)
-        by: dict[str, list[float]] = {}
-        for each in rows:
-            by.setdefault(each.metric, []).append(each.value)
-        done = set()
-        for each in rows:
-            value = _joined(each.metric, by)
-            if value is not None and each.metric not in done:
-                done.add(each.metric)
-                yield Sample(each.metric, value, each.unit, LAYER, "", phase)
-
-
-def _joined(metric: str, by: dict[str, list[float]]) -> float | None:
-    values = by[metric]
-    if metric.endswith(_SUMS):
-        return sum(values)
-    if metric.endswith(".max"):
-        return max(values)
-    counts = by.get(f"{metric.partition('.')[0]}.ios", [])
-    if metric.endswith(".mean") and len(counts) == len(values):
-        return sum(value * count for value, count in zip(values, counts, strict=True)) / sum(counts)
-    return None
-
-
-def _phases(output: Output) -> Iterator[Phase]:
-    """Each job's time. Of an fio that does not tell, the groups (stonewall) are set one before the other, the last
-    one ending when fio printed."""
-    told = [phase for job in output.jobs if (phase := fio_output.phase(job)) is not None]
-    if told or not output.timestamp_ms:
-        yield from {phase.name: phase for phase in told}.values()
-        return
-    found: list[Phase] = []
-    end = output.timestamp_ms / 1000
-    groups: dict[int, list[Job]] = {}
-    for job in output.jobs:
-        groups.setdefault(job.groupid, []).append(job)
-    for _, jobs in sorted(groups.items(), reverse=True):
-        longest = max(max(job.read.runtime, job.write.runtime, job.trim.runtime) for job in jobs) / 1000
-        found += [Phase(name, end - longest, end) for name in dict.fromkeys(job.jobname for job in jobs)]
-        end -= longest
-    yield from reversed(found)
 
 
 def read_log(path: Path, kind: str) -> Found:
@@ -224,22 +86,59 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
     if not any(rows):
         raise Refused("looks like a log of fio, but has no whole row")
     clones = ["\n".join(lines).encode() for lines in rows]
+    try:
+        samples = tuple(_course(clones, kind, phase))
+    except ParseError as error:
+        raise refusal(error) from error
     return Found(
         kind=f"fio-{kind}", path=paths[0], rows=sum(map(len, rows)), tool=TOOL, bad=len(bad),
-        first_bad=bad[0] if bad else None, samples=tuple(_course(clones, kind, phase)), remarks=texts[0].remarks,
+        first_bad=bad[0] if bad else None, samples=samples, remarks=texts[0].remarks,
     )  # fmt: skip
 
 
 def _course(clones: Sequence[bytes], kind: str, phase: str) -> Iterator[Sample]:
+    """The course, and of a rate the mean; that of a latency only ``weighted`` tells."""
     of = "lat" if kind in ("clat", "slat") else kind
     metric, divisor, unit = fio_output.SERIES[of]
     course = fio_output.series(clones, mean=of == "lat")
     for way, mine in groupby(sorted(course), key=lambda row: row[0]):
         points = [(time, value / divisor) for _, time, value in mine]
         name = f"{way}.{metric.replace('latency', kind) if kind in ('clat', 'slat') else metric}"
-        yield Sample(name, sum(value for _, value in points) / len(points), unit, LAYER, "", phase)
+        if of != "lat":
+            yield Sample(name, sum(value for _, value in points) / len(points), unit, LAYER, "", phase)
         for time, value in points:
             yield Sample(name, value, unit, LAYER, "", phase, time)
+
+
+def weighted(latency: Found, iops: Found) -> tuple[Sample, ...]:
+    """The mean of each series of an averaged latency log, over all I/Os: a second with ten of them counts less
+    than one with a thousand. Empty where the other log does not tell how many there were."""
+    counts: dict[str, list[tuple[float, float]]] = {}
+    for each in iops.samples:
+        if each.time is not None:
+            counts.setdefault(each.metric.partition(".")[0], []).append((each.time, each.value))
+    courses: dict[str, list[Sample]] = {}
+    for each in latency.samples:
+        courses.setdefault(each.metric, []).append(each)
+    means = []
+    for metric, course in courses.items():
+        beside = sorted(counts.get(metric.partition(".")[0], []))
+        if not beside:
+            continue
+        near = median([after[0] - before[0] for before, after in pairwise(beside)] or [1.0]) / 2
+        pairs = [(each.value, _at(beside, each.time or 0.0, near)) for each in course]
+        total = sum(count for _, count in pairs)
+        if total:
+            mean = sum(value * count for value, count in pairs) / total
+            means.append(msgspec.structs.replace(course[0], value=mean, time=None))
+    return tuple(means)
+
+
+def _at(points: Sequence[tuple[float, float]], time: float, near: float) -> float:
+    """The value of the point nearest to a time, 0 where none is ``near`` (s)."""
+    place = bisect.bisect_left(points, (time, 0.0))
+    off, value = min((abs(at - time), value) for at, value in points[max(0, place - 1) : place + 1])
+    return value if off <= near else 0.0
 
 
 def _single(paths: Sequence[Path], kind: str, phase: str) -> Found:
@@ -256,7 +155,7 @@ def _single(paths: Sequence[Path], kind: str, phase: str) -> Found:
             samples += latency_figures(done, LAYER, prefix, phase)
             for each in done.series[1:-1]:
                 samples.append(Sample(f"{prefix}latency.mean", each.mean, "s", LAYER, "", phase, each.time + 1.0))
-    remarks = [remark.removeprefix(f"{path}: ").removeprefix(f"{path}:") for remark in read.remarks]
+    remarks = [remark.removeprefix(f"{path}: ") for remark in read.remarks]
     if kind in ("bw", "iops"):
         remarks.append(f"a row for each I/O, not averaged: IOPS are counted, its {kind} values are not used")
     first = read.first_bad
@@ -268,7 +167,10 @@ def _single(paths: Sequence[Path], kind: str, phase: str) -> Found:
 
 
 def _rates(way: str, done: Latency, phase: str) -> Iterator[Sample]:
-    whole = done.series[1:-1]
+    try:
+        whole = every_second(LAYER, done.series)[1:-1]
+    except ParseError as error:
+        raise refusal(error) from error
     if whole:
         span = whole[-1].time + 1 - whole[0].time
         yield Sample(f"{way}.iops", sum(each.count for each in whole) / span, "1/s", LAYER, "", phase)

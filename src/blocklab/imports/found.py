@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -35,8 +36,12 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock | None = None
     order: int = 0
     """Of fio's logs: the number of the job, from 1 on; 0 where the name has none. Each clone has its own."""
+    clients: frozenset[int] = frozenset()
+    """Of pgbench's log: the clients that it has transactions of."""
     jobs: tuple[str, ...] = ()
     """Of fio's JSON: the job's name to each number."""
+    shapes: Mapping[str, Mapping[str, str]] = {}
+    """Of fio's JSON: by the job's name the options by which jobs are laid out."""
     either: str = ""
     """Of fio's latency logs: why their unit is not known, unless a JSON of fio 3 is beside them."""
     remarks: tuple[str, ...] = ()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.imports.found import Found
-from blocklab.imports.text import Bad, Refused, Text, one_run
+from blocklab.imports.text import Bad, Text, one_run, refusal
 from blocklab.model.sample import Sample
 from blocklab.workloads import tpcc_output
 from blocklab.workloads.stamp import lines as stamped_lines
@@ -32,6 +33,10 @@ class _Timed(tpcc_output.Row, kw_only=True):
     takes: float = msgspec.field(name="Takes(s)")
 
 
+# The kinds of transactions of one interval.
+Part: TypeAlias = list[dict[str, str]]
+# Seconds by which go-tpc prints an interval too late.
+_LATE = 0.3
 # It has no times, so they start here; the stamps of our own loads have ten digits.
 _START = 1_000_000_000.0
 
@@ -52,7 +57,7 @@ def read(text: Text) -> Found:
     try:
         parsed = tpcc_output.read({"stdout": out.encode()}, "")
     except ParseError as error:
-        raise Refused(error.message.split("\n")[0]) from error
+        raise refusal(error) from error
     (phase,) = parsed.phases
     remarks = list(text.remarks)
     if not stamped:
@@ -73,31 +78,56 @@ def _shifted(sample: Sample, by: float) -> Sample:
 
 def _stamped(text: Text, bad: list[Bad]) -> Iterator[str]:
     """Each interval as one line of JSON behind the time of its end, as our own loads leave it."""
-    at, last, finished = _START, "", False
-    rows: list[dict[str, str]] = []
+    parts = list(_parts(text, bad))
+    # Each row counts from the end of the first transaction in its interval: a little less than the interval.
+    takes = [_takes(each) for each in parts if not isinstance(each, str) and _current(each)]
+    step = max(1, math.ceil(max(takes, default=0.0) - _LATE))
+    at, begun, finished = _START, False, False
+    for part in parts:
+        if isinstance(part, str):
+            yield f"{at:.3f} {part}\n"
+            continue
+        if _current(part):
+            # From the end of the very first transaction, as the summary does.
+            at += step if begun else _takes(part)
+            begun = True
+        elif not finished:
+            finished = True
+            # An interval in which nothing was done has no row.
+            at = max(at, _START + _takes(part))
+            yield f"{at:.3f} Finished\n"
+        yield f"{at:.3f} {json.dumps(part)}\n"
+
+
+def _current(rows: Part) -> bool:
+    return rows[0]["Prefix"].startswith("[Current")
+
+
+def _takes(rows: Part) -> float:
+    return max(float(row["Takes(s)"]) for row in rows)
+
+
+def _parts(text: Text, bad: list[Bad]) -> Iterator[Part | str]:
+    """The rows of each interval, and of the summary; between them failures and tpmC, as JSON."""
+    last = ""
+    rows: Part = []
     for number, line in enumerate(text.lines, 1):
         prefix, found = _rows(number, line, bad)
-        ended = (
-            not found or prefix != last or any(row["Operation"] in {r["Operation"] for r in rows} for row in found)
-        )
-        if rows and ended:
-            at += max(float(row["Takes(s)"]) for row in rows) if last.startswith("[Current") else 0.0
-            if last.startswith("[Summary") and not finished:
-                finished = True
-                yield f"{at:.3f} Finished\n"
-            yield f"{at:.3f} {json.dumps(rows)}\n"
+        kinds = {row["Operation"] for row in rows}
+        if rows and (not found or prefix != last or any(row["Operation"] in kinds for row in found)):
+            yield rows
             rows = []
         if found:
             rows, last = rows + found, prefix
         elif match := _SCORE.match(line):
-            yield f'{at:.3f} [{{"efficiency":"","tpmC":"{match["tpmc"]}"}}]\n'
+            yield f'[{{"efficiency":"","tpmC":"{match["tpmc"]}"}}]'
         elif line.startswith('[{"efficiency"') or "] execute run failed, err " in line:
-            yield f"{at:.3f} {line}\n"
+            yield line
     if rows:
-        yield f"{at:.3f} Finished\n{at:.3f} {json.dumps(rows)}\n"
+        yield rows
 
 
-def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, list[dict[str, str]]]:
+def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, Part]:
     """The prefix, and the kinds of transactions of a line; nothing of another one."""
     if match := _ROW.match(line):
         pairs = (pair.partition(": ") for pair in match["fields"].split(", "))
@@ -125,6 +155,7 @@ def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, list[dict[str, s
 def _sound(rows: Any) -> bool:
     """Whether each row has all that one of go-tpc's has."""
     try:
-        return bool(msgspec.convert(rows, list[_Timed], strict=False))
+        found = msgspec.convert(rows, list[_Timed], strict=False)
+        return bool(found) and all(math.isfinite(row.takes) for row in found)
     except msgspec.ValidationError:
         return False

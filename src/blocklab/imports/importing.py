@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
 
@@ -74,7 +74,9 @@ def take(
         said += more
         if not loads[name]:
             _nothing(name, every)
-    made = study(file, source, hosts, [load.name for each in loads.values() for load in each])
+    jobs, more = _jobs(load for each in loads.values() for load in each)
+    said += more
+    made = study(file, source, hosts, jobs)
     absent = tuple(
         {"stack": name, "workload": workload}
         for name in made.stacks
@@ -95,6 +97,24 @@ def take(
         folder.path, made, {name: tuple(each.told() for each in every) for name, every in given.items()},
         {name: tuple(load.name for load in each) for name, each in loads.items()}, tuple(dict.fromkeys(said)),
     )  # fmt: skip
+
+
+def _jobs(loads: Iterable[Load]) -> tuple[dict[str, dict[str, dict[str, str]]], list[str]]:
+    """By the name of each load fio's jobs, without those that are not the same in two stacks, and which these
+    are."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    apart: set[tuple[str, str]] = set()
+    for load in loads:
+        known = found.setdefault(load.name, {})
+        mine = {phase.name for phase in load.phases}
+        for name, shape in load.shapes.items():
+            if name in mine and known.setdefault(name, dict(shape)) != shape:
+                apart.add((load.name, name))
+    same = {
+        load: {name: shape for name, shape in jobs.items() if (load, name) not in apart}
+        for load, jobs in found.items()
+    }
+    return same, [f"job {name} of {load} has other options in another stack" for load, name in sorted(apart)]
 
 
 def _known(asked: Mapping[Path, str], paths: Sequence[Path]) -> None:

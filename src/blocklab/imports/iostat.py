@@ -27,10 +27,18 @@ _ROW = re.compile(
 _CPU = re.compile(r"avg-cpu:\s")
 _CPU_ROW = re.compile(r"(?P<before>.*?)(?<![\d.,])\d+[.,]\d+(?:\s+\d+[.,]\d+){5}\s*")
 
+# Heure : 10:00:00   what looks like a time, in whatever language
+_LIKE_TIME = re.compile(r"(?<![\d.])\d{1,2}(?:[^\d.,]{1,3}\d\d[^\d.,]{1,3}|\.\d\d\.)\d\d(?![\d.])")
 # What is longer is no row; it would take long to see that.
 _LONGEST = 1000
 _SINCE_BOOT = "its first report counts from the boot on (without iostat -y): left out"
 _ONLY = "its only report is taken for an interval (iostat -y); without -y it counts from the boot on"
+
+
+def _untimed(unread: str) -> str:
+    """What is said of reports without times; ``unread`` is the first one that is not known as one."""
+    why = f"its times cannot be read ({unread})" if unread else "it has no times (iostat -t)"
+    return f"{why}: its reports are put one second apart, on 1970-01-01"
 
 
 def _is_cpu(line: str) -> bool:
@@ -140,7 +148,8 @@ def read(text: Text) -> Found:
     if got.commas:
         remarks.append(f"line {got.commas}: decimal commas, read as points")
     if got.untimed:
-        remarks.append("it has no times (iostat -t): its reports are put one second apart, on 1970-01-01")
+        odd = next((bad for bad in got.bad if _LIKE_TIME.search(bad.text)), None)
+        remarks.append(_untimed(f"line {odd.line}: {odd.text[:40]!r}" if odd else ""))
     samples = tuple(_samples(got, factor))
     return Found(
         kind="iostat", path=text.path, rows=len(got.rows), host=got.host, bad=len(got.bad),
@@ -180,12 +189,8 @@ def read_json(text: Text) -> Found:
     samples: list[Sample] = []
     bad: list[Bad] = []
     rows = 0
-    reports: list[Any] = []
-    try:
-        for report in whole_reports(whole):
-            reports.append(report)
-    except ParseError as error:
-        bad.append(Bad(0, error.message))
+    unread: list[str] = []
+    reports = _reports(whole, bad)
     if reports:
         remarks.append(_SINCE_BOOT if len(reports) > 1 else _ONLY)
     for report in reports[1:] or reports:
@@ -193,11 +198,16 @@ def read_json(text: Text) -> Found:
         if not isinstance(disks, list) or not all(isinstance(disk, dict) for disk in disks):
             bad.append(Bad(0, str(report)))
             continue
-        at = _time_of(report, len(stamps))
+        said = str(report.get("timestamp", ""))
+        if (at := stamp(said)) is None:
+            unread.append(said)
+            at = Stamp((), float(len(stamps)), offset=0.0)
         for disk in disks:
             samples += _of_disk(disk, name, float(len(stamps)))
             rows += 1
         stamps.append(at)
+    if unread:
+        remarks.append(_untimed(repr(unread[0]) if unread[0] else ""))
     if not rows:
         raise Refused("looks like iostat -o JSON, but has no whole report with a device in it")
     return Found(
@@ -206,9 +216,15 @@ def read_json(text: Text) -> Found:
     )  # fmt: skip
 
 
-def _time_of(report: Any, place: int) -> Stamp:
-    found = stamp(str(report.get("timestamp", "")))
-    return Stamp((), float(place), offset=0.0) if found is None else found
+def _reports(text: str, bad: list[Bad]) -> list[Any]:
+    """Those before the first one that is cut."""
+    found: list[Any] = []
+    try:
+        for report in whole_reports(text):
+            found.append(report)
+    except ParseError as error:
+        bad.append(Bad(0, error.message))
+    return found
 
 
 def _of_disk(disk: Mapping[str, Any], host: str, place: float) -> Iterator[Sample]:

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from blocklab.errors import ParseError
 from blocklab.imports.found import Found
-from blocklab.imports.text import Bad, Refused, Text, one_run, points
+from blocklab.imports.text import Bad, Refused, Text, one_run, points, refusal
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads import logs, pgbench_output
-from blocklab.workloads.logs import Latency, LogSummary
+from blocklab.workloads.logs import Latency, LogSummary, every_second
 
 TOOL = LAYER = pgbench_output.LAYER
+# Of a log that lacks a greater part of the transactions than this, the rate is not known.
+LACKING = 0.005
 # So many transactions are kept each, as of a run of our own; of more the density and the percentiles.
 MOST_KEPT = 20_000
 FEW_SECONDS, PARTS = 30, 40
@@ -31,6 +33,8 @@ _LOGGED = re.compile(
 # 1650260552 5178 26171317 177284491527 1136 44462 2647617 7321113867 0 9866 64 7564 28340 4148 0     (since 15)
 _INTERVAL = re.compile(r"([1-9]\d{9}) (\d+) (\d+) (\d+) (\d+) (\d+)(?: \d+)*")
 _VOTERS = 50
+# Times since the epoch are above this, those since the start below it.
+_DATED = 1e8
 # number of transactions actually processed: 10000/10000
 _SUMMARY = re.compile(r"number of transactions actually processed: ")
 
@@ -70,14 +74,22 @@ def summary(text: Text) -> Found:
         lines = [points(line) if index in said else line for index, line in enumerate(lines)]
     whole = "".join(f"{line}\n" for line in lines).encode()
     try:
-        samples = pgbench_output.summary(whole, b"", "")
-        samples += pgbench_output.progress(whole, "", None)
+        samples = pgbench_output.summary(whole, b"", "", own=False)
+        samples += pgbench_output.progress(whole, "", 0.0)
     except ParseError as error:
-        raise Refused(error.message.split("\n")[0]) from error
+        raise refusal(error) from error
     times = [sample.time for sample in samples if sample.time is not None]
+    if not any(sample.metric == "latency.mean" and sample.time is None for sample in samples):
+        remarks.append("it has no latency average: this pgbench did not say it")
+    timed = min(times, default=0.0) > _DATED
+    if times and not timed:
+        remarks.append(
+            "its course (-P) has no times (--progress-timestamp): it is put on 1970-01-01, or where the log "
+            "beside it begins"
+        )
     return Found(
         kind="pgbench", path=text.path, rows=len(samples), tool=TOOL, samples=tuple(samples),
-        start=min(times) - 1 if times else None, end=max(times, default=None), remarks=tuple(remarks),
+        start=min(times) - 1 if timed else None, end=max(times) if timed else None, remarks=tuple(remarks),
     )  # fmt: skip
 
 
@@ -89,22 +101,34 @@ def log(paths: Sequence[Path]) -> Found:
     try:
         read = logs.pgbench_log(paths, keep=MOST_KEPT)
     except ParseError as error:
-        raise Refused(error.message) from error
+        raise refusal(error) from error
     done = read.latency.get("transaction")
     if done is None or read.start is None or read.end is None:
         raise Refused("looks like pgbench -l, but has no whole row")
-    remarks = [remark.removeprefix(f"{paths[0]}: ").removeprefix(f"{paths[0]}:") for remark in read.remarks]
+    remarks = [remark.removeprefix(f"{paths[0]}: ") for remark in read.remarks]
     lost = ", ".join(f"{count:,} {why}" for why, count in read.left_out.items())
     if lost:
         remarks.append(f"transactions without a latency: {lost}")
+    lacking = read.numbered - read.rows - read.bad
+    partly = lacking > LACKING * read.numbered
+    if lacking > 0:
+        most = "so no TPS and no course are made of it; its latencies stay" if partly else "too few to matter"
+        remarks.append(
+            f"its clients counted {read.numbered:,} transactions, of which it has {read.rows:,} (pgbench "
+            f"--sampling-rate, or lines that are lost): {most}"
+        )
+    try:
+        counted = [] if partly else [*_figures(done, read), *_course(done, read)]
+    except ParseError as error:
+        raise refusal(error) from error
     first = read.first_bad
     return Found(
         kind="pgbench-log", path=paths[0], rows=done.count, tool=TOOL, bad=read.bad,
         first_bad=Bad(first.line, first.text) if first is not None else None,
-        samples=(*_figures(done, read), *_course(done, read)), phases=(Phase(TOOL, read.start, read.end),),
+        samples=(*counted, *latency_figures(done, LAYER)), phases=(Phase(TOOL, read.start, read.end),),
         transactions=tuple(Transaction(*each) for each in read.done),
         latencies=Latencies(done.count, done.curve, done.tiles), start=read.start, end=read.end,
-        remarks=tuple(remarks),
+        clients=frozenset(read.clients), remarks=tuple(remarks),
     )  # fmt: skip
 
 
@@ -113,9 +137,11 @@ def _figures(done: Latency, read: LogSummary) -> Iterator[Sample]:
     if read.end > read.start:
         yield Sample("tps", done.count / (read.end - read.start), "1/s", LAYER, "")
     yield Sample("transactions", float(done.count), "1", LAYER, "")
-    for why, count in Counter(read.left_out).items():
-        yield Sample("skipped" if why == "skipped" else "failed", float(count), "1", LAYER, "")
-    yield from latency_figures(done, LAYER)
+    failed: Counter[str] = Counter()
+    for why, count in read.left_out.items():
+        failed["skipped" if why == "skipped" else "failed"] += count
+    for metric, count in failed.items():
+        yield Sample(metric, float(count), "1", LAYER, "")
 
 
 def latency_figures(done: Latency, layer: str, prefix: str = "", phase: str = "") -> Iterator[Sample]:
@@ -128,12 +154,15 @@ def latency_figures(done: Latency, layer: str, prefix: str = "", phase: str = ""
 def _course(done: Latency, read: LogSummary) -> Iterator[Sample]:
     """TPS and mean latency of each whole second: the first and the last are seldom whole.
 
-    Of a log so short that these are too few for an interval, of as many equal parts as are enough for one.
+    Of a log so short that these are too few for an interval, of as many equal parts as are enough for one. Raises
+    ``ParseError`` for times that jump.
     """
-    if len(done.series) >= FEW_SECONDS or not read.done:
-        for each in done.series[1:-1]:
+    seconds = every_second(LAYER, done.series)
+    if len(seconds) >= FEW_SECONDS or not read.done:
+        for each in seconds[1:-1]:
             yield Sample("tps", float(each.count), "1/s", LAYER, "", time=each.time + 1.0)
-            yield Sample("latency.mean", each.mean, "s", LAYER, "", time=each.time + 1.0)
+            if each.count:
+                yield Sample("latency.mean", each.mean, "s", LAYER, "", time=each.time + 1.0)
         return
     start, end = read.done[0][0], read.done[-1][0]
     step = (end - start) / PARTS

@@ -102,10 +102,14 @@ def _short(name: str) -> str:
 
 
 def study(
-    file: ImportFile, path: Path | None, hosts: Mapping[str, Sequence[str]], workloads: Iterable[str]
+    file: ImportFile,
+    path: Path | None,
+    hosts: Mapping[str, Sequence[str]],
+    workloads: Mapping[str, Mapping[str, Mapping[str, str]]],
 ) -> Study:
-    """The study of what was found: ``hosts`` of each stack, the active one first. Raises ``StudyError``."""
-    known = list(dict.fromkeys(workloads))
+    """The study of what was found: ``hosts`` of each stack, the active one first; ``workloads`` by name, with the
+    options of fio's jobs. Raises ``StudyError``."""
+    known = list(workloads)
     for name in file.workloads:
         if name not in known:
             problem = f"no log is of a load {name!r}; there are {', '.join(known)}"
@@ -120,7 +124,10 @@ def study(
             for name, stack in file.stacks.items()
         },
         "workloads": {
-            name: {"load": "imported", "says": file.workloads[name].says if name in file.workloads else ""}
+            name: {
+                "load": "imported", "says": file.workloads[name].says if name in file.workloads else "",
+                "jobs": workloads[name],
+            }
             for name in ordered
         },
         "expect": file.expect, "notes": file.notes,

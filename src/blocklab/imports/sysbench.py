@@ -9,7 +9,7 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.imports.found import Found
-from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points
+from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points, refusal
 from blocklab.model.sample import Sample
 from blocklab.workloads import sysbench_output
 from blocklab.workloads.stamp import lines as stamped_lines
@@ -17,6 +17,9 @@ from blocklab.workloads.stamp import lines as stamped_lines
 # [ 10s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,95%): 303.33 err/s: 0.00 ...
 _SECOND = re.compile(r"^\[ (\d+)s \] thds: \d+ tps: ")
 _WHOLE = re.compile(r" reconn/s: \d+\.\d+$")
+# sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+# sysbench 0.5:  multi-threaded system evaluation benchmark
+_VERSION = re.compile(r"(?:\d{9,}\.\d{3} )?sysbench (\d+)\.(\d+)")
 # Threads started!     not what it begins with: that has a call that prepares the tables, too
 _STARTED = re.compile(r"(?:\d{9,}\.\d{3} )?Threads started!")
 # It has no times, so they start here; the stamps of our own loads have ten digits.
@@ -30,6 +33,9 @@ def fits(head: str) -> bool:
 
 def read(text: Text) -> Found:
     """Figures, course and the one phase. Raises ``Refused`` for one that has no summary, or several runs."""
+    old = next((match for line in text.lines if (match := _VERSION.match(line))), None)
+    if old is not None and int(old[1]) < 1:
+        raise Refused(f"of sysbench {old[1]}.{old[2]}: the output of 1.0 and later is known")
     one_run(text.lines, _STARTED)
     stamped = any(stamped_lines("".join(f"{line}\n" for line in text.lines[:5]).encode()))
     bad: list[Bad] = []
@@ -44,7 +50,7 @@ def read(text: Text) -> Found:
     try:
         parsed = sysbench_output.read({"stdout": out.encode()}, "", histogram=False)
     except ParseError as error:
-        raise Refused(error.message.split("\n")[0]) from error
+        raise refusal(error) from error
     (phase,) = parsed.phases
     if not stamped:
         remarks.append("it has no times: its course is put on 1970-01-01")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from blocklab.errors import ParseError
+
 HEAD = 64 * 1024
 _PACKED = {
     b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip",
@@ -19,6 +21,11 @@ _MOST_TOLD = 8
 
 class Refused(Exception):
     """Why a file cannot be taken, with the cure."""
+
+
+def refusal(error: ParseError) -> Refused:
+    """What a tool's own parser says, without the output that it quotes."""
+    return Refused("; ".join(each for each in (error.message.split("\n")[0], error.hint) if each))
 
 
 class Bad(msgspec.Struct, frozen=True):

@@ -16,6 +16,8 @@ from blocklab.workloads.fio_jobs import Section, runtime, sections
 LAYER = "iostat"
 # A probe's point may be so much later than its whole second says (stats.figures).
 SLACK = 0.2
+# What a time loses when the step is taken off it and put on again.
+HAIR = 0.001
 # A job takes as long as its runtime says, and a little for its start.
 _LATE, _OFF = 3.0, 0.15
 # A device that stands on others is the one that the load saw.
@@ -67,7 +69,7 @@ def jobs_of(stack: str, samples: Sequence[Sample], jobs: Sequence[Section]) -> J
         return Jobs(said=(f"{stack}: what was watched shows no load of its own",) if samples else ())
     step = statistics.median(b.time - a.time for a, b in pairwise(line))
     # Bounds a hair wider, so that the analysis takes just these seconds as whole ones.
-    times = [(line[span.first].time - step, line[span.last].time + SLACK) for span in spans]
+    times = [(line[span.first].time - step - HAIR, line[span.last].time + SLACK) for span in spans]
     names, said = _names(stack, [high - low - SLACK for low, high in times], jobs)
     found = tuple(Phase(name, *each) for name, each in zip(names, times, strict=True))
     figures = [

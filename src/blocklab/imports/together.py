@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.imports import fio, pgbench
+from blocklab.imports import fio, fio_json, pgbench
 from blocklab.imports.collect import Given
 from blocklab.imports.found import Found
-from blocklab.imports.text import whole
+from blocklab.imports.text import Refused, whole
 from blocklab.model.sample import Phase
 from blocklab.workloads.fio_jobs import Section
 
@@ -20,6 +20,12 @@ _THREADS: dict[str, Callable[[Sequence[Path]], Found]] = {
     "pgbench-aggregate": lambda paths: pgbench.aggregate([whole(path) for path in paths]),
 }
 _LOGS = tuple(f"fio-{kind}" for kind in fio.KINDS)
+_APART = "put the files of each run into a folder of its own below the stack's"
+_LATENCIES = ("fio-lat", "fio-clat", "fio-slat")
+_NO_MEAN = (
+    "its rows are means over seconds, of how many I/Os each only the job's _iops.log or fio's JSON tells: without "
+    "these there is a course, but no mean"
+)
 _File = tuple[Given, Found]
 _CURE = "fio numbers its logs over all jobs: its JSON beside them, or --jobs FILE, tells whose they are"
 
@@ -39,6 +45,7 @@ def join(given: Sequence[Given], jobs: Sequence[Section]) -> None:
         # Of several JSONs nobody knows which one a number is of.
         numbers = known if len(told) < 2 else []
         _clones([(each, found) for each, found in mine if found.kind in _LOGS], set(known), numbers)
+        _means([(each, each.found) for each, _ in mine if each.found is not None and each.found.samples])
 
 
 def _known(files: Sequence[_File]) -> list[_File]:
@@ -55,7 +62,32 @@ def _threads(logs: Sequence[_File], read: Callable[[Sequence[Path]], Found]) -> 
     """pgbench writes a log for each thread: those of one time are one log."""
     starts, ends = [found.start or 0.0 for _, found in logs], [found.end or 0.0 for _, found in logs]
     if len(logs) > 1 and max(starts) < min(ends):
-        _one(logs, read([each.path for each, _ in logs]), "of other threads")
+        _disjoint(logs)
+        _one(logs, _read(logs, read), "of other threads")
+
+
+def _read(logs: Sequence[_File], read: Callable[[Sequence[Path]], Found]) -> Found:
+    """Raises ``StudyError`` for what each of them is alone, but not all of them together."""
+    paths = [each.path for each, _ in logs]
+    try:
+        return read(paths)
+    except Refused as reason:
+        names = ", ".join(str(path) for path in paths)
+        raise StudyError("", f"{names} are not one log: {reason}", hint=_APART) from reason
+
+
+def _disjoint(logs: Sequence[_File]) -> None:
+    """Raises ``StudyError`` for two runs at one time: the threads of one run share no client."""
+    seen: dict[int, Path] = {}
+    for each, found in logs:
+        for client in sorted(found.clients):
+            other = seen.setdefault(client, each.path)
+            if other != each.path:
+                problem = f"are of two runs of pgbench at one time: both have a client {client}"
+                raise StudyError(
+                    "", f"{other} and {each.path} {problem}",
+                    hint=_APART,
+                )  # fmt: skip
 
 
 def _one(logs: Sequence[_File], read: Found, what: str) -> None:
@@ -72,7 +104,7 @@ def _one(logs: Sequence[_File], read: Found, what: str) -> None:
 def _numbers(jobs: Sequence[Section]) -> Iterator[str]:
     """The name to each number that fio gives: every clone of a job has one."""
     for job in jobs:
-        yield from [job.name] * fio.numjobs(job.options)
+        yield from [job.name] * fio_json.numjobs(job.options)
 
 
 def _clones(logs: Sequence[_File], known: set[str], numbers: Sequence[str]) -> None:
@@ -85,7 +117,7 @@ def _clones(logs: Sequence[_File], known: set[str], numbers: Sequence[str]) -> N
         if number in group:
             raise StudyError(
                 "", f"{group[number][0].path} and {each.path} are the same log of two runs of fio",
-                hint="put the files of each run into a folder of its own below the stack's",
+                hint=_APART,
             )  # fmt: skip
         group[number] = each, found
     for (_, prefix, job), group in groups.items():
@@ -99,6 +131,20 @@ def _clones(logs: Sequence[_File], known: set[str], numbers: Sequence[str]) -> N
             if name != prefix:
                 some[0][0].remarks += (f"taken for a job {name}, by the time at which it ran: {_CURE}",)
             _job(some, name, f"taken for clones of one job ({_CURE})")
+
+
+def _means(files: Sequence[_File]) -> None:
+    """Averaged latency logs with their means, which only the number of I/Os in each second tells."""
+    rates = {found.samples[0].phase: found for _, found in files if found.kind == "fio-iops"}
+    told = {sample.phase for _, found in files if found.kind == "fio-json" for sample in found.samples}
+    for each, found in files:
+        if found.kind not in _LATENCIES or any(sample.time is None for sample in found.samples):
+            continue
+        phase = found.samples[0].phase
+        if phase in rates and (means := fio.weighted(found, rates[phase])):
+            each.found = msgspec.structs.replace(found, samples=(*means, *found.samples))
+        elif found.kind != "fio-lat" or phase not in told:
+            each.remarks += (_NO_MEAN,)
 
 
 def _at_once(files: Sequence[_File]) -> Iterator[list[_File]]:
@@ -119,8 +165,8 @@ def _job(files: Sequence[_File], name: str, what: str) -> None:
     """The logs of one job, under its name."""
     first, found = files[0]
     if len(files) > 1:
-        read = fio.read_logs([each.path for each, _ in files], found.kind.removeprefix("fio-"), name)
-        _one(files, read, what)
+        kind = found.kind.removeprefix("fio-")
+        _one(files, _read(files, lambda paths: fio.read_logs(paths, kind, name)), what)
     elif found.samples[0].phase != name:
         first.found = msgspec.structs.replace(
             found, phases=tuple(Phase(name, phase.start, phase.end) for phase in found.phases),

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -284,12 +285,15 @@ def _like(tpmc: Sample, tps: Rate, whole: Sample | None) -> Estimate:
 
 def _probe_means(measured: Measured, rounds: Sequence[Phase]) -> Iterator[tuple[str, str, str, float, str]]:
     cpu: dict[str, dict[str, float]] = {}
+    # A metric of no requests has no point: what one of a layer's series tells of the steps holds for all of them.
+    steps: dict[tuple[str, str], float] = {}
+    for host, layer, metric in measured.probed:
+        step = interval(measured.probe(host, layer, metric))
+        steps[host, layer] = min(step, steps.get((host, layer), step))
     for (host, layer, metric), unit in measured.probed.items():
-        points = [
-            point
-            for phase in rounds
-            for point in within(measured.probe(host, layer, metric), phase, slack(layer, metric))
-        ]
+        course = measured.probe(host, layer, metric)
+        late = slack(layer, metric)
+        points = [point for phase in rounds for point in within(course, phase, late, steps[host, layer])]
         value = _mean(measured, host, layer, metric, points)
         if value is None:
             continue
@@ -308,12 +312,24 @@ def slack(layer: str, metric: str) -> float:
     return IOSTAT_SLACK if watched and metric.rpartition(".")[2] in _IOSTAT else 0.0
 
 
-def within(points: Points, phase: Phase, late: float = 0.0) -> Points:
-    """Of points by time those that surely lie in the phase as a whole: each stands for the second before it.
+def interval(points: Points) -> float:
+    """How many seconds each of a probe's points stands for.
+
+    Ours report each second, give or take a little; what somebody else recorded (``iostat 10``) tells by the
+    shortest steps between its times, since a device at rest may have no report.
+    """
+    steps = sorted(after - before for (before, _), (after, _) in pairwise(points))
+    step = steps[len(steps) // 10] if steps else PROBE_INTERVAL
+    return step if step >= 1.5 * PROBE_INTERVAL else PROBE_INTERVAL
+
+
+def within(points: Points, phase: Phase, late: float = 0.0, step: float = PROBE_INTERVAL) -> Points:
+    """Of points by time those that surely lie in the phase as a whole: each stands for the ``step`` seconds before
+    it.
 
     ``late``: by how many seconds a point may be later than its time says.
     """
-    first = bisect.bisect_left(points, (phase.start + PROBE_INTERVAL, -math.inf))
+    first = bisect.bisect_left(points, (phase.start + step, -math.inf))
     last = bisect.bisect_right(points, (phase.end - late, math.inf))
     return points[first:last]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from blocklab.study.types import Study, View
-from blocklab.workloads import Fio
+from blocklab.workloads import Fio, ImportedLoad
 from blocklab.workloads.fio_shapes import axes_of
 
 
 def fio_axes(study: Study) -> tuple[str, ...]:
     """What the jobs of the study's fio loads differ in: ``("iodepth", "bs")``."""
-    loads = [each for each in study.workloads.values() if isinstance(each, Fio)]
+    loads = [each for each in study.workloads.values() if isinstance(each, Fio | ImportedLoad)]
     return tuple(dict.fromkeys(axis for load in loads for axis in axes_of(load)))
 
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean, median
+from statistics import fmean, median, median_low
 from typing import Any
 
 import msgspec
@@ -31,6 +31,9 @@ OURS: Mapping[str, str] = {
 }  # fmt: skip
 # A rate, and what it is the rate of.
 _AMOUNTS = {"iops": "ios", "bandwidth": "bytes"}
+# By what part of a step a row may be late, and how much more for each step.
+_LATE, _DRIFT = 0.05, 0.002
+_MOST_SILENT = 86_400
 # Seconds by which the stamps of a log differ from the clock.
 _JITTER = 0.02
 
@@ -108,10 +111,20 @@ def reports(raw: Mapping[str, bytes]) -> list[Output]:
     try:
         found = [msgspec.convert(each, Output, strict=False) for each in _documents(text)]
     except (ValueError, msgspec.ValidationError) as error:
-        raise ParseError("fio", f"its JSON cannot be read: {error}", text) from error
+        why, hint = _unknown_form(text) or (f"cannot be read: {error}", "")
+        raise ParseError("fio", f"its JSON {why}", text, hint=hint) from error
     if not found:
         raise ParseError("fio", "no JSON in its output", _said(raw))
     return found
+
+
+def _unknown_form(text: str) -> tuple[str, str] | None:
+    """What makes fio's JSON another one, and the cure; None for what is only broken."""
+    if re.search(r'"client_stats" ?:', text):
+        return "is of fio --client (client_stats), and has no jobs", "run fio on the host itself"
+    if re.search(r'"mixed" ?: ?\{', text):
+        return "has all directions as one (mixed)", "run fio without unified_rw_reporting"
+    return None
 
 
 def _said(raw: Mapping[str, bytes]) -> str:
@@ -259,8 +272,9 @@ def series(
     The clones of the job (``numjobs``) stand in one log, one after the other, or have a log each. Another clone
     begins where the time of a row is not later than the one before by more than ``apart`` s. The rows of a clone
     within one second (``log_avg_msec`` below 1000) are averaged; the clones are added up, or averaged (``mean``).
-    A second in which one clone is missing is left out of a sum. ``step`` is ``log_avg_msec``, in ms, where that is
-    known; else it is told from the rows. Raises ``ParseError``.
+    Between a clone's first and its last row fio leaves out a second in which that clone has done nothing: it is 0
+    in a sum. Before and after these a clone is missing, and a second without it is left out of a sum. ``step`` is
+    ``log_avg_msec``, in ms, where that is known; else it is told from the rows. Raises ``ParseError``.
     """
     rows: list[tuple[int, int, int, int]] = []
     clones: Counter[int] = Counter()
@@ -277,6 +291,8 @@ def series(
     if not rows:
         return []
     first = min(stamp for _, _, stamp, _ in rows)
+    if not mean:
+        rows = list(_unbroken(rows, step or median_low(steps or [1000])))
     # A row tells of the time before it; stamps are some ms off.
     step = step or (min(1000, 50 * round(median(steps) / 50)) if steps else 1000)
     seconds: dict[tuple[int, int], dict[int, list[int]]] = {}
@@ -291,6 +307,29 @@ def series(
             at = (first + 1000 - step) / 1000 + second
             found.append((DIRECTIONS[way], at, fmean(parts) if mean else sum(parts)))
     return found
+
+
+def _unbroken(rows: Sequence[tuple[int, int, int, int]], step: float) -> Iterator[tuple[int, int, int, int]]:
+    """Rates of direction and clone, one every ``step`` ms, with those that fio left out. Raises ``ParseError``.
+
+    Where nothing was done it writes none, so that the next one comes whole steps later. One that is late by
+    anything else is of an fio that was itself held up: its rate is of all the time since the one before.
+    """
+    last: dict[tuple[int, int], int] = {}
+    filled = 0
+    for way, clone, stamp, value in rows:
+        away = (stamp - last.get((way, clone), stamp - step)) / step
+        last[way, clone] = stamp
+        lacking = round(away) - 1
+        filled += max(0, lacking)
+        if filled > _MOST_SILENT:
+            problem = f"the times in its log jump by {away * step / 1000:,.0f} s: a damaged row, or two runs"
+            raise ParseError("fio", problem, hint="cut it into a file for each run")
+        # It wakes up some ms late each time.
+        idle = abs(away - round(away)) <= _LATE + _DRIFT * away
+        for back in range(lacking, 0, -1):
+            yield way, clone, round(stamp - back * step), 0 if idle else value
+        yield way, clone, stamp, value
 
 
 def _rows(log: bytes) -> Iterator[tuple[int, int, int]]:

@@ -7,22 +7,26 @@ from collections.abc import Iterable, Mapping
 
 from blocklab.workloads.fio import Fio
 from blocklab.workloads.fio_jobs import size
+from blocklab.workloads.imported import ImportedLoad
 
 # fio's own names where it has one. ``rw`` is two of them: what is read, and in which order.
 DEPTH, BLOCK, READS, ACCESS, JOBS = "iodepth", "bs", "reads", "access", "numjobs"
 AXES = (DEPTH, READS, BLOCK, ACCESS, JOBS)
-_TOLD = {"rw", "readwrite", "rwmixread", "rwmixwrite", "bs", "blocksize", "iodepth", "numjobs"}
+TOLD = frozenset({"rw", "readwrite", "rwmixread", "rwmixwrite", "bs", "blocksize", "iodepth", "numjobs"})
+"""The options that an axis is made of."""
 _SHARES = {"read": 100, "randread": 100, "write": 0, "randwrite": 0}
 # Of an option that a job does not set.
 UNSET = "–"
 
 
-def shapes(workload: Fio) -> dict[str, dict[str, str]]:
+def shapes(workload: Fio | ImportedLoad) -> dict[str, dict[str, str]]:
     """What each job does, phase -> axis -> level: ``{"iodepth": "32", "bs": "16k", "reads": "90%", ...}``.
 
     Options of a ``matrix`` that have no axis of their own are one by their own names.
     """
-    others = [name for name in workload.matrix if name not in _TOLD]
+    if isinstance(workload, ImportedLoad):
+        return {name: _shape(options) for name, options in workload.jobs.items()}
+    others = [name for name in workload.matrix if name not in TOLD]
     return {
         section.name: _shape(section.options) | {name: section.options.get(name, UNSET) for name in others}
         for section in workload.sections()
@@ -46,7 +50,7 @@ def told_apart(shapes: Iterable[Mapping[str, str]]) -> bool:
     return len(set(places)) == len(places)
 
 
-def axes_of(workload: Fio) -> tuple[str, ...]:
+def axes_of(workload: Fio | ImportedLoad) -> tuple[str, ...]:
     """The axes on which a load's phases can be laid out; none where its jobs' options do not tell them apart."""
     found = shapes(workload).values()
     return tuple(axes(found)) if told_apart(found) else ()

@@ -27,6 +27,8 @@ class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
 
     says: str = ""
     """What the load was, in the words of whoever ran it."""
+    jobs: dict[str, dict[str, str]] = {}
+    """Of fio's jobs the options by which their phases can be laid out, as its JSON or ``--jobs`` has them."""
 
     @property
     def phases(self) -> tuple[str, ...] | None:

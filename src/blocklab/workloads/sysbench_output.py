@@ -103,6 +103,7 @@ def _second(line: str, time: float, host: str) -> Iterator[Sample]:
     tps, qps, rank, latency, errors = (float(part) for part in match.groups()[:5])
     yield Sample("tps", tps, "1/s", LAYER, host, time=time)
     yield Sample("qps", qps, "1/s", LAYER, host, time=time)
-    if tps:
+    # --percentile=0 is none.
+    if tps and rank:
         yield Sample(f"latency.p{rank:.0f}", latency / 1e3, "s", LAYER, host, time=time)
     yield Sample("errors", errors, "1/s", LAYER, host, time=time)

@@ -111,6 +111,8 @@ def read(raw: Mapping[str, bytes], host: str, *, timed: bool = False, thinks: bo
         text = raw["stdout"].decode(errors="replace")[-2000:] + said
         raise ParseError("go-tpc", "no summary in its output", text)
     good = {row.kind.lower(): row for row in _good(found.summary)}
+    if found.score is None and "new_order" in good:
+        raise ParseError("go-tpc", "no tpmC line in its output, which ends before it", said)
     if found.score is None or "new_order" not in good:
         failed = found.failures
         why = f"; {len(failed)} transactions failed, the last one of: {failed[-1]}" if failed else ""
@@ -126,7 +128,7 @@ def read(raw: Mapping[str, bytes], host: str, *, timed: bool = False, thinks: bo
         Sample("tpmc", tpmc, "1/min", LAYER, host),
         Sample("tps", tps, "1/s", LAYER, host),
         Sample("latency.mean", _mean(good.values()), "s", LAYER, host),
-        Sample("errors", float(len(found.failures)), "1", LAYER, host),
+        Sample("errors", float(max(len(found.failures), _failed(found.summary))), "1", LAYER, host),
     ]
     for kind in KINDS:
         if kind in good:
@@ -155,6 +157,11 @@ def _rate(found: _Output, total: int, seconds: float, *, thinks: bool) -> float:
     if done < 1:
         raise ParseError("go-tpc", "too few transactions were done to tell a rate", hint="give it more time")
     return done / seconds
+
+
+def _failed(summary: Iterable[Row]) -> int:
+    """With ``--silence`` go-tpc prints no line of a failure, but still counts them all."""
+    return sum(row.count for row in summary if row.kind.endswith("_ERR"))
 
 
 def _good(rows: list[Row]) -> list[Row]:

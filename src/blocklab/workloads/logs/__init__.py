@@ -9,13 +9,24 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from blocklab.workloads.logs.summary import RELATIVE_ERROR, BadLine, Latency, LogSummary, Second
+from blocklab.workloads.logs.summary import (
+    RELATIVE_ERROR,
+    BadLine,
+    Latency,
+    LogSummary,
+    Numbered,
+    Second,
+    every_second,
+)
 
 if TYPE_CHECKING:
     from blocklab.workloads.logs.fio import fio_log
     from blocklab.workloads.logs.pgbench import pgbench_log
 
-__all__ = ["RELATIVE_ERROR", "BadLine", "Latency", "LogSummary", "Second", "fio_log", "pgbench_log"]
+__all__ = [
+    "RELATIVE_ERROR", "BadLine", "Latency", "LogSummary", "Numbered", "Second", "every_second", "fio_log",
+    "pgbench_log",
+]  # fmt: skip
 
 _MODULES = {"fio_log": "fio", "pgbench_log": "pgbench"}
 

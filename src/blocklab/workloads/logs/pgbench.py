@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from blocklab.workloads.logs.columns import Lines
 from blocklab.workloads.logs.reader import Reader
-from blocklab.workloads.logs.summary import LogSummary
+from blocklab.workloads.logs.summary import LogSummary, Numbered
 from blocklab.workloads.logs.tally import Tally
 
 Floats = NDArray[np.float64]
@@ -22,13 +22,14 @@ _MICROSECONDS = 1e6
 # Lines of --aggregate-interval have other numbers where the time of the end should be.
 _EPOCH = 10**9
 _SUBSECOND_DIGITS = 6
+_MOST_CLIENTS = 1 << 16
 
 # 0 199 2241 0 1175850568 995598              client, transaction, latency (us), script, end (s, us)
 # 0 81 4621 0 1412881037 912698 3005          with the schedule lag (us): --rate
 # 0 82 6173 0 1412881037 914578 4304 1        and the retries: --max-tries
 # 3 0 skipped 0 1412881037 914578 5217        also: failed, serialization, deadlock
 _ROW = re.compile(
-    rb"\d+ \d+ (?:(\d{1,18})|(failed|skipped|serialization|deadlock|other)) \d+ "
+    rb"(\d{1,18}) (\d{1,18}) (?:(\d{1,18})|(failed|skipped|serialization|deadlock|other)) \d+ "
     rb"([1-9]\d{9,17}) (\d{1,6})(?: -?\d+){0,2}"
 )
 
@@ -45,6 +46,8 @@ class _Pgbench:
         self.tally = Tally(1)
         self.start: float | None = None
         self.end: float | None = None
+        # client -> first and last number of a transaction, rows
+        self._clients: dict[int, tuple[int, int, int]] = {}
         # Single transactions (ends and latencies in us), as long as they are no more than ``keep``.
         self._keep = keep
         self._kept: list[tuple[Floats, Integers]] = []
@@ -59,21 +62,36 @@ class _Pgbench:
         rows = ((column[order] / _MICROSECONDS).tolist() for column in (ends, latencies))
         return tuple(zip(*rows, strict=True))
 
+    def clients(self) -> dict[int, Numbered]:
+        """Each client's transactions."""
+        return {client: Numbered(*each) for client, each in sorted(self._clients.items())}
+
     def plain(self, match: re.Match[bytes]) -> bytes:
-        """Without client, transaction, script, lag and retries."""
-        return b"0 0 %b 0 %b %b\n" % match.group(1, 3, 4)
+        """Without script, lag and retries."""
+        return b"%b %b %b 0 %b %b\n" % match.group(1, 2, 3, 5, 6)
 
     def without(self, match: re.Match[bytes]) -> str:
         """``failed``, ``skipped``, ...; empty for a transaction that was done."""
-        return (match[2] or b"").decode()
+        if match[4] is None:
+            return ""
+        self._number(int(match[1]), int(match[2]), int(match[2]), 1)
+        return match[4].decode()
+
+    def _number(self, client: int, first: int, last: int, rows: int) -> None:
+        low, high, count = self._clients.get(client, (first, last, 0))
+        self._clients[client] = (min(low, first), max(high, last), count + rows)
 
     def take(self, lines: Lines) -> bool:
         """By the second in which the transaction ended."""
         if lines.widths(5).max() > _SUBSECOND_DIGITS:
             return False
+        clients, numbers = lines.numbers(0), lines.numbers(1)
         latencies, ends, parts = lines.numbers(2), lines.numbers(4), lines.numbers(5)
-        if latencies is None or ends is None or parts is None or ends.min() < _EPOCH:
+        if clients is None or numbers is None or latencies is None or ends is None or parts is None:
             return False
+        if ends.min() < _EPOCH:
+            return False
+        self._numbers(clients, numbers)
         # Doubles hold the microseconds of the next 200 years exactly.
         exact = ends.astype(np.float64)
         exact *= _MICROSECONDS
@@ -88,6 +106,19 @@ class _Pgbench:
             self._kept.clear()
         self.tally.add(ends, latencies, None)
         return True
+
+    def _numbers(self, clients: Integers, numbers: Integers) -> None:
+        names: Integers | None = None
+        # Clients count from 0 on, unless a row is damaged.
+        if int(clients.max()) > _MOST_CLIENTS:
+            names, clients = np.unique(clients, return_inverse=True)
+        counts = np.bincount(clients)
+        first, last = np.full(len(counts), np.iinfo(np.int64).max), np.zeros(len(counts), np.int64)
+        np.minimum.at(first, clients, numbers)
+        np.maximum.at(last, clients, numbers)
+        for at in np.flatnonzero(counts).tolist():
+            client = at if names is None else int(names[at])
+            self._number(client, int(first[at]), int(last[at]), int(counts[at]))
 
 
 def pgbench_log(paths: Iterable[str | Path], *, keep: int = 0) -> LogSummary:
@@ -104,5 +135,5 @@ def pgbench_log(paths: Iterable[str | Path], *, keep: int = 0) -> LogSummary:
     return LogSummary(
         {"transaction": latency} if latency is not None else {},
         dict(reader.left_out), reader.bad, reader.first_bad, tuple(reader.remarks),
-        rules.start, rules.end, rules.done(),
+        rules.start, rules.end, rules.done(), rules.clients(),
     )  # fmt: skip

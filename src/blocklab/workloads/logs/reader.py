@@ -16,6 +16,8 @@ from blocklab.workloads.logs.summary import BadLine
 BLOCK = 1 << 19
 # Of a bad line that is kept.
 _EXCERPT = 200
+# The byte order mark that some editors put before a text.
+_MARK = b"\xef\xbb\xbf"
 # Lines that vote on how many fields a file's lines have.
 _VOTERS = 1000
 # Bytes that are no longer halved, but read line by line.
@@ -37,7 +39,7 @@ class Rules(Protocol):
         """The row with nothing but what ``take`` reads, all numbers, no longer than it was; with the newline."""
 
     def without(self, match: re.Match[bytes]) -> str:
-        """What a row says in place of its latency; empty if it has one."""
+        """What a row says in place of its latency, which is noted; empty if it has one."""
 
     def take(self, lines: Lines) -> bool:
         """Add the rows of a block; False, with nothing added, if one of them is none."""
@@ -70,6 +72,8 @@ class Reader:
             self._file, self._line, self._fields, self._returns = str(path), 0, 0, False
             try:
                 with Path(path).open("rb", buffering=0) as file:
+                    if file.read(len(_MARK)) != _MARK:
+                        file.seek(0)
                     self._blocks(file)
             except OSError as error:
                 raise ParseError(
@@ -111,7 +115,9 @@ class Reader:
             if not self._returns:
                 self._returns = True
                 line = self._line + text.count(b"\n", 0, text.index(b"\r\n")) + 1
-                self.remarks.append(f"{self._file}:{line}: the line ends in CR and LF; read as if it were LF")
+                self.remarks.append(
+                    f"{self._file}: line {line}: the line ends in CR and LF; read as if it were LF"
+                )
             text = text.replace(b"\r\n", b"\n")
         self._fields = self._fields or self._vote(text)
         self._halves(text)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
 import msgspec
 
+from blocklab.errors import ParseError
 from blocklab.model.sample import Tile
 
 RELATIVE_ERROR = 2.0**-11
@@ -13,6 +17,8 @@ fio's, us in pgbench's) it is exact."""
 
 COLUMNS = 120
 """Of the density: more are not told apart on a page."""
+
+_MOST_SILENT = 86_400
 
 
 class Second(msgspec.Struct, frozen=True):
@@ -39,11 +45,31 @@ class Latency(msgspec.Struct, frozen=True):
     percentiles: dict[str, float]
     """``p50``, ``p95``, ``p99``, ``p99.9``, ``p99.99`` by nearest rank, within ``RELATIVE_ERROR``."""
     series: tuple[Second, ...]
-    """By time; seconds without anything are left out."""
+    """By time; seconds without anything are left out (``every_second`` puts them in)."""
     curve: tuple[tuple[float, float], ...] = ()
     """(share of all, latency that so many do not exceed): halving what is left, as HdrHistogram's plots do."""
     tiles: tuple[Tile, ...] = ()
     """The density over time and latency, at most ``COLUMNS`` columns wide; without empty ones."""
+
+
+def every_second(tool: str, series: Sequence[Second]) -> list[Second]:
+    """A course with the seconds in which nothing ended, which have a ``count`` of 0, and a latency that means
+    nothing.
+
+    Raises ``ParseError`` where these would be more than a day.
+    """
+    silent = series[-1].time - series[0].time + 1 - len(series) if series else 0
+    if silent > _MOST_SILENT:
+        jump = max((after.time - before.time, before.time) for before, after in pairwise(series))
+        raise ParseError(
+            tool, f"the times in its log jump by {jump[0]:,} s after {jump[1]}: a damaged row, or two runs",
+            hint="cut it into a file for each run",
+        )  # fmt: skip
+    found = list(series[:1])
+    for before, after in pairwise(series):
+        found += [Second(time, 0, 0.0, 0.0) for time in range(before.time + 1, after.time)]
+        found.append(after)
+    return found
 
 
 class BadLine(msgspec.Struct, frozen=True):
@@ -52,6 +78,14 @@ class BadLine(msgspec.Struct, frozen=True):
     file: str
     line: int
     text: str
+
+
+class Numbered(msgspec.Struct, frozen=True):
+    """What a client numbered: its first and its last transaction, and how many rows it has, of whatever end."""
+
+    first: int
+    last: int
+    rows: int
 
 
 class LogSummary(msgspec.Struct, frozen=True):
@@ -72,3 +106,16 @@ class LogSummary(msgspec.Struct, frozen=True):
     """When the last one ended."""
     done: tuple[tuple[float, float], ...] = ()
     """(end, latency) of each transaction in s, by their ends; empty where they are more than was asked for."""
+    clients: Mapping[int, Numbered] = {}
+    """Of pgbench's log: each client's transactions."""
+
+    @property
+    def numbered(self) -> int:
+        """How many transactions the clients counted from their first row to their last; skipped and failed ones
+        have numbers, too."""
+        return sum(each.last - each.first + 1 for each in self.clients.values())
+
+    @property
+    def rows(self) -> int:
+        """How many of these have a row."""
+        return sum(each.rows for each in self.clients.values())

@@ -1,0 +1,181 @@
+"""fio's JSON and JSON+ (3.x)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+
+from blocklab.errors import ParseError
+from blocklab.imports.found import Found
+from blocklab.imports.text import Refused, Text, refusal
+from blocklab.model.sample import Phase, Sample
+from blocklab.workloads import fio_output
+from blocklab.workloads.fio_output import Job, Output
+from blocklab.workloads.fio_shapes import TOLD
+
+TOOL = LAYER = "fio"
+# {
+#   "fio version" : "fio-3.39",
+_JSON = re.compile(r'^\{\s*"fio version" ?:', re.MULTILINE)
+# fio itself takes no more.
+_MOST_JOBS = 4096
+# What is the same of several clones of a job by adding up.
+_SUMS = (".iops", ".bandwidth", ".bytes", ".ios")
+
+
+def fits(head: str) -> bool:
+    """Whether this is fio's JSON; warnings may stand before it."""
+    return _JSON.search(head) is not None
+
+
+def read(text: Text) -> Found:
+    """Figures and phases of all jobs. Raises ``Refused``."""
+    try:
+        raw = {"stdout": (text.text + text.cut).encode()}
+        reports = fio_output.reports(raw)
+        _one_run(reports)
+        output = reports[-1]
+        figures, broken = _figures(output)
+    except ParseError as error:
+        raise refusal(error) from error
+    if not figures:
+        raise Refused(f"fio: {'; '.join(broken.values()) or 'no job in its JSON'}")
+    remarks = [*text.remarks, *(f"{why}: left out" for why in broken.values())]
+    if len(reports) > 1:
+        remarks.append(f"{len(reports)} reports of one run (--status-interval): the last one is taken")
+    good = [job for job in output.jobs if job.jobname not in broken]
+    if any(_borrowed(job) for job in good):
+        remarks.append("percentiles are of completion (clat): it has none of the whole latency (lat_percentiles)")
+    clones = [name for name, count in Counter(job.jobname for job in good).items() if count > 1]
+    if clones:
+        remarks.append(f"clones added up, so without percentiles: {', '.join(clones)}")
+        figures = list(_together(figures, set(clones)))
+    phases = [phase for phase in _phases(output) if phase.name not in broken]
+    if phases and not any(job.job_start for job in output.jobs):
+        remarks.append("when its jobs began is reckoned back from when it was printed")
+    return Found(
+        kind="fio-json", path=text.path, rows=len(good), tool=TOOL, samples=tuple(figures),
+        phases=tuple(phases), start=min((each.start for each in phases), default=None),
+        end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)),
+        shapes={job.jobname: shape({**output.options, **job.options}) for job in good}, remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def _figures(output: Output) -> tuple[list[Sample], dict[str, str]]:
+    """Those of the sound jobs, and by the name of each other job what is wrong with it: its clones are no job
+    without it."""
+    broken: dict[str, str] = {}
+    found: list[Sample] = []
+    for job in output.jobs:
+        if job.error:
+            broken[job.jobname] = f"job {job.jobname} ended with error {job.error}"
+            continue
+        try:
+            found += fio_output.figures(job, "", own=False)
+        except ParseError as error:
+            broken.setdefault(job.jobname, error.message.removeprefix("fio: "))
+    return [sample for sample in found if sample.phase not in broken], broken
+
+
+def _one_run(reports: Sequence[Output]) -> None:
+    """Raises ``Refused`` where a report surely is of another run than the one before it: within one run
+    (``--status-interval``) they all count from its start."""
+    for number, (before, after) in enumerate(pairwise(reports), 2):
+        if why := _another(before, after):
+            raise Refused(f"holds several runs (JSON {number} {why}); cut it into a file for each run")
+
+
+def _another(before: Output, after: Output) -> str:
+    """What tells that a report is of another run; empty where nothing does."""
+    if before.options != after.options or _options(before) != _options(after):
+        return "has other jobs or options than the one before it"
+    for old, new in zip(before.jobs, after.jobs, strict=True):
+        counts = [(getattr(old, way).total_ios, getattr(new, way).total_ios) for way in fio_output.DIRECTIONS]
+        # A job forgets all that it did before its ramp was over.
+        if any(name.startswith("ramp_") for name in {**after.options, **new.options}):
+            continue
+        if any(now < then for then, now in counts):
+            return f"counts less of job {new.jobname} than the one before it"
+        if any(then for then, _ in counts) and new.job_start > before.timestamp_ms > 0:
+            return f"has a job {new.jobname} that began after the one before it was printed"
+    return ""
+
+
+def _options(output: Output) -> list[tuple[str, Mapping[str, str]]]:
+    return [(job.jobname, job.options) for job in output.jobs]
+
+
+def _numbers(output: Output) -> Iterator[str]:
+    """The name to each number that fio gives: every clone has one, also where they are reported together."""
+    entries = Counter(job.jobname for job in output.jobs)
+    for job in output.jobs:
+        together = entries[job.jobname] == 1
+        yield from [job.jobname] * (numjobs({**output.options, **job.options}) if together else 1)
+
+
+def numjobs(options: Mapping[str, str]) -> int:
+    """How many clones of a job there are."""
+    said = options.get("numjobs", "1")
+    return min(int(said), _MOST_JOBS) if said.isdecimal() else 1
+
+
+def shape(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a job's options that tell where it stands among others."""
+    return {name: value for name, value in options.items() if name in TOLD}
+
+
+def _borrowed(job: Job) -> bool:
+    ways = (job.read, job.write, job.trim)
+    return any(way.total_ios and not way.lat_ns.percentile and way.clat_ns is not None for way in ways)
+
+
+def _together(figures: Sequence[Sample], clones: set[str]) -> Iterator[Sample]:
+    """The figures of each job once: rates add up, means count by their I/Os, the greatest is the greatest."""
+    for phase, mine in groupby(figures, key=lambda sample: sample.phase):
+        rows = [each for each in figures if each.phase == phase] if phase in clones else list(mine)
+        if phase not in clones:
+            yield from rows
+            continue
+        clones.discard(phase)
+        by: dict[str, list[float]] = {}
+        for each in rows:
+            by.setdefault(each.metric, []).append(each.value)
+        done = set()
+        for each in rows:
+            value = _joined(each.metric, by)
+            if value is not None and each.metric not in done:
+                done.add(each.metric)
+                yield Sample(each.metric, value, each.unit, LAYER, "", phase)
+
+
+def _joined(metric: str, by: dict[str, list[float]]) -> float | None:
+    values = by[metric]
+    if metric.endswith(_SUMS):
+        return sum(values)
+    if metric.endswith(".max"):
+        return max(values)
+    counts = by.get(f"{metric.partition('.')[0]}.ios", [])
+    if metric.endswith(".mean") and len(counts) == len(values):
+        return sum(value * count for value, count in zip(values, counts, strict=True)) / sum(counts)
+    return None
+
+
+def _phases(output: Output) -> Iterator[Phase]:
+    """Each job's time. Of an fio that does not tell, the groups (stonewall) are set one before the other, the last
+    one ending when fio printed."""
+    told = [phase for job in output.jobs if (phase := fio_output.phase(job)) is not None]
+    if told or not output.timestamp_ms:
+        yield from {phase.name: phase for phase in told}.values()
+        return
+    found: list[Phase] = []
+    end = output.timestamp_ms / 1000
+    groups: dict[int, list[Job]] = {}
+    for job in output.jobs:
+        groups.setdefault(job.groupid, []).append(job)
+    for _, jobs in sorted(groups.items(), reverse=True):
+        longest = max(max(job.read.runtime, job.write.runtime, job.trim.runtime) for job in jobs) / 1000
+        found += [Phase(name, end - longest, end) for name in dict.fromkeys(job.jobname for job in jobs)]
+        end -= longest
+    yield from reversed(found)
