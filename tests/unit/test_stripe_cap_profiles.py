@@ -121,7 +121,7 @@ def test_each_mistake_is_one_error_with_its_place_and_cure(
     [
         ({"iops": "many"}, "profiles.mine.iops", "int"),
         ({"bandwidth": 5}, "profiles.mine.bandwidth", "no unit"),
-        ({"speed": 5}, "profiles.mine", "speed"),
+        ({"speed": 5}, "profiles.mine.speed", "unknown field"),
         ({"iops_most": 16000}, "profiles.mine.iops_most", "iops_per_gib"),
         ({"iops_provisioned": True}, "profiles.mine.iops_provisioned", "iops_per_gib"),
         ({"iops": 100, "bandwidth_most": "5MB/s"}, "profiles.mine.bandwidth_most", "bandwidth_per_io"),
