@@ -91,7 +91,7 @@ PROBLEMS: list[tuple[list[dict[str, Any]], str, str]] = [
     ([ONE, {"layer": "cap", "read_iops": 0}, EXT4], "layers[1].read_iops", "1 I/O per second or more"),
     ([ONE, {"layer": "cap", "read_iops": 2**32}, EXT4], "layers[1].read_iops", "at most"),
     ([ONE, {"layer": "cap", "write_bandwidth": "4kB/s"}, EXT4], "layers[1].write_bandwidth", "4096B/s or more"),
-    ([ONE, {"layer": "cap", "iops": 100}, EXT4], "layers[1]", "iops"),
+    ([ONE, {"layer": "cap", "iops": 100}, EXT4], "layers[1].iops", "unknown field"),
     ([ONE, {"layer": "cap", "profile": "azure-p10"}, EXT4], "layers[1].profile", "read_latency"),
     ([ONE, {"layer": "cap", "profile": "gp2"}, EXT4], "layers[1].profile", "depends on a volume's size"),
     ([{**ONE, "profile": "gp9"}, EXT4], "layers[0].profile", "azure-p10, azure-p20"),

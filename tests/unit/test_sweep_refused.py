@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from blocklab.cli.main import app
 from blocklab.cli.studies import expanded
 from blocklab.errors import StudyError
-from blocklab.study import check, factors, sweep
+from blocklab.study import check, decode, factors, sweep
 from blocklab.study.factors import assignments, left_out, loads, parts_of, size, variant
 from blocklab.study.grid import cells, layouts
 from blocklab.study.read import build, read
@@ -237,11 +237,10 @@ def test_a_sweep_takes_time_for_each_level_not_for_each_pair_of_them(
 
     monkeypatch.setattr(Factor, "assigned", Counted())
     converted: list[int] = []
-    decoded = factors.decoded
 
     def watched(plain: Any) -> Study:
         converted.append(len(str(plain)))
-        return decoded(plain)
+        return decode.decoded(plain)
 
     monkeypatch.setattr(factors, "decoded", watched)
     study = build(many(small, 60))

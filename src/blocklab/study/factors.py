@@ -21,7 +21,8 @@ from blocklab.errors import StudyError
 from blocklab.model.units import enc_hook
 from blocklab.study import profiles
 from blocklab.study.decode import decoded
-from blocklab.study.types import Factor, Study, level_text
+from blocklab.study.types import Factor, Study
+from blocklab.study.types import level_text as level_text
 from blocklab.workloads import AnyWorkload, Fio
 
 Levels = dict[str, str]
