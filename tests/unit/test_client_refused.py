@@ -77,6 +77,13 @@ def test_a_rate_beyond_all_nodes(rate: int) -> None:
     assert said.startswith(f"workloads.writes.rate: {rate}: give 999,999 a second at most")
 
 
+def test_what_follows_an_outage_has_an_end() -> None:
+    assert refused(workloads__writes=from_("c1", after="10000min")).startswith(
+        "workloads.writes.after: 600000s: give"
+    )
+    assert study(workloads__writes=from_("c1", after="10min"))
+
+
 def test_a_rate_beyond_the_connections_and_their_link() -> None:
     link = {"between": ["c1", "a1"], "rtt": "50ms"}
     said = refused(links__front=link, workloads__writes=from_("c1", rate=5000, connections=1))
