@@ -36,6 +36,7 @@ def caught(plan: dict[str, Any]) -> StudyError:
         ("faults", {"it": {"fault": "crash", "at": 5}}, "faults.it.at", "a time with its unit, like 5s, or"),
         ("stacks.local.layers.1", {"layer": "zfs"}, "stacks.local.layers[1].layer", "one of volume, shared"),
         ("workloads.tx", {"load": "hammer"}, "workloads.tx.load", "one of fio, pgbench, tpcc"),
+        ("workloads.tx.stop", {"rounds": 3}, "workloads.tx.stop.rounds", "the least and the most rounds"),
         ("workloads.tx.script", 5, "workloads.tx.script", "put it in quotes"),
         ("workloads.tx.clients", "8", "workloads.tx.clients", "a whole number, without quotes and without a unit"),
         ("stacks.mirror.layers.1", {"layer": "drbd", "peer": "a2"}, "stacks.mirror.layers[1]", "add the field"),

@@ -40,6 +40,8 @@ def cure(plain: Mapping[str, Any], way: Sequence[str | int], path: str, problem:
         return f"one of {', '.join(known)}"
     if _FAULT_AT.match(path):
         return "a time with its unit, like 5s, or a range of two, like 4s..8s"
+    if path.endswith(".stop.rounds"):
+        return "the least and the most rounds, like 3..15"
     if _BARE_TEXT.match(problem):
         return "put it in quotes"
     if problem.startswith("expected `int"):
