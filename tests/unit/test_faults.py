@@ -119,8 +119,8 @@ def test_when_it_strikes(at: str, moments: tuple[float, float]) -> None:
         ("infs", "not a number with a unit"),
         ("nans..5s", "not a number with a unit"),
         ("3601s", "later than 1 h"),
-        ("1s..99999999999999999999s", "later than 1 h"),
-        ("1" + "0" * 400 + "s", "later than 1 h"),
+        ("1s..99999999999999999999s", "more than any machine has"),
+        ("1" + "0" * 400 + "s", "more than any machine has"),
     ],
 )
 def test_a_time_that_is_none(at: str, problem: str, mirror: Scene) -> None:

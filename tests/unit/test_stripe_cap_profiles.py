@@ -91,7 +91,7 @@ PROBLEMS: list[tuple[list[dict[str, Any]], str, str]] = [
     ([ONE, {"layer": "cap", "read_iops": 0}, EXT4], "layers[1].read_iops", "1 I/O per second or more"),
     ([ONE, {"layer": "cap", "read_iops": 2**32}, EXT4], "layers[1].read_iops", "at most"),
     ([ONE, {"layer": "cap", "write_bandwidth": "4kB/s"}, EXT4], "layers[1].write_bandwidth", "4096B/s or more"),
-    ([ONE, {"layer": "cap", "iops": 100}, EXT4], "layers[1]", "iops"),
+    ([ONE, {"layer": "cap", "iops": 100}, EXT4], "layers[1].iops", "unknown field"),
     ([ONE, {"layer": "cap", "profile": "azure-p10"}, EXT4], "layers[1].profile", "read_latency"),
     ([ONE, {"layer": "cap", "profile": "gp2"}, EXT4], "layers[1].profile", "depends on a volume's size"),
     ([{**ONE, "profile": "gp9"}, EXT4], "layers[0].profile", "azure-p10, azure-p20"),
@@ -121,7 +121,7 @@ def test_each_mistake_is_one_error_with_its_place_and_cure(
     [
         ({"iops": "many"}, "profiles.mine.iops", "int"),
         ({"bandwidth": 5}, "profiles.mine.bandwidth", "no unit"),
-        ({"speed": 5}, "profiles.mine", "speed"),
+        ({"speed": 5}, "profiles.mine.speed", "unknown field"),
         ({"iops_most": 16000}, "profiles.mine.iops_most", "iops_per_gib"),
         ({"iops_provisioned": True}, "profiles.mine.iops_provisioned", "iops_per_gib"),
         ({"iops": 100, "bandwidth_most": "5MB/s"}, "profiles.mine.bandwidth_most", "bandwidth_per_io"),

@@ -28,7 +28,7 @@ def put(document: dict[str, Any], path: str, value: Any) -> None:
 
 MISTAKES = [
     ("stacks.mirror.layers.1.protocol", "D", "stacks.mirror.layers[1].protocol", "D"),
-    ("stacks.mirror.layers.1.protocool", "C", "stacks.mirror.layers[1]", "protocool"),
+    ("stacks.mirror.layers.1.protocool", "C", "stacks.mirror.layers[1].protocool", "unknown field"),
     ("stacks.mirror.layers.1.peer", "a1", "stacks.mirror.layers[1].peer", "another node"),
     ("stacks.mirror.layers.1.peer", "c9", "stacks.mirror.layers[1].peer", "no node 'c9'"),
     ("stacks.mirror.layers.1.link", "cross", "stacks.mirror.layers[1].link", "not a1 and a2"),
@@ -66,9 +66,9 @@ MISTAKES = [
      "expect[0].between", "unit"),
     # JSON has no infinity: study.json could not be read again.
     ("expect", [{"metric": "tps", "workload": "tx", "stack": "local", "between": [1, math.inf]}],
-     "expect[0].between", "must be finite"),
+     "expect[0].between[1]", "must be finite"),
     ("expect", [{"metric": "tps", "workload": "tx", "stack": "local", "between": [math.nan, 1]}],
-     "expect[0].between", "must be finite"),
+     "expect[0].between[0]", "must be finite"),
     ("blocklab", 2, "blocklab", "2"),
 ]  # fmt: skip
 

@@ -181,6 +181,7 @@ def test_the_legs_are_told_by_their_devices_after_they_changed_places() -> None:
 def drilled(monkeypatch: pytest.MonkeyPatch, small: dict[str, Any]) -> dict[str, Any]:
     """A study whose load is drilled, from a node of its own, over one link."""
     monkeypatch.setattr(Pgbench, "drilled", True)
+    small["faults"] = {"kill": {"fault": "crash", "at": "4s"}}
     small["nodes"]["c1"] = {"memory": "256MiB"}
     small["links"]["client"] = {"between": ["c1", "a1"]}
     small["stacks"] = {"mirror": small["stacks"]["mirror"]}
@@ -205,11 +206,10 @@ def test_the_client_of_a_drill_needs_a_link_to_the_survivor(drilled: dict[str, A
     assert len(configs) == 1 and ends["other"]["a2"].address in configs[0]
 
 
-def test_a_load_that_is_not_drilled_needs_no_other_link(
-    drilled: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_that_is_not_drilled_needs_no_other_link(drilled: dict[str, Any]) -> None:
     drilled["links"]["other"] = {"between": ["a2", "c1"]}
-    monkeypatch.setattr(Pgbench, "drilled", False)
+    assert "other" in topology(build(drilled), ["mirror"]).links
+    drilled["faults"] = {}
     assert "other" not in topology(build(drilled), ["mirror"]).links
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from pathlib import Path
@@ -34,7 +35,8 @@ from blocklab.stats.drills import again
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.run import ledger_of
 from blocklab.study.grid import is_drill
-from blocklab.study.read import read
+from blocklab.study.read import placed, read
+from blocklab.study.types import Study
 from blocklab.workloads import ledger_output
 
 
@@ -60,24 +62,32 @@ def drill(
     far. Exit code 1 when a drill could not be carried out; lost transactions are a result, not a failure.
     """
     study = study_file(study)
-    what = read(study, quick=quick)
+    once = functools.partial(_once, yes=yes)
+    what = read(study, quick=quick, first=once)
     if not what.faults:
         raise StudyError(
             "faults", "there are none, so nothing breaks", hint="faults: {kill: {fault: crash, at: 4s..8s}}"
         )
-    sure(msgspec.structs.replace(what, repeats=1), yes=yes)
     what = msgspec.structs.replace(what, repeats=times)
     whole = expanded(what, study)
     drills = [cell for cell in whole if is_drill(what, cell.workload)]
     # What else the study measures is measured once, and is in its report all the same.
     grid = tuple(cell for cell in whole if cell.block == 0 or cell in drills)
     wanted = chosen(drills, selected(what, stack), levels_of(what, at))
-    sure(what, yes=yes, count=len(wanted))
+    try:
+        sure(what, yes=yes, count=len(wanted))
+    except StudyError as error:
+        raise placed(study, error) from error
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
     with claimed(place_of(runs, what, quick=quick)):
         folder = StudyFolder.create(runs, started(manifest, wanted, volumes, again=anew), study)
         carry_out(folder, plain=plain, as_json=as_json)
+
+
+def _once(study: Study, *, yes: bool) -> None:
+    # How often each drill is repeated --times says, and of how many: that is asked for later.
+    sure(msgspec.structs.replace(study, repeats=1), yes=yes)
 
 
 def verdict(

@@ -89,10 +89,9 @@ def plan(
     if only_cells and whole:
         raise StudyError("", "--whole: there are no commands in a grid", hint="leave out --whole or --cells")
     study = study_file(study)
-    what = read(study, quick=quick)
+    what = read(study, quick=quick, first=lambda what: sure(what, yes=False) if only_cells else None)
     names, levels = selected(what, stack), levels_of(what, at)
     if only_cells:
-        sure(what, yes=False)
         _grid(what, chosen(expanded(what, study), names, levels), as_json=as_json)
         return
     changed = variant(what, levels)

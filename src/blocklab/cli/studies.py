@@ -19,6 +19,7 @@ from blocklab import report
 from blocklab.cli.catalogue import study_file
 from blocklab.cli.floors import keep_floor
 from blocklab.cli.live import showing
+from blocklab.cli.notes import too_short
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
@@ -29,9 +30,10 @@ from blocklab.stats.analysis import analyse
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.study.check import buildable, combined_problems
 from blocklab.study.estimate import estimate, hardwares, spoken
-from blocklab.study.factors import assignments, size
+from blocklab.study.factors import assignments, loads, size
 from blocklab.study.grid import cells, layouts, topology
 from blocklab.study.read import placed, read
+from blocklab.study.sweep import idle_problems
 from blocklab.study.types import Cell, Study
 
 # From this size on a grid is more likely a slip than a wish.
@@ -85,11 +87,10 @@ def run(
     study = study_file(study)
     if seed is not None and order is Order.AS_WRITTEN:
         raise StudyError("", "--seed: the order as written has no use for it", hint="leave out --seed or --order")
-    what = read(study, quick=quick)
+    what = read(study, quick=quick, first=lambda what: sure(what, yes=yes))
     if what.faults and order is Order.AS_WRITTEN:
         hint = "leave out --order; --seed makes the shuffled order the same each time"
         raise StudyError("faults", "--order as-written: the moments of faults are drawn by a seed", hint=hint)
-    sure(what, yes=yes)
     grid = expanded(what, study)
     wanted = chosen(grid, selected(what, stack), levels_of(what, at))
     seed = None if order is Order.AS_WRITTEN else random.SystemRandom().randrange(2**31) if seed is None else seed
@@ -148,6 +149,8 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         for addons in {topology(layout.study, [layout.stack]).addons for layout in layouts(study, todo)}:
             keep_floor(folder, site.environment(addons), console)
         console.print(about(study, todo))
+        for note in too_short(study, todo):
+            console.print(f"note: {note}", style="yellow", markup=False)
         begun = time.monotonic()
         try:
             with showing(console, study, todo, plain=plain) as progress:
@@ -177,30 +180,35 @@ def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | N
 
 
 def expanded(study: Study, file: Path) -> tuple[Cell, ...]:
-    """The study's cells. Raises ``StudyError`` with file and line where a combination cannot be built."""
+    """The study's cells. Raises ``StudyError`` with file and line where a combination cannot be built, and for a
+    factor that makes no difference to any."""
     try:
         for path, problem in combined_problems(study):
             raise StudyError(path, problem)
         grid = cells(study)
+        if not grid:
+            raise StudyError("exclude", "leaves no cell to measure", hint="exclude less")
+        for path, problem in idle_problems(study, grid):
+            raise StudyError(path, problem)
     except StudyError as error:
         raise placed(file, error) from error
-    if not grid:
-        raise StudyError("exclude", "leaves no cell to measure", file=str(file), hint="exclude less")
     return grid
 
 
 def sure(study: Study, *, yes: bool, count: int | None = None) -> None:
-    """Ask before a grid that nobody waits for; of ``count`` cells where that is known. Raises ``StudyError`` when
-    the answer is no, or nobody is there."""
-    cells = size(study) if count is None else count
-    if yes or cells <= MOST_CELLS:
+    """Ask before a grid that nobody waits for, by its cells and by the phases of their loads; of ``count`` cells
+    where that is known. Raises ``StudyError`` when the answer is no, or nobody is there."""
+    cells, phases = (size(study), loads(study)) if count is None else (count, count)
+    if yes or phases <= MOST_CELLS:
         return
     said = f"up to {cells:,}" if count is None else f"{cells:,}"
-    problem = f"the grid has {said} cells ({', '.join(_sizes(study))})"
+    jobs = f", in which fio has jobs that make it {phases:,} loads" if phases > cells else ""
+    problem = f"the grid has {said} cells ({', '.join(_sizes(study))}){jobs}"
     if sys.stdin.isatty() and typer.confirm(f"{problem}; go on?", err=True):
         return
+    hint = "use fewer levels, jobs or repeats (--times), or give --yes to run or drill"
     raise StudyError(
-        "factors", problem, hint="use fewer levels or repeats (--times), or give --yes to run or drill"
+        "factors" if study.factors else "repeats" if study.repeats > 1 else "workloads", problem, hint=hint
     )
 
 
@@ -254,10 +262,11 @@ def chosen(grid: Sequence[Cell], stacks: Sequence[str], levels: dict[str, str]) 
 def check(study: StudyFile, quick: Quick = False, volumes: Volumes = None, as_json: AsJson = False) -> None:
     """Check a study file: fields, units, stacks, every combination, room on this machine. Starts nothing."""
     study = study_file(study)
-    what = read(study, quick=quick)
-    sure(what, yes=False)
+    what = read(study, quick=quick, first=lambda what: sure(what, yes=False))
     grid = expanded(what, study)
     room_for(what, grid, study, volumes)
+    for note in too_short(what, grid):
+        typer.echo(f"note: {note}", err=True)
     if as_json:
         typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))
     else:

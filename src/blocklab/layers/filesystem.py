@@ -49,6 +49,8 @@ class _FileSystem(Base, frozen=True):
     gives: ClassVar[Kind] = "dir"
     name: ClassVar[str]
     always: ClassVar[Argv]
+    # Bytes of the smallest device that its mkfs takes.
+    least: ClassVar[int] = 0
 
     def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
         """Mount options that mount(8) would read as several, or not at all."""
@@ -94,14 +96,15 @@ class Xfs(_FileSystem, frozen=True, tag="xfs"):
 
         - {layer: xfs, mkfs: [-m, reflink=0], mount: [noatime]}
 
-    Without mount options it has ``rw,relatime``. xfs always sends flushes: Linux 4.19 took its ``nobarrier`` away,
-    so ``barrier`` and ``nobarrier`` are refused.
+    It needs a device of 300MiB or more. Without mount options it has ``rw,relatime``. xfs always sends flushes:
+    Linux 4.19 took its ``nobarrier`` away, so ``barrier`` and ``nobarrier`` are refused.
 
     Read back: the device, the type, and each mount option in ``/proc/mounts``; a default, which the kernel does
     not show there, by the absence of its contrary.
     """
 
     name: ClassVar[str] = "xfs"
+    least: ClassVar[int] = 300 * 2**20
     # The volumes are fresh: to discard them whole only takes time, on a mirror much of it.
     always: ClassVar[Argv] = ("-f", "-K")
 

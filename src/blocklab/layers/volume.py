@@ -11,8 +11,11 @@ from blocklab.model.plan import Fact, Kind, Plan, Port, Wait
 from blocklab.model.protocols import Map, Place
 from blocklab.model.units import Bandwidth, Duration, Size
 
-# mkfs.ext4 and DRBD's own notes still fit; xfs wants 300 MB and says so itself.
+# mkfs.ext4 and DRBD's own notes still fit.
 LEAST_SIZE = Size("16MiB")
+# Above these QEMU's throttle refuses to start.
+MOST_LIMIT = 10**15
+MOST_LATENCY = 10
 MOST_VOLUMES = 8
 
 
@@ -45,7 +48,7 @@ class Volume(Base, frozen=True, tag="volume"):
     """
 
     size: Size
-    """What the lab provides: at least 16MiB, whole blocks of 4096 bytes."""
+    """What the lab provides: at least 16MiB (under xfs 300MiB), whole blocks of 4096 bytes."""
     count: int = 1
     """So many volumes, 1 to 8, each with all of the latencies and caps for itself. Join them with a ``stripe``,
     ``lvm_stripe`` or ``raid10``."""
@@ -94,7 +97,7 @@ class Volume(Base, frozen=True, tag="volume"):
         if self.provisioned is not None and not self.profile:
             found.append(("provisioned", "only a profile's figures come from it; give profile too"))
         for name in LATENCIES:
-            if (given(self, name) or 0) > 10:
+            if (given(self, name) or 0) > MOST_LATENCY:
                 found.append((name, "over 10 s; a volume that slow counts as hung"))
         found += bad_limits(self, tuple(name for name in NAMES if name not in LATENCIES), least=0)
         for name in ("iops", "bandwidth"):
@@ -102,7 +105,14 @@ class Volume(Base, frozen=True, tag="volume"):
                 found.append(
                     (f"read_{name}", f"{name} caps both directions together; give either it or one cap each")
                 )
-        return found + self._bad_burst()
+        return found + self._beyond() + self._bad_burst()
+
+    def _beyond(self) -> list[tuple[str, str]]:
+        return [
+            (name, f"must be at most {MOST_LIMIT:,} a second; leave it out for no limit")
+            for name in NAMES
+            if name not in (*LATENCIES, "burst_seconds") and (given(self, name) or 0) > MOST_LIMIT
+        ]
 
     def _bad_burst(self) -> list[tuple[str, str]]:
         found = []
@@ -113,6 +123,10 @@ class Volume(Base, frozen=True, tag="volume"):
             found.append(("burst_iops", f"must be more than iops ({iops})"))
         if seconds < 0 or bool(burst) != bool(seconds):
             found.append(("burst_seconds", "burst_iops and burst_seconds go together, both 1 or more"))
+        if burst * seconds > MOST_LIMIT:
+            found.append(
+                ("burst_seconds", f"a bucket of {burst * seconds:,} I/Os; at most {MOST_LIMIT:,} can be had")
+            )
         return found
 
     def width(self, below: int) -> int:

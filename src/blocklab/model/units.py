@@ -6,6 +6,7 @@ from text and written back as text, e.g. ``Size("4GiB") == 4 * 2**30`` and ``str
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -13,6 +14,9 @@ from typing import Any, ClassVar, Self
 # "450us", "2.7 ms", "60MB/s", "100Mbit/s", "4GiB", "2%": a decimal number, then letters (and "/s") or a per cent
 # sign.
 _QUANTITY = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-zµ]+(?:/s)?|%)\s*$")
+
+# A number of hundreds of digits is a slip; its start tells which one it is.
+_TOLD = 40
 
 _SIZES: dict[str, int] = {
     "B": 1,
@@ -34,6 +38,8 @@ class _Quantity:
     units: ClassVar[Mapping[str, float]]
     example: ClassVar[str]
     base: ClassVar[str]
+    # Exact as a float, and below what a 64-bit number holds.
+    most: ClassVar[float] = 2.0**62
 
     @classmethod
     def parse(cls, raw: object) -> float:
@@ -49,7 +55,11 @@ class _Quantity:
         if factor is None:
             known = ", ".join(cls.units)
             raise ValueError(f"{raw!r}: unknown unit {match['unit']!r}; known are {known}")
-        return float(match["number"]) * factor
+        number = float(match["number"]) * factor
+        if not math.isfinite(number) or number > cls.most:
+            said = raw if len(raw) <= _TOLD else f"{raw[:_TOLD]}..."
+            raise ValueError(f"{said!r} is more than any machine has; give less")
+        return number
 
 
 class Size(_Quantity, int):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from blocklab.faults import Freeze, monitor
 from blocklab.faults.base import SETTLED_SECONDS
@@ -11,6 +11,7 @@ from blocklab.layers import Shared
 from blocklab.model.ground import End, Ground, Topology
 from blocklab.model.plan import Port, Power
 from blocklab.model.protocols import Scene
+from blocklab.study.factors import left_out
 from blocklab.study.grid import between, hosts_of, plan_layers, topology
 from blocklab.study.takeover import survivor_of
 from blocklab.study.types import Study
@@ -31,14 +32,22 @@ def scene(study: Study, name: str, number: int, ground: Ground) -> Scene:
 
 def problems(study: Study) -> Iterator[Problem]:
     """What keeps the study's faults from striking: nobody to see them, something that a stack lacks, no way for
-    the monitor."""
+    the monitor, a client that they take along. Stacks of which no drill is left are not asked."""
     if not study.faults:
         return
     for field, problem in study.takeover.problems():
         yield f"takeover.{field}", problem
     if not any(workload.drilled for workload in study.workloads.values()):
         yield "faults", "no load would see them; add one with load: ledger"
+    gone = left_out(study, {})
     for name, stack in study.stacks.items():
+        struck = [
+            load
+            for load, each in study.workloads.items()
+            if each.drilled and {"stack": name, "workload": load} not in gone
+        ]
+        if not struck:
+            continue
         heir = survivor_of(stack)
         if heir and not between(study, heir, stack.on):
             yield f"stacks.{name}", f"no link joins {heir} and {stack.on}, over which the monitor pings; add one"
@@ -55,7 +64,26 @@ def problems(study: Study) -> Iterator[Problem]:
             for fault, each in study.faults.items()
             for field, problem in each.problems(here)
         ]
-        yield from found or _on_frozen(study, here)
+        yield from found or (*_taken_along(study, here, struck), *_on_frozen(study, here))
+
+
+def _taken_along(study: Study, here: Scene, loads: Sequence[str]) -> Iterator[Problem]:
+    """Clients whose node goes down: what they knew would be gone with them."""
+    down = {
+        step.host: f"is hit by the fault {name}"
+        for name, each in study.faults.items()
+        for step in each.strike(here)
+        if isinstance(step, Power)
+    }
+    # A takeover cuts its power, and its end restarts it.
+    down[here.active] = "is the active one"
+    for load in loads:
+        if why := down.get(client := study.workloads[load].client):
+            yield (
+                f"workloads.{load}.from",
+                f"{client} {why} on stack {here.stack}, and a client that goes down takes along what it knew; "
+                "give it a node of its own, with links to the nodes of the stack",
+            )
 
 
 def _unheard(study: Study, here: Scene) -> Iterator[Problem]:

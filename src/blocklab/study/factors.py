@@ -12,53 +12,54 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.model.units import dec_hook, enc_hook
+from blocklab.model.units import enc_hook
 from blocklab.study import profiles
+from blocklab.study.decode import decoded
 from blocklab.study.types import Factor, Study
+from blocklab.study.types import level_text as level_text
+from blocklab.workloads import AnyWorkload, Fio
 
 Levels = dict[str, str]
 # ".rtt", "[1]", "[net.ipv4.tcp_rmem]", ".*"
 _PART = re.compile(r"(?:^|\.)(?P<name>[^.\[\]]+)|\[(?P<bracket>[^\]]+)\]")
+_PATH = re.compile(r"[^.\[\]]+(\.[^.\[\]]+|\[[^\]]+\])*")
+# What no factor changes. A study without them is copied in a moment, however many levels it has.
+_UNSWEPT: dict[str, Any] = {"factors": {}, "exclude": (), "expect": (), "notes": (), "quick": {}}
 
 
 def assignments(factor: Factor) -> dict[str, dict[str, Any]]:
     """Level -> the fields that it sets. Raises ``StudyError`` with a path inside the factor."""
-    fields = (factor.field,) if isinstance(factor.field, str) else factor.field
-    fields = tuple(field for field in fields if field)
-    if not factor.values:
-        raise StudyError("values", "is empty; a factor needs at least one value")
-    if isinstance(factor.values, dict):
-        if fields:
-            return {level: dict.fromkeys(fields, value) for level, value in factor.values.items()}
-        for level, value in factor.values.items():
-            if not isinstance(value, dict):
-                raise StudyError(f"values.{level}", "without `field`, each level is a map of fields to values")
-        return dict(factor.values)
-    if not fields:
-        raise StudyError("field", "missing: which field of the study takes the values? E.g. links.zone.rtt")
-    found: dict[str, dict[str, Any]] = {}
-    for index, value in enumerate(factor.values):
-        if isinstance(value, dict | list):
-            raise StudyError(f"values[{index}]", "give such values a name each: values is then a map, name: value")
-        level = level_text(value)
-        if level in found:
-            raise StudyError(f"values[{index}]", f"{level} is there twice")
-        found[level] = dict.fromkeys(fields, value)
-    return found
+    return factor.assigned
 
 
 def size(study: Study) -> int:
     """How many cells the grid has at most, before exclusions; reckoned, not built."""
-    once = (
-        len(study.stacks) * len(study.workloads) * math.prod(len(each.values) for each in study.factors.values())
-    )
-    return once * study.repeats
+    return len(study.workloads) * _each(study)
+
+
+def loads(study: Study) -> int:
+    """How many phases of loads the grid has at most: a cell of fio has one for each of its jobs."""
+    return sum(_phases(workload) for workload in study.workloads.values()) * _each(study)
+
+
+def _each(study: Study) -> int:
+    """How often each load is measured."""
+    levels = math.prod(len(each.values) for each in study.factors.values())
+    return len(study.stacks) * levels * study.repeats
+
+
+def _phases(workload: AnyWorkload) -> int:
+    # Without making the jobs of a matrix, of which there may be millions.
+    if not isinstance(workload, Fio):
+        return 1
+    made = math.prod(len(values) for values in workload.matrix.values()) if workload.matrix else 0
+    return max(1, len(workload.jobs) + made)
 
 
 def combinations(study: Study) -> Iterator[Levels]:
@@ -78,16 +79,48 @@ def excluded(study: Study, levels: Mapping[str, str], stack: str, workload: str)
     return any(matches(entry) for entry in study.exclude)
 
 
+def left_out(study: Study, levels: Mapping[str, str]) -> tuple[dict[str, str], ...]:
+    """The stacks and loads of which no cell is left at ``levels``, whatever the other factors' are: as entries of
+    an ``exclude`` that names no factor."""
+    if not study.exclude:
+        return ()
+    pairs = itertools.product(study.stacks, study.workloads)
+    return tuple(
+        {"stack": stack, "workload": workload}
+        for stack, workload in pairs
+        if all(excluded(study, at, stack, workload) for at in _telling(study, levels))
+    )
+
+
+def is_left_out(study: Study, stack: str, workload: str) -> bool:
+    """Whether no cell is left of a stack under a load."""
+    return {"stack": stack, "workload": workload} in left_out(study, {})
+
+
+def _telling(study: Study, levels: Mapping[str, str]) -> Iterator[Levels]:
+    """Levels that tell whether anything is left: of each factor one that no exclusion names, and those that one
+    does."""
+    named: dict[str, set[str]] = {}
+    for entry in study.exclude:
+        for name, wanted in entry.items():
+            named.setdefault(name, set()).update(level_texts(wanted))
+    choices = []
+    for name, factor in study.factors.items():
+        if name not in levels and name in named and factor.values:
+            known = list(assignments(factor))
+            others = [level for level in known if level not in named[name]]
+            choices.append(
+                [(name, level) for level in (*others[:1], *(each for each in known if each in named[name]))]
+            )
+    for chosen in itertools.product(*choices):
+        yield {**dict(chosen), **levels}
+
+
 def level_texts(wanted: Any) -> tuple[str, ...]:
     """The levels that an exclusion names: one, or a list."""
     return (
         tuple(level_text(each) for each in wanted) if isinstance(wanted, list | tuple) else (level_text(wanted),)
     )
-
-
-def level_text(value: Any) -> str:
-    """A level's name: the value as the file has it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def variant(study: Study, levels: Levels) -> Study:
@@ -97,7 +130,7 @@ def variant(study: Study, levels: Levels) -> Study:
     """
     if not levels:
         return study
-    plain: dict[str, Any] = _lists(profiles.unfilled(msgspec.to_builtins(study, enc_hook=enc_hook)))
+    plain = plain_of(study)
     for name, level in levels.items():
         if name not in study.factors:
             raise StudyError(
@@ -110,42 +143,59 @@ def variant(study: Study, levels: Levels) -> Study:
         if level not in known:
             raise StudyError(f"factors.{name}", f"there is no level {level!r}; there are {', '.join(known)}")
         for path, value in known[level].items():
-            if not (parts := parts_of(path)) or not _assign(plain, parts, value):
+            if not (way := parts_of(path)) or not _assign(plain, way, value):
                 raise StudyError(f"factors.{name}", f"the study has no field {path!r}")
     try:
-        return msgspec.convert(profiles.fill(plain), Study, dec_hook=dec_hook)
-    except (msgspec.ValidationError, StudyError) as error:
+        changed = decoded(profiles.fill(plain))
+    except StudyError as error:
         said = ", ".join(f"{name}={level}" for name, level in levels.items())
-        raise StudyError(f"factors.{next(reversed(levels))}", f"with {said}: {error}") from error
+        problem = f"with {said}: {error.path}: {error.problem}"
+        raise StudyError(f"factors.{next(reversed(levels))}", problem, hint=error.hint) from error
+    return msgspec.structs.replace(changed, **{name: getattr(study, name) for name in _UNSWEPT})
+
+
+def plain_of(study: Study) -> dict[str, Any]:
+    """What factors may change of a study, as plain data of maps and lists."""
+    bare = msgspec.structs.replace(study, **_UNSWEPT)
+    plain: dict[str, Any] = _lists(profiles.unfilled(msgspec.to_builtins(bare, enc_hook=enc_hook)))
+    return plain
 
 
 def parts_of(path: str) -> list[str]:
-    """``stacks.*.layers[1].net`` as its parts."""
+    """``stacks.*.layers[1].net`` as its parts; none for a text that is no path."""
+    if not _PATH.fullmatch(path):
+        return []
     return [match["name"] or match["bracket"] for match in _PART.finditer(path)]
 
 
-def _assign(value: Any, parts: list[str], new: Any) -> int:
+def places(plain: Any, way: Sequence[str]) -> Iterator[tuple[str | int, ...]]:
+    """Where in plain data a path leads to: one way for each place, which is there but for its last part."""
+    head, rest = way[0], way[1:]
+    inner: Iterable[str | int] = ()
+    if isinstance(plain, list | tuple):
+        inner = [index for index, each in enumerate(plain) if head in ("*", str(index), _kind(each))]
+    elif isinstance(plain, dict):
+        inner = list(plain) if head == "*" else [head] if head in plain or not rest else []
+    for name in inner:
+        if not rest:
+            yield (name,)
+        else:
+            yield from ((name, *each) for each in places(plain[name], rest))
+
+
+def _assign(plain: Any, way: list[str], new: Any) -> int:
     """Set the field in place; how many places took it."""
-    head, rest = parts[0], parts[1:]
-    if isinstance(value, list | tuple):
-        inner = [index for index, each in enumerate(value) if head in ("*", str(index), _kind(each))]
-        if rest:
-            return sum(_assign(value[index], rest, new) for index in inner)
-        if not isinstance(new, dict) or not isinstance(value, list):
-            return 0
-        # One layer for another: a new one, with nothing of the old one's fields.
-        for index in inner:
-            value[index] = new
-        return len(inner)
-    if not isinstance(value, dict):
-        return 0
-    if not rest:
-        names = list(value) if head == "*" else [head]
-        value.update(dict.fromkeys(names, new))
-        return len(names)
-    return sum(
-        _assign(value[name], rest, new) for name in (list(value) if head == "*" else [head]) if name in value
-    )
+    count = 0
+    for *outer, last in list(places(plain, way)):
+        at = plain
+        for part in outer:
+            at = at[part]
+        # One layer for another: a new one, with nothing of the old one's fields. A copy, since a later factor may
+        # set one of its fields.
+        if isinstance(at, dict) or isinstance(new, dict):
+            at[last] = _lists(new)
+            count += 1
+    return count
 
 
 def _lists(value: Any) -> Any:
@@ -160,6 +210,16 @@ def _kind(item: Any) -> str:
 
 
 def of_workload(factor: Factor) -> bool:
-    """Whether a factor changes loads alone, so that all its levels share one build of a stack."""
+    """Whether a factor changes loads alone, so that all its levels share one build of a stack: but for those that
+    change where a load runs (``of_client``)."""
     paths = {path for fields in assignments(factor).values() for path in fields}
     return bool(paths) and all(path.startswith("workloads.") for path in paths)
+
+
+def of_client(factor: Factor) -> bool:
+    """Whether a factor changes the node that a load runs on, which needs a link that others do not."""
+    return any(
+        parts_of(path)[-1:] == ["from"] or (isinstance(value, dict) and bool(value.get("from")))
+        for fields in assignments(factor).values()
+        for path, value in fields.items()
+    )

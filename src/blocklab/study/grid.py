@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,15 @@ from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.plan import Plan, Port
 from blocklab.model.protocols import Place
 from blocklab.model.units import Duration, enc_hook
-from blocklab.study.factors import assignments, combinations, excluded, of_workload, variant
+from blocklab.study.factors import (
+    assignments,
+    combinations,
+    excluded,
+    level_texts,
+    of_client,
+    of_workload,
+    variant,
+)
 from blocklab.study.links import plan_links, plan_wires
 from blocklab.study.types import FORMAT, Cell, Stack, Study
 from blocklab.workloads import AnyWorkload
@@ -69,9 +77,11 @@ def _told_apart(study: Study, cell: Cell) -> Cell:
 
 
 def _matters(study: Study, cell: Cell, factor: str, level: str) -> bool:
+    # Only those that an exclusion names can be excluded where this one is not.
+    named = {text for entry in study.exclude if factor in entry for text in level_texts(entry[factor])}
     for other in assignments(study.factors[factor]):
         levels = {**cell.levels, factor: other}
-        if other != level and excluded(study, levels, cell.stack, cell.workload):
+        if other != level and other in named and excluded(study, levels, cell.stack, cell.workload):
             try:
                 return key_of(spec_of(variant(study, levels), cell.stack, cell.workload)) != cell.key
             except StudyError:
@@ -111,12 +121,12 @@ def is_drill(study: Study, workload: str) -> bool:
 def layouts(study: Study, wanted: Sequence[Cell]) -> tuple[Layout, ...]:
     """The cells by the build that they share: the same stack at the same levels of all but the loads' factors."""
     groups: dict[str, list[Cell]] = {}
+    # Nodes and links are those of all loads at the layout's levels, so where a load runs has to be the same.
+    parting = {name for name, each in study.factors.items() if not of_workload(each) or of_client(each)}
     for cell in wanted:
         shared = {name: part for name, part in cell.spec.items() if name != "workload"}
         # A client's node is in the spec of its own loads only, and all loads of a layout share the build.
-        shared["levels"] = {
-            name: level for name, level in cell.levels.items() if not of_workload(study.factors[name])
-        }
+        shared["levels"] = {name: level for name, level in cell.levels.items() if name in parting}
         del shared["nodes"], shared["links"]
         shared["block"] = cell.block
         shared.pop("faults", None)
@@ -164,8 +174,7 @@ def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | Non
     for name in study.workloads if workloads is None else workloads:
         if client := study.workloads[name].client:
             used[client] = None
-            reached = _reached(study.workloads[name])
-            links |= {between(study, client, host) for stack in stacks for host in reached(study.stacks[stack])}
+            links |= {between(study, client, host) for stack in stacks for host in reached(study, name, stack)}
         if is_drill(study, name):
             # The monitor's.
             links |= {
@@ -186,10 +195,10 @@ def _pair(study: Study, stack: str) -> bool:
     return len(hosts_of(study.stacks[stack])) > 1
 
 
-def _reached(workload: AnyWorkload) -> Callable[[Stack], tuple[str, ...]]:
+def reached(study: Study, workload: str, stack: str) -> tuple[str, ...]:
     """The hosts of a stack that a load's client needs a link to: in a drill it goes on where another one takes
     over."""
-    return hosts_of if workload.drilled else lambda stack: (stack.on,)
+    return hosts_of(study.stacks[stack]) if is_drill(study, workload) else (study.stacks[stack].on,)
 
 
 def between(study: Study, client: str, host: str) -> str:
@@ -286,7 +295,10 @@ def hosts_at(stack: Stack, index: int) -> tuple[str, ...]:
 
 
 def port_for(workload: AnyWorkload, ports: Sequence[Port], ground: Ground) -> Port:
-    """The highest port of the first kind that the workload takes, as seen from the node that it runs on."""
+    """The highest port of the first kind that the workload takes, as seen from the node that it runs on.
+
+    Raises ``StudyError`` where that node has no link to it.
+    """
     for kind in workload.takes:
         for port in reversed(ports):
             if port.kind == kind:
@@ -295,9 +307,14 @@ def port_for(workload: AnyWorkload, ports: Sequence[Port], ground: Ground) -> Po
 
 
 def _seen(port: Port, client: str, ground: Ground) -> Port:
-    if address := _address(client, port.host, ground):
-        return Port(client, port.kind, str(Dsn.of(port.where).at(address)))
-    return port
+    if not client or client == port.host:
+        return port
+    address = _address(client, port.host, ground)
+    if not address:
+        # By the server's own socket it would be another load: one without a network.
+        said = f"a load is to run on {client}, but no link joins it to {port.host}"
+        raise StudyError("workloads", said, hint=f"links: {{name: {{between: [{client}, {port.host}]}}}}")
+    return Port(client, port.kind, str(Dsn.of(port.where).at(address)))
 
 
 def layer_tag(layer: AnyLayer) -> str:

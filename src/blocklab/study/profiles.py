@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 from ruamel.yaml import YAML
 
 from blocklab.errors import StudyError
-from blocklab.layers.figures import BURST, Figures
+from blocklab.layers.figures import BURST, LATENCIES, LEAST_BANDWIDTH, Figures
+from blocklab.layers.volume import MOST_LATENCY, MOST_LIMIT
 from blocklab.model.units import Bandwidth, Size, dec_hook, enc_hook
+from blocklab.study.decode import told
 
 LAYERS = ("volume", "cap")
 GIB = 2**30
-# "Expected `int`, got `str` - at `$.iops`"
-_AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
 
 
 class Entry(Figures, frozen=True):
@@ -43,7 +42,7 @@ class Entry(Figures, frozen=True):
     source: str = ""
     """Where the figures are from."""
     iops_per_gib: float = 0
-    """The IOPS per GiB of the provisioned size; the result is ``iops``."""
+    """The IOPS per GiB of the provisioned size, above 0; the result is ``iops``."""
     iops_least: int = 0
     """At least so many ``iops``, however small the volume."""
     iops_most: int | None = None
@@ -140,7 +139,11 @@ def _figures(path: str, name: str, entry: Entry, layer: Mapping[str, Any]) -> Fi
     if entry.bandwidth_per_io is not None:
         if not iops:
             raise StudyError(f"{path}.iops", f"{name} makes the bandwidth from the IOPS: give them here or there")
-        found["bandwidth"] = _clamped(entry, iops * entry.bandwidth_per_io)
+        try:
+            found["bandwidth"] = _clamped(entry, iops * entry.bandwidth_per_io)
+        except ValueError as error:
+            said = f"{iops} times the {entry.bandwidth_per_io} an I/O of {name}: {error}"
+            raise StudyError(f"{path}.iops", said) from error
     if iops and found["burst_iops"] is not None and found["burst_iops"] <= iops:
         # A volume whose own IOPS reach the burst has none.
         found.update(dict.fromkeys(BURST))
@@ -173,19 +176,45 @@ def _entry(path: str, raw: Any) -> Entry:
     for field, rule in _PART_OF.items():
         if getattr(entry, field) and not getattr(entry, rule):
             raise StudyError(f"{path}.{field}", f"is a part of {rule}, which is not given")
+    for field, problem in (*_bad_figures(entry), *_bad_bounds(entry)):
+        raise StudyError(f"{path}.{field}", problem)
     return entry
+
+
+def _bad_figures(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Figures that no volume has, also of a profile that nothing uses yet."""
+    # A rule of 0 is none, as if it were not given; a size times something beyond all bounds is no number of IOPS.
+    if not 0 <= entry.iops_per_gib <= MOST_LIMIT:
+        yield "iops_per_gib", f"{entry.iops_per_gib:g}: must be above 0, and at most {MOST_LIMIT:,}"
+    for field in ("iops", "burst_iops", "read_iops", "write_iops", "iops_least", "iops_most"):
+        value = getattr(entry, field)
+        if value is not None and not 0 <= value <= MOST_LIMIT:
+            yield field, f"{value}: must be 1 or more (0: no limit), and at most {MOST_LIMIT:,}"
+    for field in ("bandwidth", "read_bandwidth", "write_bandwidth", "bandwidth_least", "bandwidth_most"):
+        value = getattr(entry, field)
+        if value and value < LEAST_BANDWIDTH:
+            yield field, f"{value}: must be {LEAST_BANDWIDTH}B/s or more; leave it out for no limit"
+    for field in LATENCIES:
+        if (getattr(entry, field) or 0) > MOST_LATENCY:
+            yield field, "over 10 s; a volume that slow counts as hung"
+    if (entry.burst_seconds or 0) < 0:
+        yield "burst_seconds", f"{entry.burst_seconds}: must be 1 or more"
+
+
+def _bad_bounds(entry: Entry) -> Iterator[tuple[str, str]]:
+    for what in ("iops", "bandwidth"):
+        least, most = getattr(entry, f"{what}_least"), getattr(entry, f"{what}_most")
+        if most is not None and least > most:
+            yield f"{what}_least", f"{least} is more than {what}_most, {most}"
 
 
 def _converted(path: str, raw: Any) -> Entry:
     try:
         return msgspec.convert(raw, Entry, dec_hook=dec_hook)
     except msgspec.ValidationError as error:
-        match = _AT.match(str(error))
-        assert match is not None
-        problem = match["problem"]
+        problem, field = told(str(error))
         hint = f"an entry has source and {', '.join(_names())}" if "unknown field" in problem else ""
-        where = f"{path}.{match['path']}" if match["path"] else path
-        raise StudyError(where, problem[:1].lower() + problem[1:], hint=hint) from error
+        raise StudyError(f"{path}.{field}" if field else path, problem, hint=hint) from error
 
 
 def _names() -> tuple[str, ...]:

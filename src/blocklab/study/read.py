@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from blocklab.errors import StudyError
-from blocklab.model.units import dec_hook
 from blocklab.study import profiles
 from blocklab.study.check import check
+from blocklab.study.decode import decoded, parts, storable
 from blocklab.study.types import Study
 
-# msgspec ends its messages with "... - at `$.stacks[...].layers[1].protocol`" ([...] stands for any key),
-# and with "- at `key` in `$.stacks`" for a bad key.
-_AT = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<path>\$[^`]*)`| - at `key` in `(?P<parent>\$[^`]*)`)?$", re.S)
-_PART = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 
+def read(path: Path, *, quick: bool = False, first: Callable[[Study], None] = lambda study: None) -> Study:
+    """Read, patch (with ``quick``) and check a study file. Raises ``StudyError``.
 
-def read(path: Path, *, quick: bool = False) -> Study:
-    """Read, patch (with ``quick``) and check a study file. Raises ``StudyError``."""
+    ``first`` gets the study before its problems are looked for, which takes a while for thousands of levels.
+    """
     raw = load_yaml(path)
     try:
-        return build(raw, folder=path.parent, quick=quick)
+        return build(raw, folder=path.parent, quick=quick, first=first)
     except StudyError as error:
         raise placed(path, error) from error
 
@@ -64,7 +60,14 @@ def load_yaml(path: Path) -> CommentedMap:
     return raw
 
 
-def build(raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = False, imported: bool = False) -> Study:
+def build(
+    raw: Mapping[str, Any],
+    *,
+    folder: Path = Path(),
+    quick: bool = False,
+    imported: bool = False,
+    first: Callable[[Study], None] = lambda study: None,
+) -> Study:
     """A checked study from plain data. Raises ``StudyError`` with the path, without file and line.
 
     ``imported``: its figures come from logs, so nothing of it has to be built.
@@ -79,8 +82,10 @@ def build(raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = False,
     # What is no map is refused below, with and without --quick.
     if quick and isinstance(patch := plain.get("quick"), Mapping):
         plain = merge_patch(plain, patch)
+    storable(plain)
     plain = _with_files(plain, folder)
-    study = _convert(profiles.fill(plain))
+    study = decoded(profiles.fill(plain))
+    first(study)
     check(study, imported=imported, quick=quick)
     return study
 
@@ -128,77 +133,11 @@ def _with_files(plain: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {**plain, "workloads": filled}
 
 
-def _convert(plain: dict[str, Any]) -> Study:
-    try:
-        return msgspec.convert(plain, Study, dec_hook=dec_hook)
-    except msgspec.ValidationError as error:
-        problem, path = _locate(plain, str(error))
-        raise StudyError(path, problem, hint=_cure(problem, path)) from error
-
-
-def _locate(plain: dict[str, Any], text: str) -> tuple[str, str]:
-    """Message and path, with each ``[...]`` replaced by the key that fails.
-
-    The key is found by leaving the others out: the one whose map alone gives the same message is it.
-    """
-    match = _AT.match(text)
-    assert match is not None
-    problem, path = match["problem"], match["path"] or match["parent"] or "$"
-    while "[...]" in path:
-        parent = path[: path.index("[...]")]
-        items = _at(plain, _parts(parent))
-        for key in items:
-            alone = _replace(plain, _parts(parent), {key: items[key]})
-            try:
-                msgspec.convert(alone, Study, dec_hook=dec_hook)
-            except msgspec.ValidationError as error:
-                if str(error) == text:
-                    path = path.replace("[...]", f".{key}", 1)
-                    break
-        else:
-            break
-    return problem[:1].lower() + problem[1:], path.removeprefix("$").removeprefix(".")
-
-
-def _cure(problem: str, path: str) -> str:
-    if "unknown field" in problem:
-        return "blocklab schema prints every field that a study may have"
-    if "missing required field" in problem:
-        return "add the field"
-    if path == "report.y":
-        return "a metric's name or its last parts, like latency.p99"
-    if "matching regex" in problem:
-        return "names start with a lower-case letter and hold only a-z, 0-9, - and _ (31 at most)"
-    if "enum value" in problem:
-        return "docs/study-file.md and `blocklab schema` list the values that are allowed"
-    if path.endswith((".layer", ".load")):
-        return "blocklab schema prints the known layers and loads"
-    return ""
-
-
-def _parts(path: str) -> list[str | int]:
-    return [int(m["index"]) if m["index"] else m["field"] for m in _PART.finditer(path) if not m["any"]]
-
-
-def _at(value: Any, parts: list[str | int]) -> Any:
-    for part in parts:
-        value = value[part]
-    return value
-
-
-def _replace(value: Any, parts: list[str | int], new: Any) -> Any:
-    if not parts:
-        return new
-    copy: Any = dict(value) if isinstance(value, dict) else list(value)
-    copy[parts[0]] = _replace(value[parts[0]], parts[1:], new)
-    return copy
-
-
 def line_of(raw: CommentedMap, path: str) -> int:
     """The line of a path, or of its nearest parent that stands in the file; 0 when nothing does."""
     line = 0
     value: Any = raw
-    for part in _parts("." + path if path else ""):
+    for part in parts(path):
         try:
             if isinstance(value, CommentedMap):
                 line = value.lc.key(part)[0] + 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from blocklab.errors import StudyError
 from blocklab.faults import AnyFault, Takeover
 from blocklab.layers import AnyLayer
 from blocklab.model.ground import LinkSpec, NodeSpec
@@ -46,7 +48,7 @@ class Stack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The layers from the raw volume up. The lowest one is a ``volume``."""
 
 
-class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A field of the study, or several, that takes each of some values in turn.
 
     Every combination of all factors is measured, for each stack and each load, but for those that ``exclude``
@@ -89,6 +91,38 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     several fields."""
     field: str | tuple[str, ...] = ""
     """The path of the field, or a list of paths that get the same value."""
+
+    @functools.cached_property
+    def assigned(self) -> dict[str, dict[str, Any]]:
+        """Level -> the fields that it sets. Raises ``StudyError`` with a path inside the factor."""
+        fields = (self.field,) if isinstance(self.field, str) else self.field
+        fields = tuple(field for field in fields if field)
+        if not self.values:
+            raise StudyError("values", "is empty; a factor needs at least one value")
+        if isinstance(self.values, dict):
+            if fields:
+                return {level: dict.fromkeys(fields, value) for level, value in self.values.items()}
+            for level, value in self.values.items():
+                if not isinstance(value, dict):
+                    raise StudyError(f"values.{level}", "without `field`, each level is a map of fields to values")
+            return dict(self.values)
+        if not fields:
+            raise StudyError("field", "missing: which field of the study takes the values? E.g. links.zone.rtt")
+        found: dict[str, dict[str, Any]] = {}
+        for index, value in enumerate(self.values):
+            if isinstance(value, dict | list):
+                problem = "give such values a name each: values is then a map, name: value"
+                raise StudyError(f"values[{index}]", problem)
+            level = level_text(value)
+            if level in found:
+                raise StudyError(f"values[{index}]", f"{level} is there twice")
+            found[level] = dict.fromkeys(fields, value)
+        return found
+
+
+def level_text(value: Any) -> str:
+    """A level's name: the value as the file has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

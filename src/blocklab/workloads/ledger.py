@@ -21,14 +21,17 @@ LAYER = ledger_output.LAYER
 
 # A server takes about 100 connections unless it is told otherwise.
 _MOST = 1000
+# An id is the start in microseconds plus a number: a later run's are above these only below a million a second.
+_MOST_RATE = 999_999
 _LEAST_PATIENCE, _MOST_PATIENCE = 0.05, 60.0
+_MOST_AFTER = 600.0
 _SPARE = 30.0
 
 
 class Ledger(Base, frozen=True, tag="ledger"):
     """Transactions on PostgreSQL, MariaDB or MySQL that stay on record on the client if the server dies.
 
-    It runs on a node of its own, which survives the server's crash, and is the load that a study's faults strike.
+    It runs on a node of its own, which no fault ends, and is the load that a study's faults strike.
     It is blocklab's own program, in the image.
 
     Example::
@@ -63,14 +66,15 @@ class Ledger(Base, frozen=True, tag="ledger"):
     connections: int = 8
     """Each has one transaction at a time."""
     rate: int | Literal["max"] = "max"
-    """So many transactions are due a second; ``max``: each connection does one after the other."""
+    """So many transactions are due a second, 999,999 at most, and no more than the connections can have over the
+    client's link; ``max``: each connection does one after the other."""
     time: Duration = msgspec.field(default_factory=lambda: Duration("10s"))
     """How long transactions are due, in whole seconds; where faults strike, they and ``after`` decide instead."""
     patience: Duration = msgspec.field(default_factory=lambda: Duration("1s"))
-    """A transaction that is due waits so long for a free connection, and one that was sent for its answer; at most
-    60 s."""
+    """A transaction that is due waits so long for a free connection, and one that was sent for its answer; from
+    50 ms to 60 s, and more than the two round trips that it takes."""
     after: Duration = msgspec.field(default_factory=lambda: Duration("3s"))
-    """Where a fault strikes: how long it goes on after writes are accepted again."""
+    """Where a fault strikes: how long it goes on after writes are accepted again; at most 10 min."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql", "mysql")
     rates: ClassVar[tuple[str, ...]] = ("tps",)
@@ -87,10 +91,14 @@ class Ledger(Base, frozen=True, tag="ledger"):
             yield "connections", f"{self.connections}: give 1 to {_MOST}"
         if self.rate != "max" and self.rate < 1:
             yield "rate", f"{self.rate}: give at least 1 a second, or max"
+        if self.rate != "max" and self.rate > _MOST_RATE:
+            yield "rate", f"{self.rate}: give {_MOST_RATE:,} a second at most; nodes send some ten thousand"
         if self.time < 1 or self.time % 1:
             yield "time", f"{self.time}: give whole seconds, at least 1s"
         if not _LEAST_PATIENCE <= self.patience <= _MOST_PATIENCE:
             yield "patience", f"{self.patience}: give {_LEAST_PATIENCE:g}s to {_MOST_PATIENCE:g}s"
+        if self.after > _MOST_AFTER:
+            yield "after", f"{self.after}: give {_MOST_AFTER:g}s at most; all of it is under load"
 
     @property
     def sessions(self) -> int:

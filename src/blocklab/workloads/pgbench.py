@@ -45,6 +45,8 @@ _SCRIPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # on its line, and blanks or a continued line may stand behind the backslash: "SELECT 1; \ SHELL command".
 _SHELL = re.compile(r"\\[\s\\]*(set)?shell\b", re.IGNORECASE)
 
+# Bytes of a branch's 100,000 accounts, without their index.
+_LEAST = 12 * 2**20
 # Seconds a transaction takes on the slowest stack worth a study, when all clients queue for one row.
 _SLOWEST = 0.1
 _SPARE = 60.0
@@ -147,6 +149,11 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     def sessions(self) -> int:
         """One for each client."""
         return self.clients
+
+    @property
+    def room(self) -> int:
+        """Of the accounts; nothing where ``init`` says by itself which steps make the tables."""
+        return 0 if any(name.startswith("init") for name in self.init) else self.scale * _LEAST
 
     def trials(self, seconds: float) -> Mapping[str, Self]:
         """The one phase."""

@@ -44,6 +44,8 @@ _TABLES = (
     "auto_inc", "create_secondary", "secondary", "create_table_options", "mysql_storage_engine", "pgsql_variant",
 )  # fmt: skip
 
+# Bytes of a row at the least: its two texts are 180, and a server may compress them.
+_LEAST = 100
 # Rows a second, loaded on a slow and busy machine.
 _SLOWEST = 500.0
 _SPARE = 60.0
@@ -134,6 +136,11 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
     def sessions(self) -> int:
         """One for each thread."""
         return self.threads
+
+    @property
+    def room(self) -> int:
+        """Of the tables' rows, at the least."""
+        return self.tables * self.table_size * _LEAST
 
     def trials(self, seconds: float) -> Mapping[str, Self]:
         """The one phase."""

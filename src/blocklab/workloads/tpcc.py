@@ -31,6 +31,8 @@ OPTIONS = (
     "max-procs",
 )
 
+# Bytes for a warehouse at the least: its rows are 70 MB before any index, and a server may compress them.
+_LEAST = 50 * 10**6
 # Seconds for a warehouse (0.6 million rows) on a slow and busy machine.
 _SLOWEST = 400.0
 # Connections, prepared statements, and the transactions under way at the end.
@@ -123,6 +125,11 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
     def sessions(self) -> int:
         """One for each thread."""
         return self.threads
+
+    @property
+    def room(self) -> int:
+        """Of the warehouses' rows, at the least."""
+        return self.warehouses * _LEAST
 
     def trials(self, seconds: float) -> Mapping[str, Self]:
         """The one phase."""
