@@ -168,7 +168,7 @@ def _number_file(port: Port) -> str:
 
 def _mounted(host: str, folder: str, what: Argv) -> list[Step]:
     return [
-        Run(host, ("mkdir", "-p", folder), undo=("rmdir", folder)),
+        Run(host, ("mkdir", "-p", folder), undo=("rmdir", "--ignore-fail-on-non-empty", folder)),
         # Busy as long as another cap's group of version 2 is on its way out.
         Wait(host, ("mount", *what, folder), seconds=30.0),
         Run(host, ("mountpoint", "-q", folder), undo=("umount", folder)),
