@@ -172,6 +172,20 @@ def test_one_side_may_be_imported_and_the_other_measured(tmp_path: Path) -> None
     assert not [each for each in found.differences if each.name.startswith("nodes.a1.")]
 
 
+def test_the_key_has_the_marks_that_are_shown(tmp_path: Path) -> None:
+    """Percentiles have no interval either, but none of them is in the table."""
+    folder = synthetic.make(tmp_path)
+    analysis = with_shares(
+        analyse(folder),
+        lambda row: Estimate(
+            row.relative.value if row.relative else 1.0, None if "latency" in row.metric else 0.01
+        ),
+    )
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(terminal_table(folder, analysis))
+    assert "no interval." not in console.export_text()
+
+
 # -- where a page goes ------------------------------------------------------------------------
 
 

@@ -52,8 +52,9 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
         compared = _worst(compared)
     if compared:
         parts.append(_figures(analysis, compared))
-    bases = analysis.grid.baselines
-    shares = [row.relative for row in analysis.rows if row.load and row.relative and row.stack not in bases]
+    # Of the baseline's own there is no mark.
+    shares = [dot.share for sweep in swept for dot in sweep.dots if dot.share and dot.share.value != 1]
+    shares += [share for item in compared for share in item.shares.values()]
     if key := _key({verdict_of(share) for share in shares}):
         parts.append(Text(key, style="dim"))
     if analysis.limits:

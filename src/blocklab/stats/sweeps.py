@@ -112,7 +112,7 @@ def where(row: Row, among: Sequence[Row], factors: Collection[str]) -> str:
 def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
     """What each factor does to the share, or to the figure where there is none: the median over all the others."""
     # Once for all of them.
-    bare = ", of which there is no interval"
+    bare = " (a median of several has no interval)"
     for family in swept[:2]:
         compared = shared(analysis, family.rows)
         rows = compared or list(family.rows)
