@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from blocklab.stats.expect import Verdict, judge
@@ -64,9 +66,9 @@ def test_a_failed_figure_does_not_read_as_the_bound_that_it_missed() -> None:
         table = (row("local", "small", 1000.0), row("mirror", "small", value))
         claim = Expectation("tps", "small", "mirror", (0.4, 0.65), relative_to="local")
         assert f"is {text} of" in words(judge(claim, table, CELLS, {}))
-    near = row("local", "small", 9899.6, half=12.0)
+    near = row("local", "small", 9899.6, half=0.2)
     found = judge(Expectation("tps", "small", "local", (9900, 10100)), (near,), CELLS, {})
-    assert words(found) == "tps of local in small is 9,899.6 ± 12.0 TPS."
+    assert words(found) == "tps of local in small is 9,899.6 ± 0.2 TPS."
     short = row("local", "small", 0.00044996, "write.latency.mean", "s")
     claim = Expectation("write.latency.mean", "small", "local", ("0.45ms", "0.8ms"))
     assert words(judge(claim, (short,), CELLS, {})).endswith("is 0.44996 ms.")
@@ -127,6 +129,34 @@ def test_an_interval_over_a_bound_is_told() -> None:
     far = judge(Expectation("tps", "small", "mirror", (0.1, 0.5), relative_to="local"), table, CELLS, {})
     assert (near.status, near.close) == ("ok", True)
     assert (far.status, far.close) == ("ok", False)
+
+
+@pytest.mark.parametrize(
+    ("half", "status", "close"),
+    [(None, "failed", False), (0.0, "failed", False), (20.0, "failed", False), (160.0, "unknown", True)],
+)
+def test_a_figure_outside_whose_interval_reaches_inside_decides_nothing(
+    half: float | None, status: str, close: bool
+) -> None:
+    """25 % of 100 % against at least 30 %: ± 2 refutes it, ± 16 does not."""
+    table = (row("local", "small", 1000.0, half=0.0), row("mirror", "small", 250.0, half=half))
+    found = judge(Expectation("tps", "small", "mirror", (0.3, 0.5), relative_to="local"), table, CELLS, {})
+    assert (found.status, found.found, found.close) == (status, 0.25, close)
+    if close:
+        assert words(found) == (
+            "Not decided: tps of mirror in small is 25 % ± 16 of local's (250 TPS of 1,000 TPS), and its interval "
+            "reaches into what is expected, 30 % to 50 %."
+        )
+    # Inside it is as it was.
+    inside = judge(Expectation("tps", "small", "mirror", (0.2, 0.5), relative_to="local"), table, CELLS, {})
+    assert (inside.status, inside.close) == ("ok", close)
+
+
+def test_a_ratio_of_shares_has_its_interval() -> None:
+    table = tuple(msgspec.structs.replace(each, half=0.01 * each.value) for each in TABLE[:4])
+    claim = Expectation("tps", "large", "mirror", (1.5, 3), relative_to="local", against="small")
+    said = words(judge(claim, table, CELLS, {}))
+    assert re.search(r"has 50 % ± \d.* and 25 % ± .* in small: 2\.00 ± 0\.\d+ times the share", said), said
 
 
 SWEPT = tuple(

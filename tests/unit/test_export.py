@@ -186,7 +186,42 @@ def test_wrong_calls_of_export_are_refused(folder: StudyFolder, shell: Shell, tm
         code, out, err = shell("export", str(folder.path), *argv)
         assert (code, out) == (2, "") and said in " ".join(err.split())
     assert shell("export", str(tmp_path / "nowhere"))[0] == 2
-    assert shell("export", str(folder.path), "-o", str(tmp_path / "no" / "x.csv"))[0] == 1
+    code, _, err = shell("export", str(folder.path), "-o", str(tmp_path / "no" / "x.csv"))
+    assert code == 1 and "there is no folder" in err and "make room" not in err
+    for output in (".", str(tmp_path), "./"):
+        for form in ([], ["--format", "jsonl"]):
+            code, _, err = shell("export", str(folder.path), "-o", output, *form)
+            assert code == 2 and "is a folder" in " ".join(err.split())
+
+
+def test_a_run_that_cannot_be_read_is_said_to_be_left_out(folder: StudyFolder, shell: Shell) -> None:
+    broken = folder.manifest().cells[0].key
+    (folder.cells / broken / "cell.json").write_text('{"key": "')
+    for option in ([], ["--runs"], ["--knobs"], ["--series"]):
+        code, out, err = shell("export", str(folder.path), *option)
+        rows = list(csv.DictReader(io.StringIO(out)))
+        assert code == 0 and rows and broken not in {row["run"] for row in rows}
+        assert err.count("left out: ") == 1 and f"{broken}/cell.json cannot be read" in err.replace("\n", "")
+    for table in ("runs", "figures", "series"):
+        code, out, err = shell("query", f"SELECT DISTINCT run FROM {table}", "--runs", str(folder.path), "--csv")
+        assert code == 0 and broken not in out and err.count("left out: ") == 1
+    # Asked of both, it is said once.
+    both = "SELECT count(*) FROM runs JOIN figures USING (run)"
+    assert shell("query", both, "--runs", str(folder.path))[2].count("left out: ") == 1
+
+
+def test_a_broken_run_says_how_to_get_it_back(folder: StudyFolder) -> None:
+    for number, name in enumerate(("cell.json", "samples.parquet")):
+        path = folder.cells / folder.manifest().cells[number].key
+        (path / name).write_text("{")
+        with pytest.raises(StoreError) as caught:
+            load(path)
+        assert "blocklab run" in caught.value.hint
+        # What was imported has no cell that could be measured again.
+        (path / "files.json").write_text("[]")
+        with pytest.raises(StoreError) as caught:
+            load(path)
+        assert "blocklab import" in caught.value.hint and "measure" not in caught.value.hint
 
 
 # -- query ------------------------------------------------------------------------------------
@@ -216,6 +251,12 @@ def test_a_query_answers_from_every_table(folder: StudyFolder, shell: Shell) -> 
         shell, folder, "SELECT k.value, count(*) AS n FROM series s JOIN knobs k USING (run) GROUP BY 1"
     )
     assert both[0]["value"] == "on" and both[0]["n"] > 100
+
+
+def test_a_blob_is_told_as_the_database_tells_it(folder: StudyFolder, shell: Shell) -> None:
+    (row,) = rows_of(shell, folder, r"SELECT 'x\xAB'::BLOB AS b, ['y'::BLOB] AS many")
+    assert row == {"b": r"x\xAB", "many": ["y"]}
+    assert shell("query", "SELECT 'x'::BLOB AS b", "--runs", str(folder.path), "--csv")[1] == "b\nx\n"
 
 
 def test_what_query_and_export_say_is_the_same(folder: StudyFolder, shell: Shell) -> None:

@@ -10,9 +10,11 @@ import altair as alt
 
 from blocklab.charts.base import HOLLOW, PAPER, Chart, colours, flush_right, legend, panel, text, tooltip
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.caveats import without_interval
 from blocklab.stats.compare import Item, plain_items, rate_label, verb
 from blocklab.stats.format import listed, percent
 from blocklab.stats.ratio import verdict
+from blocklab.stats.shares import clear
 
 BAR = 20
 NEXT_LINE = "\n("
@@ -83,7 +85,7 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     ) + (
         f"The thin line is the 95 % interval {analysis.spread}, where one is known."
         if known
-        else "There are no intervals: nothing was measured often or long enough for one."
+        else f"There are no intervals: {without_interval(analysis, [item.metric for item in compared])}."
     )
     title = _title(analysis, shown, compared)
     return Chart("bars", title, caption + (HOLLOW if hollow else ""), (spec,))
@@ -119,7 +121,7 @@ def _rows(analysis: Analysis, compared: Sequence[Item]) -> list[dict[str, Any]]:
                     "long": f"{keeps}  ({figure})",
                     "figure": figure,
                     "baseline": rate_label(item, analysis.baseline),
-                    "verdict": verdict(share) if share.half is not None else "no interval",
+                    "verdict": verdict(share),
                 }
             )
     return rows
@@ -128,8 +130,10 @@ def _rows(analysis: Analysis, compared: Sequence[Item]) -> list[dict[str, Any]]:
 def _title(analysis: Analysis, shown: list[str], compared: Sequence[Item]) -> str:
     said = []
     for stack in shown:
-        shares = [item.shares[stack].value for item in compared if stack in item.shares]
-        low, high = percent(min(shares)), percent(max(shares))
+        shares = [item.shares[stack] for item in compared if stack in item.shares]
+        # What is too noisy to say is no end of a range, unless there is nothing else.
+        told = [share.value for share in clear(shares, lambda share: share) or shares]
+        low, high = percent(min(told)), percent(max(told))
         said.append(f"{stack} {verb(compared)} {high if low == high else f'{low} to {high}'}")
     what = f"what {analysis.baseline} does" if verb(compared) == "keeps" else f"{analysis.baseline}'s figures"
     return f"{listed(said)} of {what}"

@@ -17,7 +17,10 @@ ROW = 24
 MOST = 60
 # Wider than this, an interval is drawn to the edge only.
 WIDEST = 4.0
-_COLOURS = {"differs": PALETTE[1], "no difference shown": PALETTE[0], "too noisy to say": BASELINE}
+_COLOURS = {
+    "differs": PALETTE[1], "no difference shown": PALETTE[0],
+    "too noisy to say": BASELINE, "no interval": BASELINE,
+}  # fmt: skip
 
 
 def forest(pairs: Sequence[Pair], a: str, b: str, title: str) -> Chart | str:
@@ -29,11 +32,15 @@ def forest(pairs: Sequence[Pair], a: str, b: str, title: str) -> Chart | str:
         return "ratios: no figure of A is above 0"
     shown = known[:MOST]
     more = f" {len(known) - MOST} more are in the table." if len(known) > MOST else ""
-    caption = (
-        f"Each point is the figure of {b} divided by that of {a} (dashed line: the same); the line is its 95 % "
-        "interval. Filled: the interval leaves 1 out. The grey band is ±5 %: an interval around 1 that is no "
-        f"wider shows that there is no difference to speak of.{more}"
-    )
+    caption = f"Each point is the figure of {b} divided by that of {a} (dashed line: the same)"
+    if any(pair.verdict != "no interval" for pair in shown):
+        caption += (
+            "; the line is its 95 % interval. Filled: the interval leaves 1 out. The grey band is ±5 %: an "
+            "interval around 1 that is no wider shows that there is no difference to speak of."
+        )
+    else:
+        caption += "; none of them has an interval. The grey band is ±5 %."
+    caption += more
     return Chart("forest", title, caption, (_panel(shown, f"{b} / {a}"),))
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from blocklab.cli.pages import page_file
 from blocklab.errors import StoreError, StudyError
 from blocklab.stats.guard import condition, judge
 from blocklab.stats.source import Source, source
@@ -44,8 +45,7 @@ def compare(
     conditions = [condition(text) for text in fail_on or ()]
     if strict and not conditions:
         raise StudyError("", "--strict without --fail-on decides nothing", hint='add e.g. --fail-on "tps < 0.95"')
-    if output is not None and output.suffix.lower() not in (".html", ".htm"):
-        raise StudyError("", f"-o {output}: the page is HTML", hint=f"-o {output.with_suffix('.html')}; or --json")
+    output = page_file(output, "compare.html")
     found = comparable(_source(a), _source(b), across=across)
     shown = chosen(found, metric or [], every=every)
     judged = judge(conditions, found)

@@ -7,7 +7,7 @@ import io
 import json
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,14 +54,25 @@ def export(
     if len(names) > 1:
         raise StudyError("", f"--{' and --'.join(names)} are {len(names)} tables", hint="export them one by one")
     try:
-        table = table_of(names[0], path)
+        table, left_out = table_of(names[0], path)
     except StoreError as error:
         raise StudyError("", error.message, hint=error.hint) from error
+    _say_left_out(left_out)
     write(table, form, output)
+
+
+def _say_left_out(texts: Iterable[str]) -> None:
+    """To standard error, for the rows are on standard output."""
+    console = Console(stderr=True, highlight=False)
+    for text in texts:
+        console.print(f"left out: {text}", style="yellow", markup=False, soft_wrap=True)
 
 
 def form_of(form: Format | None, output: Path | None) -> Format:
     """The format asked for, or by the file's name, or CSV. Raises ``StudyError`` where it cannot be."""
+    if output is not None and output.is_dir():
+        file = output / f"figures.{form or Format.CSV}"
+        raise StudyError("", f"-o {output} is a folder", hint=f"name a file: -o {file}")
     if form is None and output is not None:
         ending = output.suffix.removeprefix(".").lower()
         if ending not in set(Format):
@@ -74,17 +85,19 @@ def form_of(form: Format | None, output: Path | None) -> Format:
     return form or Format.CSV
 
 
-def table_of(name: str, path: Path) -> Table:
-    """One table of ``longform`` of what there is at a path. Raises ``StoreError``."""
+def table_of(name: str, path: Path) -> tuple[Table, list[str]]:
+    """One table of ``longform`` of what there is at a path, and why runs are left out. Raises ``StoreError``."""
     if name == "figures":
-        return longform.figures(sources(path))
+        every = sources(path)
+        return longform.figures(every), [text for source in every for text in source.unreadable]
     alone = (path / "study.json").is_file() or (path / "cell.json").is_file()
-    pieces = [piece for each in ([path] if alone else studies(path)) for piece in heads(each)]
+    found = [heads(each) for each in ([path] if alone else studies(path))]
+    pieces = [piece for each in found for piece in each.pieces]
     made = {
         "runs": longform.runs, "knobs": longform.knobs, "series": longform.series,
         "transactions": longform.transactions, "drills": longform.drills,
     }  # fmt: skip
-    return made[name](pieces)
+    return made[name](pieces), [text for each in found for text in each.unreadable]
 
 
 def query(
@@ -106,10 +119,7 @@ def query(
         raise StudyError("", "there is no SQL", hint='blocklab query "SELECT ... FROM figures", or --tables')
     with tempfile.TemporaryDirectory(prefix="blocklab-query-") as scratch:
         found = ask(sql, runs, Path(scratch))
-    for text in found.left_out:
-        Console(stderr=True, highlight=False).print(
-            f"left out: {text}", style="yellow", markup=False, soft_wrap=True
-        )
+    _say_left_out(found.left_out)
     _print(found, as_csv=as_csv, as_json=as_json)
 
 
@@ -136,7 +146,7 @@ def _print(found: Answer, *, as_csv: bool, as_json: bool) -> None:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(found.columns)
-        writer.writerows(found.rows)
+        writer.writerows([_bytes(value) for value in row] for row in found.rows)
         typer.echo(out.getvalue(), nl=False)
         return
     table = Grid(box=None, pad_edge=False)
@@ -167,8 +177,15 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}
-    value = float(value) if isinstance(value, Decimal) else value
+    value = float(value) if isinstance(value, Decimal) else _bytes(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _bytes(value: Any) -> Any:
+    """A BLOB as DuckDB's own text of it: ``x\\AB``; all else as it is."""
+    if not isinstance(value, bytes):
+        return value
+    return "".join(chr(x) if 32 <= x < 127 and x not in b"\\'\"" else f"\\x{x:02X}" for x in value)
 
 
 def _number(value: Any) -> bool:
@@ -183,5 +200,5 @@ def _text(value: Any) -> str:
         if isinstance(value, float) and abs(value) < 1e6
         else f"{value:.2f}"
         if isinstance(value, float)
-        else str(value)
+        else str(_bytes(value))
     )

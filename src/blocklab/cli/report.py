@@ -10,6 +10,7 @@ from rich.console import Console
 
 import blocklab.report as pages
 from blocklab.cli.floors import environments, keep_floor
+from blocklab.cli.pages import page_file
 from blocklab.cli.studies import AsJson, Runs, newest
 from blocklab.errors import StoreError, StudyError
 from blocklab.stats.analysis import analyse
@@ -47,8 +48,7 @@ def report(
     iodepth, bs, reads, access, numjobs, or another option of its matrix. --y takes a metric's name or its last
     parts; without it the figure is what the study says, or else throughput.
     """
-    if output is not None and output.suffix.lower() not in (".html", ".htm"):
-        raise StudyError("", f"-o {output}: the page is HTML", hint=f"-o {output.with_suffix('.html')}; or --json")
+    output = page_file(output, "report.html")
     there = found_study(what, runs)
     view = wanted_view(there.manifest().study, View(x, y, color, facet))
     # A floor that was measured after the run, of the same machine and image, holds too.

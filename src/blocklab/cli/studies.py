@@ -216,7 +216,8 @@ def _sizes(study: Study) -> list[str]:
     counts = {"stacks": len(study.stacks), "workloads": len(study.workloads)}
     counts |= {name: len(factor.values) for name, factor in study.factors.items()}
     counts |= {"repeats": study.repeats} if study.repeats > 1 else {}
-    return [f"{count} {name}" for name, count in counts.items()]
+    words = {"stacks": "stack", "workloads": "workload"}
+    return [f"{count} {words.get(name, name) if count == 1 else name}" for name, count in counts.items()]
 
 
 def about(study: Study, wanted: Sequence[Cell]) -> str:
@@ -270,7 +271,7 @@ def check(study: StudyFile, quick: Quick = False, volumes: Volumes = None, as_js
     if as_json:
         typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))
     else:
-        typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {len(grid)} cells")
+        typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {len(grid)} cell{'s' if len(grid) > 1 else ''}")
 
 
 def schema() -> None:

@@ -20,6 +20,7 @@ from blocklab.charts.layout import layouts
 from blocklab.errors import StoreError
 from blocklab.report import tables
 from blocklab.report.bundle import bundle
+from blocklab.report.cure import cure
 from blocklab.report.drills import COLUMNS as DRILL_COLUMNS
 from blocklab.report.drills import WORDS as DRILL_WORDS
 from blocklab.report.drills import drill_section
@@ -94,7 +95,7 @@ def written(texts: Mapping[Path, bytes]) -> None:
             temporary.replace(path)
         except OSError as error:
             raise StoreError(
-                f"{path} cannot be written: {error}", hint="make room, name another file, or check the owner"
+                f"{path} cannot be written: {error.strerror or error}", hint=cure(path, error)
             ) from error
 
 

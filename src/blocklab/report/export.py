@@ -14,6 +14,7 @@ from typing import IO, Any
 import msgspec
 
 from blocklab.errors import StoreError
+from blocklab.report.cure import cure
 from blocklab.stats.longform import Table
 from blocklab.store.tables import batches, to_parquet
 
@@ -44,7 +45,9 @@ def export(table: Table, form: Format, path: Path | None) -> None:
         # Whoever reads has seen enough: blocklab export ... | head. The interpreter would say it again at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error}", hint="make room, or name another file") from error
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror or error}", hint=cure(path, error) if path else ""
+        ) from error
 
 
 def _full(table: Table) -> Iterator[dict[str, Any]]:

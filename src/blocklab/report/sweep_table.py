@@ -14,7 +14,7 @@ from blocklab.charts.matrix import matrix_sweeps
 from blocklab.charts.plan import STACK, Dot
 from blocklab.charts.sweep import Sweep, sweeps
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.format import number, percent, scale
+from blocklab.stats.format import NBSP, number, percent, scale
 from blocklab.stats.grid import label_of
 from blocklab.stats.ratio import verdict
 
@@ -23,7 +23,7 @@ EDGES, BETWEEN = 2, 3
 # Lines of print may be longer than that of a terminal, but nobody reads them.
 WIDEST = 100
 LIMITED_MARK = "†"
-MARKS = {"differs": "", "no difference shown": " =", "too noisy to say": " ?"}
+MARKS = {"differs": "", "no difference shown": " =", "too noisy to say": " ?", "no interval": " ?"}
 
 
 def table_sweeps(analysis: Analysis) -> list[Sweep]:
@@ -52,7 +52,7 @@ def sweep_tables(analysis: Analysis, sweep: Sweep) -> Iterator[RenderableType]:
         levels = [at for at in sweep.made.x.levels if any({at, ""} & column.keys() for column in columns.values())]
         cells = {
             # A level stands in a line of its own: the names are long, and the figures short.
-            name.replace(" ", "\n"): [_cell(sweep, column.get(at, column.get(""))) for at in levels]
+            name.replace(" ", "\n"): _cells(sweep, name, [column.get(at, column.get("")) for at in levels])
             for name, column in columns.items()
         }
         yield _Columns(sweep.made.x.name, levels, cells)
@@ -71,7 +71,7 @@ class _Columns:
             table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
             table.add_column(Text(self._axis), overflow="fold")
             for name in names:
-                table.add_column(Text(name), justify="right", overflow="fold")
+                table.add_column(Text(name, justify="right"), overflow="fold")
             for at, *row in zip(self._levels, *(self._cells[name] for name in names), strict=True):
                 table.add_row(Text(at), *row)
             yield table
@@ -90,14 +90,25 @@ class _Columns:
         yield group
 
 
-def _cell(sweep: Sweep, dot: Dot | None) -> Text:
-    if dot is None:
-        return Text("–")
+def _cells(sweep: Sweep, name: str, dots: Sequence[Dot | None]) -> list[Text]:
+    """A column below its name: each figure with its share and the share's interval, one below the other."""
     factor, _ = scale(sweep.unit, sweep.metric)
-    text = Text(number(dot.value * factor) + (LIMITED_MARK if dot.limited else ""))
-    if dot.share is not None and dot.share.value != 1:
-        text.append(f" {percent(dot.share.value):>5}{MARKS[verdict(dot.share)]}", style="bold")
-    return text
+    figures = ["–" if d is None else number(d.value * factor) + (LIMITED_MARK if d.limited else "") for d in dots]
+    shares = [_share(dot) for dot in dots]
+    beside = 1 + max(map(len, shares)) if any(shares) else 0
+    width = max(*map(len, figures), max(map(len, name.split(" "))) - beside)
+    return [
+        Text.assemble(f"{figure:>{width}}", (f" {share:<{beside - 1}}" if beside else "", "bold"), justify="left")
+        for figure, share in zip(figures, shares, strict=True)
+    ]
+
+
+def _share(dot: Dot | None) -> str:
+    """`` 48 % ± 2``; empty for the baseline's."""
+    if dot is None or dot.share is None or dot.share.value == 1:
+        return ""
+    whole, pm, half = percent(dot.share.value, dot.share.half).partition(f"{NBSP}±")
+    return f"{whole:>5}{pm}{half}{MARKS[verdict(dot.share)]}"
 
 
 def _by_color(sweep: Sweep) -> Sequence[Dot]:

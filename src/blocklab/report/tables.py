@@ -168,7 +168,7 @@ def relative_text(row: Row) -> str:
     if row.relative is None or row.unit not in ("1/s", "1/min", "B/s", "s"):
         return ""
     said = verdict(row.relative)
-    open_ = "" if said == "differs" else f" ({said})" if row.relative.half is not None else " (no interval)"
+    open_ = "" if said == "differs" else f" ({said})"
     if row.unit == "s":
         half = f"{NBSP}±{NBSP}{number(row.relative.half)}" if row.relative.half is not None else ""
         return f"{number(row.relative.value)}×{half}{open_}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -28,7 +28,6 @@ from blocklab.store.folder import StudyFolder
 # Of more comparisons than this only those with the smallest shares.
 MOST_ROWS = 40
 FEWER_ROWS = 20
-_KEY = "=: no difference shown; ?: too noisy, or too short for an interval, to say whether it differs."
 _LIMITED_KEY = f"{LIMITED_MARK}: {LIMITED} (near its floor, or its CPU was busy): the layout may do better."
 # More cells and phases than this are for the page.
 MOST_LAYERS = 20
@@ -53,10 +52,11 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
         compared = _worst(compared)
     if compared:
         parts.append(_figures(analysis, compared))
-    bases = analysis.grid.baselines
-    shares = [row.relative for row in analysis.rows if row.load and row.relative and row.stack not in bases]
-    if any(verdict_of(share) != "differs" for share in shares):
-        parts.append(Text(_KEY, style="dim"))
+    # Of the baseline's own there is no mark.
+    shares = [dot.share for sweep in swept for dot in sweep.dots if dot.share and dot.share.value != 1]
+    shares += [share for item in compared for share in item.shares.values()]
+    if key := _key({verdict_of(share) for share in shares}):
+        parts.append(Text(key, style="dim"))
     if analysis.limits:
         parts.append(Text(_LIMITED_KEY, style="dim"))
     parts += _layers(layer_groups(analysis, most=1))
@@ -68,6 +68,15 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
         parts.append(Text(said, style="dim"))
     parts += [Text(caveat, style="dim") for caveat in found.caveats]
     return Group(*parts)
+
+
+def _key(said: Collection[str]) -> str:
+    """What the marks behind the shares mean, of those that there are."""
+    same = ["=: no difference shown"] if "no difference shown" in said else []
+    words = {"too noisy to say": "too noisy to say whether it differs", "no interval": "no interval"}
+    open_ = [text for verdict, text in words.items() if verdict in said]
+    keys = [*same, *([f"?: {', or '.join(open_)}"] if open_ else [])]
+    return f"{'; '.join(keys)}." if keys else ""
 
 
 def _few(compared: Sequence[Item]) -> str:
@@ -155,8 +164,9 @@ def _verdicts(verdicts: tuple[Verdict, ...]) -> Table:
         mark, style = _MARKS[verdict.status]
         text = Text(f"{verdict.claim.says}: " if verdict.claim.says else "")
         text.append(verdict.sentence.removesuffix("."))
-        text.append(f" (expected {verdict.expected})", style="dim")
-        if verdict.close:
+        if verdict.found is None or verdict.status != "unknown":
+            text.append(f" (expected {verdict.expected})", style="dim")
+        if verdict.close and verdict.status == "ok":
             text.append("; the interval reaches over a bound: another run may decide otherwise", style="dim")
         table.add_row(Text(mark, style=style), text)
     table.add_row("", "")

@@ -20,6 +20,7 @@ from blocklab import __version__
 from blocklab.charts.forest import forest
 from blocklab.errors import StoreError
 from blocklab.report.build import dress, environment
+from blocklab.report.cure import cure
 from blocklab.stats.format import NBSP, listed, percent, plus_minus
 from blocklab.stats.guard import Judged
 from blocklab.stats.ratio import NOTABLE
@@ -30,12 +31,14 @@ FORMAT = 1
 MOST_ROWS = 40
 MOST_DIFFERENCES = 12
 MOST_LONE = 8
-_STYLES = {"differs": "bold", "no difference shown": "", "too noisy to say": "dim", None: "dim"}
+_STYLES = {
+    "differs": "bold",
+    "no difference shown": "",
+    "too noisy to say": "dim",
+    "no interval": "dim",
+    None: "dim",
+}
 _OUTCOMES = {"fails": ("✗ fails", "red"), "undecided": ("? undecided", "yellow"), "passes": ("✓ passes", "green")}
-_ONE_BUILD = (
-    " was measured on one build of its layouts: its intervals hold what varies within a run, not what varies from "
-    "run to run. `repeats: 3` or more in the study tells that too."
-)
 COLUMNS = (
     "stack", "workload", "levels", "phase", "metric", "unit", "layer", "host", "a", "a_half_width", "b",
     "b_half_width", "ratio", "ratio_half_width", "verdict", "blocks", "limited",
@@ -69,15 +72,33 @@ def summary(found: Versus, shown: Sequence[Pair]) -> str:
     same = sum(pair.verdict == "no difference shown" for pair in decided)
     noisy = sum(pair.verdict == "too noisy to say" for pair in decided)
     parts += [f"{same} with no difference shown (within {percent(NOTABLE)})"] if same else []
+    bare = sum(pair.verdict == "no interval" for pair in decided)
     parts += [f"{noisy} too noisy to say"] if noisy else []
-    return f"Of {len(decided)} figures in B, beside A's: {listed(parts)}."
+    parts += [f"{bare} without an interval"] if bare else []
+    return f"Of {len(decided)} figure{'s' if len(decided) > 1 else ''} in B, beside A's: {listed(parts)}."
 
 
 def one_build(found: Versus) -> str:
     """What to know where a side was measured once; empty where none was."""
-    if not found.once:
-        return ""
-    return ("Each side" if len(found.once) > 1 else found.once[0]) + _ONE_BUILD
+    sides = {"A": found.a, "B": found.b}
+    known = {
+        "A": any(pair.load and pair.a.half is not None for pair in found.pairs),
+        "B": any(pair.load and pair.b.half is not None for pair in found.pairs),
+    }
+    said: dict[str, list[str]] = {}
+    for name in found.once:
+        said.setdefault(_once(sides[name].imported, known[name]), []).append(name)
+    return " ".join(f"{'Each side' if len(names) > 1 else names[0]} {text}" for text, names in said.items())
+
+
+def _once(imported: bool, intervals: bool) -> str:
+    """What figures of one run do not tell."""
+    if imported and not intervals:
+        return "is imported from logs without a course, or with too short a one: there are no intervals."
+    text = "is imported, from one run of each load" if imported else "was measured on one build of its layouts"
+    within = "its intervals hold what varies within a run" if intervals else "it was too short for intervals"
+    text += f": {within}, and what varies from run to run is not known."
+    return text if imported else f"{text} `repeats: 3` or more in the study tells that too."
 
 
 def _most(count: int) -> str:
@@ -221,9 +242,7 @@ def write_page(path: Path, found: Versus, shown: Sequence[Pair], judged: Sequenc
         temporary.write_text(page(found, shown, judged), encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be written: {error.strerror}", hint="name another file with -o"
-        ) from error
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}", hint=cure(path, error)) from error
 
 
 def page(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) -> str:

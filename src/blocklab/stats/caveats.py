@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.floor import BUSY, LIMITED, NEAR, caution
 from blocklab.stats.format import capital, listed, percent, quantity, shortened
+from blocklab.stats.rounds import is_mean
 
 # blocklab's own process must not be seen in the figures: of one core, in %.
 QUIET = 2.0
@@ -32,6 +33,15 @@ def _busy(analysis: Analysis) -> Iterator[str]:
         f"The CPU was at least {least} busy in {told}: there it, and not the storage, may set the pace, and a "
         "slower layout looks cheaper than it is."
     )
+
+
+def without_interval(analysis: Analysis, metrics: Collection[str]) -> str:
+    """Why figures of these metrics have no interval, as the end of a sentence."""
+    if analysis.imported:
+        return "the logs have no course of them, or too short a one"
+    if not any(is_mean(metric) for metric in metrics):
+        return "figures that are no means (percentiles, counts) have none in a single run"
+    return "each was measured in one short run"
 
 
 def often(analysis: Analysis) -> str:

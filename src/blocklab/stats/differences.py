@@ -20,6 +20,8 @@ _WORDS = ("blocklab", "question", "notes", "expect", "quick", "name", "baseline"
 # What is measured before each load, and differs each time: link zone, ping mean.
 _MEASURED = re.compile(r"\bping\b")
 UNKNOWN = "not known"
+# A layer that only one side's stack has: the list of the layers tells it.
+_LAYER = re.compile(r"stacks\.[^.]+\.layers(\.[^.]+|\[\d+\])")
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -33,7 +35,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 def differences(a: Source, b: Source) -> tuple[Difference, ...]:
     """All of them, those of the machine first."""
-    return (*_environments(a, b), *_studies(a.study, b.study), *_knobs(a, b))
+    return (*_environments(a, b), *_studies(a, b), *_knobs(a, b))
 
 
 def _environments(a: Source, b: Source) -> Iterator[Difference]:
@@ -56,20 +58,51 @@ def _seen(cells: Iterator[dict[str, Any]]) -> dict[str, set[str]]:
     return found
 
 
-def _studies(a: Study | None, b: Study | None) -> Iterator[Difference]:
-    if a is None or b is None:
+def _studies(a: Source, b: Source) -> Iterator[Difference]:
+    if a.study is None or b.study is None:
         return
-    left, right = (dict(_fields(each)) for each in (a, b))
+    left, right = (_told(each, a.imported or b.imported) for each in (a.study, b.study))
     for name in dict.fromkeys([*left, *right]):
-        if left.get(name) != right.get(name):
-            yield Difference("study", name, str(left.get(name, "absent")), str(right.get(name, "absent")))
+        yield from _compared(name, left.get(name), right.get(name))
 
 
-def _fields(study: Study) -> Iterator[tuple[str, Any]]:
+def _told(study: Study, imported: bool) -> dict[str, Any]:
+    """What a study says, by field. ``imported``: without its nodes' fields, of which logs tell nothing."""
     whole = msgspec.to_builtins(study, enc_hook=enc_hook)
-    for name, value in whole.items():
-        if name not in _WORDS:
-            yield from _flat(name, value)
+    stacks = {name: _stack(fields) for name, fields in whole["stacks"].items()}
+    nodes = {name: {} if imported else fields for name, fields in whole["nodes"].items()}
+    return {
+        name: value for name, value in (whole | {"nodes": nodes, "stacks": stacks}).items() if name not in _WORDS
+    }
+
+
+def _stack(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A stack's layers in a word each, and what each of them is set to, by the names that a factor has for it: a
+    layer that one side has more would move the numbers of all those above it."""
+    kinds = [layer["layer"] for layer in fields["layers"]]
+    found = {**fields, "layers": ", ".join(kinds)}
+    for number, (kind, layer) in enumerate(zip(kinds, fields["layers"], strict=True)):
+        label = f"layers.{kind}" if kinds.count(kind) == 1 else f"layers[{number}]"
+        found[label] = {name: value for name, value in layer.items() if name != "layer"}
+    return found
+
+
+def _compared(name: str, mine: Any, other: Any) -> Iterator[Difference]:
+    if isinstance(mine, Mapping) and isinstance(other, Mapping):
+        for key in dict.fromkeys([*mine, *other]):
+            yield from _compared(f"{name}.{key}", mine.get(key), other.get(key))
+    elif mine != other and not _LAYER.fullmatch(name):
+        yield Difference("study", name, _words(mine), _words(other))
+
+
+def _words(value: Any) -> str:
+    """A field's value for people; of what one side lacks as a whole what it is, rather than all its fields."""
+    if value is None:
+        return "absent"
+    if isinstance(value, Mapping):
+        kind = next((value[name] for name in ("layers", "load", "fault") if name in value), "")
+        return kind or " ".join(f"{name}={_words(each)}" for name, each in value.items()) or "there"
+    return ", ".join(map(_words, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _knobs(a: Source, b: Source) -> Iterator[Difference]:

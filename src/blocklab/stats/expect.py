@@ -10,7 +10,7 @@ import msgspec
 
 from blocklab.stats.blocks import Blocks
 from blocklab.stats.figures import Row, find
-from blocklab.stats.format import exact, listed, number, percent, plus_minus, quantity
+from blocklab.stats.format import exact, listed, percent, plus_minus, quantity
 from blocklab.stats.grid import Point, label_of
 from blocklab.stats.ratio import ratio
 from blocklab.stats.summary import Estimate
@@ -18,14 +18,16 @@ from blocklab.study.factors import level_text
 from blocklab.study.types import Expectation, Level
 
 Status = Literal["ok", "failed", "unknown"]
+NOT_DECIDED = "Not decided: "
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """What became of one expectation.
 
     ``found`` is the number that was compared with ``low`` and ``high`` (a figure in its base unit, or a ratio);
-    None when it is unknown. ``sentence`` says it in words; ``close`` is set when the interval within the run
-    reaches over a bound, so that another run may decide otherwise.
+    None when there is none. ``sentence`` says it in words. ``close`` is set when the 95 % interval reaches over a
+    bound, so that another run may decide otherwise: a figure between the bounds is ``ok`` all the same, and one
+    outside of them is ``unknown``, since the true one may well be between them.
     """
 
     claim: Expectation
@@ -57,10 +59,12 @@ def judge(
     try:
         found, said = _number(claim, _Figures(claim, table, cells, gaps), blocks or Blocks())
     except _Unknown as reason:
-        return Verdict(claim, "unknown", f"Not decided: {reason}.", expected, low=low, high=high)
-    status: Status = "ok" if low <= found.value <= high else "failed"
+        return Verdict(claim, "unknown", f"{NOT_DECIDED}{reason}.", expected, low=low, high=high)
     half = found.half or 0.0
     close = any(abs(found.value - bound) <= half for bound in (low, high)) and half > 0
+    status: Status = "ok" if low <= found.value <= high else "unknown" if close else "failed"
+    if status == "unknown":
+        said = f"{NOT_DECIDED}{said}, and its interval reaches into what is expected, {expected}"
     return Verdict(claim, status, f"{said}.", expected, found.value, found.half, low, high, close)
 
 
@@ -93,9 +97,9 @@ def _number(claim: Expectation, figures: _Figures, blocks: Blocks) -> tuple[Esti
     if (other.stack, other_base.stack) != (mine.stack, base.stack):
         there = f"{other.workload} ({other.stack} of {other_base.stack}'s)"
     said = (
-        f"{mine.stack} has {percent(share.value)} of {base.stack}'s {claim.metric} in "
-        f"{_place(mine.workload, claim.phase)} and {percent(other_share.value)} in {there}: "
-        f"{number(times.value, claim.bounds)} times the share"
+        f"{mine.stack} has {percent(share.value, share.half)} of {base.stack}'s {claim.metric} in "
+        f"{_place(mine.workload, claim.phase)} and {percent(other_share.value, other_share.half)} in {there}: "
+        f"{plus_minus(times.value, times.half, '', beside=claim.bounds)} times the share"
     )
     return times, said
 

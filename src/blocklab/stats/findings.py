@@ -10,19 +10,22 @@ import msgspec
 from blocklab.layers import ImportedLayer
 from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.caveats import caveats
-from blocklab.stats.compare import Item, families, plain_items, verb
+from blocklab.stats.caveats import caveats, without_interval
+from blocklab.stats.claims import claim_text, claims
+from blocklab.stats.compare import Family, Item, families, plain_items, verb
 from blocklab.stats.drill_answer import drill_lead
 from blocklab.stats.expect import Verdict
-from blocklab.stats.format import capital, exact, listed, percent, quantity, shortened, spelled
+from blocklab.stats.format import capital, exact, listed, plus_minus, quantity, shortened, spelled
 from blocklab.stats.ratio import ratio
 from blocklab.stats.ratio import verdict as verdict_of
-from blocklab.stats.rounds import is_mean
-from blocklab.stats.sweeps import sweep_lead, sweep_points
+from blocklab.stats.shares import clear, of_baseline, share_text, throughout
+from blocklab.stats.sweeps import share_of, shared, sweep_lead, sweep_points
 from blocklab.study.types import Stack
 
 # Shares of one stack that differ by less than this are told as a range, not as a contrast.
 CONTRAST = 1.25
+# Of more loads or shares than this a sentence tells the range.
+MOST_LOADS, MOST_SHARES = 4, 6
 # Of more sweeps than this the charts tell.
 MOST_SWEEPS = 3
 
@@ -42,20 +45,21 @@ def findings(analysis: Analysis) -> Findings:
     leading = [family for family in swept if family.transactions] or (list(swept) if not compared else [])
     main = [item for item in compared if item.transactions] or ([] if leading else compared)
     told: list[Verdict] = []
+    bare = _all_bare(analysis, main, leading)
     points = [*sweep_points(analysis, leading), *_contrasts(analysis, main, told)]
     if leading and main:
         points += _ranges(analysis, main, "Without factors")
     points += _ranges(analysis, [item for item in compared if item not in main])
-    points += _sure(analysis, compared)
+    points += _sure(analysis, [item for item in compared if not bare or item not in main], leading)
     rest = [family for family in swept if family not in leading]
     points += [text for family in rest[:MOST_SWEEPS] if (text := sweep_lead(analysis, [family]))]
     # With levels there are too many mirrors, each with a round trip of its own.
     if not any(side.levels for side in analysis.stacks.values()):
         points += _added_latency(analysis)
     points += drill_lead(analysis)
-    points += _claims(analysis.verdicts, told)
+    points += claims(analysis.verdicts, told)
     lead = sweep_lead(analysis, leading[:MOST_SWEEPS]) or _lead(analysis, main)
-    return Findings(lead, tuple(points), tuple(caveats(analysis)))
+    return Findings(f"{lead} {bare}".rstrip(), tuple(points), tuple(caveats(analysis)))
 
 
 def describe(stack: Stack, links: Any) -> str:
@@ -89,16 +93,16 @@ def _lead(analysis: Analysis, main: Sequence[Item]) -> str:
     ]
     unit = _noun(main)
     parts = []
-    for number, item in enumerate(main[:4]):
+    for number, item in enumerate(main):
         shares = [
-            f"{name} {f'{verb([item])} ' if not index else ''}{percent(share.value)}"
+            f"{name} {f'{verb([item])} ' if not index else ''}{share_text(share)}"
             for index, (name, share) in enumerate(item.shares.items())
         ]
         of = f" of {analysis.baseline}'s {unit}" if not number else ""
         parts.append(f"in {item.label}, {listed(shares)}{of}")
     text = f"{capital('; '.join(parts))}."
-    if len(main) > 4:
-        text = _range_sentence(analysis.baseline, analysis.others, main, unit)
+    if len(main) > MOST_LOADS or sum(len(item.shares) for item in main) > MOST_SHARES:
+        text = _range_sentence(analysis, main, unit)
     return f"Compared with {analysis.baseline}: {listed(names)}. {text}"
 
 
@@ -116,20 +120,23 @@ def _noun(chosen: Sequence[Item]) -> str:
     return "transactions per second" if all(item.transactions for item in chosen) else "I/O rate"
 
 
-def _range_sentence(baseline: str, others: Sequence[str], chosen: Sequence[Item], unit: str) -> str:
-    said, does = [], verb(chosen)
-    for stack in others:
-        shares = sorted((item.shares[stack].value, item.label) for item in chosen if stack in item.shares)
+def _range_sentence(analysis: Analysis, chosen: Sequence[Item], unit: str) -> str:
+    said, noisy, does = [], {}, verb(chosen)
+    for stack in analysis.others:
+        shares = [(item.shares[stack], item.label) for item in chosen if stack in item.shares]
         if not shares:
             continue
-        (low, worst), (high, best) = shares[0], shares[-1]
-        if percent(low) == percent(high):
-            said.append(
-                f"{stack} {does} {percent(low)} throughout" if len(shares) > 1 else f"{stack} {percent(low)}"
-            )
+        ranked = clear(shares, lambda each: each[0])
+        noisy[stack] = (len(shares) - len(ranked), len(shares))
+        if not ranked:
+            continue
+        (low, worst), (high, best) = ranked[0], ranked[-1]
+        if alike := throughout([share for share, _ in ranked]):
+            said.append(f"{stack} {does} {alike}{' throughout' if len(ranked) > 1 else ''}")
         else:
-            said.append(f"{stack} {does} from {percent(low)} ({worst}) to {percent(high)} ({best})")
-    return f"{'; '.join(said)} of {baseline}'s {unit}." if said else ""
+            said.append(f"{stack} {does} from {share_text(low)} ({worst}) to {share_text(high)} ({best})")
+    text = of_baseline(said, noisy, f"{analysis.baseline}'s {unit}")
+    return f"{text}." if text else ""
 
 
 def _ranges(analysis: Analysis, chosen: Sequence[Item], what: str = "") -> Iterator[str]:
@@ -137,24 +144,42 @@ def _ranges(analysis: Analysis, chosen: Sequence[Item], what: str = "") -> Itera
         return
     # Reads and writes, and what else a block device does, come with their direction.
     what = what or ("Block I/O" if all("." in item.metric for item in chosen) else "Besides")
-    yield f"{what}: {_range_sentence(analysis.baseline, analysis.others, chosen, _noun(chosen))}"
+    if text := _range_sentence(analysis, chosen, _noun(chosen)):
+        yield f"{what}: {text}"
 
 
-def _sure(analysis: Analysis, chosen: Sequence[Item]) -> Iterator[str]:
+def _all_bare(analysis: Analysis, chosen: Sequence[Item], swept: Sequence[Family]) -> str:
+    """That no share has an interval, and why; empty where one has, or there is none."""
+    rows = [row for family in swept for row in shared(analysis, family.rows)]
+    shares = [*(share for item in chosen for share in item.shares.values()), *map(share_of, rows)]
+    if not shares or any(share.half is not None for share in shares):
+        return ""
+    metrics = [*(item.metric for item in chosen), *(row.metric for row in rows)]
+    which = "None of these shares has an interval" if len(shares) > 1 else "This share has no interval"
+    return f"{which}: {without_interval(analysis, metrics)}."
+
+
+def _sure(analysis: Analysis, chosen: Sequence[Item], swept: Sequence[Family]) -> Iterator[str]:
     """Of which shares it is not sure that they differ from the baseline."""
     said: dict[str, list[str]] = {}
     for item in chosen:
         for stack, share in item.shares.items():
-            word = "no interval" if share.half is None else verdict_of(share)
-            said.setdefault(word, []).append(f"{stack} in {item.label}")
+            said.setdefault(verdict_of(share), []).append(f"{stack} in {item.label}")
     if alike := said.get("no difference shown"):
         yield f"No difference from {analysis.baseline} was shown: {shortened(alike)}."
     if noisy := said.get("too noisy to say"):
         yield f"Too noisy to say whether it differs from {analysis.baseline}: {shortened(noisy)}."
     if unsure := said.get("no interval"):
-        short = all(is_mean(item.metric) for item in chosen)
-        why = "Too short for an interval" if short else "Without an interval"
-        yield f"{why}, so nothing is said of how sure it is: {shortened(unsure)}."
+        yield f"Without an interval, so nothing is said of how sure it is: {shortened(unsure)}."
+    for family in swept:
+        words: list[str] = [verdict_of(share_of(row)) for row in shared(analysis, family.rows)]
+        counted = {
+            "too noisy to say": "too noisy to say whether they differ",
+            "no interval": "without an interval",
+        }
+        some = [f"{count} {text}" for word, text in counted.items() if (count := words.count(word))]
+        if some and words.count("no interval") < len(words):
+            yield f"{family.label}: of {len(words)} shares {listed(some)}."
 
 
 def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) -> Iterator[str]:
@@ -166,20 +191,20 @@ def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) ->
         # A layout costs throughput; a latency that grows under one load more than under another is another matter.
         return
     for stack in analysis.others:
-        ranked = sorted((item for item in main if stack in item.shares), key=lambda item: item.shares[stack].value)
+        ranked = clear(((item.shares[stack], item) for item in main if stack in item.shares), lambda each: each[0])
         if len(ranked) < 2:
             continue
-        worst, best = ranked[0], ranked[-1]
-        low, high = worst.shares[stack].value, best.shares[stack].value
-        if low <= 0 or high / low < CONTRAST:
+        (low, worst), (high, best) = ranked[0], ranked[-1]
+        if low.value <= 0 or high.value / low.value < CONTRAST:
             continue
-        times = ratio(best.shares[stack], worst.shares[stack])
-        # Without an interval there is the factor to go by.
-        if times is None or (times.half is not None and verdict_of(times) != "differs"):
+        times = ratio(high, low)
+        # Where neither has an interval there is the factor to go by.
+        bare = low.half is None and high.half is None
+        if times is None or (not bare and verdict_of(times) != "differs"):
             continue
         text = (
-            f"What {stack} costs depends on the load: it keeps {high / low:.1f} times as large a share in "
-            f"{best.label} ({percent(high)}) as in {worst.label} ({percent(low)})."
+            f"What {stack} costs depends on the load: it keeps {plus_minus(times.value, times.half, '')} times as "
+            f"large a share in {best.label} ({share_text(high)}) as in {worst.label} ({share_text(low)})."
         )
         if differs := _difference(analysis, worst.workload, best.workload):
             text += f" The two differ in {differs}."
@@ -226,9 +251,9 @@ def _added_latency(analysis: Analysis) -> Iterator[str]:
         row = analysis.find(stack, fastest.workload, fastest.metric, fastest.phase)
         if row is None:
             continue
-        text = f"{quantity(row.value, 's')} on {stack} ({quantity(row.value - fastest.value, 's')} more"
-        if row.value < fastest.value:
-            text = f"{quantity(row.value, 's')} on {stack} ({quantity(fastest.value - row.value, 's')} less"
+        more = "more" if row.value >= fastest.value else "less"
+        text = f"{plus_minus(row.value, row.half, 's')} on {stack} "
+        text += f"({quantity(abs(row.value - fastest.value), 's')} {more}"
         for layer in analysis.stacks[stack].stack.layers:
             name, peer = getattr(layer, "link", ""), getattr(layer, "peer", "its peer")
             if name in analysis.study.links and not getattr(layer, "standalone", False):
@@ -239,37 +264,5 @@ def _added_latency(analysis: Analysis) -> Iterator[str]:
         said.append(text + ")")
     if said:
         place = fastest.phase or fastest.workload
-        least = f"{quantity(fastest.value, 's')} on {analysis.baseline}"
+        least = f"{plus_minus(fastest.value, fastest.half, 's')} on {analysis.baseline}"
         yield f"A single write in {place} takes {least}, {listed(said)}."
-
-
-def claim_text(verdict: Verdict) -> str:
-    """A claim's own words with what became of it; never the bare claim when it does not hold."""
-    says = verdict.claim.says.strip().rstrip(".")
-    if verdict.status == "ok":
-        return f"Confirmed: {says}."
-    if verdict.status == "failed":
-        found = verdict.sentence.rstrip(".")
-        return f"Not confirmed: “{says}”. Instead, {found}; expected {verdict.expected}."
-    return f"Undecided: “{says}”. {verdict.sentence}"
-
-
-def _claims(verdicts: Sequence[Verdict], told: Sequence[Verdict]) -> Iterator[str]:
-    if not verdicts:
-        return
-    counted = {status: sum(v.status == status for v in verdicts) for status in ("ok", "failed", "unknown")}
-    words = {"ok": "confirmed", "failed": "not confirmed", "unknown": "undecided"}
-    said = listed([f"{count} {words[status]}" for status, count in counted.items() if count])
-    if len(verdicts) == 1:
-        yield f"The one expectation of the study is {words[verdicts[0].status]}."
-    elif counted["ok"] == len(verdicts):
-        yield f"All {len(verdicts)} expectations of the study are confirmed."
-    else:
-        yield f"Of the study's {len(verdicts)} expectations: {said}."
-    for verdict in verdicts:
-        # What is confirmed stands in the table of expectations; what is not must be met here too.
-        if verdict.status == "failed" and verdict not in told:
-            if verdict.claim.says:
-                yield claim_text(verdict)
-            else:
-                yield f"Not confirmed: {verdict.sentence.rstrip('.')}; expected {verdict.expected}."

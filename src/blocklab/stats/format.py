@@ -100,9 +100,11 @@ def plus_minus(value: float, half: float | None, unit: str, metric: str = "", be
     decimals = len(shown.partition(".")[2])
     margin = f"{half * factor:,.{decimals}f}"
     if float(margin.replace(",", "")) == 0:
-        # Digits of an interval that the value has not are noise.
+        # Digits of an interval that the value has not are noise: one of them tells how small it is.
         least = 10.0 ** -(decimals + 2)
-        margin = number(half * factor) if half == 0 or half * factor >= least else f"<{least:.{decimals + 2}f}"
+        margin = f"<{least:.{decimals + 2}f}"
+        if half == 0 or half * factor >= least:
+            margin = number(float(f"{half * factor:.1g}"))
     return f"{shown}{NBSP}±{NBSP}{margin}{NBSP}{label}".rstrip()
 
 

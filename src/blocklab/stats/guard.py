@@ -13,14 +13,15 @@ from blocklab.stats.summary import Estimate
 from blocklab.stats.versus import CellKey, Pair, Versus, cell_label, metrics_of
 
 Outcome = Literal["fails", "passes", "undecided"]
-# tps < 0.95 stack=mirror workload=tpcc
-_FORM = re.compile(r"\s*([\w.]+)\s*(<=|>=|<|>)\s*(\d+(?:\.\d+)?|\.\d+)((?:\s+\w+=\S+)*)\s*")
+# tps < 0.95 stack=mirror workload=tpcc rtt=10ms
+_FORM = re.compile(r"\s*([\w.]+)\s*(<=|>=|<|>)\s*(\d+(?:\.\d+)?|\.\d+)((?:\s+[\w-]+=\S+)*)\s*")
 _FILTERS = ("stack", "workload", "phase")
 _EXAMPLE = 'write METRIC < RATIO or METRIC > RATIO, e.g. "tps < 0.95" or "write.latency.p99 > 1.2 stack=mirror"'
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """A ratio B / A on this side of ``bound`` is a failure. ``only``: names of stack, load or phase."""
+    """A ratio B / A on this side of ``bound`` is a failure. ``only``: stack, workload, phase or a factor of the
+    study to the name or level that it is about."""
 
     text: str
     metric: str
@@ -30,8 +31,9 @@ class Condition(msgspec.Struct, frozen=True):
 
     def takes(self, cell: CellKey, phase: str | None = None) -> bool:
         """Whether the filters let a cell through; without ``phase`` whichever it has."""
-        here = {"stack": cell[0], "workload": cell[1], "phase": phase}
-        return all(here[name] in (None, wanted) for name, wanted in self.only.items())
+        here = {**dict(cell[2]), "stack": cell[0], "workload": cell[1], "phase": phase}
+        asked = self.only if phase is not None else {k: v for k, v in self.only.items() if k != "phase"}
+        return all(here.get(name) == wanted for name, wanted in asked.items())
 
     def judge(self, share: Estimate | None) -> Outcome:
         """``fails`` where all of the 95 % interval is on the wrong side of the bound, ``passes`` where none of it
@@ -61,14 +63,7 @@ def condition(text: str) -> Condition:
     if match is None:
         raise StudyError("", f"--fail-on {text!r} is not a metric, < or >, and a ratio of B to A", hint=_EXAMPLE)
     metric, sign, bound, rest = match.groups()
-    only: dict[str, str] = {}
-    for word in rest.split():
-        name, _, value = word.partition("=")
-        if name not in _FILTERS:
-            raise StudyError(
-                "", f"--fail-on {text!r}: {name} is no filter", hint=f"there are {', '.join(_FILTERS)}"
-            )
-        only[name] = value
+    only = dict(word.split("=", 1) for word in rest.split())
     if float(bound) == 0:
         raise StudyError("", f"--fail-on {text!r}: no ratio is below 0", hint=_EXAMPLE)
     return Condition(" ".join(text.split()), metric, sign[0] == "<", float(bound), only)
@@ -80,27 +75,40 @@ def judge(conditions: Sequence[Condition], found: Versus) -> tuple[Judged, ...]:
 
 
 def _judge(condition: Condition, found: Versus) -> Iterator[Judged]:
+    _known_filters(condition, found)
     named = [pair for pair in found.pairs if pair.metric == condition.metric]
     # The load's own figure where there is one: probes have metrics of the same name.
     named = [pair for pair in named if pair.load] or named
     mine = [pair for pair in named if condition.takes(pair.cell, pair.phase)]
-    lost = [
-        lone
-        for lone in found.lone
-        if lone.side == "a" and lone.gap and condition.metric in lone.metrics and condition.takes(lone.cell)
+    lone = [
+        each
+        for each in found.lone
+        if each.side == "a" and condition.metric in each.metrics and condition.takes(each.cell)
     ]
-    if not mine and not lost:
+    if not mine and not any(each.gap for each in lone):
         raise StudyError(
             "", f"--fail-on {condition.text!r} is about no figure that both have", hint=_there_is(found, named)
         )
     for pair in mine:
         yield Judged(condition.text, condition.judge(pair.ratio), pair.label, pair.ratio, _why(pair))
-    for lone in lost:
-        # A candidate that crashed must not pass because it has no figure.
-        yield Judged(condition.text, "fails", cell_label(lone.cell), None, f"B has no figures: {lone.gap}")
+    for each in lone:
+        # A candidate that crashed must not pass because it has no figure; one that was not asked has not passed.
+        outcome: Outcome = "fails" if each.gap else "undecided"
+        why = f"B has no figures: {each.gap}" if each.gap else "B does not have this cell"
+        yield Judged(condition.text, outcome, cell_label(each.cell), None, why)
     for figure in found.lone_figures:
         if (figure.side, figure.metric) == ("a", condition.metric) and condition.takes(figure.cell, figure.phase):
             yield Judged(condition.text, "undecided", figure.label, None, "B's run does not have this figure")
+
+
+def _known_filters(condition: Condition, found: Versus) -> None:
+    cells = [each.cell for side in (found.pairs, found.lone) for each in side]
+    known = dict.fromkeys([*_FILTERS, *(name for cell in cells for name, _ in cell[2])])
+    for name in condition.only:
+        if name not in known:
+            raise StudyError(
+                "", f"--fail-on {condition.text!r}: {name} is no filter", hint=f"there are {', '.join(known)}"
+            )
 
 
 def _why(pair: Pair) -> str:

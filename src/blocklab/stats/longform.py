@@ -69,7 +69,7 @@ FIGURES = (
     Column("relative", "DOUBLE", "the ratio to the baseline's figure in the same block; null without one"),
     Column("relative_half_width", "DOUBLE", "of the ratio's 95 % interval; null where there is none"),
     Column("verdict", "VARCHAR",
-           "`differs`, `no difference shown` or `too noisy to say`; null for the baseline itself"),
+           "`differs`, `no difference shown`, `too noisy to say` or `no interval`; null for the baseline itself"),
     Column("limited", "VARCHAR", "why the figure is the lab's own; empty when it is not, null where not known"),
     Column("layer", "VARCHAR", "who measured: the load, or a device, interface or CPU"),
     Column("host", "VARCHAR", "the node"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from blocklab.errors import StoreError, StudyError
 from blocklab.stats import longform
 from blocklab.stats.longform import SCHEMA, Table
-from blocklab.stats.source import Piece, heads, sources, studies
+from blocklab.stats.source import Heads, Piece, Source, heads, sources, studies
 from blocklab.store.tables import PARQUET, connect, quoted, to_parquet
 
 _FILES = {"series": "samples.parquet", "transactions": "transactions.parquet"}
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class Answer:
-    """What a query gave: the names of the columns, and the rows. ``left_out`` says which studies and why."""
+    """What a query gave: the names of the columns, and the rows. ``left_out`` says which studies and runs are not
+    in it, and why."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], left_out: Sequence[str]) -> None:
         self.columns = tuple(columns)
@@ -84,11 +85,15 @@ class _Runs:
 
     def pieces(self) -> list[Piece]:
         if self._pieces is None:
-            self._pieces = [piece for found in self._each(heads) for piece in found]
+            every: list[Heads] = self._each(heads)
+            self._leave_out(text for found in every for text in found.unreadable)
+            self._pieces = [piece for found in every for piece in found.pieces]
         return self._pieces
 
     def figures(self) -> Table:
-        return longform.figures([source for found in self._each(sources) for source in found])
+        every: list[Source] = [source for found in self._each(sources) for source in found]
+        self._leave_out(text for source in every for text in source.unreadable)
+        return longform.figures(every)
 
     def _each(self, read: Callable[[Path], Any]) -> list[Any]:
         found = []
@@ -96,9 +101,11 @@ class _Runs:
             try:
                 found.append(read(folder))
             except StoreError as error:
-                if (text := error.message) not in self.left_out:
-                    self.left_out.append(text)
+                self._leave_out([error.message])
         return found
+
+    def _leave_out(self, texts: Iterable[str]) -> None:
+        self.left_out += [text for text in dict.fromkeys(texts) if text not in self.left_out]
 
 
 def _make(database: duckdb.DuckDBPyConnection, known: _Runs, name: str, scratch: Path) -> list[str]:

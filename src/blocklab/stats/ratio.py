@@ -29,14 +29,15 @@ def ratio(of: Estimate, to: Estimate) -> Estimate | None:
 # further shows that there is none to speak of.
 NOTABLE = 0.05
 
-Verdict = Literal["differs", "no difference shown", "too noisy to say"]
+Verdict = Literal["differs", "no difference shown", "too noisy to say", "no interval"]
 
 
 def verdict(share: Estimate) -> Verdict:
     """What a ratio and its 95 % interval say: ``differs`` where the interval leaves 1 out; where it holds 1, ``no
-    difference shown`` if all of it lies within 5 % of it, else, or without an interval, ``too noisy to say``."""
+    difference shown`` if all of it lies within 5 % of it, else ``too noisy to say``. ``no interval`` without one.
+    """
     if share.half is None:
-        return "too noisy to say"
+        return "no interval"
     if abs(share.value - 1) > share.half:
         return "differs"
     # 1e-9: what was meant to be 5 % is, as a float.

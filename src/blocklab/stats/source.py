@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +62,23 @@ class Source:
     limited: Callable[[Row], str] | None
     single: bool = False
     baselines: tuple[str, ...] = ()
+
+    @property
+    def imported(self) -> bool:
+        """Whether the figures were measured elsewhere and taken from logs."""
+        return any(piece.run.files for piece in self.pieces)
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """Why runs are left out that cannot be read."""
+        return tuple(gap.error for gap in self.gaps if gap.status == "unreadable")
+
+
+class Heads(msgspec.Struct, frozen=True):
+    """The runs of a folder without their figures; ``unreadable`` says why others are left out."""
+
+    pieces: tuple[Piece, ...]
+    unreadable: tuple[str, ...] = ()
 
 
 def sources(path: Path) -> tuple[Source, ...]:
@@ -142,20 +158,24 @@ def _piece(analysis: Analysis, path: Path, cell: Cell, point: Point, rows: list[
     return Piece(analysis.study.name, run, cell.levels, tuple(rows))
 
 
-def heads(path: Path) -> list[Piece]:
-    """The runs of a study's folder, or the one at ``path``, without their figures. Raises ``StoreError``."""
+def heads(path: Path) -> Heads:
+    """The runs of a study's folder, or the one at ``path``, without their figures.
+
+    Raises ``StoreError`` where there is no study, or the one run cannot be read."""
     if not (path / "study.json").is_file():
-        return [msgspec.structs.replace(piece, rows=()) for piece in of_run(path).pieces]
+        return Heads(tuple(msgspec.structs.replace(piece, rows=()) for piece in of_run(path).pieces))
     folder = StudyFolder(path)
     manifest = folder.manifest()
-    found = []
+    found, unreadable = [], []
     for cell in manifest.cells:
-        # What cannot be read is for the report to say.
-        with contextlib.suppress(StoreError):
+        try:
             if (folder.cells / cell.key).is_dir():
                 run = msgspec.structs.replace(head(folder.cells / cell.key), cell=cell)
                 found.append(Piece(manifest.study.name, run, cell.levels, ()))
-    return found
+        except StoreError as error:
+            # One broken file must not hide the others.
+            unreadable.append(error.message)
+    return Heads(tuple(found), tuple(unreadable))
 
 
 def of_run(path: Path) -> Source:

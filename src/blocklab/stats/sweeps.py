@@ -9,9 +9,11 @@ from functools import partial
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Family
 from blocklab.stats.figures import Row
-from blocklab.stats.format import is_throughput, listed, noun, percent, quantity
+from blocklab.stats.format import is_throughput, listed, noun, percent, plus_minus, quantity
 from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import NOTABLE
+from blocklab.stats.shares import clear, of_baseline, share_text, throughout
+from blocklab.stats.summary import Estimate
 
 
 def sweep_lead(analysis: Analysis, swept: Sequence[Family]) -> str:
@@ -33,30 +35,45 @@ def _span(analysis: Analysis, family: Family, factor: str) -> str:
 
 
 def ranges(analysis: Analysis, rows: Sequence[Row]) -> str:
-    """``mirror keeps from 3.2 % (rtt=20ms) to 95 % (rtt=0.5ms) of local's tpmC``; without shares the figures."""
+    """``mirror keeps from 3.2 % ± 0.4 (rtt=20ms) to 95 % ± 2 (rtt=0.5ms) of local's tpmC``; without shares the
+    figures."""
     compared = shared(analysis, rows)
-    said = []
-    for name in dict.fromkeys(row.stack_name for row in compared or rows):
-        mine = [row for row in compared or rows if row.stack_name == name]
-        ranked = sorted(mine, key=share_of if compared else lambda row: row.value)
+    if not compared:
+        return "; ".join(_figures(analysis, mine) for mine in _by_stack(rows))
+    said, noisy = [], {}
+    for mine in _by_stack(compared):
+        ranked, name = clear(mine, share_of), mine[0].stack_name
+        noisy[name] = (len(mine) - len(ranked), len(mine))
+        if not ranked:
+            continue
         low, high = ranked[0], ranked[-1]
-        if compared:
-            worst, best = percent(share_of(low)), percent(share_of(high))
-            keeps = share_of(high) <= 1 and is_throughput(rows[0].unit, rows[0].metric)
-            verb = "keeps" if keeps else "has"
+        keeps = share_of(high).value <= 1 and is_throughput(rows[0].unit, rows[0].metric)
+        does = f"{name} {'keeps' if keeps else 'has'}"
+        if alike := throughout([share_of(row) for row in ranked]):
+            said.append(f"{does} {alike}{' throughout' if len(ranked) > 1 else ''}")
         else:
-            worst, best = (quantity(row.value, row.unit, row.metric) for row in (low, high))
-            verb = "has"
-        if worst == best:
-            said.append(f"{name} {verb} {worst} throughout")
-        else:
-            told = _mattering(analysis, ranked, shares=bool(compared))
-            ends = [f" ({at})" if (at := where(row, ranked, told)) else "" for row in (low, high)]
-            said.append(f"{name} {verb} from {worst}{ends[0]} to {best}{ends[1]}")
-    if not said:
-        return ""
-    what = noun(rows[0].unit, rows[0].metric)
-    return f"{'; '.join(said)} of {analysis.baseline}'s {what}" if compared else "; ".join(said)
+            worst, best = _ends(analysis, mine, (low, high), shares=True)
+            said.append(f"{does} from {share_text(share_of(low))}{worst} to {share_text(share_of(high))}{best}")
+    return of_baseline(said, noisy, f"{analysis.baseline}'s {noun(rows[0].unit, rows[0].metric)}")
+
+
+def _by_stack(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    for name in dict.fromkeys(row.stack_name for row in rows):
+        yield [row for row in rows if row.stack_name == name]
+
+
+def _figures(analysis: Analysis, mine: Sequence[Row]) -> str:
+    low, high = (extreme(mine, key=lambda row: row.value) for extreme in (min, max))
+    least, most = (plus_minus(row.value, row.half, row.unit, row.metric) for row in (low, high))
+    if quantity(low.value, low.unit, low.metric) == quantity(high.value, high.unit, high.metric):
+        return f"{low.stack_name} has {least} throughout"
+    worst, best = _ends(analysis, mine, (low, high), shares=False)
+    return f"{low.stack_name} has from {least}{worst} to {most}{best}"
+
+
+def _ends(analysis: Analysis, mine: Sequence[Row], ends: Sequence[Row], *, shares: bool) -> list[str]:
+    told = _mattering(analysis, mine, shares=shares)
+    return [f" ({at})" if (at := where(row, mine, told)) else "" for row in ends]
 
 
 def shared(analysis: Analysis, rows: Sequence[Row]) -> list[Row]:
@@ -64,10 +81,10 @@ def shared(analysis: Analysis, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.stack in analysis.others and row.relative is not None]
 
 
-def share_of(row: Row) -> float:
+def share_of(row: Row) -> Estimate:
     """The row's share of the baseline's, of a row that has one."""
     assert row.relative is not None
-    return row.relative.value
+    return row.relative
 
 
 def _mattering(analysis: Analysis, rows: Sequence[Row], *, shares: bool) -> set[str]:
@@ -79,9 +96,10 @@ def _mattering(analysis: Analysis, rows: Sequence[Row], *, shares: bool) -> set[
     return found if any(_spread(medians[name]) > NOTABLE for name in found) else set(names)
 
 
-def _spread(medians: Mapping[str, float]) -> float:
+def _spread(medians: Mapping[str, Estimate]) -> float:
     """By how much of the least the largest is larger."""
-    low, high = min(medians.values(), default=1.0), max(medians.values(), default=1.0)
+    values = [each.value for each in medians.values()]
+    low, high = min(values, default=1.0), max(values, default=1.0)
     return high / low - 1 if low > 0 else float(high > low)
 
 
@@ -93,6 +111,8 @@ def where(row: Row, among: Sequence[Row], factors: Collection[str]) -> str:
 
 def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
     """What each factor does to the share, or to the figure where there is none: the median over all the others."""
+    # Once for all of them.
+    bare = " (a median of several has no interval)"
     for family in swept[:2]:
         compared = shared(analysis, family.rows)
         rows = compared or list(family.rows)
@@ -113,35 +133,43 @@ def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
         for name, levels in medians.items():
             if len(medians) > 1 and name in idle:
                 continue
-            told = _told(levels, percent if compared else partial(_figure, rows[0]))
-            over = "" if len(medians) == 1 else ", over all other levels"
-            yield f"{family.label} by {name}: the median {kind} is {told}{over}."
+            told = _told(levels, share_text if compared else partial(_figure, rows[0]))
+            known = any(each.half is not None for each in levels.values())
+            over = "" if len(medians) == 1 or known else ", over all other levels"
+            what, none = (kind, "") if known else (f"median {kind}", bare)
+            yield f"{family.label} by {name}: the {what} is {told}{over}{none}."
+            bare = bare if known else ""
 
 
-def _figure(row: Row, value: float) -> str:
-    return quantity(value, row.unit, row.metric)
+def _figure(row: Row, value: Estimate) -> str:
+    return plus_minus(value.value, value.half, row.unit, row.metric)
 
 
-def _medians(analysis: Analysis, rows: Sequence[Row], factor: str, *, shares: bool) -> dict[str, float]:
-    """The median at each level, over what was measured at all of them: else it would tell of other factors too."""
-    found: dict[str, dict[Hashable, float]] = {}
+def _medians(analysis: Analysis, rows: Sequence[Row], factor: str, *, shares: bool) -> dict[str, Estimate]:
+    """The median at each level, over what was measured at all of them: else it would tell of other factors too.
+    It has an interval where it is that of one figure."""
+    found: dict[str, dict[Hashable, Estimate]] = {}
     for row in rows:
         if factor in row.levels:
             others = frozenset((name, level) for name, level in row.levels.items() if name != factor)
             at = (row.stack_name, row.workload_name, row.phase, row.metric, others)
-            found.setdefault(row.levels[factor], {})[at] = share_of(row) if shares else row.value
+            found.setdefault(row.levels[factor], {})[at] = share_of(row) if shares else row.estimate
     everywhere = set.intersection(*(set(values) for values in found.values())) if found else set()
     return {
-        level: statistics.median(found[level][at] for at in everywhere)
+        level: _median([found[level][at] for at in everywhere])
         for level in levels_of(analysis.study)[factor]
         if level in found and everywhere
     }
 
 
-def _told(levels: Mapping[str, float], text: Callable[[float], str]) -> str:
+def _median(values: Sequence[Estimate]) -> Estimate:
+    return values[0] if len(values) == 1 else Estimate(statistics.median(each.value for each in values))
+
+
+def _told(levels: Mapping[str, Estimate], text: Callable[[Estimate], str]) -> str:
     names = list(levels)
     shown = dict.fromkeys([names[0], names[-1]])
     # What lies outside of both ends is worth a word.
-    for extreme in (min(names, key=lambda name: levels[name]), max(names, key=lambda name: levels[name])):
-        shown[extreme] = None
+    for extreme in (min, max):
+        shown[extreme(names, key=lambda name: levels[name].value)] = None
     return listed([f"{text(levels[name])} at {name}" for name in names if name in shown])

@@ -254,12 +254,16 @@ def _pair(key: _FigureKey, a: _Figure, b: _Figure, of_a: Source, of_b: Source) -
     if found is not None and found.half is None and a.row.value == b.row.value and within:
         # All blocks agree to the last digit: counts, and what a study sets.
         found = Estimate(1.0, 0.0)
+    said = None if found is None else verdict(found)
+    if said == "no interval" and a.row.half is not None and b.row.half is not None:
+        # That of A's figure reaches 0.
+        said = "too noisy to say"
     sides = [
         (name, each.limited(row)) for name, each, row in (("A", of_a, a.row), ("B", of_b, b.row)) if each.limited
     ]
     return Pair(
         key[0], key[1], key[2], a.row.unit, a.row.layer, a.row.host, a.row.load, a.row.estimate, b.row.estimate,
-        found, None if found is None else verdict(found), len(shares) if within else 0,
+        found, said, len(shares) if within else 0,
         "; ".join(f"{name} is {said}" for name, said in sides if said),
     )  # fmt: skip
 

@@ -332,15 +332,11 @@ def _read_json(path: Path, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError) as error:
-        raise StoreError(
-            f"{path} cannot be read: {error}", hint="remove the folder; the cell will be measured again"
-        ) from error
+        raise StoreError(f"{path} cannot be read: {error}", hint=tables.again(path)) from error
 
 
 def _read_lines(path: Path, kind: type[T]) -> list[T]:
     try:
         return msgspec.json.Decoder(kind).decode_lines(path.read_bytes())
     except (OSError, msgspec.MsgspecError) as error:
-        raise StoreError(
-            f"{path} cannot be read: {error}", hint="remove the folder; the cell will be measured again"
-        ) from error
+        raise StoreError(f"{path} cannot be read: {error}", hint=tables.again(path)) from error

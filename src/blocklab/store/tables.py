@@ -23,7 +23,6 @@ SAMPLES = {
     "metric": "VARCHAR", "value": "DOUBLE", "unit": "VARCHAR", "layer": "VARCHAR", "host": "VARCHAR",
     "phase": "VARCHAR", "time": "DOUBLE",
 }  # fmt: skip
-_AGAIN = "remove the folder; the cell will be measured again"
 # From this format of a run on its tables are Parquet; before they were JSON lines.
 PARQUET = 2
 _ROWS = 50_000
@@ -150,12 +149,19 @@ def transactions(folder: Path, form: int) -> tuple[Transaction, ...]:
     return tuple(itertools.starmap(Transaction, _read(folder / "transactions.parquet", '"end", latency')))
 
 
+def again(path: Path) -> str:
+    """The cure for a run's file that cannot be read. An import has no cell that could be measured again."""
+    if (path.parent / "files.json").exists():
+        return "remove the folder, and `blocklab import` the logs again"
+    return "remove the folder; the next `blocklab run` or `resume` of the study measures the cell again"
+
+
 def lines(path: Path, kind: type[T]) -> list[T]:
     """A file of JSON lines. Raises ``StoreError``."""
     try:
         return msgspec.json.Decoder(kind).decode_lines(path.read_bytes())
     except (OSError, msgspec.MsgspecError) as error:
-        raise StoreError(f"{path} cannot be read: {error}", hint=_AGAIN) from error
+        raise StoreError(f"{path} cannot be read: {error}", hint=again(path)) from error
 
 
 def to_parquet(path: Path, rows: Iterable[Any], columns: Mapping[str, str], select: str = "*") -> None:
@@ -200,7 +206,7 @@ def _read(path: Path, select: str, more: str = "") -> list[tuple[Any, ...]]:
     try:
         return _rows([str(path)], select, more)
     except duckdb.Error as error:
-        raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=_AGAIN) from error
+        raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=again(path)) from error
 
 
 def _rows(paths: Sequence[str], select: str, more: str) -> list[tuple[Any, ...]]:

@@ -1,0 +1,237 @@
+"""The words of an answer: every share with its interval, no noise told as a range, nothing untrue of the data."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from blocklab.charts.bars import bars
+from blocklab.charts.base import Chart
+from blocklab.charts.forest import forest
+from blocklab.imports import Options, minimal, take
+from blocklab.report import versus as report
+from blocklab.report.terminal import terminal_table
+from blocklab.stats.analysis import Analysis, analyse
+from blocklab.stats.differences import Difference
+from blocklab.stats.figures import Row
+from blocklab.stats.findings import findings
+from blocklab.stats.format import NBSP
+from blocklab.stats.shares import clear, of_baseline, throughout
+from blocklab.stats.source import source
+from blocklab.stats.summary import Estimate
+from blocklab.stats.versus import headlines, versus
+from blocklab.store.folder import StudyFolder
+from tests.unit import synthetic, versions
+from tests.unit.test_cli import Shell
+from tests.unit.test_import_kinds import SUMMARY
+
+pytestmark = pytest.mark.usefixtures("without_vega")
+# What the study's own words would have to be: a share, and how sure it is.
+SURE = r"\d+(\.\d+)? % ± \d+(\.\d+)?"
+
+
+def plain(text: str) -> str:
+    return text.replace(NBSP, " ")
+
+
+def with_shares(analysis: Analysis, share: Callable[[Row], Estimate]) -> Analysis:
+    """The same with other shares of the baseline."""
+    rows = tuple(
+        row if row.relative is None or row.stack in analysis.grid.baselines
+        else msgspec.structs.replace(row, relative=share(row))
+        for row in analysis.rows
+    )  # fmt: skip
+    return dataclasses.replace(analysis, rows=rows)
+
+
+def imports(runs: Path, rates: dict[str, float]) -> StudyFolder:
+    """pgbench's summaries of some stacks, which have no course."""
+    places = {}
+    for name, rate in rates.items():
+        file = runs / f"{name}.txt"
+        runs.mkdir(exist_ok=True)
+        file.write_text(SUMMARY.replace("1182.956212", str(rate)))
+        places[name] = [str(file)]
+    return StudyFolder(take(minimal(list(rates)), None, places, runs / "out", Options()).folder)
+
+
+# -- shares in sentences ----------------------------------------------------------------------
+
+
+def test_every_share_of_the_answer_has_its_interval(tmp_path: Path) -> None:
+    analysis = analyse(synthetic.make(tmp_path))
+    sure = with_shares(analysis, lambda row: Estimate(row.relative.value if row.relative else 1.0, 0.01))
+    found = findings(sure)
+    lead = plain(found.lead)
+    assert len(re.findall(SURE, lead)) == lead.count("%") == 4
+    contrasts = [plain(point) for point in found.points if "depends on the load" in point]
+    wanted = rf"keeps [\d.]+ ± [\d.]+ times as large a share in tps-scale50 \({SURE}\) as in tps-scale1 \({SURE}\)"
+    assert contrasts and all(re.search(wanted, each) for each in contrasts)
+
+
+def test_a_sweeps_answer_has_intervals_at_both_ends_and_leaves_out_noise(tmp_path: Path) -> None:
+    analysis = analyse(synthetic.make_sweep(tmp_path, seconds=20))
+
+    def noisy_at_64(row: Row) -> Estimate:
+        share = row.relative.value if row.relative else 1.0
+        return Estimate(
+            3 * share if row.levels["threads"] == "64" else share, 9.9 if row.levels["threads"] == "64" else 0.01
+        )
+
+    found = findings(with_shares(analysis, noisy_at_64))
+    assert re.search(
+        rf"mirror keeps from {SURE} \(.*threads=1\) to {SURE} \(.*threads=32\) of local's tpmC", plain(found.lead)
+    )
+    assert "(too noisy to say, and left out: 12 of 84 of mirror)" in found.lead
+    assert "tpcc: of 84 shares 12 too noisy to say whether they differ." in found.points
+    medians = [point for point in found.points if "the median share" in point]
+    assert sum("no interval" in point for point in medians) == 1, "it is said once"
+
+
+def test_shares_without_any_interval_say_so_once_and_why(tmp_path: Path) -> None:
+    analysis = with_shares(
+        analyse(synthetic.make(tmp_path)), lambda row: Estimate(row.relative.value if row.relative else 1.0)
+    )
+    found = findings(analysis)
+    said = "None of these shares has an interval: each was measured in one short run."
+    assert found.lead.endswith(said)
+    rest = [point for point in found.points if "interval" in point]
+    assert len(rest) == 1 and "tps" not in rest[0], "of those in the answer it is said there"
+    # Where others have one, it is the answer's own that count.
+    assert findings(analyse(synthetic.make(tmp_path / "b"))).lead.endswith(said)
+
+
+def test_ranges_are_made_of_what_can_be_said() -> None:
+    noisy, low, high = Estimate(0.97, 0.53), Estimate(0.35, 0.02), Estimate(0.5)
+    assert clear([noisy, high, low], lambda each: each) == [low, high]
+    assert plain(throughout([Estimate(0.501, 0.02), Estimate(0.499, 0.04)])) == "50 % ± 4"
+    assert throughout([low, high]) == ""
+    assert of_baseline([], {"mirror": (3, 3)}, "local's TPS") == (
+        "mirror is too noisy to say, as a share of local's TPS"
+    )
+    said = of_baseline(["a keeps 3 %"], {"a": (0, 4), "b": (2, 2)}, "local's TPS")
+    assert said == "a keeps 3 % of local's TPS (too noisy to say, and left out: 2 of 2 of b)"
+
+
+def test_the_terminals_sweep_has_no_bare_share(tmp_path: Path) -> None:
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(terminal_table(synthetic.make_sweep(tmp_path, seconds=20)))
+    lines = [line for line in plain(console.export_text()).splitlines() if re.match(r" (1|2|4|8|16|32|64) ", line)]
+    assert lines and all(len(line.rstrip()) <= 100 for line in lines)
+    assert all(len(re.findall(SURE, line)) == line.count("%") for line in lines)
+
+
+# -- what is imported -------------------------------------------------------------------------
+
+
+def test_imported_summaries_are_not_said_to_be_noisy_or_short(tmp_path: Path) -> None:
+    analysis = analyse(imports(tmp_path, {"local": 1200.0, "mirror": 600.0}))
+    found = findings(analysis)
+    assert "mirror keeps 50 %" in plain(found.lead)
+    why = "the logs have no course of them, or too short a one."
+    assert found.lead.endswith(f"This share has no interval: {why}")
+    drawn = bars(analysis)
+    assert isinstance(drawn, Chart) and drawn.caption.endswith(f"There are no intervals: {why}")
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(terminal_table(StudyFolder(next((tmp_path / "out").iterdir())), analysis))
+    assert "?: no interval." in console.export_text()
+
+
+def test_two_imports_are_compared_without_words_about_noise_or_repeats(tmp_path: Path) -> None:
+    a, b = (imports(tmp_path / name, {"local": rate}) for name, rate in (("a", 1200.0), ("b", 600.0)))
+    found = versus(source(a.path), source(b.path))
+    shown = headlines(found.pairs)
+    assert report.summary(found, shown) == "Of 1 figure in B, beside A's: 1 without an interval."
+    assert {pair.verdict for pair in found.pairs if pair.load and pair.ratio} == {"no interval"}
+    said = report.one_build(found)
+    assert said == (
+        "Each side is imported from logs without a course, or with too short a one: there are no intervals."
+    )
+    drawn = forest(shown, "A", "B", "")
+    assert isinstance(drawn, Chart) and "none of them has an interval" in drawn.caption
+    # Nothing is said of nodes that nobody described, and a layout is told in words.
+    names = {each.name for each in found.differences}
+    assert not [name for name in names if name.startswith("nodes.")]
+
+
+def test_one_side_may_be_imported_and_the_other_measured(tmp_path: Path) -> None:
+    a = imports(tmp_path / "a", {"local": 1200.0})
+    b = versions.make(
+        tmp_path / "b", {"local": [1000.0]}, noise=0.02, workloads={"pgbench": versions.RAW["workloads"]["tx"]}
+    )
+    found = versus(source(a.path), source(b.path))
+    said = report.one_build(found)
+    assert said.startswith("A is imported from logs without a course") and "B was measured on one build" in said
+    assert not [each for each in found.differences if each.name.startswith("nodes.a1.")]
+
+
+def test_the_key_has_the_marks_that_are_shown(tmp_path: Path) -> None:
+    """Percentiles have no interval either, but none of them is in the table."""
+    folder = synthetic.make(tmp_path)
+    analysis = with_shares(
+        analyse(folder),
+        lambda row: Estimate(
+            row.relative.value if row.relative else 1.0, None if "latency" in row.metric else 0.01
+        ),
+    )
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(terminal_table(folder, analysis))
+    assert "no interval." not in console.export_text()
+
+
+# -- where a page goes ------------------------------------------------------------------------
+
+
+def test_a_page_has_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(monkeypatch, capsys)
+    folder = versions.make(tmp_path / "runs", {"local": [1000.0]})
+    (tmp_path / "x.html").mkdir()
+    for output, said in ((".", "is a folder"), ("/", "is a folder"), (str(tmp_path / "x.html"), "is a folder"),
+                         ("page.pdf", "the page is HTML")):  # fmt: skip
+        code, _, err = shell("report", str(folder.path), "-o", output)
+        assert code == 2 and said in " ".join(err.split()) and "hint" in err
+    code, _, err = shell("report", str(folder.path), "-o", str(tmp_path / "none" / "x.html"))
+    assert code == 1 and "there is no folder" in " ".join(err.split())
+
+
+# -- what differed ----------------------------------------------------------------------------
+
+
+def test_a_layout_that_differs_is_told_in_words(tmp_path: Path) -> None:
+    volume, fs, db = {"layer": "volume", "size": "1GiB"}, {"layer": "xfs"}, {"layer": "postgres"}
+    drbd = {"layer": "drbd", "peer": "a2", "link": "zone"}
+
+    def made(name: str, *layers: Mapping[str, object]) -> StudyFolder:
+        stacks = {"local": {"on": "a1", "layers": list(layers)}}
+        return versions.make(tmp_path / name, {"local": [1000.0]}, stacks=stacks)
+
+    a, b = made("a", volume, fs, db), made("b", volume, {**drbd, "protocol": "A"}, fs, db)
+    told = versus(source(a.path), source(b.path)).differences
+    assert Difference(
+        "study", "stacks.local.layers", "volume, xfs, postgres", "volume, drbd, xfs, postgres"
+    ) in told  # fmt: skip
+    # The mirror's own fields are no differences of something that both have.
+    assert not [each for each in told if "drbd" in each.name or "{" in each.a + each.b or "(" in each.a + each.b]
+    c = made("c", volume, drbd, fs, db)
+    told = versus(source(b.path), source(c.path)).differences
+    assert [(each.name, each.a, each.b) for each in told] == [("stacks.local.layers.drbd.protocol", "A", "C")]
+
+
+def test_what_one_study_lacks_is_one_line(tmp_path: Path) -> None:
+    a = versions.make(tmp_path / "a", {"local": [1000.0]})
+    b = versions.make(
+        tmp_path / "b", {"local": [1000.0]}, stacks={"local": versions.RAW["stacks"]["local"]},
+        nodes={"a1": {}, "a2": {}, "a3": {}},
+    )  # fmt: skip
+    told = {each.name: (each.a, each.b) for each in versus(source(a.path), source(b.path)).differences}
+    assert told["stacks.mirror"] == ("volume, drbd, xfs, postgres", "absent")
+    assert set(told) == {"stacks.mirror", "nodes.a3"} and told["nodes.a3"][0] == "absent"
