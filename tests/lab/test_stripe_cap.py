@@ -24,7 +24,9 @@ EXT4 = {"layer": "ext4", "mkfs": ["-O", "^has_journal"]}
 V1, V2 = "cgroup-v1", "cgroup-v2"
 
 STACKS: dict[str, list[dict[str, Any]]] = {
-    "raid10": [VOLUMES, {"layer": "raid10", "layout": "far"}, EXT4],
+    # Two caps on one device share a mount.
+    "raid10": [VOLUMES, {"layer": "raid10", "layout": "far"}, {"layer": "cap", "read_iops": 5000},
+               {"layer": "cap", "write_iops": 5000}, EXT4],
     "lvm_stripe": [VOLUMES, {"layer": "cap", "write_iops": 5000, "by": V2}, {"layer": "lvm_stripe"},
                    {"layer": "cap", "profile": "azure-d8s-v3", "by": V2}, EXT4],
     "stripe": [VOLUMES, {"layer": "cap", "write_iops": 5000}, {"layer": "stripe", "chunk": "128KiB"},

@@ -56,10 +56,13 @@ def findings(analysis: Analysis) -> Findings:
     # With levels there are too many mirrors, each with a round trip of its own.
     if not any(side.levels for side in analysis.stacks.values()):
         points += _added_latency(analysis)
-    points += drill_lead(analysis)
     points += claims(analysis.verdicts, told)
     lead = sweep_lead(analysis, leading[:MOST_SWEEPS]) or _lead(analysis, main)
-    return Findings(f"{lead} {bare}".rstrip(), tuple(points), tuple(caveats(analysis)))
+    lead = f"{lead} {bare}".rstrip()
+    if lost := drill_lead(analysis):
+        # Who lets a primary die asks first what is lost, then what it costs.
+        lead, points = lost[0], [*lost[1:], lead, *points]
+    return Findings(lead, tuple(points), tuple(caveats(analysis)))
 
 
 def describe(stack: Stack, links: Any) -> str:
