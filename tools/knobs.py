@@ -272,9 +272,9 @@ def _words(knob: Knob) -> Iterator[str]:
         yield f"step={knob.step}"
     if knob.unit:
         yield f"unit={knob.unit}"
+    yield from (name for name in ("bare", "fixed") if getattr(knob, name))
     if knob.words:
         yield f"words={','.join(knob.words)}"
-    yield from (name for name in ("bare", "fixed") if getattr(knob, name))
 
 
 def tables(say: Callable[[str], None]) -> dict[str, str]:

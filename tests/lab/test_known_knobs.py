@@ -42,7 +42,10 @@ def test_the_tables_are_what_the_programs_tell(stand: Standing, host: Host) -> N
         "sysctl": knobs.sysctl(host),
     }
     for program, table in told.items():
-        assert table == known.table(program), ANEW
+        shipped = known.table(program)
+        assert table.keys() == shipped.keys(), ANEW
+        for section, knobs_told in table.items():
+            assert set(knobs_told.items()) ^ set(shipped[section].items()) == set(), f"{program}: {ANEW}"
 
 
 def test_the_options_of_fio_are_those_of_the_table(host: Host) -> None:
@@ -80,15 +83,15 @@ def test_the_kernel_knows_each_mount_option_of_the_table(host: Host, kind: str) 
     must(host, ["truncate", "--size=320M", file])
     must(host, [f"mkfs.{kind}", "-q", file], timeout=60)
     must(host, ["mkdir", "-p", folder])
+    must(host, ["modprobe", "loop"])
     device = must(host, ["losetup", "--find", "--show", file]).strip()
     tables = known.table("filesystems")
 
     def unknown(option: str) -> bool:
-        must(host, ["dmesg", "--clear"])
-        if host.run(["mount", "-t", kind, "-o", option, device, folder]).code == 0:
+        told = host.run(["mount", "-t", kind, "-o", option, device, folder])
+        if told.code == 0:
             must(host, ["umount", folder])
-            return False
-        return "nknown parameter" in must(host, ["dmesg"])
+        return "nknown parameter" in told.said
 
     try:
         assert unknown("barier=0") and unknown("metadata")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib.resources
-import os.path
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
@@ -65,20 +64,20 @@ def parsed(text: str) -> Table:
             continue
         if into is None:
             into = found.setdefault("", {})
-        name, *rest = line.split()
-        into[name] = _knob(rest)
+        # At the end, since words may have blanks: "read committed".
+        said, _, words = line.partition(" words=")
+        name, kind, *rest = said.split()
+        into[name] = _knob(kind, rest, tuple(words.split(",")) if words else ())
     return found
 
 
-def _knob(parts: list[str]) -> Knob:
-    fields: dict[str, object] = {"kind": parts[0] if parts else "text"}
-    for part in parts[1:]:
+def _knob(kind: str, parts: list[str], words: tuple[str, ...]) -> Knob:
+    fields: dict[str, object] = {"kind": kind, "words": words}
+    for part in parts:
         key, equals, value = part.partition("=")
         low, dots, high = part.partition("..")
         if dots and not equals:
             fields |= {"least": _number(low), "most": _number(high)}
-        elif key == "words":
-            fields["words"] = tuple(value.split(","))
         elif part in ("bare", "fixed"):
             fields[part] = True
         else:
@@ -97,9 +96,9 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """``; did you mean x?`` to go behind a message about an unknown name; empty where nothing is like it."""
     found = difflib.get_close_matches(name, list(names), 5, _ALIKE)
 
-    def likeness(other: str) -> tuple[float, int]:
+    def likeness(other: str) -> tuple[float, bool]:
         # Of two that are as like, people rather get the beginning right: "bss" is "bs", not "ss".
-        return difflib.SequenceMatcher(None, other, name).ratio(), len(os.path.commonprefix([name, other]))
+        return difflib.SequenceMatcher(None, other, name).ratio(), other[:1] == name[:1]
 
     return f"; did you mean {max(found, key=likeness)}?" if found else ""
 
