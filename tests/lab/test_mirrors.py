@@ -248,7 +248,7 @@ def test_drbd_is_built_over_its_data_connected_or_alone(small: dict[str, Any]) -
         assert must(here, ["ls", "/mnt/one"]).split() == ["file", "lost+found"]
         undone(stand)
         # From scratch, with an option that the kernel clamps: the value in force is told.
-        with pytest.raises(StudyError, match=r"al-extents: 65534 is more .* the kernel would take 6433"):
+        with pytest.raises(StudyError, match=r"al-extents: 65534 is more .*: at most 6433"):
             mirror(disk={"al-extents": 65534})
         stand.lab.restore("")
         stand = rebuilt(stand, unchecked(mirror(standalone=True), disk={"al-extents": 65534}), over_data=False)

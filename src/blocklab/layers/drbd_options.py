@@ -47,8 +47,7 @@ def _number(name: str, knob: known.Knob, value: str) -> str | None:
     if match is None:
         return f"{value!r} is not a number; write it like 8000 or 2M"
     size = int(match["number"]) * UNITS[match["unit"].lower() or knob.unit]
+    if name == "al-extents" and size > EXTENTS:
+        return f"{value} is more than the activity log has room for: at most {EXTENTS}, as the kernel would take"
     # Bounds are in the option's own unit, sectors or KiB for some.
-    wrong = known.outside(knob, size / UNITS[knob.unit], value, knob.unit)
-    if wrong is None and name == "al-extents" and size > EXTENTS:
-        return f"{value} is more than the activity log has room for; the kernel would take {EXTENTS}"
-    return wrong
+    return known.outside(knob, size / UNITS[knob.unit], value, knob.unit)
