@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from blocklab.errors import ImageError
+from blocklab.layers.mysql import MariaDb
+from blocklab.layers.postgres import Postgres
 from blocklab.model import known
+from blocklab.model.dsn import Dsn
 from blocklab.model.host import Host, must
 from blocklab.model.known import Knob
-from blocklab.model.programs import MYSQL_HOME
+from blocklab.model.programs import AS_POSTGRES, MYSQL_CLIENT, MYSQL_HOME
+from blocklab.model.protocols import Map
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml import image
@@ -46,6 +52,26 @@ def test_the_tables_are_what_the_programs_tell(stand: Standing, host: Host) -> N
         assert table.keys() == shipped.keys(), ANEW
         for section, knobs_told in table.items():
             assert set(knobs_told.items()) ^ set(shipped[section].items()) == set(), f"{program}: {ANEW}"
+
+
+SHOWN = "SELECT json_object_agg(name, current_setting(name)) FROM pg_settings"
+# Of a value; other refusals are of the name.
+OF_VALUES = re.compile("out of range|its values|neither true|not a (whole )?number|multiple|no unit")
+# The server shows 0 of it, and takes 1 at least.
+ODD = {"settings.innodb_lru_flush_size"}
+
+
+def test_what_a_server_shows_of_itself_it_would_also_take(stand: Standing, host: Host) -> None:
+    where = {name: stand.ports[name][-1].where for name in knobs.SERVERS}
+    post = json.loads(must(host, [*AS_POSTGRES, "psql", "-X", "-A", "-t", "-d", where["postgres"], "-c", SHOWN]))
+    dsn = Dsn.of(where["mariadb"])
+    client = [*MYSQL_CLIENT, f"--user={dsn.user}", f"--socket={dsn.socket}", "--batch", "--skip-column-names"]
+    rows = must(host, [*client, "--execute=SHOW GLOBAL VARIABLES"]).splitlines()
+    maria: dict[str, Any] = dict(row.split("\t", 1) for row in rows)
+    assert len(post) > 300 and len(maria) > 500
+    layers = (Postgres(settings=post), MariaDb(settings=maria))
+    found = [problem for layer in layers for problem in layer.problems("a1", Map({}, {}))]
+    assert [(name, why) for name, why in found if OF_VALUES.search(why) and name not in ODD] == []
 
 
 def test_the_options_of_fio_are_those_of_the_table(host: Host) -> None:

@@ -146,6 +146,8 @@ def test_options_of_file_systems_that_are_taken() -> None:
         ({"checkpoint_timeout": "2d"}, "2d is out of range: from 30s to 86400s"),
         ({"checkpoint_timeout": "5MB"}, "has no unit that it takes: us, ms, s, min, h or d"),
         ({"max_connections": 0}, "0 is out of range: from 1 to 262143"),
+        ({"max_connections": "0x80000"}, "0x80000 is out of range"),
+        ({"log_file_mode": "01000"}, "01000 is out of range: from 0 to 511"),
         ({"max_connections": "100kB"}, "has no unit that it takes: it has none"),
         ({"shared_buffers": "64kB"}, "64kB is out of range: from 16 x 8kB"),
         ({"shared_buffers": "much"}, "'much' is not a number"),
@@ -164,6 +166,7 @@ def test_parameters_of_postgresql_that_are_taken() -> None:
         "wal_buffers": -1, "wal_level": "hot_standby", "wal_compression": "yes", "log_min_messages": "debug",
         "fsync": 1, "synchronous_commit": "ON", "vacuum_cost_delay": "2ms", "cpu_tuple_cost": 1e-2,
         "max_connections": "0x80", "auto_explain.log_min_duration": 5, "checkpoint_timeout": "1 h",
+        "log_file_mode": "0600",
         "log_rotation_size": "1GB", "effective_io_concurrency": 0,
     }  # fmt: skip
     assert Postgres(settings=settings).problems("a1", NOWHERE) == []

@@ -27,9 +27,10 @@ ALIASES = {
     ("wal_level", "archive"): "replica", ("wal_level", "hot_standby"): "replica",
     ("log_min_messages", "debug"): "debug2", ("client_min_messages", "debug"): "debug2",
 }  # fmt: skip
-# "128MB", "1 GB", "-1", "0.5", "200ms", "1e3"; "0x80".
+# "128MB", "1 GB", "-1", "0.5", "200ms", "1e3".
 _NUMBER = re.compile(r"^(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z]*)$")
-_HEX = re.compile(r"^[+-]?0[xX][0-9a-fA-F]+$")
+# "0x80", "0600": by another base, as in C.
+_BASED = {re.compile(r"^0[xX][0-9a-fA-F]+$"): 16, re.compile(r"^0[0-7]+$"): 8}
 BYTES = {"B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 TIMES = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 
@@ -86,9 +87,12 @@ def _value(name: str, knob: known.Knob, value: str) -> str | None:
 
 def _number(knob: known.Knob, value: str) -> str | None:
     text = value.strip()
+    for form, base in _BASED.items():
+        if knob.kind == "integer" and form.match(text):
+            return known.outside(knob, int(text, base), value, _shown(knob))
     match = _NUMBER.match(text)
     if match is None:
-        return None if _HEX.match(text) else f"{value!r} is not a number"
+        return f"{value!r} is not a number"
     number = float(match["number"])
     if match["unit"]:
         units = _units(knob)
