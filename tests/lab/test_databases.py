@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from blocklab.errors import CommandError, ImageError
+from blocklab.layers.mysql import MariaDb
 from blocklab.model.dsn import Dsn
 from blocklab.model.host import Host, must
 from blocklab.model.programs import AS_POSTGRES, MYSQL_CLIENT
@@ -134,12 +135,11 @@ def test_mysql_of_the_image_add_on_serves_both_nodes_and_recovers_from_a_copy(sm
 
 
 def test_a_server_that_does_not_start_says_why_and_leaves_nothing(small: dict[str, Any]) -> None:
-    layers: list[dict[str, Any]] = [
-        PLAIN,
-        {"layer": "ext4"},
-        {"layer": "mariadb", "settings": {"sync_binlogs": 1}},
-    ]
-    study = study_of(small, {"maria": layers}, client="")
+    study = study_of(small, {"maria": [PLAIN, {"layer": "ext4"}, {"layer": "mariadb"}]}, client="")
+    # Past the check, which knows the server's variables.
+    whole = study.stacks["maria"]
+    broken = msgspec.structs.replace(whole, layers=(*whole.layers[:-1], MariaDb(settings={"sync_binlogs": 1})))
+    study = msgspec.structs.replace(study, stacks={"maria": broken})
     site = UmlSite()
     shape = topology(study, ["maria"])
     lab = site.start(shape)

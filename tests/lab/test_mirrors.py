@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from blocklab.errors import NodeLost
+from blocklab.errors import NodeLost, StudyError
 from blocklab.model.host import Host, must
 from blocklab.model.plan import Knob
 from blocklab.runner.measure import not_in_force
@@ -31,6 +32,14 @@ def study_of(small: dict[str, Any], layers: list[dict[str, Any]]) -> Study:
     small["baseline"] = "one"
     small["workloads"] = {"io": {**small["workloads"]["io"], "size": "16MiB"}}
     return build(small)
+
+
+def unchecked(study: Study, **fields: Any) -> Study:
+    """With other fields of its mirror, which the check would refuse."""
+    volume, mirror, *above = study.stacks["one"].layers
+    layers = (volume, msgspec.structs.replace(mirror, **fields), *above)
+    stack = msgspec.structs.replace(study.stacks["one"], layers=layers)
+    return msgspec.structs.replace(study, stacks={"one": stack})
 
 
 def rebuilt(stand: Standing, study: Study, *, over_data: bool) -> Standing:
@@ -239,8 +248,10 @@ def test_drbd_is_built_over_its_data_connected_or_alone(small: dict[str, Any]) -
         assert must(here, ["ls", "/mnt/one"]).split() == ["file", "lost+found"]
         undone(stand)
         # From scratch, with an option that the kernel clamps: the value in force is told.
+        with pytest.raises(StudyError, match=r"al-extents: 65534 is more .*: at most 6433"):
+            mirror(disk={"al-extents": 65534})
         stand.lab.restore("")
-        stand = rebuilt(stand, mirror(standalone=True, disk={"al-extents": 65534}), over_data=False)
+        stand = rebuilt(stand, unchecked(mirror(standalone=True), disk={"al-extents": 65534}), over_data=False)
         assert {knob.host: knob.value for knob in not_in_force(knobs(stand))} == {"a1": "6433", "a2": "6433"}
         undone(stand)
 

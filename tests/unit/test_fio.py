@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
+from blocklab.model import known
 from blocklab.model.plan import Port, Put, Run
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import dec_hook
@@ -71,6 +72,13 @@ def test_good_ones_have_no_problems() -> None:
     assert load().problems() == []
     assert own(USER).problems() == []
     assert own("[a]\nsize=1g\nrw=read\n", size=None).problems() == []
+    several = {
+        "rw": "randrw:8", "bs": "4k,64k", "rate_iops": "800,", "random_distribution": "zipf:1.2", "nice": -5,
+        "thinktime": "5ms", "fadvise_hint": True, "readwrite": "read", "stonewall": "",
+        "buffer_compress_percentage": 30, "ioengine": "libaio", "userspace_reap": 1, "runtime": "10s",
+        "percentage_random": "50,100", "rate": "1m", "bssplit": "4k/50:64k/50",
+    }  # fmt: skip
+    assert one(**several).problems() == []
 
 
 @pytest.mark.parametrize(
@@ -96,7 +104,18 @@ def test_good_ones_have_no_problems() -> None:
         ({"description": "a;b"}, "start of a comment"),
         ({"time_based": True}, "never end"),
         ({"bs": "4kk"}, "no size"),
-        ({"bs": 0}, "rate of 0"),
+        ({"bs": 0}, "bs: 0 is out of range: at least 1"),
+        ({"bs": "4k,0"}, "bs: 0 is out of range"),
+        ({"bss": "4k"}, "fio has no option bss; did you mean bs?"),
+        ({"rw": "randwite"}, "did you mean randwrite?"),
+        ({"rwmixread": 150}, "rwmixread: 150 is out of range: from 0 to 100"),
+        ({"iodepth": "many"}, "iodepth: 'many' is not a number"),
+        ({"direct": 2}, "direct: '2' is neither 1 nor 0"),
+        ({"random_distribution": "zip:1.2", "runtime": 1}, "did you mean zipf?"),
+        (
+            {"runtime": 1, "ioengine": "sync", "userspace_reap": 1},
+            "is an option of ioengine libaio; this job has sync",
+        ),
         ({"size": "50%"}, "no size"),
         ({"runtime": "soon"}, "no time"),
         ({"size": 0}, "might never end"),
@@ -130,6 +149,9 @@ def test_refused_names(name: str) -> None:
         ("[a] x\nrw=read\n", "line 1"),
         ("[a\nrw=read\n", "line 1"),
         ("rw=read\n[a]\n", "line 1: an option before"),
+        ("[a]\nrw=read\nrwmixred=50\n", "line 3: fio has no option rwmixred; did you mean rwmixread?"),
+        ("[a]\nrw=read\niodepth=0\n", "line 3: iodepth: 0 is out of range"),
+        ("[global]\nuserspace_reap\nruntime=1\n[a]\nioengine=io_uring\n", "an option of ioengine libaio"),
         ("[a]\nrw=read\x00\n", "line 2: rw"),
         ("", "give jobs or a matrix"),
         ("[global]\nrw=read\n", "no section besides"),
@@ -357,8 +379,13 @@ def test_what_blocklab_decides_is_refused_in_a_study_and_overridden_in_a_job_fil
 
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,20}", fullmatch=True).filter(lambda name: name != "global")
-OPTIONS = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True).filter(
-    lambda name: fio_jobs.option_problem(name, 1) is None and name != "ioengine"
+# Those whose values fio alone can judge.
+OPTIONS = st.sampled_from(
+    [
+        name
+        for name, knob in known.table("fio")["common"].items()
+        if knob.kind == "text" and fio_jobs.option_problem(name, 1) is None
+    ]
 )
 VALUES = (
     st.booleans()

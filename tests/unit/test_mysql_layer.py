@@ -104,6 +104,14 @@ def test_the_binary_log_has_one_name_on_every_node() -> None:
         ("sql_mode", "'a'", "is not a value"),
         ("sql_mode", "a\n", "is not a value"),
         ("sql_mode", "a # b", "is not a value"),
+        ("sync_binlogg", 1, "has no such variable; did you mean sync_binlog?"),
+        ("sync-binlog", 1, "write sync_binlog"),
+        ("hostname", "x", "does not take it when it starts"),
+        ("sync_binlog", "often", "is not a number"),
+        ("sync_binlog", 0.5, "is not a whole number"),
+        ("max_connections", 1_000_000, "is out of range"),
+        ("innodb_flush_log_at_trx_commit", 4, "4 is out of range: from 0 to"),
+        ("innodb_file_per_table", "maybe", "is neither true nor false"),
     ],
 )
 @pytest.mark.parametrize("server", SERVERS)
@@ -119,11 +127,29 @@ def test_settings_that_are_refused(server: str, name: str, value: Value, why: st
         ("innodb_doublewrite", False), ("log_bin", True), ("slow_query_log", True), ("general_log", 0),
         ("sql_mode", ""),
         ("innodb_data_file_path", "ibdata1:12M:autoextend"), ("optimizer_switch", "mrr=on,mrr_cost_based=off"),
-        ("long_query_time", 0.5), ("time_zone", "+00:00"), ("binlog_group_commit_sync_delay", 100),
+        ("long_query_time", 0.5), ("skip_external_locking", True), ("transaction_isolation", "read-committed"),
+        ("binlog_format", 1), ("sql_mode", "ANSI,NO_ZERO_DATE"), ("optimizer_switch", "default"),
     ],
 )  # fmt: skip
 def test_settings_that_are_taken(name: str, value: Value) -> None:
     assert MariaDb(settings={name: value}).problems("a1", NOWHERE) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("binlog_format", "rows", "'rows' is not one of its values: MIXED, STATEMENT or ROW; did you mean row?"),
+        ("binlog_format", 7, "'7' is not one of its values"),
+        ("sql_mode", "ANSI,STRIKT_ALL_TABLES", "did you mean strict_all_tables?"),
+        ("optimizer_switch", "mrrr=on", "'mrrr' is not one of its values"),
+        ("time_zone", "+00:00", "does not take it when it starts"),
+        ("binlog_group_commit_sync_delay", 100, "MariaDB 11.8 has no such variable"),
+    ],
+)
+def test_what_mariadb_alone_tells_of_its_variables(name: str, value: Value, why: str) -> None:
+    ((_, problem),) = MariaDb(settings={name: value}).problems("a1", NOWHERE)
+    assert why in problem
+    assert MySql(settings={"binlog_group_commit_sync_delay": 100}).problems("a1", NOWHERE) == []
 
 
 def test_variables_of_a_real_server() -> None:
@@ -183,7 +209,7 @@ def test_a_mode_that_stands_for_several_is_shown_with_them() -> None:
 
 @given(st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans())
 def test_a_value_that_is_taken_is_one_line_and_stays_what_it_is(value: Value) -> None:
-    assume(mysql_settings.problem("sql_mode", value) is None)
+    assume(mysql_settings.problem("mysql", "sql_mode", value) is None)
     text = mysql_settings.config({"sql_mode": value})
     read = configparser.RawConfigParser(delimiters="=", comment_prefixes=("#",), inline_comment_prefixes=("#",))
     read.read_string(text)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocklab.layers import drbd, filesystem, postgres
+from blocklab.layers import drbd, filesystem, postgres, postgres_settings
 from blocklab.model.ground import LinkSpec
 from blocklab.model.netem import netem
 from blocklab.model.units import BitRate, Duration
@@ -148,7 +148,7 @@ def test_sizes_and_times_of_postgres_have_one_spelling(one: str, same: str) -> N
         ("log_min_messages", "debug", True),
     ],
 )
-def test_a_setting_of_postgres_is_in_force_or_not(name: str, value: postgres.Value, same: bool) -> None:
+def test_a_setting_of_postgres_is_in_force_or_not(name: str, value: postgres_settings.Value, same: bool) -> None:
     fact = postgres.Postgres(settings={name: value})._fact("a1", "postgresql://x")
     found = fact.parse((KNOBS / "postgres-settings.json").read_text())
     assert (found[name] == fact.wanted[name]) is same

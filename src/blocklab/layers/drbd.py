@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
-from blocklab.layers import drbd_pair
+from blocklab.layers import drbd_options, drbd_pair
 from blocklab.layers.base import Base
 from blocklab.layers.peer import link_problems, peer_problems
 from blocklab.model.drill import Twins
@@ -20,9 +20,6 @@ FIRST_PORT = 7000
 # DRBD's own names are lower-case words with dashes; anything else could end the option and start another.
 _OPTION = re.compile(r"^[a-z][a-z0-9-]*$")
 _VALUE = re.compile(r"^[A-Za-z0-9_.:/%-]+$")
-# "250k", "102400k", "100s" (sectors), "2M", "8000", as drbdsetup prints them.
-_SIZE = re.compile(r"^(?P<number>\d+)(?P<unit>[kKmMgGs]?)$")
-_UNITS = {"": 1, "s": 512, "k": 2**10, "m": 2**20, "g": 2**30}
 # What a bare number means, where it is not bytes or a count.
 _BARE = {
     "resync-rate": "k", "c-max-rate": "k", "c-min-rate": "k",
@@ -48,10 +45,10 @@ class Drbd(Base, frozen=True, tag="drbd"):
           disk: {disk-flushes: false, md-flushes: false, al-extents: 6433}
 
     Read back on both sides: the protocol and every option, by ``drbdsetup show``. An option that the kernel clamps
-    (``al-extents`` above what the activity log on the disk has room for) makes the cell invalid, with the value
-    that is in force. On the active side, before and after each load: connected, and both disks up to date. A
-    mirror that broke during the load makes the cell invalid. With ``on-congestion: pull-ahead`` it may also be
-    ahead of its peer, or be catching up.
+    makes the cell invalid, with the value that is in force; ``al-extents`` above 6433, for which the activity log
+    has no room, is refused before. On the active side, before and after each load: connected, and both disks up to
+    date. A mirror that broke during the load makes the cell invalid. With ``on-congestion: pull-ahead`` it may
+    also be ahead of its peer, or be catching up.
 
     What DRBD 8.4 of the kernel cannot do: a resource has one peer and one connection, which is one TCP stream for
     the data and one for acknowledgements; there is no multi-path. Two links at once are only had below it, by
@@ -70,7 +67,7 @@ class Drbd(Base, frozen=True, tag="drbd"):
     """DRBD's options by their own names and units, the ``net`` section of drbd.conf(5): ``max-buffers``,
     ``max-epoch-size``, ``sndbuf-size``, ``rcvbuf-size``, ``unplug-watermark``; with protocol A ``on-congestion:
     pull-ahead``, ``congestion-fill`` and ``congestion-extents``. ``true`` and ``false`` become ``yes`` and
-    ``no``."""
+    ``no``. Refused are names that DRBD 8.4 does not have in this section, and values that it would not take."""
     disk: dict[str, Value] = {}
     """The same of the ``disk`` section: ``disk-flushes``, ``md-flushes``, ``al-extents``, ..."""
     initial_sync: bool = False
@@ -89,9 +86,7 @@ class Drbd(Base, frozen=True, tag="drbd"):
         found = peer_problems(self.peer, host, map) + link_problems(self.link, self.peer, host, map)
         for section, options in (("net", self.net), ("disk", self.disk)):
             found += _bad_options(section, options)
-        if "protocol" in self.net:
-            found.append(("net.protocol", "give the protocol as the layer's own field"))
-        if self.net.get("on-congestion", "block") != "block" and self.protocol != "A":
+        if self.net.get("on-congestion") in ("pull-ahead", "disconnect") and self.protocol != "A":
             found.append(("net.on-congestion", "only protocol A can pull ahead; set protocol: A or leave it out"))
         return found
 
@@ -288,6 +283,8 @@ def _bad_options(section: str, options: Mapping[str, Value]) -> list[tuple[str, 
             found.append((f"{section}.{name}", "is not a DRBD option's name; see drbd.conf(5)"))
         elif not _VALUE.match(_text(value)):
             found.append((f"{section}.{name}", f"{_text(value)!r} is not a value that drbd.conf can hold"))
+        elif problem := drbd_options.problem(section, name, _text(value)):
+            found.append((f"{section}.{name}", problem))
     return found
 
 
@@ -313,5 +310,5 @@ def canonical(value: str, bare: str = "") -> str:
 
     ``bare`` is the unit of a number without one.
     """
-    match = _SIZE.match(value)
-    return str(int(match["number"]) * _UNITS[match["unit"].lower() or bare]) if match else value
+    match = drbd_options.SIZE.match(value)
+    return str(int(match["number"]) * drbd_options.UNITS[match["unit"].lower() or bare]) if match else value

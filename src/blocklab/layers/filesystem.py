@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import ClassVar
 
+from blocklab.layers import mount_options
 from blocklab.layers.base import Base
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run
 from blocklab.model.protocols import Map, Place
@@ -41,9 +42,11 @@ class _FileSystem(Base, frozen=True):
     """What both have: ``mkfs`` is argv for the mkfs program, ``mount`` a list of mount(8) options."""
 
     mkfs: tuple[str, ...] = ()
-    """Arguments of the mkfs program, one list item each: mkfs.xfs(8), mke2fs(8)."""
+    """Arguments of the mkfs program, one list item each: mkfs.xfs(8), mke2fs(8). Refused are options that it does
+    not have, and those with which it makes nothing."""
     mount: tuple[str, ...] = ()
-    """Options of mount(8) and of the file system, xfs(5) or ext4(5), one list item each."""
+    """Options of mount(8) and of the file system, xfs(5) or ext4(5), one list item each. Refused are those that
+    the kernel does not have, ``ro``, and two that decide the same."""
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "dir"
@@ -53,12 +56,17 @@ class _FileSystem(Base, frozen=True):
     least: ClassVar[int] = 0
 
     def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
-        """Mount options that mount(8) would read as several, or not at all."""
-        return [
+        """Mount options that mount(8) would read as several, and options that the kernel or mkfs refuses."""
+        found = [
             (f"mount[{index}]", f"{option!r} is not one mount option; write one a line, e.g. noatime")
             for index, option in enumerate(self.mount)
             if not _OPTION.match(option)
         ]
+        if self.mount and not found:
+            found = [(f"mount[{index}]", why) for index, why in mount_options.problems(self.name, self.mount)]
+        if self.mkfs:
+            found += ((f"mkfs[{index}]", why) for index, why in mount_options.mkfs_problems(self.name, self.mkfs))
+        return found
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """mkfs, mount; undone by umount."""
@@ -107,15 +115,6 @@ class Xfs(_FileSystem, frozen=True, tag="xfs"):
     least: ClassVar[int] = 300 * 2**20
     # The volumes are fresh: to discard them whole only takes time, on a mirror much of it.
     always: ClassVar[Argv] = ("-f", "-K")
-
-    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
-        """Barriers too, which xfs no longer has a say in."""
-        found = [
-            (f"mount[{index}]", f"xfs has no {option!r} since Linux 4.19; leave it out, or take ext4")
-            for index, option in enumerate(self.mount)
-            if option.removeprefix("no").partition("=")[0] == "barrier"
-        ]
-        return super().problems(host, map) + found
 
 
 class Ext4(_FileSystem, frozen=True, tag="ext4"):

@@ -40,7 +40,8 @@ class _Server(Base, frozen=True):
 
     settings: dict[str, Value] = {}
     """Server variables by their own names, as SHOW GLOBAL VARIABLES spells them, in the server's own units.
-    ``log_bin`` is ``true`` or ``false``. Refused are what the layer sets itself, where the server writes (all of
+    ``log_bin`` is ``true`` or ``false``. Refused are variables that the server does not have or does not take when
+    it starts, values out of their range, what the layer sets itself, where the server writes (all of
     it stays on the layer below), and what loads a library or runs a program."""
 
     takes: ClassVar[Kind | None] = "dir"
@@ -59,7 +60,7 @@ class _Server(Base, frozen=True):
 
     def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
         """Names that are no variable, those that the layer sets itself or that load libraries, bad values."""
-        found = ((name, problem(name, value)) for name, value in self.settings.items())
+        found = ((name, problem(self.name, name, value)) for name, value in self.settings.items())
         return [(f"settings.{name}", why) for name, why in found if why]
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from blocklab.model import known
+
 Value: TypeAlias = str | int | float | bool
 
 # "sync_binlog", "innodb_buffer_pool_size": a system variable as SHOW GLOBAL VARIABLES spells it.
@@ -46,20 +48,26 @@ ALWAYS = (
     "innodb_flush_method", "log_bin", "sync_binlog",
 )  # fmt: skip
 BINLOG = "binlog"
+_TITLES = {"mariadb": "MariaDB 11.8", "mysql": "MySQL 9"}
 _REFUSED_BINLOG = (
     "is true or false; the files are called binlog.000001 and so on, in the data directory, whatever the node"
 )
 
 
-def problem(name: str, value: Value) -> str | None:
-    """Why a study may not set ``name`` to ``value``; None where it may."""
+def problem(server: str, name: str, value: Value) -> str | None:
+    """Why a study may not set ``name`` to ``value``; None where it may. ``server``: mariadb or mysql."""
+    variables = known.table(server)[""]
     if not _NAME.fullmatch(name):
-        return "is not the name of a server variable; write it as SHOW GLOBAL VARIABLES does, e.g. sync_binlog"
+        meant = name.lower().replace("-", "_")
+        cure = (
+            f"write {meant}" if meant in variables else "write it as SHOW GLOBAL VARIABLES does, e.g. sync_binlog"
+        )
+        return f"is not the name of a server variable; {cure}"
     if name in _OURS or name.startswith("ssl_"):
         return "is set by the layer itself; leave it out"
     if any(name.startswith(start) or start.startswith(name) for start in _PROGRAMS):
         return "would make the server load a library or run a program; not allowed in a study"
-    if _PREFIX.match(name):
+    if _PREFIX.match(name) and name not in variables:
         return "is an option's prefix and a variable; write the variable's own name, with true or false"
     if _ELSEWHERE.search(name) and name not in _SWITCHES:
         return "is where the server writes; all of it stays on the layer below, so leave it out"
@@ -67,7 +75,56 @@ def problem(name: str, value: Value) -> str | None:
         return _REFUSED_BINLOG
     if not _VALUE.fullmatch(text_of(value)):
         return f"{text_of(value)!r} is not a value that the server's configuration file can hold"
+    return _unknown(server, name) or _bad_value(variables[name], name, text_of(value))
+
+
+def _unknown(server: str, name: str) -> str | None:
+    variables = known.table(server)[""]
+    title = _TITLES[server]
+    if name not in variables:
+        return f"{title} has no such variable{known.nearest(name, variables)}"
+    if variables[name].fixed:
+        return f"{title} does not take it when it starts, only in a session or never; leave it out"
     return None
+
+
+def _bad_value(knob: known.Knob, name: str, value: str) -> str | None:
+    """Why the server would refuse a value, or take another one in its place."""
+    word = value.strip().lower()
+    if knob.kind == "truth":
+        return None if word in _BOOLEAN or word in ("0", "1") else f"{value!r} is neither true nor false"
+    if knob.kind in ("integer", "real"):
+        return _bad_number(knob, value)
+    if knob.kind == "word":
+        return _bad_word(knob, _word(name, word))
+    if knob.kind in ("words", "switches") and not word.isdigit():
+        return next(filter(None, (_bad_word(knob, part) for part in _parts(knob, word))), None)
+    return None
+
+
+def _parts(knob: known.Knob, value: str) -> list[str]:
+    """The names in a list, or in a list of switches: ``mrr=on,default``."""
+    parts = [part.strip().partition("=")[0] for part in value.split(",")]
+    return [part for part in parts if part and not (knob.kind == "switches" and part == "default")]
+
+
+def _bad_word(knob: known.Knob, value: str) -> str | None:
+    words = [each.lower() for each in knob.words]
+    # By its number in the list, too.
+    if not words or value in words or (value.isdigit() and int(value) < len(words)):
+        return None
+    return f"{value!r} is not one of its values: {known.listed(knob.words)}{known.nearest(value, words)}"
+
+
+def _bad_number(knob: known.Knob, value: str) -> str | None:
+    text = value.strip().lower()
+    if match := _SIZE.fullmatch(text):
+        return known.outside(knob, int(match["number"]) * _FACTORS[match["unit"]], value)
+    if not _REAL.fullmatch(text):
+        return f"{value!r} is not a number"
+    if knob.kind == "integer":
+        return f"{value!r} is not a whole number"
+    return known.outside(knob, float(text), value)
 
 
 def text_of(value: Value) -> str:

@@ -6,26 +6,19 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
+from blocklab.layers import postgres_settings
 from blocklab.layers.base import Base, seats_of
+from blocklab.layers.postgres_settings import ALIASES, BOOLEAN, BYTES, TIMES, Value, text_of
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run
 from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.programs import POSTGRES_BIN as BIN
 from blocklab.model.protocols import Map, Place
 
-Value: TypeAlias = str | int | float | bool
 FIRST_PORT = 5432
 DATABASE = "bench"
-# "shared_buffers", "auto_explain.log_min_duration": a parameter, or an extension's parameter.
-_SETTING = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?$")
-# Where the layer itself decides.
-_OURS = frozenset(
-    {"port", "unix_socket_directories", "data_directory", "listen_addresses", "config_file", "hba_file"}
-)
-# Settings with these endings, set by a study, would make the server start a program of its own.
-_SHELL = re.compile(r"(_command|_preload_libraries)$")
 
 
 class Postgres(Base, frozen=True, tag="postgres"):
@@ -45,7 +38,8 @@ class Postgres(Base, frozen=True, tag="postgres"):
     """
 
     settings: dict[str, Value] = {}
-    """Server parameters by their own names and in their own units, as in postgresql.conf. Refused are what the
+    """Server parameters by their own names and in their own units, as in postgresql.conf. Refused are names and
+    values that PostgreSQL 17 does not take (a name with a dot is an extension's, and is left to it), what the
     layer sets itself (``port``, ``unix_socket_directories``, ``data_directory``, ``listen_addresses``,
     ``config_file``, ``hba_file``), and names that end in ``_command`` or ``_preload_libraries``, since they would
     make the server run programs."""
@@ -56,21 +50,13 @@ class Postgres(Base, frozen=True, tag="postgres"):
     gives: ClassVar[Kind] = "postgresql"
 
     def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
-        """Names that are no parameter, parameters that the layer sets itself or that start a shell."""
-        found = []
-        for name in self.settings:
-            if not _SETTING.match(name):
-                found.append((f"settings.{name}", "is not the name of a server parameter"))
-            elif name in _OURS:
-                found.append((f"settings.{name}", "is set by the layer itself; leave it out"))
-            elif _SHELL.search(name):
-                found.append((f"settings.{name}", "would make the server run a command; not allowed in a study"))
-        return found
+        """Names that are no parameter, those that the layer sets itself or that start a shell, bad values."""
+        return [(f"settings.{name}", problem) for name, problem in postgres_settings.problems(self.settings)]
 
     @property
     def seats(self) -> int | None:
         """``max_connections``, of which blocklab's user, a superuser, may have all."""
-        return seats_of(self.settings, 100)
+        return seats_of({name.lower(): value for name, value in self.settings.items()}, 100)
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """initdb, configuration, start, the database ``bench``; undone by an immediate stop."""
@@ -132,7 +118,7 @@ class Postgres(Base, frozen=True, tag="postgres"):
             "SELECT json_object_agg(name, json_build_array(current_setting(name), setting, vartype, source)) "
             "FROM pg_settings WHERE source <> 'default'"
         )
-        wanted = {name: _text(value) for name, value in self.settings.items()}
+        wanted = {name: text_of(value) for name, value in self.settings.items()}
         argv = (*AS_POSTGRES, f"{BIN}/psql", "-X", "-A", "-t", "-d", dsn, "-c", query)
         return Fact(host, "postgres", argv, partial(parse_settings, wanted=wanted), wanted)
 
@@ -144,32 +130,14 @@ def hba(listen: tuple[str, ...]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _text(value: Value) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)
-
-
 def quoted(value: Value) -> str:
     """A value as postgresql.conf takes it: in single quotes, a quote doubled, no line break."""
-    text = _text(value).replace("\\", "\\\\").replace("'", "''").replace("\n", " ")
+    text = text_of(value).replace("\\", "\\\\").replace("'", "''").replace("\n", " ")
     return f"'{text}'"
 
 
 # "128MB", "1 GB", "5min", "200ms": SHOW prints the largest unit that divides the value.
 _UNIT = re.compile(r"^(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|kB|MB|GB|TB|us|ms|s|min|h|d)$")
-_BYTES = {"B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
-_TIMES = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
-_BOOLEAN = {
-    "true": "on", "yes": "on", "1": "on", "t": "on", "y": "on",
-    "false": "off", "no": "off", "0": "off", "f": "off", "n": "off",
-}  # fmt: skip
-# Where the server shows another word than it was given.
-_ALIASES = {
-    ("wal_compression", "on"): "pglz",
-    ("wal_level", "archive"): "replica", ("wal_level", "hot_standby"): "replica",
-    ("log_min_messages", "debug"): "debug2", ("client_min_messages", "debug"): "debug2",
-}  # fmt: skip
 # With these values the server chooses, shows what it chose, and calls its source "override".
 _CHOSEN = {
     "wal_buffers": "-1",
@@ -182,12 +150,12 @@ def canonical(value: str) -> str:
     match = _UNIT.match(value.strip())
     if match is None:
         return value.strip()
-    factors = _BYTES if match["unit"] in _BYTES else _TIMES
+    factors = BYTES if match["unit"] in BYTES else TIMES
     factor = factors[match["unit"]]
     # The server rounds a fraction to a whole number of the next smaller unit: 0.3GB is 307MB.
     smaller = max((each for each in factors.values() if each < factor), default=1)
     number = round(float(match["number"]) * factor / smaller) * smaller
-    return f"{number} {'bytes' if factors is _BYTES else 'us'}"
+    return f"{number} {'bytes' if factors is BYTES else 'us'}"
 
 
 def alike(name: str, wanted: str, shown: Sequence[str]) -> bool:
@@ -195,6 +163,7 @@ def alike(name: str, wanted: str, shown: Sequence[str]) -> bool:
 
     ``shown``: as SHOW has it, as a bare number in the parameter's own unit, then its type and its source.
     """
+    name = name.lower()
     current, bare, kind, source = shown
     if source == "override" and name in _CHOSEN:
         return wanted == _CHOSEN[name]
@@ -202,8 +171,8 @@ def alike(name: str, wanted: str, shown: Sequence[str]) -> bool:
         return _same_number(wanted, bare) or canonical(wanted) == canonical(current)
     word = wanted.strip().lower()
     if kind in ("bool", "enum"):
-        word = _BOOLEAN.get(word, word)
-    return _ALIASES.get((name, word), word) == current.lower()
+        word = BOOLEAN.get(word, word)
+    return ALIASES.get((name, word), word) == current.lower()
 
 
 def _same_number(wanted: str, bare: str) -> bool:
@@ -220,8 +189,9 @@ def parse_settings(text: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
     A value that is the same as the wanted one comes in the study's spelling; another one as SHOW has it.
     """
     # {"checkpoint_timeout" : ["5min", "300", "integer", "configuration file"], ...}
-    # A study has names in lower case, and so has the server, but for TimeZone, DateStyle and IntervalStyle.
-    found = {name.lower(): shown for name, shown in json.loads(text).items()}
+    # The server has TimeZone, DateStyle and IntervalStyle; a study has any name as it likes.
+    spelled = {name.lower(): name for name in wanted}
+    found = {spelled.get(name.lower(), name.lower()): shown for name, shown in json.loads(text).items()}
     return {
         name: wanted[name] if name in wanted and alike(name, wanted[name], shown) else shown[0]
         for name, shown in found.items()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from blocklab.errors import StudyError
 from blocklab.layers import AnyLayer, Cap, Fragile, ImportedLayer, Shared, Volume
+from blocklab.model import sysctls
 from blocklab.model.ground import LinkSpec
 from blocklab.model.protocols import Map
 from blocklab.study import drills, sweep
@@ -84,6 +85,8 @@ def _names(study: Study) -> Iterator[Problem]:
                     f"nodes.{name}.sysctl[{parameter}]",
                     "is not a kernel parameter; write it like net.ipv4.tcp_rmem",
                 )
+            elif why := sysctls.problem(parameter):
+                yield f"nodes.{name}.sysctl[{parameter}]", why
     if study.repeats < 1:
         yield "repeats", "must be at least 1"
     if study.baseline and study.baseline not in study.stacks:

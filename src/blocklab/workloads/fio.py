@@ -15,7 +15,7 @@ from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Size
-from blocklab.workloads import fio_jobs, fio_output
+from blocklab.workloads import fio_jobs, fio_options, fio_output
 from blocklab.workloads.base import Stoppable, version
 from blocklab.workloads.fio_jobs import JobValue
 
@@ -49,7 +49,8 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     ``64k``, not ``64KiB``, which fio reads as 64,000 bytes; it is refused. ``ioengine`` is one of sync, psync,
     vsync, pvsync, pvsync2, libaio, posixaio, io_uring, mmap, null.
 
-    Refused, in options and job files: what reaches a shell (``exec_prerun``, ``exec_postrun``, ``program``,
+    Refused, in options and job files: what fio 3.39 does not know, values out of its ranges, options of another
+    ``ioengine`` than the job's; what reaches a shell (``exec_prerun``, ``exec_postrun``, ``program``,
     ``arguments``, ``include``, ``$`` and backquotes), and what leads away from the stack (``filename``,
     ``directory``, ``filename_format``, ``opendir``, ``read_iolog``), ``kb_base`` and ``name``. And what would make
     other figures of fio's reports and logs: ``log_``..., ``write_``...``_log``, ``unified_rw_reporting``. A job
@@ -226,6 +227,9 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         return fio_jobs.sections(self._head() + self._body())[0]
 
     def _bounds(self) -> Iterator[tuple[str, str]]:
+        for section in self.sections():
+            where = f"jobs.{section.name}" if section.name in self.jobs else "matrix" if self.matrix else "jobfile"
+            yield from ((where, f"[{section.name}] {problem}") for problem in fio_options.foreign(section.options))
         if self.rule() is not None:
             return
         for section in self.sections():

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from blocklab.workloads import fio_output
+from blocklab.workloads import fio_options, fio_output
 
 JobValue: TypeAlias = str | int | float | bool
 
@@ -82,7 +82,8 @@ def name_problem(name: str) -> str | None:
 
 
 def option_problem(option: str, value: JobValue) -> str | None:
-    """Why this option is refused: it reaches a shell, leads away from the stack, or is no option at all."""
+    """Why this option is refused: it reaches a shell, leads away from the stack, is no option at all, or has a
+    value that fio does not take."""
     text = str(value)
     if _OPTION.fullmatch(option) is None:
         return f"{option!r} is no name of a fio option (lower case letters, digits, _)"
@@ -98,7 +99,7 @@ def option_problem(option: str, value: JobValue) -> str | None:
         )
     if option == "ioengine" and text.strip() not in ENGINES:
         return f"ioengine {text!r} is not one of {', '.join(ENGINES)}"
-    return None
+    return fio_options.problem(option, str(int(value)) if isinstance(value, bool) else text)
 
 
 def report_problem(option: str) -> str | None:

@@ -1,0 +1,140 @@
+"""The tables of knobs are what the programs in the image tell; a new image that tells others is noticed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from blocklab.errors import ImageError
+from blocklab.layers.mysql import MariaDb
+from blocklab.layers.postgres import Postgres
+from blocklab.model import known
+from blocklab.model.dsn import Dsn
+from blocklab.model.host import Host, must
+from blocklab.model.known import Knob
+from blocklab.model.programs import AS_POSTGRES, MYSQL_CLIENT, MYSQL_HOME
+from blocklab.model.protocols import Map
+from blocklab.runner.run import standing
+from blocklab.runner.workshop import Standing
+from blocklab.sites.uml import image
+from blocklab.sites.uml.site import UmlSite
+from tools import knobs
+
+ANEW = "run `just knobs` and look at the difference"
+
+
+@pytest.fixture(scope="module")
+def stand() -> Iterator[Standing]:
+    with standing(UmlSite(), knobs.study(*knobs.SERVERS), knobs.SERVERS) as found:
+        yield found
+
+
+@pytest.fixture
+def host(stand: Standing) -> Host:
+    return stand.lab.hosts["a1"]
+
+
+def test_the_tables_are_what_the_programs_tell(stand: Standing, host: Host) -> None:
+    where = {name: stand.ports[name][-1].where for name in knobs.SERVERS}
+    mariadb = (knobs.MARIADB, "--no-defaults")
+    told = {
+        "drbd": knobs.drbd(host),
+        "postgres": knobs.postgres(host, where["postgres"]),
+        "mariadb": knobs.variables(host, where["mariadb"], knobs.VARIABLES, mariadb),
+        "sysctl": knobs.sysctl(host),
+    }
+    for program, table in told.items():
+        shipped = known.table(program)
+        assert table.keys() == shipped.keys(), ANEW
+        for section, knobs_told in table.items():
+            assert set(knobs_told.items()) ^ set(shipped[section].items()) == set(), f"{program}: {ANEW}"
+
+
+SHOWN = "SELECT json_object_agg(name, current_setting(name)) FROM pg_settings"
+# Of a value; other refusals are of the name.
+OF_VALUES = re.compile("out of range|its values|neither true|not a (whole )?number|multiple|no unit")
+# The server shows 0 of it, and takes 1 at least.
+ODD = {"settings.innodb_lru_flush_size"}
+
+
+def test_what_a_server_shows_of_itself_it_would_also_take(stand: Standing, host: Host) -> None:
+    where = {name: stand.ports[name][-1].where for name in knobs.SERVERS}
+    post = json.loads(must(host, [*AS_POSTGRES, "psql", "-X", "-A", "-t", "-d", where["postgres"], "-c", SHOWN]))
+    dsn = Dsn.of(where["mariadb"])
+    client = [*MYSQL_CLIENT, f"--user={dsn.user}", f"--socket={dsn.socket}", "--batch", "--skip-column-names"]
+    rows = must(host, [*client, "--execute=SHOW GLOBAL VARIABLES"]).splitlines()
+    maria: dict[str, Any] = dict(row.split("\t", 1) for row in rows)
+    assert len(post) > 300 and len(maria) > 500
+    layers = (Postgres(settings=post), MariaDb(settings=maria))
+    found = [problem for layer in layers for problem in layer.problems("a1", Map({}, {}))]
+    assert [(name, why) for name, why in found if OF_VALUES.search(why) and name not in ODD] == []
+
+
+def test_the_options_of_fio_are_those_of_the_table(host: Host) -> None:
+    shipped = known.table("fio")
+    for section, names in knobs.fio_names(host).items():
+        others = shipped[section].keys() - set(names)
+        assert set(names) <= shipped[section].keys(), ANEW
+        for alias in others:
+            assert f" alias: {alias}\n" in must(host, ["fio", f"--cmdhelp={alias}"]), ANEW
+
+
+def test_the_variables_of_mysql_are_those_of_the_table() -> None:
+    try:
+        site = UmlSite(image=image.require(("mysql",)))
+    except ImageError as error:
+        pytest.skip(str(error))
+    with standing(site, knobs.study("mysql"), ["mysql"]) as stand:
+        program = (f"{MYSQL_HOME}/bin/mysqld", "--no-defaults")
+        where = stand.ports["mysql"][-1].where
+        told = knobs.variables(stand.lab.hosts["a1"], where, knobs.METADATA, program)
+        assert told == known.table("mysql"), ANEW
+
+
+def spelled(name: str, knob: Knob) -> str:
+    """A mount option as a study could have it."""
+    if knob.kind == "flag":
+        return name
+    return f"{name}={knob.words[0] if knob.words else max(knob.least or 0, 1)}"
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+def test_the_kernel_knows_each_mount_option_of_the_table(host: Host, kind: str) -> None:
+    """Some need more than an empty file system; but none is unknown."""
+    file, folder = f"/tmp/{kind}.img", f"/media/{kind}"
+    must(host, ["truncate", "--size=320M", file])
+    must(host, [f"mkfs.{kind}", "-q", file], timeout=60)
+    must(host, ["mkdir", "-p", folder])
+    must(host, ["modprobe", "loop"])
+    device = must(host, ["losetup", "--find", "--show", file]).strip()
+    tables = known.table("filesystems")
+
+    def unknown(option: str) -> bool:
+        told = host.run(["mount", "-t", kind, "-o", option, device, folder])
+        if told.code == 0:
+            must(host, ["umount", folder])
+        return "nknown parameter" in told.said
+
+    try:
+        assert unknown("barier=0") and unknown("metadata")
+        options = {**tables["any"], **tables[kind]}
+        assert [name for name, knob in options.items() if unknown(spelled(name, knob))] == []
+    finally:
+        must(host, ["losetup", "--detach", device])
+        must(host, ["rm", file])
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+def test_mkfs_knows_each_option_of_the_table(host: Host, kind: str) -> None:
+    def unknown(option: str, *value: str) -> bool:
+        # There is no such device, so that nothing is made.
+        return "invalid option" in host.run([f"mkfs.{kind}", option, *value, "/dev/nothing"]).err.decode()
+
+    assert unknown("-Q")
+    options: dict[str, Any] = dict(known.table("filesystems")[f"mkfs.{kind}"])
+    found = [name for name, knob in options.items() if unknown(name, *(["1"] if knob.kind != "flag" else []))]
+    assert found == []
