@@ -26,6 +26,8 @@ def swept(small: dict[str, Any]) -> dict[str, Any]:
     small["workloads"] = {"tx": {"load": "pgbench", "time": "1s"}, "io": io(small)}
     small["factors"] = {"client": {"field": "workloads.tx.from", "values": WHERE}}
     small["stacks"] = {"local": small["stacks"]["local"]}
+    # The fake hosts' answers know no rate and no large frames, and what is not in force is not measured.
+    small["links"]["cross"] = {"between": ["a1", "b1"]}
     return small
 
 

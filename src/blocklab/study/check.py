@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from blocklab.errors import StudyError
 from blocklab.layers import AnyLayer, Cap, Fragile, ImportedLayer, Shared, Volume
 from blocklab.model import sysctls
-from blocklab.model.ground import LinkSpec
+from blocklab.model.ground import LinkSpec, NodeSpec
 from blocklab.model.protocols import Map
 from blocklab.study import drills, sweep
 from blocklab.study.claims import expectations, phase_problems
@@ -77,20 +77,21 @@ def _names(study: Study) -> Iterator[Problem]:
     for name, node in study.nodes.items():
         if name in _ROLES and study.faults:
             yield f"nodes.{name}", "is what faults call a node of whichever stack it is; take another name"
-        if node.memory < 128 * 2**20:
-            yield f"nodes.{name}.memory", "a node does not boot with less than 128MiB"
-        for parameter in node.sysctl:
-            if not _SYSCTL.match(parameter):
-                yield (
-                    f"nodes.{name}.sysctl[{parameter}]",
-                    "is not a kernel parameter; write it like net.ipv4.tcp_rmem",
-                )
-            elif why := sysctls.problem(parameter):
-                yield f"nodes.{name}.sysctl[{parameter}]", why
+        yield from _node(f"nodes.{name}", node)
     if study.repeats < 1:
         yield "repeats", "must be at least 1"
     if study.baseline and study.baseline not in study.stacks:
         yield "baseline", f"there is no stack {study.baseline!r}; there are {_list(study.stacks)}"
+
+
+def _node(path: str, node: NodeSpec) -> Iterator[Problem]:
+    if node.memory < 128 * 2**20:
+        yield f"{path}.memory", "a node does not boot with less than 128MiB"
+    for parameter in node.sysctl:
+        if not _SYSCTL.match(parameter):
+            yield f"{path}.sysctl[{parameter}]", "is not a kernel parameter; write it like net.ipv4.tcp_rmem"
+        elif why := sysctls.problem(parameter):
+            yield f"{path}.sysctl[{parameter}]", why
 
 
 def _links(study: Study) -> Iterator[Problem]:
