@@ -283,13 +283,13 @@ def tables(say: Callable[[str], None]) -> dict[str, str]:
     with standing(UmlSite(), study(*SERVERS), SERVERS) as stand:
         host = stand.lab.hosts["a1"]
         ports = {name: stand.ports[name][-1].where for name in SERVERS}
-        found["drbd"] = written(f"Options of DRBD 8.4 as {_package(host, 'drbd-utils')} tells them", drbd(host))
+        found["drbd"] = written(f"Options of DRBD 8.4 as {package(host, 'drbd-utils')} tells them", drbd(host))
         found["fio"] = written(f"Options of {must(host, ['fio', '--version']).strip()}", fio(host))
         found["postgres"] = written(
-            f"Parameters of {_package(host, 'postgresql-17')}", postgres(host, ports["postgres"])
+            f"Parameters of {package(host, 'postgresql-17')}", postgres(host, ports["postgres"])
         )
         found["mariadb"] = written(
-            f"Variables of {_package(host, 'mariadb-server')}",
+            f"Variables of {package(host, 'mariadb-server')}",
             variables(host, ports["mariadb"], VARIABLES, (MARIADB, "--no-defaults")),
         )
         found["sysctl"] = written(f"Parameters of Linux {must(host, ['uname', '-r']).strip()}", sysctl(host))
@@ -305,7 +305,8 @@ def tables(say: Callable[[str], None]) -> dict[str, str]:
     return found
 
 
-def _package(host: Host, name: str) -> str:
+def package(host: Host, name: str) -> str:
+    """Name and version of a package of Debian."""
     version = must(host, ["dpkg-query", "--showformat=${Version}", "--show", name])
     return f"{name} {version.strip()}"
 
