@@ -135,7 +135,7 @@ def test_a_network_mirror_has_two_equal_legs_and_outlives_its_peer(small: dict[s
         [
             {**PLAIN, "count": 2},
             {"layer": "stripe"},
-            {**NET, "connections": 2, "write_behind": 64, "timeout": "5s", "direct": direct},
+            {**NET, "connections": 2, "write_behind": 64, "timeout": "3s", "direct": direct},
             {"layer": "ext4"},
         ],
     )
@@ -144,7 +144,7 @@ def test_a_network_mirror_has_two_equal_legs_and_outlives_its_peer(small: dict[s
         found = {knob.name: knob.value for knob in knobs(stand) if knob.layer == "net_mirror"}
         assert found == {
             "state": "clean", "local leg": "active sync", "remote leg": "active sync writemostly",
-            "bitmap": "Internal", "connections": "2", "timeout": "5s", "write_behind": "64",
+            "bitmap": "Internal", "connections": "2", "timeout": "3s", "write_behind": "64",
             "server": "qemu-storage-da" if direct else "nbd-server",
         }  # fmt: skip
         assert not wrong(stand)

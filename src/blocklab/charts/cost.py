@@ -153,7 +153,10 @@ def _panel(frame: _Frame, levels: Mapping[str, str], rows: list[dict[str, Any]],
     zero = [{"top": HEIGHT, "end": height, "said": "nothing lost (95 %: < 3/N)"}]
     label = f"cost against loss{f', {where}' if where else ''}"
     table = {"what": "cell"} | {name: name for name in ("throughput", "lost", "drills", "RPO", "RTO")}
-    return panel(label, chart, {"cells": rows, "zero": zero}, height, ("cells", table))
+    found = panel(label, chart, {"cells": rows, "zero": zero}, height, ("cells", table))
+    # Beside each other two legends are wider than a phone.
+    found.spec["config"] = {"legend": {"layout": {"bottom": {"direction": "vertical", "anchor": "start"}}}}
+    return found
 
 
 def _axis(frame: _Frame, zero: float) -> Any:

@@ -114,6 +114,10 @@ def _read(options: Mapping[str, known.Knob], words: Sequence[str]) -> Iterator[t
         if len(word) < 2 or word[0] != "-":
             yield index, "", word
             continue
+        if word.startswith("--"):
+            # mkfs.xfs has one such option, which takes no value.
+            yield index, word, None
+            continue
         for at, letter in enumerate(word[1:], 2):
             option = f"-{letter}"
             if option not in options or options[option].kind != "flag":
