@@ -106,7 +106,7 @@ def test_a_synchronous_mirror_loses_nothing_and_takes_over(tmp_path: Path) -> No
 def test_an_asynchronous_mirror_loses_what_is_under_way(tmp_path: Path) -> None:
     """Of a database that flushes all by itself: what is lost is the mirror's doing."""
     database = {**MARIADB, "settings": {**MARIADB["settings"], "sync_binlog": 1}}
-    raw = study(database, drbd("A"), links__pair__rtt="150ms", workloads__ledger__connections=16)
+    raw = study(database, drbd("A"), links__pair__rtt="80ms", workloads__ledger__connections=16)
     _, drill, _ = drilled(raw, tmp_path)
     verdict = drill.verdict
     assert verdict.status == "lost" and "gone" in verdict.why
