@@ -220,3 +220,11 @@ def test_a_table_is_read_as_it_was_written(program: str) -> None:
 def test_a_table_with_a_word_that_nobody_knows_is_no_table() -> None:
     with pytest.raises(ValueError, match="kind"):
         known.parsed("max-buffers number 32..131072\n")
+
+
+@pytest.mark.parametrize("option", ["data=writeback", "commit=60", "journal_checksum", "data_err=abort"])
+def test_options_of_a_journal_need_one(option: str) -> None:
+    plain = Ext4(mkfs=("-O", "^has_journal"), mount=("barrier=0", option))
+    assert [where for where, _ in plain.problems("a1", Map({}, {}))] == ["mount[1]"]
+    assert Ext4(mount=("barrier=0", option)).problems("a1", Map({}, {})) == []
+    assert Ext4(mkfs=("-O", "^has_journal"), mount=("barrier=0",)).problems("a1", Map({}, {})) == []

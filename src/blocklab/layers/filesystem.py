@@ -37,6 +37,9 @@ _CONTRARY = {
 _SIZE = re.compile(r"^(?P<name>allocsize|logbsize|max_atomic_write)=(?P<number>\d+)(?P<unit>[kKmMgG]?)$")
 _KIB = {"": 2**-10, "k": 1, "m": 2**10, "g": 2**20}
 
+# Without a journal the kernel mounts no ext4 with these.
+_OF_JOURNAL = ("data", "commit", "journal_checksum", "journal_async_commit", "data_err")
+
 
 class _FileSystem(Base, frozen=True):
     """What both have: ``mkfs`` is argv for the mkfs program, ``mount`` a list of mount(8) options."""
@@ -136,6 +139,17 @@ class Ext4(_FileSystem, frozen=True, tag="ext4"):
 
     name: ClassVar[str] = "ext4"
     always: ClassVar[Argv] = ("-F",)
+
+    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+        """As of every file system; and mount options of a journal that mkfs leaves out."""
+        found = super().problems(host, map)
+        if any("^has_journal" in word for word in self.mkfs):
+            found += [
+                (f"mount[{index}]", f"{option!r} needs a journal, and mkfs makes none (^has_journal); drop one")
+                for index, option in enumerate(self.mount)
+                if option.partition("=")[0] in _OF_JOURNAL
+            ]
+        return found
 
     def make(self) -> Argv:
         """With one ``-E`` in all: of several, mke2fs takes the last one only."""
