@@ -158,7 +158,7 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         except KeyboardInterrupt:
             console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
             raise typer.Exit(INTERRUPTED) from None
-        console.print(f"{len(todo)} cells in {time.monotonic() - begun:.0f} s, {bad} of them not ok")
+        console.print(f"{_several(len(todo), 'cell')} in {time.monotonic() - begun:.0f} s, {bad} of them not ok")
     analysis = analyse(folder)
     page = report.render(folder, analysis=analysis)
     if as_json:
@@ -223,11 +223,14 @@ def _sizes(study: Study) -> list[str]:
 def about(study: Study, wanted: Sequence[Cell]) -> str:
     """How many cells there are, and how long they will take."""
     guess = estimate(study, wanted)
-    unknown = f"; {guess.open_ended} cells end by work done, not by the clock" if guess.open_ended else ""
-    return (
-        f"{guess.cells} cells on {guess.builds} layouts: {spoken(guess.load)} under load, about "
-        f"{spoken(guess.total)} in all{unknown}"
-    )
+    ends = f"{_several(guess.open_ended, 'cell')} {'end' if guess.open_ended > 1 else 'ends'} by work done"
+    unknown = f"; {ends}, not by the clock" if guess.open_ended else ""
+    size = f"{_several(guess.cells, 'cell')} on {_several(guess.builds, 'layout')}"
+    return f"{size}: {spoken(guess.load)} under load, about {spoken(guess.total)} in all{unknown}"
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count > 1 else ''}"
 
 
 def levels_of(study: Study, given: Sequence[str] | None) -> dict[str, str]:
@@ -271,7 +274,7 @@ def check(study: StudyFile, quick: Quick = False, volumes: Volumes = None, as_js
     if as_json:
         typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))
     else:
-        typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {len(grid)} cell{'s' if len(grid) > 1 else ''}")
+        typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {_several(len(grid), 'cell')}")
 
 
 def schema() -> None:
