@@ -127,7 +127,7 @@ class Cap(Base, frozen=True, tag="cap"):
         steps += [
             # Another cap's hierarchy of version 1 gives the controller back only a while after its unmount.
             Wait(host, ("grep", "-w", "io", f"{folder}/cgroup.controllers"), seconds=30.0),
-            # The kernel tells by a page's memory group to whom its writeback, and so an fsync, counts.
+            # The kernel tells by a page's memory group to whom its writeback counts; an fsync counts without it.
             _set(below[0], f"{folder}/cgroup.subtree_control", "+memory +io", undo="-io -memory"),
             # Another cap of this node may have made the group already, and removed it already. The limits go
             # with the group.
