@@ -127,8 +127,8 @@ class Cap(Base, frozen=True, tag="cap"):
         steps += [
             # Another cap's hierarchy of version 1 gives the controller back only a while after its unmount.
             Wait(host, ("grep", "-w", "io", f"{folder}/cgroup.controllers"), seconds=30.0),
-            # The kernel tells by a page's memory group to whom its writeback counts; an fsync counts without it.
-            _set(below[0], f"{folder}/cgroup.subtree_control", "+memory +io", undo="-io -memory"),
+            # The memory controller, by whose groups the kernel charges writeback, comes along.
+            _set(below[0], f"{folder}/cgroup.subtree_control", "+io", undo="-io"),
             # Another cap of this node may have made the group already, and removed it already. The limits go
             # with the group.
             Run(

@@ -29,7 +29,7 @@ def problem(section: str, name: str, value: str) -> str | None:
     if knob.kind == "truth" and value not in ("yes", "no"):
         return f"{value!r} is neither true nor false"
     if knob.kind == "word" and value not in knob.words:
-        return f"{value!r} is not one of its values: {known.listed(knob.words)}{known.nearest(value, knob.words)}"
+        return known.not_among(value, knob.words)
     return _number(name, knob, value) if knob.kind == "integer" else None
 
 

@@ -64,7 +64,7 @@ def _value(knob: known.Knob, value: str) -> str | None:
     if knob.kind == "flag":
         return f"takes no value, but has {value!r}"
     if knob.kind == "word" and value not in knob.words:
-        return f"{value!r} is not one of its values: {known.listed(knob.words)}{known.nearest(value, knob.words)}"
+        return known.not_among(value, knob.words)
     if knob.kind == "integer" and not value.isdigit():
         return f"{value!r} is not a whole number"
     return _count(knob, value) if knob.kind in ("integer", "size") else None
@@ -94,9 +94,7 @@ def _argument(knob: known.Knob, value: str) -> str | None:
         parts = [part.lstrip("^+-").partition("=")[0] for part in value.split(",")]
     for part in parts:
         if knob.words and part not in knob.words:
-            return (
-                f"{part!r} is not one of its values: {known.listed(knob.words)}{known.nearest(part, knob.words)}"
-            )
+            return known.not_among(part, knob.words)
     return None
 
 

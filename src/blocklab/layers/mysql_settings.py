@@ -113,7 +113,7 @@ def _bad_word(knob: known.Knob, value: str) -> str | None:
     # By its number in the list, too.
     if not words or value in words or (value.isdigit() and int(value) < len(words)):
         return None
-    return f"{value!r} is not one of its values: {known.listed(knob.words)}{known.nearest(value, words)}"
+    return known.not_among(value, knob.words)
 
 
 def _bad_number(knob: known.Knob, value: str) -> str | None:

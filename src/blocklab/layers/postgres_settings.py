@@ -81,7 +81,7 @@ def _value(name: str, knob: known.Knob, value: str) -> str | None:
         meant = ALIASES.get((name, word), word)
         words = [each.lower() for each in knob.words]
         if meant not in words and BOOLEAN.get(word) not in words:
-            return f"{value!r} is not one of its values: {known.listed(knob.words)}{known.nearest(word, words)}"
+            return known.not_among(value, knob.words)
     return _number(knob, value) if knob.kind in ("integer", "real") else None
 
 

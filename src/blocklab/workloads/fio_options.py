@@ -42,7 +42,7 @@ def _value(knob: known.Knob, value: str) -> str | None:
     # "randrw:8", "zipf:1.2"
     word = value.partition(":")[0]
     if knob.kind == "word" and word not in knob.words:
-        return f"{word!r} is not one of its values: {known.listed(knob.words)}{known.nearest(word, knob.words)}"
+        return known.not_among(word, knob.words)
     if knob.kind == "integer" and value not in knob.words:
         # "4k,64k": for reads, writes and trims
         return next(filter(None, (_number(knob, part) for part in value.split(",") if part)), None)

@@ -109,6 +109,12 @@ def listed(words: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
+def not_among(value: str, words: Iterable[str]) -> str:
+    """What is wrong with a word that is none of ``words``; the nearest one is told in lower case."""
+    words = list(words)
+    return f"{value!r} is not one of its values: {listed(words)}{nearest(value.lower(), map(str.lower, words))}"
+
+
 def outside(knob: Knob, number: Number, shown: str, unit: str = "") -> str | None:
     """What is wrong with a number (in the knob's unit), which the study has as ``shown``; None if nothing.
 
