@@ -12,6 +12,9 @@ from blocklab.model.ground import Profile
 from blocklab.model.plan import Argv, Fact, Plan, Port, Step, again
 from blocklab.model.protocols import Map, Place
 
+# A database's crash recovery reads its log and goes through a slow volume or mirror.
+START_SECONDS = 180.0
+
 
 def seats_of(settings: Mapping[str, Any], usual: int) -> int | None:
     """A server's ``max_connections``, or its usual number; None for a value that only the server can read."""

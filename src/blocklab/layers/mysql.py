@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from blocklab.layers.base import Base, seats_of
+from blocklab.layers.base import START_SECONDS, Base, seats_of
 from blocklab.layers.mysql_settings import Value, config, made_with, parse_variables, problem, query, text_of
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Wait
@@ -15,8 +15,6 @@ from blocklab.model.protocols import Map, Place
 FIRST_PORT = 3306
 DATABASE = "bench"
 USER = "root"
-# Crash recovery reads the redo log and goes through a slow volume or mirror.
-START_SECONDS = 180.0
 _INIT_SECONDS = 600.0
 _STOP_SECONDS = 30
 # 2026-11-21  7:04:24 0 [Note] /usr/sbin/mariadbd: ready for connections.

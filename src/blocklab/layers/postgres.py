@@ -9,7 +9,7 @@ from functools import partial
 from typing import ClassVar
 
 from blocklab.layers import postgres_settings
-from blocklab.layers.base import Base, seats_of
+from blocklab.layers.base import START_SECONDS, Base, seats_of
 from blocklab.layers.postgres_settings import ALIASES, BOOLEAN, BYTES, TIMES, Value, text_of
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run
@@ -80,9 +80,11 @@ class Postgres(Base, frozen=True, tag="postgres"):
             # The configuration is outside the data directory, whose own file stays as initdb left it.
             Run(
                 host,
-                (*control, "-t", "60", "-l", log, "-o", f"-c config_file={run}/server.conf", "start"),
+                (*control, "-t", f"{START_SECONDS:.0f}", "-l", log, "-o", f"-c config_file={run}/server.conf",
+                 "start"),
                 # immediate: a clean stop would write all of the buffers through the mirror, for nothing.
                 undo=(*control, "-m", "immediate", "stop"),
+                timeout=START_SECONDS + 20,
             ),
             Run(
                 host,
