@@ -197,7 +197,9 @@ class Trials:
             trial, trial.parse(raw, load.host), folder, phase, file=self._port.kind == "dir"
         )
         self._engine.undo(mark)
-        enough(raw["stdout"], raw["stderr"])
+        if not early:
+            # Of one that was ended the last second is a part of one.
+            enough(raw["stdout"], raw["stderr"])
         seconds = sum(each.end - each.start for each in parsed.phases)
         settled = _sure(judged)
         drained = not early and not settled and 0 < seconds < rule.at_most - _EARLY
