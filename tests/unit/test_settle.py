@@ -174,7 +174,8 @@ def test_a_slow_slope_is_not_settled() -> None:
 
 def test_a_constant_settles_as_soon_as_it_may() -> None:
     found = long_run([3000.0] * 60, 0.1, 0.02, 5)
-    assert found == Settled(3000.0, 0.0, 60, 0, True)
+    # Nothing of its spread, but what a rate is known to at best.
+    assert found == Settled(3000.0, 9.0, 60, 0, True)
     assert all(long_run([1000 + at / 7] * count, 0.1, 0.02, 5).settled for at in range(30) for count in (60, 601))
     assert long_run([3000.0] * 49, 0.1, 0.02, 5).why == "too short"
     assert long_run([3000.0] * 14, 1.0, 0.02, 5) == Settled(3000.0, None, 14, 0, False, "too short")
@@ -231,7 +232,8 @@ def lognormal(spread: float) -> Draw:
 def test_the_interval_of_rounds_holds_the_mean_as_often_as_it_says(draw: Draw, half_width: float) -> None:
     chance = random.Random(21)
     held = sum(holds(rounds(chance, draw, half_width)) for _ in range(1000))
-    assert 0.92 <= held / 1000 <= 0.98
+    # Where the spread is small, what it does not tell of makes the interval wider.
+    assert 0.92 <= held / 1000 <= 0.985
 
 
 def test_very_skewed_rounds_are_held_less_often() -> None:
@@ -248,17 +250,18 @@ def test_a_fixed_number_of_rounds_is_not_widened(count: int) -> None:
     assert 0.93 <= held / 1000 <= 0.97
     means = [chance.gauss(100, 2) for _ in range(count)]
     once, again = from_rounds(means, 0.02, count, count), from_rounds(means, 0.02, count, count + 1)
-    assert once.half is not None and again.half == pytest.approx(1.2 * once.half)
+    assert once.half is not None and again.half == pytest.approx(1.2 * once.half, rel=0.02)
 
 
 def test_the_interval_of_three_rounds_by_hand() -> None:
     found = from_rounds([99.0, 100.0, 101.0], 0.02, 3, 3)
-    assert found.value == 100 and found.half == pytest.approx(4.3027 / math.sqrt(3))
+    assert found.value == 100 and found.half == pytest.approx(math.hypot(4.3027 / math.sqrt(3), 0.3))
     assert found.why == "interval is ±2.5 %"
-    assert from_rounds([99.0, 100.0, 101.0], 0.025, 3, 3).settled
+    assert from_rounds([99.0, 100.0, 101.0], 0.026, 3, 3).settled
     assert from_rounds([100.0], 0.02, 3, 12) == Settled(100.0, None, 1, 0, False, "too few rounds")
     assert from_rounds([100.0, 100.0], 0.02, 3, 12).why == "too few rounds"
-    assert from_rounds([100.0] * 3, 0.02, 3, 12) == Settled(100.0, 0.0, 3, 0, True)
+    # Rounds that agree may be wrong together.
+    assert from_rounds([100.0] * 3, 0.02, 3, 12) == Settled(100.0, 0.3, 3, 0, True)
 
 
 @pytest.mark.parametrize(("least", "most"), [(1, 5), (5, 4), (0, 0)])

@@ -268,18 +268,31 @@ def test_a_quick_run_says_so(tmp_path: Path) -> None:
     assert any("quick run" in text for text in findings(analyse(synthetic.make(tmp_path, quick=True))).caveats)
 
 
-def test_a_cpu_without_room_is_told_with_the_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("busy", "where", "skewed"),
+    [
+        (["local"], "a1 on local", "and a slower layout looks cheaper than it is."),
+        (["drbd0"], "a1 on drbd0", "and such a layout looks dearer than it is."),
+        (["local", "drbd0"], "a1 on local, a1 on drbd0",
+         "so that a slower layout looks cheaper beside local, and dearer where its own CPU was busy."),
+    ],
+)  # fmt: skip
+def test_a_cpu_without_room_is_told_with_the_answer(
+    tmp_path: Path, busy: list[str], where: str, skewed: str
+) -> None:
     folder = synthetic.make(tmp_path)
     assert not any("CPU" in text for text in findings(analyse(folder)).caveats)
-    cell = next(cell for cell in folder.manifest().cells if cell.label == "local/tps-scale1")
-    under = folder.cells / cell.key
-    samples = tuple(
-        msgspec.structs.replace(row, value=3.0) if row.metric == "cpu.idle" else row
-        for row in tables.samples(under, FORMAT)
-    )
-    tables.write(under, Parsed(samples))
-    caveats = [plain(text) for text in findings(analyse(folder)).caveats]
-    assert any("CPU was at least 97 % busy in tps-scale1 (a1 on local)" in text for text in caveats)
+    for cell in folder.manifest().cells:
+        if cell.label not in [f"{stack}/tps-scale1" for stack in busy]:
+            continue
+        under = folder.cells / cell.key
+        samples = tuple(
+            msgspec.structs.replace(row, value=3.0) if (row.metric, row.host) == ("cpu.idle", "a1") else row
+            for row in tables.samples(under, FORMAT)
+        )
+        tables.write(under, Parsed(samples))
+    (told,) = (plain(text) for text in findings(analyse(folder)).caveats if "CPU" in text)
+    assert told.startswith(f"The CPU was at least 97 % busy in tps-scale1 ({where}): ") and told.endswith(skewed)
 
 
 def test_runs_that_are_read_at_once_come_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def test_rules(raw: Any, rule: Rule) -> None:
         ({"fixed": "3s", "at_most": "9s"}, "fixed", "stands alone"),
         ({"rounds": "3..5", "at_most": "9s"}, "rounds", "not both"),
         ({"each": "3s", "at_least": "9s"}, "rounds", "not both"),
-        ({"half_width": "0%"}, "half_width", "above 0%"),
+        ({"half_width": "0%"}, "half_width", "above 0.3%"),
         ({"half_width": "80%"}, "half_width", "below 50%"),
         ({"rounds": "3"}, "rounds", "like 3..15"),
         ({"rounds": "1..3"}, "rounds", "at least 2"),

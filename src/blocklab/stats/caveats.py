@@ -30,9 +30,18 @@ def _busy(analysis: Analysis) -> Iterator[str]:
         cells = len({(row.stack, row.workload) for row in rows})
         told += f", in {cells} of {len(analysis.measured)} cells"
     yield (
-        f"The CPU was at least {least} busy in {told}: there it, and not the storage, may set the pace, and a "
-        "slower layout looks cheaper than it is."
+        f"The CPU was at least {least} busy in {told}: there it, and not the storage, may set the pace, "
+        f"{_skewed({row.stack in analysis.grid.baselines for row in rows}, analysis.baseline)}."
     )
+
+
+def _skewed(busy: Collection[bool], baseline: str) -> str:
+    """What a CPU without room does to a comparison. ``busy`` holds whether it was the baseline's."""
+    if False not in busy:
+        return "and a slower layout looks cheaper than it is"
+    if True not in busy:
+        return "and such a layout looks dearer than it is"
+    return f"so that a slower layout looks cheaper beside {baseline}, and dearer where its own CPU was busy"
 
 
 def without_interval(analysis: Analysis, metrics: Collection[str]) -> str:

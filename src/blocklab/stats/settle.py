@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from blocklab.model.stop import SYSTEMATIC
 from blocklab.stats.series import batches, drifts, mser, shifted, standard_error, t975, variance
 
 # A rule that is asked again and again stops when the spread looks small by luck, so its intervals are too short by
@@ -46,7 +47,8 @@ def long_run(values: Sequence[float], interval: float, half_width: float, at_lea
     correlation; halves and slope must show no shift. Settled when the 95 % interval is within ``half_width``
     (relative) and ``at_least`` seconds remain after the warm-up. What shifts within the first quarter is warm-up.
 
-    What the machine does slower than the run lasts is not in the interval: see ``from_rounds``.
+    The interval has ``SYSTEMATIC`` in it. What the machine does slower than the run lasts is not: see
+    ``from_rounds``.
     """
     bad = _unusable(values)
     if bad:
@@ -58,7 +60,7 @@ def long_run(values: Sequence[float], interval: float, half_width: float, at_lea
     if found is None:
         return Settled(value, None, len(kept), cut, False, "too short")
     means, free = found
-    half = LONG_RUN_LOOKS * t975(len(means) - 1) * standard_error(means)
+    half = _whole(value, LONG_RUN_LOOKS * t975(len(means) - 1) * standard_error(means))
     why = ""
     if cut > MOST_CUT * len(values):
         why = "level shift" if _plateau(values[:cut], value) else "still warming up"
@@ -78,11 +80,11 @@ def long_run(values: Sequence[float], interval: float, half_width: float, at_lea
 def from_rounds(means: Sequence[float], half_width: float, least: int, most: int) -> Settled:
     """The means of independent short rounds so far. To be asked after each round, from ``least`` to ``most``.
 
-    Student's interval over the rounds, widened when it is asked more than once. Settled when it is within
-    ``half_width`` (relative) and at least ``least`` rounds are used. The first round is left out as warm-up when
-    that moves the mean by more than the round's share (1/n) of the allowed half width, and the round lies outside
-    of three times the 95 % prediction interval of at least three others. Raises ``ValueError`` unless
-    2 <= ``least`` <= ``most``.
+    Student's interval over the rounds, widened when it is asked more than once, and with ``SYSTEMATIC`` in it.
+    Settled when it is within ``half_width`` (relative) and at least ``least`` rounds are used. The first round is
+    left out as warm-up when that moves the mean by more than the round's share (1/n) of the allowed half width,
+    and the round lies outside of three times the 95 % prediction interval of at least three others. Raises
+    ``ValueError`` unless 2 <= ``least`` <= ``most``.
 
     Rounds that are minutes apart, in shuffled order with other cells, see a machine's slow drift as spread.
     """
@@ -98,7 +100,7 @@ def from_rounds(means: Sequence[float], half_width: float, least: int, most: int
     if count < 2:
         return Settled(value, None, count, cut, False, "too few rounds")
     looks = ROUND_LOOKS if most > least else 1.0
-    half = looks * t975(count - 1) * math.sqrt(variance(kept) / count)
+    half = _whole(value, looks * t975(count - 1) * math.sqrt(variance(kept) / count))
     why = "too few rounds" if count < least else _too_wide(value, half, half_width)
     return Settled(value, half, count, cut, not why, why)
 
@@ -114,6 +116,12 @@ def _unusable(values: Sequence[float]) -> Settled | None:
     if not any(values):
         return Settled(0.0, None, len(values), 0, False, "every value is 0")
     return None
+
+
+def _whole(value: float, half: float) -> float:
+    """The half width with what the spread does not tell of; independent parts add up by their squares (JCGM
+    100:2008, "Guide to the expression of uncertainty in measurement", 5.1.2)."""
+    return math.hypot(half, SYSTEMATIC * value)
 
 
 def _too_wide(value: float, half: float, half_width: float) -> str:
