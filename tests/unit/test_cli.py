@@ -158,3 +158,33 @@ def test_version_and_help(shell: Shell) -> None:
 def test_a_seed_for_the_order_as_written_is_refused(shell: Shell, file: Path) -> None:
     code, _, err = shell("run", str(file), "--order", "as-written", "--seed", "3")
     assert code == 2 and "--seed" in err and "leave out" in err
+
+
+# -- studies by name, and exit codes -----------------------------------------------------------------------------
+
+
+def test_a_folder_does_not_hide_the_study_of_its_name(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failover").mkdir()
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = shell("plan", "failover", "--cells", "--json")
+    assert code == 0 and json.loads(out)["cells"]
+
+
+def test_a_slip_in_a_studys_name_says_what_it_may_have_been(shell: Shell) -> None:
+    for command in ("check", "plan", "run", "drill", "up"):
+        code, _, err = shell(command, "failovr")
+        said = " ".join(err.split())
+        assert code == 2 and said.startswith("error: failovr: no such study file")
+        assert "did you mean failover?" in said and "blocklab studies" in said
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [("image", "remove"), ("image", "build", "--with", "oracle"), ("calibrate", "--with", "oracle")],
+    ids=" ".join,
+)
+def test_a_wrong_call_ends_with_2(shell: Shell, argv: tuple[str, ...]) -> None:
+    code, out, err = shell(*argv)
+    assert (code, out) == (2, "") and "hint: " in err

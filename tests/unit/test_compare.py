@@ -362,6 +362,18 @@ def test_conditions_are_read_with_their_filters() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("text", ['tps < 0.95 commits="waited for"', "tps < 0.95 commits='waited for' "])
+def test_a_level_with_blanks_stands_in_quotes(text: str) -> None:
+    assert condition(text).only == {"commits": "waited for"}
+
+
+@pytest.mark.parametrize("text", ["tps < 0.95 commits=waited for", "tps < 0.95 commits='waited for", "tps < 1 a="])
+def test_a_wrong_filter_is_refused_with_its_cure(text: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        condition(text)
+    assert 'commits="waited for"' in caught.value.hint
+
+
 @pytest.mark.parametrize(
     "text", ["", "tps", "tps < ", "tps == 1", "tps < -1", "tps < 0", "tps < 1 x", "0.9 > tps"]
 )

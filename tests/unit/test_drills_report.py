@@ -6,6 +6,8 @@ import csv
 import json
 import math
 import random
+import shutil
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -24,7 +26,8 @@ from blocklab.stats.drill_answer import drill_points
 from blocklab.stats.drill_view import MOST_CHOSEN, chosen, mark_of, merged, span
 from blocklab.stats.drills import Summary, losses, summaries, tally
 from blocklab.stats.format import NBSP
-from blocklab.store.folder import StudyFolder
+from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.study.grid import cells
 from tests.unit import synthetic
 from tests.unit.synthetic_drills import STAGES, failover, make_drills
 from tests.unit.test_report import Reader
@@ -41,6 +44,18 @@ def made(status: Status = "ok", *, n: int = 1000, gone: int = 0, rto: float | No
         rpo_seconds=0.01 * gone,
     )
     return Drill("1", "kill", "a1", "a2", True, ("a1", "a2"), (), (), verdict, rate=100.0)
+
+
+def test_drills_that_a_later_call_did_not_ask_for_are_still_told(tmp_path: Path) -> None:
+    plan, fewer = failover(factors={}), failover(factors={}, repeats=1)
+    there = make_drills(tmp_path, plan)
+    # One of the second round was never done.
+    lost = next(cell for cell in cells(plan) if cell.block == 1)
+    shutil.rmtree(there.cells / lost.key)
+    folder = StudyFolder.create(tmp_path, Manifest(fewer, cells(fewer)))
+    analysis = analyse(folder)
+    assert len(analysis.drills) == 11 and analysis.gaps == () and render(folder).is_file()
+    assert Counter(each.block for each in analysis.drills) == {1: 4, 2: 3, 3: 4}
 
 
 def test_without_a_fault_there_is_no_outage_that_never_ended() -> None:

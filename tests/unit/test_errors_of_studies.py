@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from blocklab.cli.studies import expanded
 from blocklab.errors import StudyError
 from blocklab.study.read import build, read
 from tests.unit.test_refused_early import written
@@ -149,3 +150,60 @@ def test_a_bandwidth_beyond_all_bounds_is_no_traceback(small: dict[str, Any]) ->
     assert str(caught(small)).startswith(
         "stacks.local.layers[0].iops: 1000000000000000000 times the 262144B an I/O"
     )
+
+
+# -- the short form ----------------------------------------------------------------------------------------------
+
+SHORT = """blocklab: 1
+name: small
+question: q
+nodes: {a1: {}}
+stacks:
+  local: {on: a1, layers: [{layer: volume, size: 512MiB}, {layer: xfs}, {layer: postgres}]}
+workloads:
+  tx: {load: pgbench, scale: 1, clients: 2, time: 20s}
+  io: {load: fio, size: 16MiB, options: {runtime: 1}, jobs: {w: {rw: write, bs: 4k}}}
+expect:
+  - {metric: write.iops, workload: io, phase: w, stack: local, between: [1, 2]}
+quick:
+  %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("patch", "said"),
+    [
+        ("workloads: {tx: {time: 5}}", "{}:13: workloads.tx.time: 5 has no unit; write it like 2.7ms (with"),
+        ("workloads: {tx: {tyme: 5s}}", "{}:13: workloads.tx.tyme: object contains unknown field `tyme` (with"),
+        # A list is replaced as a whole, so that what it lacks stands nowhere.
+        ("stacks: {local: {layers: [{layer: volume}]}}", "{}:13: stacks.local.layers[0]: object missing required"),
+        # What the short form leaves out is missed elsewhere.
+        ("workloads: {io: null}", "{}:11: expect[0]"),
+    ],
+)
+def test_what_is_wrong_with_the_short_form_has_its_line_there(tmp_path: Path, patch: str, said: str) -> None:
+    file = tmp_path / "short.yaml"
+    file.write_text(SHORT % patch)
+    assert read(file)
+    with pytest.raises(StudyError, match=r"\(with --quick\)") as found:
+        read(file, quick=True)
+    assert str(found.value).startswith(said.format(file))
+
+
+def test_what_is_wrong_with_both_forms_has_its_line_in_the_full_one(tmp_path: Path) -> None:
+    file = tmp_path / "short.yaml"
+    file.write_text((SHORT % "workloads: {tx: {time: 5s}}").replace("clients: 2", "clients: 0"))
+    for quick in (False, True):
+        with pytest.raises(StudyError) as found:
+            read(file, quick=quick)
+        assert str(found.value).startswith(f"{file}:8: workloads.tx")
+        assert ("(with --quick)" in str(found.value)) == quick
+
+
+def test_a_factor_of_the_short_form_has_its_line_there(tmp_path: Path) -> None:
+    """It changes nothing, which only the whole grid tells."""
+    file = tmp_path / "short.yaml"
+    file.write_text(SHORT % "factors: {f: {field: takeover.misses, values: [3, 5]}}")
+    with pytest.raises(StudyError) as found:
+        expanded(read(file, quick=True), file, quick=True)
+    assert str(found.value).startswith(f"{file}:13: factors.f") and "(with --quick)" in str(found.value)

@@ -111,7 +111,25 @@ def test_a_star_meets_every_stack_that_has_such_a_layer(small: dict[str, Any]) -
     assert len(cells(study)) == 8 and not of_workload(study.factors["fsync"])
 
 
+def test_a_star_passes_over_what_has_no_such_field(small: dict[str, Any]) -> None:
+    clients = {"field": "workloads.*.clients", "values": [1, 8]}
+    study = build(with_factors(small, clients=clients))
+    assert [cell.label for cell in cells(study) if cell.stack == "local"] == [
+        "local/io", "local/tx clients=1", "local/tx clients=8"
+    ]  # fmt: skip
+    # Whether the file gives the field or not.
+    study = build(with_factors(small, by={"field": "stacks.*.layers.*.protocol", "values": ["A", "C"]}))
+    assert {tuple(cell.levels) for cell in cells(study)} == {(), ("by",)}
+    # A layer that another factor makes has the fields of its kind too.
+    database = {"field": "stacks.*.layers.postgres", "values": {"pg": {"layer": "postgres"}}}
+    durable = {"field": "stacks.*.layers.postgres.settings", "values": {"off": {"fsync": False}}}
+    study = build(with_factors(small, database=database, durable=durable))
+    last = variant(study, {"database": "pg", "durable": "off"}).stacks["local"].layers[-1]
+    assert isinstance(last, Postgres) and last.settings == {"fsync": False}
+
+
 BAD = [
+    ({"field": "workloads.*.warehouses", "values": [1]}, "factors.f", "no field 'workloads.*.warehouses'"),
     ({"field": "links.zone.rtt", "values": []}, "factors.f.values", "empty"),
     ({"values": ["1ms"]}, "factors.f.field", "missing"),
     ({"field": "links.zone.rtt", "values": ["1ms", "1ms"]}, "factors.f.values[1]", "twice"),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.errors import ImageError
+from blocklab.errors import ImageError, StudyError
 from blocklab.sites.uml import go_programs, image, recipe, rootfs, tools
 
 # mmdebstrap 1.3.5 with apt 2.6; the mirror's name is changed.
@@ -441,7 +441,7 @@ def test_an_addon_makes_another_image_of_the_same_base(fake_stages: Path, monkey
 
 def test_an_unknown_addon_is_refused(cache: Path) -> None:
     for call in (image.find, image.require, lambda addons: image.build(lambda _: None, addons)):
-        with pytest.raises(ImageError, match="no image add-on 'oracle'") as caught:
+        with pytest.raises(StudyError, match="no image add-on 'oracle'") as caught:
             call(["mysql", "oracle"])
         assert "mysql" in caught.value.hint
     assert not cache.exists()

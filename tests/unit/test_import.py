@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from blocklab.charts.matrix import matrices
+from blocklab.cli import imports
 from blocklab.cli.main import app
 from blocklab.errors import StoreError, StudyError
 from blocklab.imports import Imported, Options, job_file, minimal, read, take
@@ -395,6 +396,17 @@ def test_the_command(tmp_path: Path) -> None:
 def test_wrong_calls_are_refused(tmp_path: Path, arguments: list[str], problem: str) -> None:
     code, out = command("import", *arguments, "--runs", str(tmp_path / "runs"))
     assert code == 1 and problem in out
+
+
+def test_a_machine_without_zones_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imports, "available_timezones", set)
+    with pytest.raises(StudyError, match="no such time zone") as caught:
+        imports._zone("Asia/Nowhere")
+    assert "install tzdata" in caught.value.hint
+    monkeypatch.undo()
+    with pytest.raises(StudyError, match="no such time zone") as caught:
+        imports._zone("Asia")
+    assert "Asia/Tokyo" in caught.value.hint
 
 
 def test_imported_studies_cannot_be_run(tmp_path: Path) -> None:

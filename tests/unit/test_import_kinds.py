@@ -159,6 +159,17 @@ def test_iostat_without_a_header_tells_its_unit_by_the_sizes(tmp_path: Path) -> 
     assert any("in MB/s, by the sizes" in remark for remark in large.remarks)
 
 
+@pytest.mark.parametrize(
+    ("moved", "unit"), [("800.00", "sectors/s"), ("400.00", "kB/s"), ("0.39", "MB/s")], ids=["-x", "-k", "-m"]
+)
+def test_old_iostat_without_a_header_tells_its_unit_by_the_sizes(tmp_path: Path, moved: str, unit: str) -> None:
+    """100 writes of 8 sectors a second, as sysstat 9 prints them."""
+    row = f"00:30:{{:02}} xvdd 0.00 0.00 0.00 100.00 0.00 {moved} 8.00 0.05 0.50 0.40 4.00\n"
+    found = read(tmp_path, "".join(row.format(second) for second in range(5)))
+    assert values(found, "write.bandwidth") == pytest.approx([100 * 8 * 512.0] * 5, rel=0.01)
+    assert any(f"in {unit}, by the sizes" in remark for remark in found.remarks)
+
+
 def test_iostat_json_of_ours_and_one_that_was_killed(tmp_path: Path) -> None:
     for name in ("stopped", "killed"):
         data = (FOLDER / f"iostat/{name}.json").read_bytes()

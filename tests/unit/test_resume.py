@@ -140,6 +140,49 @@ def test_drills_are_resumed_the_same_way(lab: Lab, small: dict[str, Any], tmp_pa
     assert lab.do("resume") == drills[1:] and lab.volumes == disk
 
 
+@pytest.mark.parametrize("command", ["drill", "run"])
+def test_drills_of_an_earlier_call_stay_in_the_report(
+    lab: Lab, small: dict[str, Any], tmp_path: Path, command: str
+) -> None:
+    small["stacks"] = {"plain": small["stacks"]["local"]}
+    small["workloads"] = {"writes": {"load": "ledger", "from": "b1"}, "tx": small["workloads"]["tx"]}
+    small["faults"], small["baseline"] = {"pause": {"fault": "freeze", "at": "1s", "for": "1s"}}, "plain"
+    path = tmp_path / "drilled.yaml"
+    YAML().dump(small, path)
+    assert len(lab.do("drill", str(path), "--times", "4")) == 4
+    assert lab.do(command, str(path)) == (["plain/tx"] if command == "run" else [])
+    [folder] = [StudyFolder(file.parent) for file in tmp_path.rglob("study.json")]
+    labels = [cell.label for cell in folder.manifest().cells]
+    assert sorted(labels) == [
+        "plain/tx", "plain/writes", *(f"plain/writes (repeat {number})" for number in (1, 2, 3))
+    ]  # fmt: skip
+    assert folder.manifest().study.repeats == 4 and lab.do("resume") == []
+    # Of another study, they are none of its own.
+    small["faults"]["pause"]["at"] = "2s"
+    YAML().dump(small, path)
+    assert lab.do("drill", str(path)) == ["plain/writes"]
+    assert len(folder.manifest().cells) == 2 and folder.manifest().study.repeats == 1
+
+
+def test_a_selection_without_any_cell_is_no_success(
+    lab: Lab, small: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small["factors"] = {"depth": {"field": "workloads.io.options.iodepth", "values": [1, 8]}}
+    small["exclude"] = [{"stack": "mirror", "depth": 8}, {"stack": "mirror", "workload": "tx"}]
+    path = tmp_path / "small.yaml"
+    YAML().dump(small, path)
+    assert lab.do("run", str(path), "--stack", "local", most=1)
+    for command in (["run", str(path)], ["plan", "--cells", str(path)]):
+        asked = [*command, "--stack", "mirror", "--at", "depth=8"]
+        sys.argv = ["blocklab", *asked, *(["--runs", str(tmp_path / "runs")] if command[0] == "run" else [])]
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = " ".join(capsys.readouterr().err.split())
+        assert end.value.code == 2 and "leaves none of the cells that are asked for" in said
+    # What was begun before can still be resumed.
+    assert lab.do("resume") != []
+
+
 def test_a_study_of_an_earlier_version_is_resumed_as_ever(lab: Lab, small: dict[str, Any], tmp_path: Path) -> None:
     study = build(small)
     folder = StudyFolder.create(tmp_path / "runs", Manifest(study, cells(study)))

@@ -140,6 +140,22 @@ def test_a_bandwidth_that_is_made_from_no_iops_is_no_cap_and_is_refused(small: d
     assert found.stacks["one"].layers[0].profiles()[0].bandwidth == Bandwidth("128000KiB/s")
 
 
+@pytest.mark.parametrize("profile", ["gp2", "mine"])
+def test_no_cap_may_be_given_beside_a_profile_that_depends_on_the_size(
+    small: dict[str, Any], profile: str
+) -> None:
+    mine = {"mine": {"bandwidth_per_io": "128KiB", "write_latency": "1ms"}}
+    free = {"profile": profile, "iops": 0, "bandwidth": "0B/s"}
+    (found,) = study_of(small, {**ONE, **free}, EXT4, profiles=mine).stacks["one"].layers[0].profiles()
+    assert not (found.iops or found.bandwidth or found.burst_iops or found.burst_seconds) and found.write_latency
+    # One that is given is a cap, and one that is not is still asked for.
+    capped = study_of(small, {**ONE, **free, "bandwidth": "60MB/s"}, EXT4, profiles=mine)
+    assert capped.stacks["one"].layers[0].profiles()[0].bandwidth == Bandwidth("60MB/s")
+    del free["bandwidth"]
+    error = refused(small, {**ONE, **free}, EXT4, profiles=mine)
+    assert error.path == "stacks.one.layers[0].iops" and "or the bandwidth here" in str(error)
+
+
 # -- what the kernel says ---------------------------------------------------------------------------------------
 
 

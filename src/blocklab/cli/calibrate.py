@@ -61,7 +61,7 @@ def calibrate(
 
 
 def _site(name: str, addons: list[str]) -> Site:
-    """Raises ``StudyError`` for a site that there is not, ``ImageError`` for an image."""
+    """Raises ``StudyError`` for a site or an add-on that there is not, ``ImageError`` for an image."""
     if name not in SITES:
         raise StudyError("", f"there is no site {name!r}", hint=f"there is: {', '.join(SITES)}")
     return UmlSite(image=images.require(addons))

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from blocklab.errors import StoreError, StudyError
+from blocklab.model.known import nearest
 from blocklab.study.estimate import estimate, memory, spoken
 from blocklab.study.grid import cells
 from blocklab.study.read import build, load_yaml, read
@@ -28,8 +29,15 @@ def shipped() -> dict[str, Path]:
 
 
 def study_file(given: Path) -> Path:
-    """A file as it was given, else the shipped study of that name."""
-    return given if given.exists() or given.suffix else shipped().get(str(given), given)
+    """A file as it was given, else the shipped study of that name. Raises ``StudyError`` where it is neither."""
+    known = shipped()
+    if given.is_file() or given.suffix:
+        return given
+    # A folder of that name is no study, and may well be there.
+    if str(given) not in known and not given.exists():
+        problem = f"no such study file, and no study of that name comes with blocklab{nearest(str(given), known)}"
+        raise StudyError("", problem, file=str(given), hint="blocklab studies lists those that do")
+    return known.get(str(given), given)
 
 
 def studies(as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False) -> None:

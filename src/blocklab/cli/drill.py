@@ -69,7 +69,7 @@ def drill(
             "faults", "there are none, so nothing breaks", hint="faults: {kill: {fault: crash, at: 4s..8s}}"
         )
     what = msgspec.structs.replace(what, repeats=times)
-    whole = expanded(what, study)
+    whole = expanded(what, study, quick=quick)
     drills = [cell for cell in whole if is_drill(what, cell.workload)]
     # What else the study measures is measured once, and is in its report all the same.
     grid = tuple(cell for cell in whole if cell.block == 0 or cell in drills)
@@ -77,7 +77,7 @@ def drill(
     try:
         sure(what, yes=yes, count=len(wanted))
     except StudyError as error:
-        raise placed(study, error) from error
+        raise placed(study, error, quick=quick) from error
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
     with claimed(place_of(runs, what, quick=quick)):

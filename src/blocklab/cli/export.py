@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from blocklab.errors import StoreError, StudyError
+from blocklab.errors import StudyError
 from blocklab.report.export import Format
 from blocklab.report.export import export as write
 from blocklab.stats import longform
@@ -53,10 +53,7 @@ def export(
     names = [name for name, wanted in picked.items() if wanted] or ["figures"]
     if len(names) > 1:
         raise StudyError("", f"--{' and --'.join(names)} are {len(names)} tables", hint="export them one by one")
-    try:
-        table, left_out = table_of(names[0], path)
-    except StoreError as error:
-        raise StudyError("", error.message, hint=error.hint) from error
+    table, left_out = table_of(names[0], path)
     _say_left_out(left_out)
     write(table, form, output)
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from blocklab.errors import ImageError
+from blocklab.errors import StudyError
 from blocklab.sites.uml import image as images
 
 app = typer.Typer(no_args_is_help=True, help="Build, list and remove node images.")
@@ -88,7 +88,7 @@ def remove(
 ) -> None:
     """Remove one image by its key, or several with --all or --unused."""
     if (key is not None) + everything + unused != 1:
-        raise ImageError("say which image to remove", hint="give one of: a key, --all, --unused")
+        raise StudyError("", "say which image to remove", hint="give one of: a key, --all, --unused")
     if key is not None:
         images.remove(key)
         removed = [key]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import msgspec
 import typer
@@ -113,8 +113,9 @@ def _zone(name: str) -> tzinfo:
         return UTC
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise StudyError("", f"--zone {name}: no such time zone", hint="names are like Asia/Tokyo") from error
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        hint = "names are like Asia/Tokyo" if available_timezones() else "this machine has none: install tzdata"
+        raise StudyError("", f"--zone {name}: no such time zone", hint=hint) from error
 
 
 def _table(stack: str, files: Sequence[ImportedFile]) -> Table:

@@ -92,7 +92,7 @@ def plan(
     what = read(study, quick=quick, first=lambda what: sure(what, yes=False) if only_cells else None)
     names, levels = selected(what, stack), levels_of(what, at)
     if only_cells:
-        _grid(what, chosen(expanded(what, study), names, levels), as_json=as_json)
+        _grid(what, chosen(expanded(what, study, quick=quick), names, levels), as_json=as_json)
         return
     changed = variant(what, levels)
     listing = {name: planned(changed, name) for name in names}

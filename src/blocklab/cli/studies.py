@@ -91,7 +91,7 @@ def run(
     if what.faults and order is Order.AS_WRITTEN:
         hint = "leave out --order; --seed makes the shuffled order the same each time"
         raise StudyError("faults", "--order as-written: the moments of faults are drawn by a seed", hint=hint)
-    grid = expanded(what, study)
+    grid = expanded(what, study, quick=quick)
     wanted = chosen(grid, selected(what, stack), levels_of(what, at))
     seed = None if order is Order.AS_WRITTEN else random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
@@ -144,7 +144,7 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
     if todo:
         site = UmlSite(volumes)
         # Every stack's needs are checked before the first one starts.
-        room_for(study, todo, folder.path / "study.yaml", volumes)
+        room_for(study, todo, folder.path / "study.yaml", volumes, quick=manifest.quick)
         # A missing image or add-on is found before the first stack starts, not after hours.
         for addons in {topology(layout.study, [layout.stack]).addons for layout in layouts(study, todo)}:
             keep_floor(folder, site.environment(addons), console)
@@ -170,18 +170,18 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         raise typer.Exit(1)
 
 
-def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | None) -> None:
+def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | None, *, quick: bool) -> None:
     """Raises ``StudyError`` with file and line when this machine has no room for one of the layouts."""
     try:
         for shape, copies in hardwares(study, wanted):
             check_room(shape, volumes=volumes, copies=copies)
     except StudyError as error:
-        raise placed(file, error) from error
+        raise placed(file, error, quick=quick) from error
 
 
-def expanded(study: Study, file: Path) -> tuple[Cell, ...]:
-    """The study's cells. Raises ``StudyError`` with file and line where a combination cannot be built, and for a
-    factor that makes no difference to any."""
+def expanded(study: Study, file: Path, *, quick: bool = False) -> tuple[Cell, ...]:
+    """The study's cells; ``quick``: it is the short form of its file. Raises ``StudyError`` with file and line
+    where a combination cannot be built, and for a factor that makes no difference to any."""
     try:
         for path, problem in combined_problems(study):
             raise StudyError(path, problem)
@@ -191,7 +191,7 @@ def expanded(study: Study, file: Path) -> tuple[Cell, ...]:
         for path, problem in idle_problems(study, grid):
             raise StudyError(path, problem)
     except StudyError as error:
-        raise placed(file, error) from error
+        raise placed(file, error, quick=quick) from error
     return grid
 
 
@@ -255,20 +255,25 @@ def levels_of(study: Study, given: Sequence[str] | None) -> dict[str, str]:
 
 
 def chosen(grid: Sequence[Cell], stacks: Sequence[str], levels: dict[str, str]) -> list[Cell]:
-    """The cells of these stacks at these levels; a factor that makes no difference to a cell is at all of them."""
-    return [
+    """The cells of these stacks at these levels; a factor that makes no difference to a cell is at all of them.
+    Raises ``StudyError`` where the exclusions leave none of them: nothing to do must not look like all done."""
+    found = [
         cell
         for cell in grid
         if cell.stack in stacks and all(cell.levels.get(name, level) == level for name, level in levels.items())
     ]
+    if not found:
+        hint = "blocklab plan --cells STUDY lists those that there are"
+        raise StudyError("exclude", "leaves none of the cells that are asked for (--stack, --at)", hint=hint)
+    return found
 
 
 def check(study: StudyFile, quick: Quick = False, volumes: Volumes = None, as_json: AsJson = False) -> None:
     """Check a study file: fields, units, stacks, every combination, room on this machine. Starts nothing."""
     study = study_file(study)
     what = read(study, quick=quick, first=lambda what: sure(what, yes=False))
-    grid = expanded(what, study)
-    room_for(what, grid, study, volumes)
+    grid = expanded(what, study, quick=quick)
+    room_for(what, grid, study, volumes, quick=quick)
     for note in too_short(what, grid):
         typer.echo(f"note: {note}", err=True)
     if as_json:

@@ -10,7 +10,8 @@ import msgspec
 from blocklab.errors import StudyError
 from blocklab.imports import fio_json
 from blocklab.imports.found import Found
-from blocklab.imports.timeline import Jobs, jobs_of
+from blocklab.imports.study import short
+from blocklab.imports.timeline import Jobs, devices, jobs_of
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads.fio_jobs import Section
 
@@ -42,8 +43,12 @@ class Piece(msgspec.Struct, frozen=True):
     folder: str
 
 
-def assemble(stack: str, pieces: Sequence[Piece], jobs: Sequence[Section]) -> tuple[list[Load], list[str]]:
-    """The loads of a stack, and what else is to be said. Raises ``StudyError`` where two runs are mixed up."""
+def assemble(
+    stack: str, pieces: Sequence[Piece], jobs: Sequence[Section], *, host: str, device: str = ""
+) -> tuple[list[Load], list[str]]:
+    """The loads of a stack, and what else is to be said. ``host`` is the node that they ran on; ``device`` the one
+    that they stood on, empty for the one that its time line tells. Raises ``StudyError`` where two runs are mixed
+    up."""
     groups: dict[tuple[str, str], list[Found]] = {}
     for piece in pieces:
         if piece.found.tool:
@@ -51,7 +56,7 @@ def assemble(stack: str, pieces: Sequence[Piece], jobs: Sequence[Section]) -> tu
     loads = []
     for (folder, tool), files in groups.items():
         tools = [other for at, other in groups if at == folder]
-        name = folder if folder and len(tools) == 1 else f"{folder}-{tool}" if folder else tool
+        name = folder if folder and len(tools) == 1 else short(f"{folder}-{tool}") if folder else tool
         load = _load(stack, name, tool, files)
         told = {job.name: fio_json.shape(job.options) for job in jobs} if tool == "fio" else {}
         loads.append(msgspec.structs.replace(load, shapes={**told, **load.shapes}))
@@ -60,10 +65,24 @@ def assemble(stack: str, pieces: Sequence[Piece], jobs: Sequence[Section]) -> tu
     said: list[str] = []
     for folder in dict.fromkeys(piece.folder for piece in watchers):
         mine = [piece.found for piece in watchers if piece.folder == folder]
-        made = _from_timeline(stack, folder, mine, loads, jobs)
+        made = _from_timeline(stack, folder, mine, loads, jobs, host=host, device=device)
         loads += made.loads
         said += made.said
+    _named_apart(stack, loads)
     return loads, said
+
+
+def _named_apart(stack: str, loads: Sequence[Load]) -> None:
+    """Raises ``StudyError`` for two loads of one name."""
+    seen: dict[str, Load] = {}
+    for load in loads:
+        other = seen.setdefault(load.name, load)
+        if other is not load:
+            raise StudyError(
+                "",
+                f"stack {stack}: {other.files[0]} and {load.files[0]} are of two loads, both called {load.name}",
+                hint="put them into one folder if they are of one run, else rename the folder of one of them",
+            )
 
 
 def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Load:
@@ -158,6 +177,8 @@ def _watched(load: Load, watchers: Sequence[Found]) -> Load:
     low, high = min(phase.start for phase in load.phases), max(phase.end for phase in load.phases)
     samples, files = list(load.samples), list(load.files)
     for each in watchers:
+        if each.untimed:
+            continue
         inside = [s for s in each.samples if s.time is not None and low - AROUND <= s.time <= high + AROUND]
         if any(low <= (sample.time or 0.0) <= high for sample in inside):
             samples += inside
@@ -166,7 +187,9 @@ def _watched(load: Load, watchers: Sequence[Found]) -> Load:
 
 
 def _overlaps(found: Found, low: float, high: float) -> bool:
-    return any(low <= sample.time <= high for sample in found.samples if sample.time is not None)
+    return not found.untimed and any(
+        low <= sample.time <= high for sample in found.samples if sample.time is not None
+    )
 
 
 class _Made(msgspec.Struct, frozen=True):
@@ -175,7 +198,14 @@ class _Made(msgspec.Struct, frozen=True):
 
 
 def _from_timeline(
-    stack: str, folder: str, watchers: Sequence[Found], loads: Sequence[Load], jobs: Sequence[Section]
+    stack: str,
+    folder: str,
+    watchers: Sequence[Found],
+    loads: Sequence[Load],
+    jobs: Sequence[Section],
+    *,
+    host: str,
+    device: str,
 ) -> _Made:
     """A load that left nothing but what watched it, by what no other load claims of the time line."""
     taken = [(min(p.start for p in load.phases), max(p.end for p in load.phases)) for load in loads if load.phases]
@@ -185,14 +215,18 @@ def _from_timeline(
         sample
         for each in alone
         for sample in each.samples
-        if sample.time is not None and not any(low - 1 <= sample.time <= high + 1 for low, high in taken)
+        if sample.time is not None
+        and (each.untimed or not any(low - 1 <= sample.time <= high + 1 for low, high in taken))
     ]
-    made: Jobs = jobs_of(stack, free, jobs)
+    # What another node did meanwhile is this load only where nothing watched its own.
+    own = any(devices(each.samples, host) for each in watchers)
+    mine = [sample for sample in free if sample.host == host] if own else free
+    made: Jobs = jobs_of(stack, mine, jobs, device)
     if not made.phases:
         return _Made((), made.said)
     name = folder or ("fio" if jobs else "io")
     if any(load.name == name for load in loads):
-        name += "-watched"
+        name = short(f"{name}-watched")
     low, high = made.phases[0].start - AROUND, made.phases[-1].end + AROUND
     inside = tuple(sample for sample in free if low <= (sample.time or 0.0) <= high)
     load = Load(

@@ -9,13 +9,19 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.imports import clock, kinds
+from blocklab.imports import clock, fio, kinds
 from blocklab.imports.assemble import Piece
 from blocklab.imports.found import Found
 from blocklab.imports.study import name_of
 from blocklab.imports.text import Refused, digest
 from blocklab.model.sample import Phase, Sample
 from blocklab.store.imported import ImportedFile
+from blocklab.workloads.fio_jobs import Section
+
+_TIMELESS = (
+    "it has no times that are known (iostat -t, dstat -t), so it belongs to no load; in a folder of its own it is "
+    "a load by itself"
+)
 
 
 class Given(msgspec.Struct):
@@ -91,16 +97,32 @@ def _matching(pattern: Path) -> list[Path]:
 def take(given: Sequence[Given], asked: Mapping[Path, str]) -> None:
     """Each file read as what it is (``asked``: as what somebody said); raises ``StudyError`` for what is
     unclear."""
-    seen: dict[str, Path] = {}
+    seen: dict[tuple[str | int, ...], Path] = {}
     for each in given:
         try:
             kind = asked.get(each.path.resolve()) or kinds.kind_of(each.path)
             each.sha256 = digest(each.path)
-            if (other := seen.setdefault(each.sha256, each.path)) != each.path:
+            same: tuple[str | int, ...] = (each.sha256,)
+            if kind in fio.LOGS:
+                # Two clones of a steady rate leave the same rows, and so do IOPS and KiB/s of blocks of 1 KiB.
+                same = (each.sha256, each.folder, kind, fio.log_number(each.path.name))
+            if (other := seen.setdefault(same, each.path)) != each.path:
                 raise Refused(f"the same content as {other}")
             each.found = kinds.read(each.path, kind)
         except Refused as reason:
             each.left_out = str(reason)
+
+
+def timeless(given: Sequence[Given], jobs: Sequence[Section]) -> None:
+    """Leaves out what watched something without times where a load left logs: nothing tells whether it was that
+    one. With a job file it is fio's time line, unless fio itself left logs."""
+    tools = [(each.folder, each.found.tool) for each in given if each.found is not None and not each.left_out]
+    for each in given:
+        if each.found is None or each.left_out or not each.found.untimed:
+            continue
+        beside = {tool for folder, tool in tools if tool and each.folder in ("", folder)}
+        if beside and ("fio" in beside or not jobs):
+            each.left_out = _TIMELESS
 
 
 def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> None:

@@ -130,7 +130,7 @@ class _Reading:
         return Found(
             kind=kind, path=text.path, rows=self.rows, host=host, bad=len(self.bad),
             first_bad=self.bad[0] if self.bad else None, samples=tuple(self.samples),
-            clock=Clock(tuple(self.stamps)), remarks=tuple(remarks),
+            clock=Clock(tuple(self.stamps)), untimed=self.untimed, remarks=tuple(remarks),
         )  # fmt: skip
 
 

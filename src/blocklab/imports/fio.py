@@ -32,6 +32,8 @@ _EITHER = (
 # write-4k_lat.1.log     fio's own end of a log's name: the rows of all of them look alike
 _NAME = re.compile(r"(?P<prefix>.*)_(?P<kind>clat|slat|lat|bw|iops)(?:\.(?P<number>\d+))?\.log")
 KINDS = ("lat", "clat", "slat", "bw", "iops")
+# As the kinds of all files are called.
+LOGS = tuple(f"fio-{kind}" for kind in KINDS)
 _VOTERS = 50
 # Stamps since the epoch (log_unix_epoch) are above this, those since the job's start below; ms.
 _EPOCH = 10**11
@@ -50,11 +52,17 @@ def log_kind(name: str) -> str:
     return match["kind"] if match else ""
 
 
+def log_number(name: str) -> int:
+    """The number that fio gives a log, from 1 on: each clone of a job has its own; 0 for a name without one."""
+    match = _NAME.fullmatch(name)
+    return int(match["number"] or 0) if match else 0
+
+
 def read_log(path: Path, kind: str) -> Found:
     """The course of one log, and the latencies where it has each I/O. Raises ``Refused``."""
     match = _NAME.fullmatch(path.name)
     found = read_logs([path], kind, match["prefix"] if match else path.stem)
-    return msgspec.structs.replace(found, order=int(match["number"] or 0) if match else 0)
+    return msgspec.structs.replace(found, order=log_number(path.name))
 
 
 def read_logs(paths: Sequence[Path], kind: str, phase: str) -> Found:

@@ -34,6 +34,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     start: float | None = None
     end: float | None = None
     clock: Clock | None = None
+    untimed: bool = False
+    """Whether its times are made up, since it has none that are known: they tell nothing but the order."""
     order: int = 0
     """Of fio's logs: the number of the job, from 1 on; 0 where the name has none. Each clone has its own."""
     clients: frozenset[int] = frozenset()

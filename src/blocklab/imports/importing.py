@@ -11,10 +11,10 @@ import msgspec
 from blocklab import __version__
 from blocklab.errors import StudyError
 from blocklab.imports import collect, together
-from blocklab.imports.assemble import Load, assemble
+from blocklab.imports.assemble import Load, Piece, assemble
 from blocklab.imports.collect import Given
 from blocklab.imports.study import ImportFile, name_of, study
-from blocklab.imports.timeline import device_of
+from blocklab.imports.timeline import device_of, devices
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Sample
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
@@ -64,13 +64,17 @@ def take(
     for every in given.values():
         collect.take(every, options.asked)
         together.join(every, options.jobs)
+        collect.timeless(every, options.jobs)
     said += _twice(given)
     collect.date(given, zone=options.zone, order=options.order)
     loads: dict[str, list[Load]] = {}
     hosts: dict[str, list[str]] = {}
     for name, every in given.items():
-        hosts[name] = _hosts(name, file.stacks[name].host, every)
-        loads[name], more = assemble(name, collect.pieces(every, hosts[name][0]), options.jobs)
+        stack = file.stacks[name]
+        hosts[name] = _hosts(name, stack.host, every, source)
+        pieces = collect.pieces(every, hosts[name][0])
+        _known_device(name, stack.device, hosts[name][0], pieces, source)
+        loads[name], more = assemble(name, pieces, options.jobs, host=hosts[name][0], device=stack.device)
         said += more
         if not loads[name]:
             _nothing(name, every)
@@ -144,15 +148,19 @@ def _twice(given: Mapping[str, Sequence[Given]]) -> list[str]:
     return said
 
 
-def _hosts(stack: str, wanted: str, every: Sequence[Given]) -> list[str]:
-    """The hosts of a stack, the active one first. Raises ``StudyError`` where several could be it."""
+def _hosts(stack: str, wanted: str, every: Sequence[Given], source: Path | None) -> list[str]:
+    """The hosts of a stack, the active one first. Raises ``StudyError`` where several could be it, or none is the
+    ``wanted`` one."""
     found = dict.fromkeys(
         name_of(each.found.host)
         for each in every
         if each.found is not None and not each.left_out and each.found.host
     )
     if wanted:
-        return [wanted, *(host for host in found if host != wanted)]
+        active = name_of(wanted)
+        if found and active not in found:
+            raise _not_there(f"stacks.{stack}.host", wanted, list(found), source)
+        return [active, *(host for host in found if host != active)]
     if len(found) > 1:
         names = ", ".join(found)
         raise StudyError(
@@ -160,6 +168,19 @@ def _hosts(stack: str, wanted: str, every: Sequence[Given]) -> list[str]:
             hint=f"say in --study which one the load ran on: stacks: {{{stack}: {{host: {next(iter(found))}}}}}",
         )  # fmt: skip
     return list(found) or [HOST]
+
+
+def _known_device(stack: str, wanted: str, host: str, pieces: Sequence[Piece], source: Path | None) -> None:
+    """Raises ``StudyError`` for a device that is none of those that were watched on the stack's host."""
+    watched = [piece.found.samples for piece in pieces if not piece.found.tool]
+    known = list(dict.fromkeys(device for samples in watched for device in devices(samples, host)))
+    if wanted and known and wanted not in known:
+        raise _not_there(f"stacks.{stack}.device", wanted, known, source)
+
+
+def _not_there(path: str, wanted: str, known: Sequence[str], source: Path | None) -> StudyError:
+    problem = f"no log names {wanted!r}; there are {', '.join(known)}"
+    return StudyError(path, problem, file=str(source or ""), hint="write one of these, or leave it out")
 
 
 def _write(folder: StudyFolder, cell: Cell, load: Load, host: str, device: str, given: Sequence[Given]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from blocklab.errors import ParseError
 from blocklab.imports.clock import Clock, Numbers, Stamp, banner_day, stamp
 from blocklab.imports.found import Found
-from blocklab.imports.iostat_columns import BY_COUNT, figures, in_megabytes
+from blocklab.imports.iostat_columns import BY_COUNT, figures, in_kilobytes
 from blocklab.imports.text import Bad, Refused, Text, has_commas, points
 from blocklab.model.sample import Sample
 from blocklab.probes.iostat import whole_reports
@@ -33,6 +33,8 @@ _LIKE_TIME = re.compile(r"(?<![\d.])\d{1,2}(?:[^\d.,]{1,3}\d\d[^\d.,]{1,3}|\.\d\
 _LONGEST = 1000
 _SINCE_BOOT = "its first report counts from the boot on (without iostat -y): left out"
 _ONLY = "its only report is taken for an interval (iostat -y); without -y it counts from the boot on"
+# By how many kB each counts.
+_UNITS = {0.5: "sectors/s", 1.0: "kB/s", 1024.0: "MB/s"}
 
 
 def _untimed(unread: str) -> str:
@@ -154,18 +156,18 @@ def read(text: Text) -> Found:
     return Found(
         kind="iostat", path=text.path, rows=len(got.rows), host=got.host, bad=len(got.bad),
         first_bad=got.bad[0] if got.bad else None, samples=samples, clock=Clock(tuple(got.stamps), got.day),
-        remarks=tuple(remarks),
+        untimed=got.untimed, remarks=tuple(remarks),
     )  # fmt: skip
 
 
 def _without_header(got: _Reading, remarks: list[str]) -> float:
     names = got.rows[0][2]
     version = BY_COUNT[len(names)][0]
-    large = in_megabytes(names, [values for _, _, each, values in got.rows if each == names])
-    unit = "MB/s" if large else "kB/s"
-    why = ", by the sizes of the requests" if large is not None else " (nothing moved, so it makes no difference)"
+    factor = in_kilobytes(names, [values for _, _, each, values in got.rows if each == names])
+    unit = _UNITS[factor or 1.0]
+    why = ", by the sizes of the requests" if factor else " (nothing moved, so it makes no difference)"
     remarks.append(f"it has no header: {len(names)} columns are those of sysstat {version}, in {unit}{why}")
-    return 1024.0 if large else 1.0
+    return factor or 1.0
 
 
 def _samples(got: _Reading, factor: float) -> Iterator[Sample]:
@@ -212,7 +214,8 @@ def read_json(text: Text) -> Found:
         raise Refused("looks like iostat -o JSON, but has no whole report with a device in it")
     return Found(
         kind="iostat-json", path=text.path, rows=rows, host=name, bad=len(bad), first_bad=bad[0] if bad else None,
-        samples=tuple(samples), clock=Clock(tuple(stamps)), remarks=tuple(remarks),
+        samples=tuple(samples), clock=Clock(tuple(stamps)), untimed=len(unread) == len(stamps),
+        remarks=tuple(remarks),
     )  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 KIB, MIB, SECTOR = 1024.0, 1024.0**2, 512.0
 _BYTES = {"kB/s": KIB, "MB/s": MIB, "sec/s": SECTOR}
 
-# Without a header the number of columns tells the version; what a header would call kB may be MB (-m).
+# Without a header the number of columns tells the version; what a header would call kB may be MB (-m), or
+# sectors (of the oldest without -k).
 BY_COUNT: Mapping[int, tuple[str, tuple[str, ...]]] = {
     len(names.split()): (version, tuple(names.split()))
     for version, names in (
@@ -36,8 +38,9 @@ BY_COUNT: Mapping[int, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def in_megabytes(names: Sequence[str], rows: Sequence[Sequence[float]]) -> bool | None:
-    """Whether columns without a header are in MB/s rather than kB/s, by the size of the requests beside them.
+def in_kilobytes(names: Sequence[str], rows: Sequence[Sequence[float]]) -> float | None:
+    """How many kB/s one is in columns without a header: 1, 1024 (MB) or 0.5 (sectors), by the size of the requests
+    beside them.
 
     None where there was no I/O to tell from.
     """
@@ -50,10 +53,10 @@ def in_megabytes(names: Sequence[str], rows: Sequence[Sequence[float]]) -> bool 
         else:
             said += row[at["rkB/s"]] + row[at["wkB/s"]]
             meant += row[at["r/s"]] * row[at["rareq-sz"]] + row[at["w/s"]] * row[at["wareq-sz"]]
-    if not said or not meant:
+    if said <= 0 or meant <= 0:
         return None
-    # 1 where they agree, 1024 where they are MB; 32 lies in the middle.
-    return meant / said > 32
+    # What is printed is rounded, so it is whichever comes nearest.
+    return min((0.5, 1.0, 1024.0), key=lambda factor: abs(math.log(meant / said / factor)))
 
 
 def figures(row: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:

@@ -46,7 +46,7 @@ KINDS: Mapping[str, Kind] = {
     "jdbcrunner": Kind("JdbcRunner's log", jdbcrunner.fits, jdbcrunner.read),
 }
 # They are read in blocks: all of their text at once would take as much memory.
-_IN_BLOCKS = ("pgbench-log", *(f"fio-{kind}" for kind in fio.KINDS))
+_IN_BLOCKS = ("pgbench-log", *fio.LOGS)
 
 
 def kind_of(path: Path) -> str:
@@ -58,7 +58,7 @@ def kind_of(path: Path) -> str:
     found = [name for name, kind in KINDS.items() if kind.fits(start)]
     if fio.fits_log(start):
         known = fio.log_kind(path.name)
-        found += [f"fio-{known}"] if known else [f"fio-{kind}" for kind in fio.KINDS]
+        found += [f"fio-{known}"] if known else fio.LOGS
     if not found:
         raise Refused("not recognised")
     if len(found) > 1:

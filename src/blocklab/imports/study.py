@@ -84,16 +84,16 @@ def minimal(names: Sequence[str]) -> ImportFile:
             raise StudyError("", problem, hint="lower-case letters, digits, - and _, a letter first (31 at most)")
     others = ", ".join(names[1:])
     question = f"How does {others} compare with {names[0]}?" if others else f"What do the logs of {names[0]} say?"
-    return ImportFile(1, _short(f"imported-{'-'.join(names)}"), question, {n: ImportedStack() for n in names})
+    return ImportFile(1, short(f"imported-{'-'.join(names)}"), question, {n: ImportedStack() for n in names})
 
 
 def name_of(text: str) -> str:
     """A host's or a folder's name as a study may have it; ``x`` where nothing of it is left."""
     plain = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")
-    return _short(plain if plain[:1].isalpha() else f"x{plain}")
+    return short(plain if plain[:1].isalpha() else f"x{plain}")
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     """A name of 31 characters at most: of a longer one the start, with a hash that keeps it apart from others."""
     if len(name) <= _LONGEST:
         return name

@@ -22,6 +22,9 @@ HAIR = 0.001
 _LATE, _OFF = 3.0, 0.15
 # A device that stands on others is the one that the load saw.
 _UPPER = ("drbd", "md", "dm-")
+# Of a device; those of dstat's total begin with another word.
+_DEVICES = ("read.", "write.")
+_MOVED = ("read.bandwidth", "write.bandwidth")
 
 
 class Jobs(msgspec.Struct, frozen=True):
@@ -40,11 +43,21 @@ def job_file(path: str, text: str) -> list[Section]:
     return found
 
 
-def device_of(samples: Sequence[Sample]) -> tuple[str, str]:
-    """(host, device) that the load saw: a mirror or a stripe before what it stands on, else the busiest."""
+def devices(samples: Sequence[Sample], host: str) -> list[str]:
+    """The block devices of a host that were watched, whether they did anything or not."""
+    return list(
+        dict.fromkeys(each.layer for each in samples if each.host == host and each.metric.startswith(_DEVICES))
+    )
+
+
+def device_of(samples: Sequence[Sample], only: str = "") -> tuple[str, str]:
+    """(host, device) that the load saw: a mirror or a stripe before what it stands on, else the busiest. ``only``
+    is the device where that is known. Both are empty where none was busy."""
     moved: dict[tuple[str, str], float] = {}
     for sample in samples:
-        if sample.metric in ("read.bandwidth", "write.bandwidth") and sample.time is not None and not sample.phase:
+        if only not in ("", sample.layer):
+            continue
+        if sample.metric in _MOVED and sample.time is not None and not sample.phase:
             key = (sample.host, sample.layer)
             moved[key] = moved.get(key, 0.0) + sample.value
     busy = {key: amount for key, amount in moved.items() if amount > 0 and amount >= 0.02 * max(moved.values())}
@@ -56,9 +69,10 @@ def device_of(samples: Sequence[Sample]) -> tuple[str, str]:
     return max(busy, key=rank, default=("", ""))
 
 
-def jobs_of(stack: str, samples: Sequence[Sample], jobs: Sequence[Section]) -> Jobs:
-    """The phases that the highest device's time line shows; nothing where none was busy."""
-    host, device = device_of(samples)
+def jobs_of(stack: str, samples: Sequence[Sample], jobs: Sequence[Section], only: str = "") -> Jobs:
+    """The phases that the time line of the highest device shows, or of the ``only`` one that counts; nothing where
+    none was busy."""
+    host, device = device_of(samples, only)
     series: dict[str, dict[float, float]] = {}
     for sample in samples:
         if (sample.host, sample.layer) == (host, device) and sample.time is not None:

@@ -19,7 +19,6 @@ _THREADS: dict[str, Callable[[Sequence[Path]], Found]] = {
     "pgbench-log": pgbench.log,
     "pgbench-aggregate": lambda paths: pgbench.aggregate([whole(path) for path in paths]),
 }
-_LOGS = tuple(f"fio-{kind}" for kind in fio.KINDS)
 _APART = "put the files of each run into a folder of its own below the stack's"
 _LATENCIES = ("fio-lat", "fio-clat", "fio-slat")
 _NO_MEAN = (
@@ -44,7 +43,7 @@ def join(given: Sequence[Given], jobs: Sequence[Section]) -> None:
         known = [name for names in told for name in names] or list(_numbers(jobs))
         # Of several JSONs nobody knows which one a number is of.
         numbers = known if len(told) < 2 else []
-        _clones([(each, found) for each, found in mine if found.kind in _LOGS], set(known), numbers)
+        _clones([(each, found) for each, found in mine if found.kind in fio.LOGS], set(known), numbers)
         _means([(each, each.found) for each, _ in mine if each.found is not None and each.found.samples])
 
 

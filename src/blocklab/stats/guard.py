@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -13,9 +14,11 @@ from blocklab.stats.summary import Estimate
 from blocklab.stats.versus import CellKey, Pair, Versus, cell_label, metrics_of
 
 Outcome = Literal["fails", "passes", "undecided"]
-# tps < 0.95 stack=mirror workload=tpcc rtt=10ms
-_FORM = re.compile(r"\s*([\w.]+)\s*(<=|>=|<|>)\s*(\d+(?:\.\d+)?|\.\d+)((?:\s+[\w-]+=\S+)*)\s*")
+# tps < 0.95 stack=mirror workload=tpcc rtt=10ms     tps < 0.95 commits="waited for"
+_FORM = re.compile(r"\s*([\w.]+)\s*(<=|>=|<|>)\s*(\d+(?:\.\d+)?|\.\d+)(?:\s+(\S.*))?\s*", re.DOTALL)
+_FILTER = re.compile(r"[\w-]+=.+")
 _FILTERS = ("stack", "workload", "phase")
+_QUOTED = "put a level with blanks in quotes: 'tps < 0.95 commits=\"waited for\"'"
 _EXAMPLE = 'write METRIC < RATIO or METRIC > RATIO, e.g. "tps < 0.95" or "write.latency.p99 > 1.2 stack=mirror"'
 
 
@@ -62,11 +65,23 @@ def condition(text: str) -> Condition:
     match = _FORM.fullmatch(text)
     if match is None:
         raise StudyError("", f"--fail-on {text!r} is not a metric, < or >, and a ratio of B to A", hint=_EXAMPLE)
-    metric, sign, bound, rest = match.groups()
-    only = dict(word.split("=", 1) for word in rest.split())
+    metric, sign, bound, rest = match.groups(default="")
+    only = dict(word.split("=", 1) for word in _filters(text, rest))
     if float(bound) == 0:
         raise StudyError("", f"--fail-on {text!r}: no ratio is below 0", hint=_EXAMPLE)
     return Condition(" ".join(text.split()), metric, sign[0] == "<", float(bound), only)
+
+
+def _filters(text: str, rest: str) -> list[str]:
+    """What stands behind the ratio, split as a shell does: a level may have blanks. Raises ``StudyError``."""
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise StudyError("", f"--fail-on {text!r}: {str(error).lower()}", hint=_QUOTED) from error
+    for word in words:
+        if not _FILTER.fullmatch(word):
+            raise StudyError("", f"--fail-on {text!r}: {word!r} is no filter, like stack=mirror", hint=_QUOTED)
+    return words
 
 
 def judge(conditions: Sequence[Condition], found: Versus) -> tuple[Judged, ...]:

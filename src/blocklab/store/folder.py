@@ -23,6 +23,7 @@ import msgspec
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.units import dec_hook, enc_hook
 from blocklab.store.run import Run, analysed, load, outcome_of, sweep
+from blocklab.study.grid import is_drill, repeated
 from blocklab.study.types import Cell, Study
 from blocklab.workloads import ImportedLoad
 
@@ -94,7 +95,11 @@ class StudyFolder:
         """Make or refresh the folder ``runs/<name>[-quick]``. Raises ``StoreError``; ``StudyError`` for one whose
         runs were imported where these are measured, or the other way round: its report would show them no more."""
         folder = cls(place_of(runs, manifest.study, quick=manifest.quick))
-        folder._keep_kind(manifest)
+        # One that cannot be read shows nothing.
+        with contextlib.suppress(StoreError):
+            before = folder.manifest()
+            folder._keep_kind(before, manifest)
+            manifest = folder._with_drills(before, manifest)
         try:
             folder.cells.mkdir(parents=True, exist_ok=True)
             folder.sweep()
@@ -106,15 +111,24 @@ class StudyFolder:
             raise StoreError(f"{folder.path} cannot be written: {error}", hint="use --runs DIR") from error
         return folder
 
-    def _keep_kind(self, manifest: Manifest) -> None:
-        before = None
-        # One that cannot be read shows nothing.
-        with contextlib.suppress(StoreError):
-            before = self.manifest()
-        if before is not None and before.imported != manifest.imported:
+    def _keep_kind(self, before: Manifest, manifest: Manifest) -> None:
+        if before.imported != manifest.imported:
             was, will = ("imported", "measured") if before.imported else ("measured", "imported")
             hint = "give one of the two another name, or another folder: --runs DIR"
             raise StudyError("name", f"{self.path} has runs of a study that were {was}, not {will}", hint=hint)
+
+    def _with_drills(self, before: Manifest, manifest: Manifest) -> Manifest:
+        """The manifest with the drills of an earlier call that asked for more of them: the report goes on to show
+        them."""
+        study = manifest.study
+        drills = [cell for cell in manifest.cells if cell.block == 0 and is_drill(study, cell.workload)]
+        blocks = range(study.repeats, before.study.repeats)
+        more = (repeated(cell, block) for block in blocks for cell in drills)
+        found = [cell for cell in more if (self.cells / cell.key).is_dir()]
+        if not found:
+            return manifest
+        study = msgspec.structs.replace(study, repeats=found[-1].block + 1)
+        return msgspec.structs.replace(manifest, study=study, cells=(*manifest.cells, *found))
 
     def _replace(self, name: str, text: bytes) -> None:
         """Write a file so that whoever is killed meanwhile leaves the old one or the new one, and no part."""

@@ -13,11 +13,13 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from blocklab.errors import StudyError
+from blocklab.faults import AnyFault
+from blocklab.layers import AnyLayer
 from blocklab.model.units import enc_hook
 from blocklab.study import profiles
 from blocklab.study.decode import decoded
@@ -29,6 +31,11 @@ Levels = dict[str, str]
 # ".rtt", "[1]", "[net.ipv4.tcp_rmem]", ".*"
 _PART = re.compile(r"(?:^|\.)(?P<name>[^.\[\]]+)|\[(?P<bracket>[^\]]+)\]")
 _PATH = re.compile(r"[^.\[\]]+(\.[^.\[\]]+|\[[^\]]+\])*")
+# The fields of each kind of layer, load and fault, by what tells it apart: ("load", "fio").
+_FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
+    (kind.__struct_config__.tag_field, kind.__struct_config__.tag): kind.__struct_encode_fields__
+    for kind in get_args(AnyLayer | AnyWorkload | AnyFault)
+}
 # What no factor changes. A study without them is copied in a moment, however many levels it has.
 _UNSWEPT: dict[str, Any] = {"factors": {}, "exclude": (), "expect": (), "notes": (), "quick": {}}
 
@@ -168,19 +175,23 @@ def parts_of(path: str) -> list[str]:
     return [match["name"] or match["bracket"] for match in _PART.finditer(path)]
 
 
-def places(plain: Any, way: Sequence[str]) -> Iterator[tuple[str | int, ...]]:
-    """Where in plain data a path leads to: one way for each place, which is there but for its last part."""
+def places(plain: Any, way: Sequence[str], *, starred: bool = False) -> Iterator[tuple[str | int, ...]]:
+    """Where in plain data a path leads to: one way for each place, which is there but for its last part.
+
+    ``starred``: behind a ``*``, which passes over layers, loads and faults that have no such field.
+    """
     head, rest = way[0], way[1:]
     inner: Iterable[str | int] = ()
     if isinstance(plain, list | tuple):
         inner = [index for index, each in enumerate(plain) if head in ("*", str(index), _kind(each))]
     elif isinstance(plain, dict):
-        inner = list(plain) if head == "*" else [head] if head in plain or not rest else []
+        new = not rest and not (starred and _lacks(plain, head))
+        inner = list(plain) if head == "*" else [head] if head in plain or new else []
     for name in inner:
         if not rest:
             yield (name,)
         else:
-            yield from ((name, *each) for each in places(plain[name], rest))
+            yield from ((name, *each) for each in places(plain[name], rest, starred=starred or head == "*"))
 
 
 def _assign(plain: Any, way: list[str], new: Any) -> int:
@@ -203,6 +214,12 @@ def _lists(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _lists(each) for name, each in value.items()}
     return [_lists(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _lacks(plain: dict[str, Any], field: str) -> bool:
+    """Whether it is a layer, load or fault of a kind that has no such field."""
+    kinds = (_FIELDS.get((tag, str(plain.get(tag)))) for tag in ("layer", "load", "fault"))
+    return any(fields is not None and field not in fields for fields in kinds)
 
 
 def _kind(item: Any) -> str:

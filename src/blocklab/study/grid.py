@@ -58,10 +58,11 @@ def cells(study: Study) -> tuple[Cell, ...]:
                 mine = levels if before is None else dict(before.levels.items() & levels.items())
                 found[stack][key] = Cell(key, stack, workload, spec, mine)
     once = tuple(_ordered(study, _told_apart(study, cell)) for each in found.values() for cell in each.values())
-    return tuple(_repeated(cell, block) for block in range(study.repeats) for cell in once)
+    return tuple(repeated(cell, block) for block in range(study.repeats) for cell in once)
 
 
-def _repeated(cell: Cell, block: int) -> Cell:
+def repeated(cell: Cell, block: int) -> Cell:
+    """A cell of the first block in another one."""
     # The first block's key is that of a study without repeats, whose cells it may take over.
     if block == 0:
         return cell

@@ -137,15 +137,16 @@ def _figures(path: str, name: str, entry: Entry, layer: Mapping[str, Any]) -> Fi
             raise StudyError(f"{path}.iops", f"{name} takes the IOPS that you give, here from 1 to {most}")
     iops = own if isinstance(own, int) else found["iops"] or 0
     if entry.bandwidth_per_io is not None:
-        if not iops:
-            raise StudyError(f"{path}.iops", f"{name} makes the bandwidth from the IOPS: give them here or there")
+        if not iops and layer.get("bandwidth") is None:
+            problem = f"{name} makes the bandwidth from the IOPS: give them here or there, or the bandwidth here"
+            raise StudyError(f"{path}.iops", problem)
         try:
-            found["bandwidth"] = _clamped(entry, iops * entry.bandwidth_per_io)
+            found["bandwidth"] = _clamped(entry, iops * entry.bandwidth_per_io) if iops else None
         except ValueError as error:
             said = f"{iops} times the {entry.bandwidth_per_io} an I/O of {name}: {error}"
             raise StudyError(f"{path}.iops", said) from error
-    if iops and found["burst_iops"] is not None and found["burst_iops"] <= iops:
-        # A volume whose own IOPS reach the burst has none.
+    if own == 0 or (iops and found["burst_iops"] is not None and found["burst_iops"] <= iops):
+        # A volume whose own IOPS reach the burst, or have no cap, has none.
         found.update(dict.fromkeys(BURST))
     return Figures(**found)
 

@@ -27,13 +27,28 @@ def read(path: Path, *, quick: bool = False, first: Callable[[Study], None] = la
     try:
         return build(raw, folder=path.parent, quick=quick, first=first)
     except StudyError as error:
-        raise placed(path, error) from error
+        raise placed(path, error, quick=quick) from error
 
 
-def placed(path: Path, error: StudyError) -> StudyError:
-    """The same error with the file and the line that it speaks of."""
-    line = line_of(load_yaml(path), error.path)
-    return StudyError(error.path, error.problem, hint=error.hint, file=str(path), line=line)
+def placed(path: Path, error: StudyError, *, quick: bool = False) -> StudyError:
+    """The same error with the file and the line that it speaks of; ``quick``: of the study's short form."""
+    raw, problem, place = load_yaml(path), error.problem, error.path
+    if quick and parts(place)[:1] != ["quick"]:
+        problem = f"{problem} (with --quick)"
+        place = f"quick.{place}" if _of_patch(raw, place) else place
+    return StudyError(error.path, problem, hint=error.hint, file=str(path), line=line_of(raw, place))
+
+
+def _of_patch(raw: CommentedMap, path: str) -> bool:
+    """Whether what stands at a path comes from the short form: it has all of the path, or a list around it."""
+    value: Any = raw.get("quick")
+    for part in parts(path):
+        if not isinstance(value, Mapping):
+            return isinstance(value, CommentedSeq)
+        if part not in value:
+            return False
+        value = value[part]
+    return path != ""
 
 
 def load_yaml(path: Path) -> CommentedMap:

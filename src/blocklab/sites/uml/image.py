@@ -27,7 +27,7 @@ from typing import IO
 
 import msgspec
 
-from blocklab.errors import ImageError
+from blocklab.errors import ImageError, StudyError
 from blocklab.sites.uml import recipe, rootfs, tools
 from blocklab.sites.uml.recipe import ADDONS, cache_folder, recipe_key, recipe_keys
 
@@ -91,7 +91,7 @@ class Image(msgspec.Struct, frozen=True):
 def find(addons: Iterable[str] = ()) -> Image | None:
     """An image of this source tree with at least these add-ons, the one with the fewest; None when none is built.
 
-    Takes about a millisecond. Raises ``ImageError`` for an add-on that there is not.
+    Takes about a millisecond. Raises ``StudyError`` for an add-on that there is not.
     """
     images = cache_folder() / "images"
     found = (_load(images / key) for key in recipe_keys(_known(addons)))
@@ -114,10 +114,10 @@ def require(addons: Iterable[str] = ()) -> Image:
 
 
 def _known(addons: Iterable[str]) -> tuple[str, ...]:
-    """The same names, sorted, each once. Raises ``ImageError`` when one is none of ``ADDONS``."""
+    """The same names, sorted, each once. Raises ``StudyError`` when one is none of ``ADDONS``."""
     names = tuple(sorted(set(addons)))
     if unknown := [name for name in names if name not in ADDONS]:
-        raise ImageError(f"there is no image add-on {unknown[0]!r}", hint=f"there are: {', '.join(ADDONS)}")
+        raise StudyError("", f"there is no image add-on {unknown[0]!r}", hint=f"there are: {', '.join(ADDONS)}")
     return names
 
 
@@ -131,7 +131,7 @@ def build(say: Say, addons: Iterable[str] = ()) -> Image:
     """Build the image unless it is there; returns it. Two builds at the same time: the second waits.
 
     Where there is one with more add-ons, that one is taken. Raises ``ImageError``: no network, no room, a host
-    tool missing, tools that do not run here, no such add-on.
+    tool missing, tools that do not run here; ``StudyError`` for an add-on that there is not.
     """
     addons = _known(addons)
     cache = cache_folder()
