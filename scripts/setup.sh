@@ -47,9 +47,18 @@ setup_host() {
 setup_venv() {
     # Inexact: never take the test tools away again. Compiled once: each start takes 2 s less than where Python may not
     # or cannot keep what it compiles.
-    local wanted found="" uv=uv options=(--frozen --inexact --compile-bytecode)
+    local wanted found="" place="" here uv=uv options=(--frozen --inexact --compile-bytecode)
     wanted=$(cat uv.lock pyproject.toml | sha256sum)
-    [ ! -x .venv/bin/python ] || found=$(cat .venv/.synced 2>/dev/null || true)
+    here=$(pwd -P)
+    if [ -x .venv/bin/python ] && [ -e .venv/.synced ]; then
+        { read -r found && read -r place; } <.venv/.synced || true
+        # It works in one place only: in a copied clone it would run what stands in the other one.
+        if [ "$place" != "$here" ]; then
+            say "removing .venv, which was made for another folder"
+            rm -rf .venv
+            found=""
+        fi
+    fi
     [ "$found" != "$wanted $1" ] && [ "$found" != "$wanted dev" ] || return 0
     if ! command -v uv >/dev/null; then
         uv=.tools/uv/bin/uv
@@ -63,7 +72,7 @@ setup_venv() {
     say "bringing .venv to uv.lock"
     "$uv" sync --quiet "${options[@]}"
     .venv/bin/python -m compileall -q src/blocklab
-    echo "$wanted $1" >.venv/.synced
+    printf '%s\n' "$wanted $1" "$here" >.venv/.synced
 }
 
 setup_image() {

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from blocklab.errors import NodeLost
+from blocklab.errors import NodeLost, StoreError
 from blocklab.model.drill import Drill
+from blocklab.model.ground import Topology
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Parsed
 from blocklab.runner.run import run_study
 from blocklab.runner.strikes import Count
-from blocklab.sites.fake import FakeSite
+from blocklab.sites.fake import FakeLab, FakeSite
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Outcome, Rate
+from blocklab.store.run import Draft, Outcome, Rate
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Cell, Study
@@ -193,6 +196,62 @@ def test_a_draft_of_a_dead_process_is_swept(study: Study, tmp_path: Path) -> Non
     dead.mkdir()
     StudyFolder.create(tmp_path, Manifest(study, cells(study)))
     assert not dead.exists()
+
+
+@pytest.mark.parametrize("fits", [0, 1])
+def test_a_disk_that_fills_up_ends_the_study_and_leaves_missing_what_is_not_measured(
+    small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: int
+) -> None:
+    """Without the draft there is room again, so that failed cells could be stored instead."""
+    small["workloads"] = {"one": io(small), "two": {**io(small), "size": "32MiB"}}
+    study = build(small)
+    folder, site = StudyFolder.create(tmp_path, Manifest(study, cells(study))), FakeSite(Answers())
+    write = Draft.write
+    written: list[Any] = []
+
+    def full(*args: Any, **more: Any) -> None:
+        written.append(args)
+        if len(written) == fits + 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(*args, **more)
+
+    monkeypatch.setattr(Draft, "write", full)
+    with pytest.raises(StoreError, match=r"cannot write the run .*No space left") as caught:
+        run_study(site, study, cells(study), folder, Silent())
+    assert "make room" in caught.value.hint and len(written) == fits + 1
+    assert [run.outcome.status for run in folder.runs()] == ["ok"] * fits
+    assert not list(folder.cells.glob(".*")) and all(lab.closed for lab in site.labs)
+
+
+def test_output_that_cannot_be_kept_ends_the_study(study: Study, tmp_path: Path) -> None:
+    folder = StudyFolder.create(tmp_path, Manifest(study, cells(study)))
+    answers = Answers()
+
+    def answer(host: str, argv: Argv) -> Result:
+        if "--output-format=json" in argv:
+            raise StoreError(f"{host}: what a command prints cannot be written")
+        return answers(host, argv)
+
+    with pytest.raises(StoreError, match="a1: what a command prints"):
+        run_study(FakeSite(answer), study, cells(study), folder, Silent())
+    assert folder.runs() == ()
+
+
+@pytest.mark.parametrize("fails", ["--output-format=json", "mkfs.xfs"])
+def test_what_fails_where_there_is_no_room_left_says_so(study: Study, tmp_path: Path, fails: str) -> None:
+    class Full(FakeSite):
+        def start(self, topology: Topology) -> FakeLab:
+            lab = super().start(topology)
+            lab.lacks = "only 3 MiB are left in /dev/shm"
+            return lab
+
+    answers, progress = Answers(), Silent()
+    answers.override[fails] = Result(1, b"", b"Input/output error\n")
+    folder = StudyFolder.create(tmp_path, Manifest(study, cells(study)))
+    run_study(Full(answers), study, cells(study), folder, progress)
+    outcome = progress.outcomes["local/io"]
+    assert outcome.status == "failed" and "Input/output error" in outcome.error
+    assert outcome.hint == "only 3 MiB are left in /dev/shm"
 
 
 def test_a_file_that_cannot_be_fetched_is_said_of_the_host_and_keeps_the_rest(

@@ -10,10 +10,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from blocklab.errors import NodeLost
+from blocklab.model.ground import Profile, VolumeSpec
 from blocklab.model.host import must
+from blocklab.model.units import Size
 from blocklab.sites.uml.node import Node
 from blocklab.sites.uml.site import UmlLab, UmlSite
 from tests.lab.conftest import topology
@@ -192,3 +195,16 @@ def test_a_crash_on_purpose_is_said_so(doomed: UmlLab) -> None:
     with pytest.raises(NodeLost, match="crashed on purpose"):
         doomed.hosts["a1"].run(["true"])
     doomed.hosts["a1"].crash()  # twice is harmless
+
+
+def test_the_end_of_a_volumes_daemon_is_noticed_and_named() -> None:
+    """Its I/O would stand still, and a load on it end by its time."""
+    capped = VolumeSpec("s", ("a1",), Profile(Size("64MiB"), iops=1000))
+    lab = UmlSite().start(msgspec.structs.replace(topology("a1"), volumes=(capped,)))
+    try:
+        (daemon,) = [each for each in lab._processes if each.name == "volume s of a1: storage daemon"]
+        daemon.kill()
+        with pytest.raises(NodeLost, match="volume s of a1: storage daemon ended with exit code -9"):
+            lab.hosts["a1"].run(["sleep", "60"], timeout=90.0)
+    finally:
+        lab.close()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from blocklab.errors import NodeLost
+from blocklab.errors import NodeLost, StoreError
 from blocklab.sites.uml import channel
 from blocklab.sites.uml.channel import Channel
+from blocklab.sites.uml.node import Node
 
 
 @pytest.fixture
@@ -54,4 +56,23 @@ def test_whatever_a_node_says_is_a_sign_of_life() -> None:
         assert not line.ready.is_set(), "only its heart says that it has booted"
     finally:
         line.close()
+        theirs.close()
+
+
+def test_output_for_which_there_is_no_room_is_said_at_once_and_not_taken_for_a_hung_node(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    node = Node("a1", None, ours)  # type: ignore[arg-type]
+    try:
+        proc = node.spawn(["yes"], Path("/dev/full"), tmp_path / "stderr")
+        theirs.sendall(b'{"id": 1, "stream": 1, "n": 3}\nabc')
+        with pytest.raises(StoreError, match=r"a1: .* cannot be written to /dev/full: .*No space left") as caught:
+            proc.wait(30.0)
+        assert "make room" in caught.value.hint
+        with pytest.raises(StoreError, match="No space left"):
+            node.run(["true"])
+        # The command does not know, and goes on.
+        theirs.sendall(b'{"id": 1, "stream": 1, "n": 3}\nabc{"beat": 1.0}\n')
+        assert node.channel.ready.wait(30.0), "the reader has ended"
+    finally:
+        node.channel.close()
         theirs.close()

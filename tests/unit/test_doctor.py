@@ -132,8 +132,17 @@ def test_seccomp(tmp_path: Path) -> None:
     assert lacks.ok == "fail" and "CONFIG_SECCOMP_FILTER" in lacks.cure
 
 
-def test_shared_memory(tmp_path: Path) -> None:
-    assert doctor.shared_memory(tmp_path / "none").ok == "fail"
+def test_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BLOCKLAB_SCRATCH", raising=False)
+    fact = doctor.shared_memory(tmp_path / "none")
+    assert fact.ok == "fail" and "tmpfs" in fact.cure and "BLOCKLAB_SCRATCH" in fact.cure
+
+
+def test_a_temporary_folder_that_is_not_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    (fact,) = doctor.tree_room()
+    assert fact.ok == "fail" and str(tmp_path / "none") in fact.found and "TMPDIR" in fact.cure
 
 
 def test_another_place_for_nodes_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

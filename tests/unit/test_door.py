@@ -223,6 +223,18 @@ def test_one_lab_at_a_time_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     os.close(door.claim())
 
 
+def test_a_place_whose_socket_would_have_too_long_a_path_is_refused_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
+    assert door.standing_lab() is None
+    for call in (door.claim, lambda: door.ask({"op": "about"})):
+        with pytest.raises(SetupError, match=r"up\.sock has .* bytes, and the system takes 107") as refused:
+            call()
+        assert "XDG_RUNTIME_DIR" in refused.value.hint
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_door_that_is_not_ours_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert door.standing_lab() is None

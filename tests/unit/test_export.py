@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -372,6 +373,26 @@ def test_samples_and_transactions_come_back_as_they_were_and_in_order(tmp_path: 
 def test_nothing_is_stored_and_read_too(tmp_path: Path) -> None:
     tables.write(tmp_path, Parsed())
     assert tables.samples(tmp_path, FORMAT) == () and tables.transactions(tmp_path, FORMAT) == ()
+
+
+@pytest.mark.parametrize("name", ["host=db1", "time=0/layer=z", "latency=1", "run=x"])
+def test_a_path_with_an_equals_sign_in_it_changes_no_figure(
+    name: str, folder: StudyFolder, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB would take such a folder for a column of what is below it."""
+    parsed = Parsed(SAMPLES, (), (Transaction(3.0, 0.1 + 0.2),))
+    there = tmp_path / name
+    there.mkdir(parents=True)
+    tables.write(there, parsed)
+    assert tables.samples(there, FORMAT) == parsed.samples
+    assert tables.transactions(there, FORMAT) == parsed.transactions
+    assert tables.ahead([there]).keys() == {there}
+    asked = {each: f"SELECT * FROM {each} ORDER BY ALL" for each in ("series", "transactions", "figures")}
+    before = {each: rows_of(shell, folder, sql) for each, sql in asked.items()}
+    moved = StudyFolder(folder.path.rename(there / folder.path.name))
+    # Where a query has what it needs meanwhile.
+    monkeypatch.setattr(tempfile, "tempdir", str(there))
+    assert {each: rows_of(shell, moved, sql) for each, sql in asked.items()} == before
 
 
 def test_runs_of_format_1_are_read_as_before(folder: StudyFolder) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import io
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from blocklab.errors import ImageError, StudyError
 from blocklab.sites.uml import go_programs, image, recipe, rootfs, tools
+from blocklab.sites.uml.processes import group_lives
 
 # mmdebstrap 1.3.5 with apt 2.6; the mirror's name is changed.
 EXPIRED = """\
@@ -537,6 +542,63 @@ def test_a_dead_builders_work_folder_is_removed_and_a_live_ones_kept() -> None:
     assert not first.exists()
 
 
+SLOW = """
+trap 'sleep 0.5; touch ended; exit 1' TERM
+echo 'I: working...'
+for i in $(seq 200); do sleep 0.1; done
+"""
+
+
+def test_what_was_interrupted_has_ended_before_what_it_left_is_removed(tmp_path: Path) -> None:
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    with (tmp_path / "log").open("w") as log, pytest.raises(KeyboardInterrupt):
+        rootfs.run(["sh", "-c", SLOW], log, say=interrupt, cwd=tmp_path)
+    assert (tmp_path / "ended").exists()
+
+
+def test_a_temporary_folder_that_is_not_there_is_named(
+    fake_stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+
+    def build(folder: Path, log: IO[str], say: rootfs.Say) -> None:
+        with rootfs.work_folder(log):
+            pytest.fail("there is one")
+
+    monkeypatch.setattr(rootfs, "build", build)
+    with pytest.raises(ImageError, match=f"{tmp_path / 'none'} is no folder that can be written to") as caught:
+        image.build(lambda _: None)
+    assert "TMPDIR" in caught.value.hint and list((fake_stages / "bases").iterdir()) == []
+
+
+# blocklab is killed while it tries a tool, which by then is what it is to be.
+TRIED = """
+import os, signal, sys, time
+from pathlib import Path
+from blocklab.sites.uml import tools
+with tools._running(["sleep", "600"], sys.stderr) as process:
+    while Path(f"/proc/{process.pid}/comm").read_text() != "sleep\\n":
+        time.sleep(0.01)
+    print(process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_tool_that_is_tried_does_not_outlive_blocklab() -> None:
+    done = subprocess.run([sys.executable, "-c", TRIED], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    tool, deadline = int(done.stdout), time.monotonic() + 30
+    try:
+        while group_lives(tool):
+            assert time.monotonic() < deadline, "it runs on"
+            time.sleep(0.01)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(tool, signal.SIGKILL)
+
+
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as log, pytest.raises(ImageError, match="no blocklab-nothing") as caught:
         rootfs.run(["blocklab-nothing"], log)
@@ -548,6 +610,9 @@ def test_without_a_compiler_there_is_no_shim(tmp_path: Path, monkeypatch: pytest
     assert "no C compiler" in tools.compile_shim(tmp_path / "shim.so", io.StringIO())
 
 
-def test_a_path_that_the_loader_would_misread_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ImageError, match="':'"):
-        tools.install(tmp_path, tmp_path / "tools", Path("/a:b/tools"), io.StringIO())
+@pytest.mark.parametrize(("place", "said"), [("/a:b", "':'"), ('/a"b', "'\"'"), ("/Attivit\u00e0", "'\u00e0'")])
+def test_a_path_that_the_loader_or_the_kernel_would_misread_is_refused(
+    place: str, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ImageError, match=said):
+        tools.install(tmp_path, tmp_path / "tools", Path(place, "tools"), io.StringIO())

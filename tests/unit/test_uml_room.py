@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +20,12 @@ import pytest
 from blocklab.errors import SetupError, StudyError
 from blocklab.model.ground import NodeSpec, Profile, Topology, VolumeSpec
 from blocklab.model.units import Size
-from blocklab.sites.uml import memory
+from blocklab.sites.uml import memory, processes
 from blocklab.sites.uml import site as uml
 from blocklab.sites.uml.processes import PREFIX, Folder, scratch, sweep
-from blocklab.sites.uml.site import UmlLab, UmlSite, check_room
+from blocklab.sites.uml.room import check_room, shortage
+from blocklab.sites.uml.site import UmlLab, UmlSite
+from blocklab.sites.uml.volumes import Volume
 from blocklab.study.estimate import hardwares
 from blocklab.study.grid import cells
 from blocklab.study.read import build
@@ -48,13 +51,21 @@ def test_a_place_in_memory_that_is_too_small_for_the_nodes_is_refused(
 ) -> None:
     # Volumes are sparse, and a file system in memory is half of it: the volumes' sizes are no reason.
     room[tmp_path] = 2
-    check_room(SHAPE, copies=2)
+    assert "9.0 GiB (2 of each" in (note := check_room(SHAPE, copies=2)) and "--volumes DIR" in note
+    assert check_room(SHAPE, volumes=tmp_path / "disk") == ""
     room[tmp_path] = 0
     with pytest.raises(StudyError) as refused:
         check_room(SHAPE, volumes=tmp_path / "disk")
     said = str(refused.value)
     assert "nodes need 1.0 GiB of room" in said and "0.0 GiB are free" in said and str(tmp_path) in said
     assert "--shm-size" in said
+
+
+def test_a_place_that_is_full_is_named_with_its_cure(room: dict[Path, int], tmp_path: Path) -> None:
+    assert shortage([tmp_path, tmp_path / "disk"]) == ""
+    room[tmp_path / "disk"] = 0
+    said = shortage([tmp_path, tmp_path / "disk"])
+    assert f"0 MiB are left in {tmp_path / 'disk'}:" in said and "--volumes DIR" in said
 
 
 def test_the_machines_memory_must_hold_what_is_kept_there(
@@ -219,16 +230,83 @@ def test_a_lab_that_runs_is_not_swept_by_another_name_of_its_folder(
     assert not running.path.exists()
 
 
-@pytest.mark.parametrize("name", ["My Disk", "a,b", "a:b"])
+def test_a_lab_of_another_container_is_not_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its janitor is not among the processes that can be seen here. Of one that was killed the lock is free."""
+    monkeypatch.setattr(processes, "_is_janitor", lambda *_: False)
+    killed = tmp_path / f"{PREFIX}killed"
+    killed.mkdir()
+    (killed / "janitor").write_text("1")
+    (killed / processes.ALIVE).touch()
+    running = Folder(tmp_path)
+    try:
+        sweep(tmp_path)
+        assert running.path.exists() and not killed.exists()
+    finally:
+        running.close()
+    assert not running.path.exists()
+
+
+# The last two have in UTF-8 a byte that the kernel takes for a blank.
+SPLIT = ["My Disk", "a,b", "a:b", 'a"b', "Attivit\u00e0", "\u0420"]
+
+
+@pytest.mark.parametrize("name", SPLIT)
 def test_a_path_that_the_kernel_would_split_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / name).mkdir()
-    with pytest.raises(SetupError, match=r"takes .* in a path for a separator"):
+    with pytest.raises(SetupError, match=r"--volumes .* takes .* in a path for a separator"):
         UmlSite(tmp_path / name)
     monkeypatch.setenv("BLOCKLAB_SCRATCH", str(tmp_path / name))
-    with pytest.raises(SetupError, match=r"takes .* in a path for a separator"):
+    with pytest.raises(SetupError, match=r"BLOCKLAB_SCRATCH.* takes .* in a path for a separator"):
         scratch()
+
+
+def test_the_temporary_folder_is_looked_at_where_it_is_the_place_of_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = os.access
+    monkeypatch.delenv("BLOCKLAB_SCRATCH", raising=False)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != Path("/dev/shm") and access(path, mode))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert scratch() == tmp_path
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "My Disk"))
+    with pytest.raises(SetupError, match=r"My Disk, where nodes live without /dev/shm: .* takes ' '") as refused:
+        scratch()
+    assert "BLOCKLAB_SCRATCH" in refused.value.hint
+
+
+def test_other_letters_do_no_harm(tmp_path: Path) -> None:
+    place = tmp_path / "Gr\u00f6\u00dfe"
+    place.mkdir()
+    UmlSite(place)
+
+
+def test_a_path_that_is_too_long_for_a_volumes_sockets_is_refused(tmp_path: Path) -> None:
+    spec = VolumeSpec("s", ("a1",), Profile(size=Size("1MiB"), iops=100))
+    volume = Volume(spec, tmp_path, tmp_path / ("x" * 100))
+    with pytest.raises(
+        SetupError, match=r"socket .*a1-s-0\.vhost has .* bytes, and the system takes 107"
+    ) as refused:
+        volume.serve(None, lambda *_: pytest.fail("started"))  # type: ignore[arg-type]
+    assert "BLOCKLAB_SCRATCH" in refused.value.hint
+
+
+# -- the start -----------------------------------------------------------------------------------------------
+
+
+def test_nodes_are_watched_before_they_get_an_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[object] = []
+    monkeypatch.setattr(UmlLab, "_boot", lambda *_: None)
+    monkeypatch.setattr(UmlLab, "_ready", lambda lab, *_: watched.append(lab._watch))
+    shape = Topology({"a1": NodeSpec(memory=Size("1GiB"))}, {}, ())
+    UmlLab(None, shape, tmp_path, None).close()  # type: ignore[arg-type]
+    assert len(watched) == 1 and watched[0] is not None
+
+
+def test_what_cannot_be_started_is_named(lab: UmlLab, tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"node a1 cannot be started: .*No such file or directory.*console"):
+        lab._process("node a1", ["true"], tmp_path / "none" / "console")
 
 
 def test_the_limits_of_a_container_count(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from blocklab.errors import NodeLost
-from blocklab.sites.uml import janitor, node
+from blocklab.sites.uml import janitor, watch
 from blocklab.sites.uml.processes import group_use
 
 
@@ -42,14 +42,14 @@ class Silent:
 
 
 def given_up(monkeypatch: pytest.MonkeyPatch, uses: Iterator[tuple[bool, float]], seconds: float) -> bool:
-    monkeypatch.setattr(node, "group_use", lambda _pid: next(uses))
-    monkeypatch.setattr(node.Watch, "TICK", 0.01)
+    monkeypatch.setattr(watch, "group_use", lambda _pid: next(uses))
+    monkeypatch.setattr(watch.Watch, "TICK", 0.01)
     silent: Any = Silent()
-    watch = node.Watch({"a1": silent})
+    watching = watch.Watch({"a1": silent})
     try:
         return bool(silent.lost.wait(seconds))
     finally:
-        watch.close()
+        watching.close()
 
 
 def used(each_tick: float) -> Iterator[tuple[bool, float]]:
@@ -71,6 +71,54 @@ def test_a_silent_node_that_spins_or_sleeps_is_hung(monkeypatch: pytest.MonkeyPa
 
 def test_a_node_that_wants_a_cpu_and_gets_none_is_not_hung(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not given_up(monkeypatch, used(0.0), 1.0)
+
+
+class Beating(Silent):
+    """A node that is well, by its heart; ``error`` is why it was given up all the same."""
+
+    def __init__(self, name: str, *codes: int | None) -> None:
+        super().__init__()
+        self.name = name
+        self.error: NodeLost | None = None
+        left = iter(codes)
+        self.process = SimpleNamespace(pid=4711, poll=lambda: next(left, codes[-1] if codes else None))
+        self.channel.last_beat = time.monotonic() + 1e6
+
+    def _fail(self, error: NodeLost) -> None:
+        self.error = self.error or error
+        self.lost.set()
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, nodes: list[Beating], *more: Any) -> None:
+    """Until the first one of them is given up."""
+    monkeypatch.setattr(watch.Watch, "TICK", 0.01)
+    every: Any = {each.name: each for each in nodes}
+    watching = watch.Watch(every, *more)
+    try:
+        assert nodes[0].lost.wait(30.0)
+    finally:
+        watching.close()
+
+
+def test_the_end_of_a_volumes_daemon_is_said_of_the_nodes_that_have_the_volume(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = "    qemu-storage-daemon: cannot allocate memory"
+    daemon = SimpleNamespace(name="volume s of a1: storage daemon", poll=lambda: 1, last_words=lambda: words)
+    mine, other = Beating("a1"), Beating("b1")
+    watched(monkeypatch, [mine, other], [(daemon, ("a1",))])
+    assert mine.error is not None and other.error is None
+    assert "a1: node lost: volume s of a1: storage daemon ended with exit code 1" in mine.error.message
+    assert words in mine.error.message and "console" not in mine.error.message
+
+
+def test_a_node_that_ended_where_there_was_no_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With it went what it had of that room, so that there is some again."""
+    lacks = iter(["only 3 MiB are left in /dev/shm"])
+    ended = Beating("a1", None, -7)
+    watched(monkeypatch, [ended], (), lambda: next(lacks, ""))
+    assert ended.error is not None and "ended with exit code -7" in ended.error.message
+    assert ended.error.hint == "only 3 MiB are left in /dev/shm"
 
 
 def test_what_a_group_takes_of_a_cpu_is_counted() -> None:

@@ -17,7 +17,8 @@ from blocklab.cli.studies import AsJson, At, Quick, StudyFile, Volumes, levels_o
 from blocklab.errors import SetupError
 from blocklab.runner.run import standing
 from blocklab.sites.uml import door
-from blocklab.sites.uml.site import UmlLab, UmlSite, check_room
+from blocklab.sites.uml.room import check_room
+from blocklab.sites.uml.site import UmlLab, UmlSite
 from blocklab.study.factors import variant
 from blocklab.study.grid import topology
 from blocklab.study.read import read
@@ -39,7 +40,8 @@ def up(
     if there is not None:
         raise SetupError(f"a lab of study {there['study']} is standing already", hint="blocklab down")
     site = UmlSite(volumes)
-    check_room(topology(what, names), volumes=volumes)
+    if note := check_room(topology(what, names), volumes=volumes):
+        typer.echo(f"note: {note}", err=True)
     held = door.claim()
 
     def hold(ready: Callable[[], None]) -> None:

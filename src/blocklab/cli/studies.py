@@ -25,7 +25,8 @@ from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
 from blocklab.model.units import schema_hook
 from blocklab.runner.run import run_study
-from blocklab.sites.uml.site import UmlSite, check_room
+from blocklab.sites.uml.room import check_room
+from blocklab.sites.uml.site import UmlSite
 from blocklab.stats.analysis import analyse
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.study.check import buildable, combined_problems
@@ -144,12 +145,12 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
     if todo:
         site = UmlSite(volumes)
         # Every stack's needs are checked before the first one starts.
-        room_for(study, todo, folder.path / "study.yaml", volumes, quick=manifest.quick)
+        notes = room_for(study, todo, folder.path / "study.yaml", volumes, quick=manifest.quick)
         # A missing image or add-on is found before the first stack starts, not after hours.
         for addons in {topology(layout.study, [layout.stack]).addons for layout in layouts(study, todo)}:
             keep_floor(folder, site.environment(addons), console)
         console.print(about(study, todo))
-        for note in too_short(study, todo):
+        for note in [*notes, *too_short(study, todo)]:
             console.print(f"note: {note}", style="yellow", markup=False)
         begun = time.monotonic()
         try:
@@ -170,13 +171,14 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         raise typer.Exit(1)
 
 
-def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | None, *, quick: bool) -> None:
-    """Raises ``StudyError`` with file and line when this machine has no room for one of the layouts."""
+def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | None, *, quick: bool) -> list[str]:
+    """What is to be said of the room that the layouts have here. Raises ``StudyError`` with file and line when it
+    is too little for one of them."""
     try:
-        for shape, copies in hardwares(study, wanted):
-            check_room(shape, volumes=volumes, copies=copies)
+        notes = [check_room(shape, volumes=volumes, copies=copies) for shape, copies in hardwares(study, wanted)]
     except StudyError as error:
         raise placed(file, error, quick=quick) from error
+    return [note for note in dict.fromkeys(notes) if note]
 
 
 def expanded(study: Study, file: Path, *, quick: bool = False) -> tuple[Cell, ...]:
@@ -273,8 +275,8 @@ def check(study: StudyFile, quick: Quick = False, volumes: Volumes = None, as_js
     study = study_file(study)
     what = read(study, quick=quick, first=lambda what: sure(what, yes=False))
     grid = expanded(what, study, quick=quick)
-    room_for(what, grid, study, volumes, quick=quick)
-    for note in too_short(what, grid):
+    notes = room_for(what, grid, study, volumes, quick=quick)
+    for note in [*notes, *too_short(what, grid)]:
         typer.echo(f"note: {note}", err=True)
     if as_json:
         typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))

@@ -34,10 +34,12 @@ class Proc(Protocol):
     """A command that runs on a host by itself, its output streaming into files of ours."""
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs. Raises ``NodeLost`` when its host is gone."""
+        """The exit code, or None while it runs. Raises ``NodeLost`` when its host is gone, ``StoreError`` when its
+        output cannot be written."""
 
     def wait(self, timeout: float) -> int:
-        """The exit code. Raises ``TimeoutError`` after ``timeout`` seconds, ``NodeLost``."""
+        """The exit code. Raises ``TimeoutError`` after ``timeout`` seconds, ``NodeLost``, ``StoreError`` as soon
+        as its output cannot be written."""
 
     def signal(self, number: int) -> None:
         """Send a signal to the command; nothing happens when it has ended."""
@@ -49,7 +51,8 @@ class Proc(Protocol):
 
 
 class Host(Protocol):
-    """One machine. Every method raises ``NodeLost`` when the machine is gone."""
+    """One machine. Every method raises ``NodeLost`` when the machine is gone, and may raise the ``StoreError`` of
+    a command that was spawned."""
 
     name: str
 
@@ -103,6 +106,10 @@ class Lab(Protocol):
     def restore(self, name: str) -> None:
         """Put all raw volumes back as they were when the copy was made; empty, for the name ``""``. Nothing may
         use them now."""
+
+    def shortage(self) -> str:
+        """What is lacking where the machines stand (room, say), with the cure; empty where nothing is known to be
+        lacking."""
 
     def close(self) -> None:
         """End every node and remove what was made; safe to call twice."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from blocklab.errors import BlocklabError, KnobError, NodeLost, SuspectError
+from blocklab.errors import BlocklabError, KnobError, NodeLost, StoreError, SuspectError
 from blocklab.model.drill import Drill
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Site
@@ -143,7 +143,7 @@ class _Group:
 
     def run(self, cells: Sequence[Cell], number: int, count: int) -> tuple[int, int]:
         """(cells stored, of them not ok). Stops early after a lost node, and after a load's data that could not be
-        made: the rest needs a new build."""
+        made: the rest needs a new build. Raises ``StoreError``: what cannot be stored need not be measured."""
         finished = bad = 0
         reused = False
         try:
@@ -175,7 +175,7 @@ class _Group:
                 self._workshop.close()
         except BlocklabError as error:
             found = self._not_built(
-                error, cells[finished:], number + finished, count, again=reused or finished > 0
+                self._explained(error), cells[finished:], number + finished, count, again=reused or finished > 0
             )
             return finished + found, bad + found
         return finished, bad
@@ -202,6 +202,13 @@ class _Group:
             self._progress.cell(done, count, cell)
             self._never_built(cell, error)
         return len(rest)
+
+    def _explained(self, error: BlocklabError) -> BlocklabError:
+        """With what the nodes lack as its cure, where it has none. One of the store goes on up."""
+        if isinstance(error, StoreError):
+            raise error
+        error.hint = error.hint or self._workshop.shortage()
+        return error
 
     def _say(self, text: str) -> None:
         self._progress.stack(self._layout.stack, text)
@@ -240,7 +247,7 @@ class _Group:
                         functools.partial(self._progress.figure, cell),
                     )
             except BlocklabError as caught:
-                error = caught
+                error = self._explained(caught)
             parsed = msgspec.structs.replace(
                 measured.parsed, samples=(*measured.parsed.samples, *own(stand.engine.records[first:]))
             )

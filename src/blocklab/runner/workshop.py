@@ -128,6 +128,10 @@ class Workshop:
         finally:
             turn.clear()
 
+    def shortage(self) -> str:
+        """What the nodes lack that are kept, with the cure; empty where nothing is known to be lacking."""
+        return self._lab.shortage() if self._lab is not None else ""
+
     def close(self) -> None:
         """End the nodes; copies of volumes go with them."""
         lab, self._lab = self._lab, None

@@ -153,6 +153,7 @@ class FakeLab:
         self.log: list[tuple[str, Argv]] = []
         self.closed = False
         self.copies: list[str] = []
+        self.lacks = ""
         self._hosts = {name: FakeHost(name, answer, self.log) for name in topology.nodes}
 
     @property
@@ -183,6 +184,10 @@ class FakeLab:
     def restore(self, name: str) -> None:
         """Noted in the log."""
         self.log.append(("", ("restore", name)))
+
+    def shortage(self) -> str:
+        """What ``lacks`` says."""
+        return self.lacks
 
     def close(self) -> None:
         """Noted."""

@@ -11,7 +11,7 @@ from blocklab.errors import StoreError, StudyError
 from blocklab.stats import longform
 from blocklab.stats.longform import SCHEMA, Table
 from blocklab.stats.source import Heads, Piece, Source, heads, sources, studies
-from blocklab.store.tables import PARQUET, connect, quoted, to_parquet
+from blocklab.store.tables import AS_IS, PARQUET, connect, quoted, to_parquet
 
 _FILES = {"series": "samples.parquet", "transactions": "transactions.parquet"}
 
@@ -137,7 +137,7 @@ def _make(database: duckdb.DuckDBPyConnection, known: _Runs, name: str, scratch:
         keep = " WHERE s.time IS NOT NULL" if name == "series" else ""
         view += (
             f" UNION ALL SELECT {picked} FROM read_parquet([{', '.join(quoted(file) for file in files)}], "
-            f"filename = true) s JOIN files_of_{name} f ON s.filename = f.file{keep}"
+            f"{AS_IS}, filename = true) s JOIN files_of_{name} f ON s.filename = f.file{keep}"
         )
     database.execute(f'CREATE VIEW "{name}" AS {view}')
     return list(files)
@@ -159,4 +159,4 @@ def _insert(
         to_parquet(file, rows, types)
     except OSError as error:
         raise StoreError(f"{file} cannot be written: {error}", hint="make room, or set TMPDIR") from error
-    database.execute(f'CREATE TABLE "{name}" AS SELECT * FROM read_parquet({quoted(str(file))})')
+    database.execute(f'CREATE TABLE "{name}" AS SELECT * FROM read_parquet({quoted(str(file))}, {AS_IS})')

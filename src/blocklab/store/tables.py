@@ -25,6 +25,8 @@ SAMPLES = {
 }  # fmt: skip
 # From this format of a run on its tables are Parquet; before they were JSON lines.
 PARQUET = 2
+# Otherwise a folder like host=db1 above the file would be a column of it, with that value in every row.
+AS_IS = "hive_partitioning = false"
 _ROWS = 50_000
 T = TypeVar("T")
 # Host, layer, metric, phase.
@@ -179,7 +181,9 @@ def to_parquet(path: Path, rows: Iterable[Any], columns: Mapping[str, str], sele
             for some in batches(rows):
                 file.write(encoder.encode_lines(some))
         types = ", ".join(f"{quoted(name)}: {quoted(kind)}" for name, kind in columns.items())
-        source = f"read_json({quoted(str(draft))}, format='newline_delimited', records={'json' not in columns}"
+        source = (
+            f"read_json({quoted(str(draft))}, {AS_IS}, format='newline_delimited', records={'json' not in columns}"
+        )
         _own().execute(
             f"COPY (SELECT {select} FROM {source}, columns={{{types}}})) TO {quoted(str(made))} "
             "(FORMAT parquet, COMPRESSION zstd)"
@@ -211,7 +215,7 @@ def _read(path: Path, select: str, more: str = "") -> list[tuple[Any, ...]]:
 
 def _rows(paths: Sequence[str], select: str, more: str) -> list[tuple[Any, ...]]:
     files = ", ".join(map(quoted, paths))
-    source = f"read_parquet([{files}], file_row_number = true, filename = true)"
+    source = f"read_parquet([{files}], {AS_IS}, file_row_number = true, filename = true)"
     return _own().execute(f"SELECT {select} FROM {source} {more}").fetchall()
 
 

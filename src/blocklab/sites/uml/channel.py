@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from blocklab.errors import NodeLost
+from blocklab.errors import BlocklabError, NodeLost, StoreError
 
 # A put goes in pieces, so that other orders get in between.
 PIECE = 1 << 16
@@ -43,23 +43,24 @@ class Header(msgspec.Struct):
 
 
 class Call:
-    """One order under way. ``sink`` gets (stream, bytes) on the reader's thread; ``wait`` blocks for the end."""
+    """One order under way. ``sink`` gets (stream, bytes) on the reader's thread, and raises ``StoreError`` where
+    it cannot keep them; ``wait`` blocks for the end."""
 
     def __init__(self, number: int, sink: Callable[[int, bytes], None]) -> None:
         self.number = number
         self.sink = sink
         self.end: Header | None = None
-        self.lost: NodeLost | None = None
+        self.lost: BlocklabError | None = None
         self.ended = threading.Event()
 
-    def finish(self, end: Header | None, lost: NodeLost | None = None) -> None:
-        """Wake up whoever waits: with the last frame, or because the node is gone."""
+    def finish(self, end: Header | None, lost: BlocklabError | None = None) -> None:
+        """Wake up whoever waits: with the last frame, or with why there is none."""
         self.end = end
         self.lost = lost
         self.ended.set()
 
     def wait(self, timeout: float) -> Header:
-        """The last frame of the answer. Raises ``TimeoutError``, ``NodeLost``."""
+        """The last frame of the answer. Raises ``TimeoutError``, and what ``Channel.fail`` was called with."""
         if not self.ended.wait(timeout):
             raise TimeoutError
         if self.lost is not None:
@@ -82,7 +83,7 @@ class Channel:
         self._sending = threading.Lock()
         self._took = threading.Condition(self._lock)
         self._under_way = 0
-        self._lost: NodeLost | None = None
+        self._lost: BlocklabError | None = None
         self._decoder = msgspec.json.Decoder(Header)
         self._reader = threading.Thread(target=self._read, args=(os.dup(end.fileno()),), daemon=True)
         self._reader.start()
@@ -173,15 +174,20 @@ class Channel:
         if call is None:
             return
         if header.stream:
-            call.sink(header.stream, payload)
+            try:
+                call.sink(header.stream, payload)
+            except StoreError as error:
+                # The reader goes on; whoever waits for anything of this node is told at once.
+                self.fail(error)
         else:
             del self._calls[header.id]
             call.finish(header)
 
     # -- the end ---------------------------------------------------------------------------------------
 
-    def fail(self, lost: NodeLost) -> None:
-        """The node is gone: every call under way and every later one raises ``lost``. The first reason stays."""
+    def fail(self, lost: BlocklabError) -> None:
+        """The node is of no more use: every call under way and every later one raises ``lost``. The first reason
+        stays."""
         with self._lock:
             if self._lost is not None:
                 return

@@ -247,7 +247,7 @@ def shared_memory(folder: Path | None = None) -> Fact:
         cure = (
             "BLOCKLAB_SCRATCH has to be a folder that is there"
             if own
-            else f"a tmpfs has to be mounted on {folder}"
+            else f"mount a tmpfs on {folder}, or set BLOCKLAB_SCRATCH to a folder of yours"
         )
         return Fact(name, "fail", str(error), cure)
     if size >= 2 * GIB:
@@ -275,7 +275,11 @@ def tree_room() -> list[Fact]:
     """Room for the tree while the image is built; of no interest afterwards."""
     if image_there():
         return []
-    return [room("room while building", Path(os.environ.get("TMPDIR") or "/var/tmp"), 3, "TMPDIR")]
+    name, folder = "room while building", Path(os.environ.get("TMPDIR") or "/var/tmp")
+    # Nobody makes it, unlike the cache folder.
+    if not os.path.isdir(folder):  # noqa: PTH112
+        return [Fact(name, "fail", f"{folder} is no folder", "TMPDIR has to be a folder that is there")]
+    return [room(name, folder, 3, "TMPDIR")]
 
 
 def _image_folder() -> Path:

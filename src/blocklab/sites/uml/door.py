@@ -24,6 +24,7 @@ from typing import Any
 from blocklab.errors import BlocklabError, SetupError
 from blocklab.sites.uml.image import cache_folder
 from blocklab.sites.uml.node import Node, Shell
+from blocklab.sites.uml.processes import check_socket
 
 REQUEST_BYTES = 1 << 16
 POLL_SECONDS = 0.1
@@ -37,6 +38,7 @@ MOST_INPUT = 16 << 20
 PATIENCE = 3.0
 # A lab that was taken down is gone after so many seconds.
 LEAVING = 3.0
+SHORTER = "set XDG_RUNTIME_DIR to a folder with a short path"
 
 
 def _folder() -> Path:
@@ -184,6 +186,7 @@ def _write_all(fd: int, data: bytes, caller: socket.socket) -> None:
 
 @contextlib.contextmanager
 def _call(request: Mapping[str, Any], fds: Sequence[int] = ()) -> Iterator[socket.socket]:
+    check_socket(door_path(), SHORTER)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
         try:
             end.connect(str(door_path()))
@@ -215,7 +218,9 @@ def ask(request: Mapping[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
 
 def claim() -> int:
     """Hold this user's one place for a standing lab, as long as this process or one that it forks has the returned
-    descriptor open. Raises ``SetupError`` where another one has it."""
+    descriptor open. Raises ``SetupError`` where another one has it, and where its socket cannot be."""
+    # Before anything is built: only then is the door made.
+    check_socket(door_path(), SHORTER)
     path = _folder() / "up.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,16 +8,16 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from io import BufferedWriter
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO
 
-from blocklab.errors import NodeLost
+from blocklab.errors import NodeLost, StoreError
 from blocklab.model.host import Result
 from blocklab.model.units import Size
 from blocklab.sites.uml.channel import Call, Channel, Header, argv_list, collect
-from blocklab.sites.uml.processes import Process, group_use
+from blocklab.sites.uml.processes import Process
 
 # What a shell says of a command that it cannot find; CommandError then reads as everybody expects.
 NOT_FOUND = 127
@@ -77,20 +77,28 @@ class NodeProc:
     def __init__(self, node: Node, argv: Sequence[str], out: Path, err: Path) -> None:
         self._node = node
         self._argv = argv
-        self._files: dict[int, BinaryIO] = {1: out.open("wb"), 2: err.open("wb")}
+        self._files: dict[int, BufferedWriter] = {1: out.open("wb"), 2: err.open("wb")}
         self._call = node.order("spawn", self._write, argv=argv_list(argv))
 
     def _write(self, stream: int, data: bytes) -> None:
         file = self._files[stream]
-        file.write(data)
-        file.flush()
+        try:
+            file.write(data)
+            file.flush()
+        except OSError as error:
+            # With what is still to be written: ``close`` would try that once more.
+            file.raw.close()
+            raise StoreError(
+                f"{self._node.name}: what a command prints cannot be written to {file.name}: {error}",
+                hint="make room, or use --runs DIR",
+            ) from error
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs. Raises ``NodeLost``."""
+        """The exit code, or None while it runs. Raises ``NodeLost``, ``StoreError``."""
         return self.wait(0.0) if self._call.ended.is_set() else None
 
     def wait(self, timeout: float) -> int:
-        """The exit code. Raises ``TimeoutError``, ``NodeLost``."""
+        """The exit code. Raises ``TimeoutError``, ``NodeLost``; ``StoreError`` where its output cannot be kept."""
         try:
             end = self._call.wait(timeout)
         finally:
@@ -244,64 +252,3 @@ class Node:
         if not panic:
             return text
         return "\n".join([*before.splitlines()[-6:], panic + after.split("\n", 1)[0]])
-
-
-class Watch:
-    """Notices lost, hung and panicked nodes; one thread for the lab."""
-
-    TICK = 0.25
-    # The agent's heart beats every 0.5 s. A beat that is this late is counted at each tick, and the node is given
-    # up at the fourth: 1.75 s after its last sign of life. Ticks, not seconds by the clock: a machine that was
-    # asleep as a whole must not lose its nodes. Nor does a tick count in which the node wanted its CPU and had
-    # less than this share of it: others kept it busy.
-    LATE = 0.75
-    TICKS = 4
-    STARVED = 0.1
-
-    def __init__(self, nodes: Mapping[str, Node]) -> None:
-        self._nodes = nodes
-        self._silent = dict.fromkeys(nodes, 0)
-        self._used: dict[str, float] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(self.TICK):
-            for node in list(self._nodes.values()):
-                why = self._wrong(node)
-                if why:
-                    node.channel.fail(NodeLost(node.name, why, node.console()))
-
-    def _wrong(self, node: Node) -> str:
-        if node.doomed.is_set():
-            return ""
-        # One that boots has no heart yet; ``wait_ready`` looks after it.
-        if node.frozen.is_set() or not node.channel.ready.is_set():
-            self._silent[node.name] = 0
-            return ""
-        code = node.process.poll()
-        if code is not None:
-            console = node.console()
-            return "its kernel panicked" if PANIC in console else f"its kernel ended with exit code {code}"
-        age = time.monotonic() - node.channel.last_beat
-        if age <= self.LATE:
-            self._silent[node.name] = 0
-            self._used.pop(node.name, None)
-        elif not self._starved(node):
-            self._silent[node.name] = self._silent.get(node.name, 0) + 1
-        if self._silent[node.name] >= self.TICKS:
-            return f"hung: no heartbeat for {age:.1f} s"
-        return ""
-
-    def _starved(self, node: Node) -> bool:
-        """Whether it wanted a CPU and got next to none since the tick before; not known at the first one."""
-        wants, used = group_use(node.process.pid)
-        before = self._used.get(node.name)
-        self._used[node.name] = used
-        return wants and before is not None and abs(used - before) < self.STARVED * self.TICK
-
-    def close(self) -> None:
-        """End the thread."""
-        self._stop.set()
-        self._thread.join(2.0)

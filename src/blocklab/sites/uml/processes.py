@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import secrets
@@ -20,9 +21,37 @@ from blocklab.errors import SetupError, tail
 JANITOR = Path(__file__).with_name("janitor.py")
 # Every lab's folder starts like this, so that a later start can sweep what a lost machine left.
 PREFIX = "blocklab-"
-# No path of ours may hold one: of the loader's lists of libraries; of the kernel's own command line, and of its
-# "ubda=FILE,COW:FILE".
-SEPARATORS = re.compile(r"[:;$,\s]")
+# Locked in it as long as blocklab lives: /proc knows nothing of a janitor in another container.
+ALIVE = "alive"
+# No path of ours may hold one: of the loader's lists of libraries; of the kernel's own command line, where a quote
+# begins what blanks do not end, and of its "ubda=FILE,COW:FILE".
+SEPARATORS = re.compile(r'[:;$,"\s]')
+# The kernel reads its command line byte by byte, and this one is a blank to it (lib/ctype.c), which à and many
+# others end with in UTF-8.
+BLANK = b"\xa0"
+PLAIN = 'take a folder whose path is plain ASCII, without blanks and , : ; $ "'
+# A Unix socket's path is 108 bytes long at most, with the one that ends it.
+SOCKET_BYTES = 107
+
+
+def separator(path: Path) -> str:
+    """The first character of a path that a node's kernel, or the loader of its tools, takes for a separator; empty
+    where there is none."""
+    return next((each for each in str(path) if SEPARATORS.match(each) or BLANK in os.fsencode(each)), "")
+
+
+def check_path(path: Path, said: str, hint: str = PLAIN) -> None:
+    """Raises ``SetupError`` for a path that cannot stand on a node's command line; ``said`` names it."""
+    if bad := separator(path):
+        raise SetupError(f"{said}: a node's kernel takes {bad!r} in a path for a separator", hint=hint)
+
+
+def check_socket(path: Path, hint: str) -> None:
+    """Raises ``SetupError`` for a path that is too long for a Unix socket."""
+    if (size := len(os.fsencode(path))) > SOCKET_BYTES:
+        raise SetupError(
+            f"the path of the socket {path} has {size} bytes, and the system takes {SOCKET_BYTES}", hint=hint
+        )
 
 
 def scratch() -> Path:
@@ -32,12 +61,14 @@ def scratch() -> Path:
         if not os.access(own, os.W_OK | os.X_OK):
             raise SetupError(f"BLOCKLAB_SCRATCH={own} is no folder that can be written to", hint="make it first")
         real = Path(own).resolve()
-        if bad := SEPARATORS.search(str(real)):
-            problem = f"BLOCKLAB_SCRATCH={real}: a node's kernel takes {bad[0]!r} in a path for a separator"
-            raise SetupError(problem, hint="take a folder whose path has no blank and none of , : ; $")
+        check_path(real, f"BLOCKLAB_SCRATCH={real}")
         return Path(own).absolute()
     shm = Path("/dev/shm")
-    return shm if os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
+    if os.access(shm, os.W_OK):
+        return shm
+    real = Path(tempfile.gettempdir()).resolve()
+    check_path(real, f"{real}, where nodes live without /dev/shm", f"set BLOCKLAB_SCRATCH; {PLAIN}")
+    return real
 
 
 class Process:
@@ -157,13 +188,16 @@ class Folder:
             )
         finally:
             os.close(watched)
+        self._alive = contextlib.ExitStack()
         try:
             self.path.mkdir(mode=0o700)
             self._groups.touch()
+            self._alive.callback(os.close, _locked(self.path / ALIVE))
             (self.path / "janitor").write_text(str(self._janitor.pid))
         except OSError as error:
             # It must not remove what it has not been told to watch.
             self._janitor.kill()
+            self._alive.close()
             self._let_go()
             shutil.rmtree(self.path, ignore_errors=True)
             problem = f"no folder can be made in {base}: {error.strerror}"
@@ -184,6 +218,8 @@ class Folder:
 
     def close(self) -> None:
         """Remove the folder and let the janitor go."""
+        # A network file system keeps what is open, and so the folder.
+        self._alive.close()
         shutil.rmtree(self.path, ignore_errors=True)
         self._let_go()
 
@@ -192,13 +228,35 @@ class Folder:
         self._janitor.wait()
 
 
+def _locked(path: Path) -> int:
+    """Make a file and lock it: the descriptor."""
+    held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    # Some network file systems know no locks: then it has to do without.
+    with contextlib.suppress(OSError):
+        fcntl.flock(held, fcntl.LOCK_EX)
+    return held
+
+
 def stale(base: Path) -> Iterator[Path]:
-    """Lab folders whose janitor is gone: the machine went down, or somebody killed blocklab and janitor."""
+    """Lab folders whose blocklab and janitor are gone: the machine went down, or somebody killed both."""
     for folder in base.resolve().glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError, ValueError):
             pid = int((folder / "janitor").read_text())
-            if folder.stat().st_uid == os.getuid() and not _is_janitor(pid, folder):
+            mine = folder.stat().st_uid == os.getuid()
+            if mine and not _is_janitor(pid, folder) and not _is_alive(folder / ALIVE):
                 yield folder
+
+
+def _is_alive(path: Path) -> bool:
+    """Whether somebody has it locked. Of an earlier version's lab there is no such file."""
+    try:
+        with path.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _is_janitor(pid: int, folder: Path) -> bool:

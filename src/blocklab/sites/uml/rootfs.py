@@ -133,12 +133,18 @@ def run(argv: Sequence[str], log: IO[str], *, say: Say | None = None, cwd: Path 
         ) from error
     with process:
         assert process.stdout is not None
-        for line in process.stdout:
-            log.write(line)
-            log.flush()
-            lines.append(line)
-            if say and (progress := PROGRESS.match(line)):
-                say(f"  {progress[1]}")
+        try:
+            for line in process.stdout:
+                log.write(line)
+                log.flush()
+                lines.append(line)
+                if say and (progress := PROGRESS.match(line)):
+                    say(f"  {progress[1]}")
+        except BaseException:
+            # What it writes can be removed when it has come to its end; mmdebstrap waits for its own children.
+            process.terminate()
+            process.communicate()
+            raise
     if process.returncode:
         raise ProgramFailed(argv, process.returncode, "".join(lines), log.name)
     return "".join(lines)
@@ -160,7 +166,13 @@ def work_parent() -> Path:
 
 @contextlib.contextmanager
 def work_folder(log: IO[str]) -> Iterator[Path]:
-    """A folder for the tree, emptied and removed at the end. First removes those of builders that died."""
+    """A folder for the tree, emptied and removed at the end. First removes those of builders that died. Raises
+    ``ImageError`` where it cannot be made."""
+    if not os.access(work_parent(), os.W_OK | os.X_OK):
+        raise ImageError(
+            f"the image cannot be built: {work_parent()} is no folder that can be written to",
+            hint="set TMPDIR to one with room for 3 GiB",
+        )
     prefix = f"blocklab-{os.geteuid()}-"
     with contextlib.ExitStack() as stack:
         with _making:

@@ -11,15 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from blocklab.errors import SetupError, StudyError
+from blocklab.errors import SetupError
 from blocklab.model.ground import End, Ground, Topology
 from blocklab.model.host import Host, must
 from blocklab.sites.uml import image as images
-from blocklab.sites.uml import memory
 from blocklab.sites.uml.environment import environment
-from blocklab.sites.uml.node import Node, Watch, kernel_argv
-from blocklab.sites.uml.processes import SEPARATORS, Folder, Process, scratch
+from blocklab.sites.uml.node import Node, kernel_argv
+from blocklab.sites.uml.processes import Folder, Process, check_path, scratch
+from blocklab.sites.uml.room import check_room, shortage
 from blocklab.sites.uml.volumes import Volume, copy_sparse, empty, make_file
+from blocklab.sites.uml.watch import Watch
 
 BOOT_SECONDS = 30.0
 # What an Ethernet frame has beside its payload, and more.
@@ -55,35 +56,6 @@ def ground(topology: Topology) -> Ground:
     return Ground(ends, devices)
 
 
-def check_room(topology: Topology, *, volumes: Path | None = None, copies: int = 1) -> None:
-    """Refuse what this machine's memory, or the place of its nodes, cannot hold, before anything starts.
-
-    ``copies`` of each volume are kept, in the folder ``volumes`` or in memory, where they count as if they were
-    full. Raises ``StudyError``.
-    """
-    available = memory.available()
-    nodes, kept = topology.memory(copies)
-    here = nodes if volumes else nodes + kept
-    stack = topology.volumes[0].stack if topology.volumes else ""
-    field = f"stacks.{stack}.layers[0].size" if stack else "nodes"
-    copied = f" ({copies} of each, for copies of loaded data)" if copies > 1 else ""
-    needs, smaller = f"the stack's nodes need {_gib(nodes)}", "make nodes smaller"
-    if not volumes:
-        needs += f" and its volumes {_gib(kept)}{copied}"
-        smaller = "make nodes or volumes smaller, or put the volumes on a disk with --volumes DIR"
-    if here > available:
-        raise StudyError(field, f"{needs} of memory, but only {_gib(available)} are available", hint=smaller)
-    # The memory of a node is a file there, too, and fills up. Volumes hardly do, so their sizes refuse nothing.
-    if nodes > (free := shutil.disk_usage(scratch()).free):
-        larger = f"make {scratch()} larger (mount -o remount,size=..., docker --shm-size), or set BLOCKLAB_SCRATCH"
-        said = f"the stack's nodes need {_gib(nodes)} of room in {scratch()}, but only {_gib(free)} are free there"
-        raise StudyError("nodes", said, hint=larger)
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB"
-
-
 class UmlLab:
     """Started nodes. ``close`` ends everything; a janitor does it when blocklab is killed."""
 
@@ -97,6 +69,8 @@ class UmlLab:
         # Of each node: its ends of the links, with the largest MTU of each.
         self._ends: dict[str, list[tuple[socket.socket, int]]] = {}
         self._open = True
+        # Where nodes and volumes find no more room when it is full.
+        self._places = [base, volumes] if volumes else [base]
         self._folder = Folder(base)
         self.folder = self._folder.path
         self._disk: Folder | None = None
@@ -116,15 +90,17 @@ class UmlLab:
             volume = Volume(spec, place, self.folder)
             make_file(volume.file, int(spec.profile.size))
             self._volumes.append(volume)
-            volume.serve(self._image, self._daemon)
+            volume.serve(self._image, self._process)
         self._topology = topology
         self._ends = self._links(topology)
         for name in topology.nodes:
             self._boot(name)
+        # Before the first order to a node: whoever waits for its answer is told what became of it.
+        daemons = [(each, volume.spec.nodes) for volume in self._volumes for each in volume.daemons]
+        self._watch = Watch(self._nodes, daemons, self.shortage)
         deadline = time.monotonic() + BOOT_SECONDS
         for name in topology.nodes:
             self._ready(name, deadline)
-        self._watch = Watch(self._nodes)
 
     def _links(self, topology: Topology) -> dict[str, list[tuple[socket.socket, int]]]:
         """A socketpair for each lane of each link.
@@ -143,10 +119,14 @@ class UmlLab:
                 nics[node].append((end, link.mtu))
         return nics
 
-    def _daemon(self, name: str, argv: Sequence[str], log: Path) -> Process:
-        process = Process(name, argv, log)
-        self._processes.append(process)
-        self._folder.note(process)
+    def _process(self, name: str, argv: Sequence[str], log: Path, **options: Any) -> Process:
+        """Start a process that ends with the lab. Raises ``SetupError``."""
+        try:
+            process = Process(name, argv, log, **options)
+            self._processes.append(process)
+            self._folder.note(process)
+        except OSError as error:
+            raise SetupError(f"{name} cannot be started: {error}", hint=self.shortage()) from error
         return process
 
     def _boot(self, name: str) -> None:
@@ -164,13 +144,11 @@ class UmlLab:
                 nics=nics, line=theirs.fileno(),
             )  # fmt: skip
             preload = {"LD_PRELOAD": str(self._image.shim)} if self._image.shim else {}
-            process = Process(
+            process = self._process(
                 f"node {name}", argv, self.folder / f"{name}.console", cpus=[cpu_of(number)],
                 keep=[*(fd for fd, _ in nics), theirs.fileno()],
                 environment={**preload, "TMPDIR": str(self.folder)},
             )  # fmt: skip
-        self._processes.append(process)
-        self._folder.note(process)
         self._nodes[name] = Node(name, process, ours)
 
     def _ready(self, name: str, deadline: float) -> None:
@@ -253,6 +231,10 @@ class UmlLab:
                 hint="make room there, or keep the volumes elsewhere with --volumes DIR",
             ) from error
 
+    def shortage(self) -> str:
+        """The place of nodes or volumes that is full, with the cure; empty where they have room."""
+        return shortage(self._places)
+
     def close(self) -> None:
         """End every process, then remove the files. Safe to call twice."""
         if not self._open:
@@ -292,9 +274,9 @@ class UmlSite:
             raise SetupError(f"--volumes {volumes}: no such folder", hint="make it first, or take another one")
         if volumes is not None and not os.access(volumes, os.W_OK | os.X_OK):
             raise SetupError(f"--volumes {volumes} cannot be written to", hint="take a folder that is yours")
-        if volumes is not None and (bad := SEPARATORS.search(str(volumes.resolve()))):
-            problem = f"--volumes {volumes.resolve()}: a node's kernel takes {bad[0]!r} in a path for a separator"
-            raise SetupError(problem, hint="take a folder whose path has no blank and none of , : ; $")
+        if volumes is not None:
+            real = volumes.resolve()
+            check_path(real, f"--volumes {real}")
         self._volumes = volumes
         self._image = image
 

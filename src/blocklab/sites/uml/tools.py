@@ -19,7 +19,7 @@ from typing import IO
 
 from blocklab.errors import ImageError, tail
 from blocklab.sites.uml import recipe
-from blocklab.sites.uml.processes import SEPARATORS, scratch
+from blocklab.sites.uml.processes import scratch, separator
 from blocklab.sites.uml.rootfs import environment, run
 
 Argv = list[str | Path]
@@ -38,10 +38,10 @@ ZERO_PAGE = "umlidle: found the page of zeros"
 
 def install(raw: Path, folder: Path, final: Path, log: IO[str]) -> None:
     """Copy the tools of ``raw`` to ``folder``, patched to work once ``folder`` has been renamed to ``final``."""
-    if bad := SEPARATORS.search(str(final)):
+    if bad := separator(final):
         raise ImageError(
-            f"tools cannot work in {final}: their loader or the kernel takes {bad[0]!r} in a path for a separator",
-            hint="set BLOCKLAB_CACHE to a plain path",
+            f"tools cannot work in {final}: their loader or the kernel takes {bad!r} in a path for a separator",
+            hint="set BLOCKLAB_CACHE to a path of plain ASCII",
         )
     shutil.copytree(raw, folder)
     for name in (KERNEL, NBDKIT, STORAGE_DAEMON):
@@ -70,7 +70,8 @@ def verify(tools: Path, rootfs: Path, log: IO[str]) -> str:
     """
     for name in (KERNEL, NBDKIT, STORAGE_DAEMON):
         run([str(tools / name), "--version"], log)
-    with tempfile.TemporaryDirectory(prefix="blocklab-verify-") as folder:
+    # Where nodes live: the kernel and the daemons take every path there.
+    with tempfile.TemporaryDirectory(prefix="blocklab-verify-", dir=scratch()) as folder:
         _serve(tools, Path(folder), log)
         console = _boot(tools, rootfs, Path(folder), log)
     if ZERO_PAGE in console or not (tools / SHIM).exists():
@@ -131,8 +132,10 @@ def _boot(tools: Path, rootfs: Path, folder: Path, log: IO[str]) -> str:
 def _running(argv: Argv, log: IO[str], **env: str) -> Iterator[subprocess.Popen[bytes]]:
     log.write(f"+ {' '.join(map(str, argv))}\n")
     log.flush()
+    # Whatever becomes of blocklab, they end with it, as nodes do.
+    bound: Argv = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
     with subprocess.Popen(
-        argv,
+        bound,
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,

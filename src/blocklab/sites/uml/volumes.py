@@ -18,7 +18,7 @@ from typing import Any
 from blocklab.errors import SetupError
 from blocklab.model.ground import Profile, VolumeSpec
 from blocklab.sites.uml.image import Image
-from blocklab.sites.uml.processes import Process
+from blocklab.sites.uml.processes import Process, check_socket
 
 # What one delayed request takes besides the delay itself: half of it on the way through nbd, throttle, vhost-user
 # and virtio, half because nbdkit's sleep wakes up late. ``python -m bench.floor`` measures it (0.23 ms on two
@@ -141,7 +141,8 @@ def wait_for_socket(socket: Path, process: Process, seconds: float = 30.0) -> No
 
 
 class Volume:
-    """One volume: its file and, with a profile, its two daemons. ``sockets`` has one for each node."""
+    """One volume: its file and, with a profile, its ``daemons``, once they are started. ``sockets`` has one for
+    each node."""
 
     def __init__(self, spec: VolumeSpec, place: Path, folder: Path) -> None:
         name = f"{spec.nodes[0]}-{spec.stack}-{spec.index}"
@@ -150,6 +151,7 @@ class Volume:
         self.shared = len(spec.nodes) > 1
         self.file = place / f"{name}.img"
         self.sockets = {node: folder / f"{node}-{spec.stack}-{spec.index}.vhost" for node in spec.nodes}
+        self.daemons: list[Process] = []
         self._nbd = folder / f"{name}.nbd"
         self._log = folder / f"{name}.volume.log"
 
@@ -157,6 +159,9 @@ class Volume:
         """Start what the profile needs: nothing for a plain volume. Raises ``SetupError``."""
         if self.profile.plain:
             return
+        # The path of nbdkit's own is shorter.
+        for path in self.sockets.values():
+            check_socket(path, "set BLOCKLAB_SCRATCH to a folder with a short path, or take shorter names")
         nbd: Path | None = None
         name = f"volume {self.spec.stack} of {' and '.join(self.spec.nodes)}"
         if self.profile.read_latency or self.profile.write_latency:
@@ -169,12 +174,14 @@ class Volume:
                 nbd,
                 self.profile,
             )
-            wait_for_socket(nbd, start(f"{name}: nbdkit", argv, self._log))
+            self.daemons.append(start(f"{name}: nbdkit", argv, self._log))
+            wait_for_socket(nbd, self.daemons[-1])
         sockets = tuple(self.sockets.values())
         daemon = start(
             f"{name}: storage daemon",
             daemon_argv(image.storage_daemon, self.file, nbd, sockets, self.profile),
             self._log,
         )
+        self.daemons.append(daemon)
         for socket in sockets:
             wait_for_socket(socket, daemon)
