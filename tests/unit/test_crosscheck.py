@@ -178,6 +178,18 @@ def test_a_layer_that_does_not_pass_on_what_it_took() -> None:
     assert not crosscheck(broken(BASE, "a2", "ubdb", write_bytes=0)).suspicion
 
 
+def test_a_write_that_was_under_way_before_the_load_is_not_missing_below() -> None:
+    """A mirror over 20 ms counts it when the peer has answered; its disk had it before the first reading."""
+    reading = msgspec.structs.replace(BASE, io=None, samples=[])
+
+    def suspicion(upper: int) -> str:
+        part = broken(broken(reading, "a1", "drbd0", write_bytes=upper), "a1", "ubdb", write_bytes=0)
+        return crosscheck(part).suspicion
+
+    assert not suspicion(4096)
+    assert "A layer did not pass on" in suspicion(MIB)
+
+
 @pytest.mark.parametrize(("io", "slack"), [(FILE, FILE_SLACK), (DEVICE, DEVICE_SLACK)])
 def test_small_totals_have_an_absolute_slack_upwards_only(io: Io, slack: int) -> None:
     small = msgspec.structs.replace(BASE, io=io, samples=fio(write=(MIB, 256)))

@@ -248,6 +248,25 @@ def test_steps_on_a_folder_and_on_a_device() -> None:
     assert not any("fio" in step.argv for step in runs)
 
 
+def test_what_fio_would_lay_out_is_laid_out_before_the_measurement() -> None:
+    """Or the kernel counts a whole file of writes that fio does not tell of."""
+    user = own("[w]\nrw=write\nsize=1g\n[r]\nsize=1g\n", size=None)
+    for fio in (load(fill=False), user):
+        steps = fio.prepare(DIR)
+        [put] = [step for step in steps if isinstance(step, Put)]
+        last = steps[-1]
+        assert isinstance(last, Run) and last.argv[-1] == put.path and "fio" in last.argv and last.timeout >= 3600
+        found, _ = fio_jobs.sections(put.text.partition("\nfilename=")[2].partition("\n")[2])
+        assert [(each.name, each.options["create_only"], each.options["overwrite"]) for each in found] == [
+            (name, "1", "1") for name in fio.phases or ()
+        ]
+        assert "create_only" not in fio.text("/srv/x/blocklab.fio")
+        # A device has all of its blocks.
+        assert not any(isinstance(step, Put) for step in fio.prepare(BLOCK))
+    written = load(fill=False, jobs={"w": {"rw": "randwrite"}, "t": {"rw": "trimwrite"}})
+    assert not any(isinstance(step, Put) for step in written.prepare(DIR))
+
+
 @pytest.mark.parametrize(
     "changed",
     [{"direct": 0}, {"rw": "randtrim"}, {"unlink": 1}, {"exec_prerun": "true"}],
@@ -451,6 +470,28 @@ def test_text_around_the_json() -> None:
     raw = read("fio")
     noisy = raw | {"stdout": b"fio: {warning}\n" + raw["stdout"] + b"\nfio: bye\n"}
     assert load().parse(noisy, "db1") == load().parse(raw, "db1")
+
+
+def states(*points: tuple[int, int]) -> bytes:
+    """fio's reports of its state: for how long (ms) it has written, and how many I/Os."""
+    (job,) = [each for each in json.loads(read("fio")["stdout"])["jobs"] if each["jobname"] == "seq-write-1m"]
+    each = [{**job, "write": {**job["write"], "runtime": time, "total_ios": ios}} for time, ios in points]
+    return b"".join(json.dumps({"jobs": [state]}).encode() + b"\n" for state in each)
+
+
+@pytest.mark.parametrize(
+    ("points", "rates"),
+    [
+        ([(1000, 60), (2000, 120), (3001, 180)], [60, 60]),
+        # It ends in the middle of a second, with what was under way: no second at 18 a second.
+        ([(1000, 60), (2000, 120), (2500, 129)], [60]),
+        ([(1000, 60), (2000, 120), (2500, 129), (2500, 129)], [60]),
+        # Its report came late: of three seconds.
+        ([(1000, 60), (4000, 240), (5000, 300)], [60, 60, 60, 60]),
+    ],
+)
+def test_each_figure_of_a_long_run_is_of_a_second(points: list[tuple[int, int]], rates: list[float]) -> None:
+    assert fio_output.so_far(states(*points)) == {"write.iops": pytest.approx(rates, rel=0.01)}
 
 
 def test_without_logs_or_start() -> None:

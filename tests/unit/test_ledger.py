@@ -38,7 +38,7 @@ def test_the_command() -> None:
         "--history=/var/tmp/blocklab-ledger.tsv",
     )  # fmt: skip
     assert load.host == "app" and load.fetch == ("/var/tmp/blocklab-ledger.tsv",) and load.seconds > 7
-    assert set(load.around) == {"status", "clock"}
+    assert set(load.around) == {"status"}
 
 
 def test_the_command_for_several_servers() -> None:

@@ -229,14 +229,16 @@ def test_a_course_is_the_interval_of_a_mean_only(metric: str, half: bool) -> Non
     assert found.value == 120.0 and (found.half is not None) == half
 
 
-def rounds_of(metric: str, values: tuple[float, ...], *more: Sample, unit: str = "s") -> Estimate:
+def rounds_of(
+    metric: str, values: tuple[float, ...], *more: Sample, unit: str = "s", spec: dict[str, Any] | None = None
+) -> Estimate:
     """What is said of a figure whose rounds were these; IOPS settled."""
     own = sample(metric, sum(values) / len(values), unit)
     stop = Stopped("p", "settled", (Rate("read.iops", 100.0, 1.0), Rate("tps", 90.0, 0.9)), len(values))
     spread = Spread("p", metric, "fio", "a1", values)
     run = Run(
-        Path(), Cell("k", "s", "w", {}), Outcome("ok"), {}, (), (), (own, *more), (Phase("p", 0.0, 40.0),), (),
-        (stop,), (spread,),
+        Path(), Cell("k", "s", "w", spec or {}), Outcome("ok"), {}, (), (), (own, *more),
+        (Phase("p", 0.0, 40.0),), (), (stop,), (spread,),
     )  # fmt: skip
     return sure(Measured(run, "a1"), own)
 
@@ -256,3 +258,24 @@ def test_tpmc_leaves_out_the_warm_up_that_tps_leaves_out() -> None:
     found = rounds_of("tpmc", (2400.0, 2700.0), sample("tps", 85.0), unit="1/min")
     assert found.value == pytest.approx(2550 * 90 / 85) and found.half == pytest.approx(found.value * 0.01)
     assert rounds_of("tpmc", (2400.0, 2700.0), unit="1/min") == Estimate(2550.0)
+
+
+def test_a_long_run_leaves_the_warm_up_out_of_bandwidth_too() -> None:
+    """A volume that bursts to 300 IOPS for 10 s and has 100 from then on: 150 altogether."""
+    own, mib = sample("write.bandwidth", 150.0 * 2**20, "B/s"), 2**20
+    stop = Stopped("p", "settled", (Rate("write.iops", 100.0, 2.0),), cut=15.0)
+    run = Run(
+        Path(), Cell("k", "s", "w", {}), Outcome("ok"), {}, (), (), (own, sample("write.iops", 150.0)),
+        (Phase("p", 0.0, 40.0),), (), (stop,), (),
+    )  # fmt: skip
+    assert sure(Measured(run, "a1"), own) == Estimate(100.0 * mib, 2.0 * mib)
+    # Each direction goes with its own.
+    other = sample("read.bandwidth", 7.0, "B/s")
+    assert sure(Measured(run, "a1"), other) == Estimate(7.0)
+
+
+def test_snias_figures_are_those_of_its_whole_window() -> None:
+    window = (66.0, 60.0, 60.0, 60.0, 60.0)
+    assert rounds_of("read.bandwidth", window, unit="B/s").value == 60.0
+    found = rounds_of("read.bandwidth", window, unit="B/s", spec={"workload": {"stop": "snia"}})
+    assert found.value == pytest.approx(61.2) and found.half is not None and found.half > 0

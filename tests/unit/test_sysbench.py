@@ -109,6 +109,14 @@ def test_real_figures() -> None:
     assert len(course) == 3 and all(phase.start < (each.time or 0) < phase.end + 0.1 for each in course)
 
 
+def test_what_the_server_counted_is_of_the_loads_own_seconds() -> None:
+    """3.115 s of 4.035 s from the one reading to the other: the tool started and connected, counters were read."""
+    parsed = load().parse(read("sysbench-postgres"), "db1")
+    whole = {each.metric: each.value for each in parsed.samples if each.time is None}
+    assert whole["transactions"] == 176
+    assert whole["log.syncs"] / whole["tps"] == pytest.approx((285 - 113) / 176)
+
+
 def test_the_lines_of_a_given_rate_are_no_seconds() -> None:
     """sysbench --rate=100 says a second line each second."""
     raw = read("sysbench")

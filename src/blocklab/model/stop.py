@@ -38,8 +38,9 @@ class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         stop: {half_width: 2%, at_least: 5s, at_most: 60s}
 
-    The warm-up is cut off (MSER-5); the run ends when the interval of the mean is narrow enough. sysbench cannot
-    be ended early, so it goes in rounds only.
+    The warm-up is cut off (MSER-5) of IOPS, bandwidth, TPS and tpmC; latencies and counts are those of the whole
+    run. It ends when the interval of the mean is narrow enough. sysbench cannot be ended early, so it goes in
+    rounds only.
 
     Always the same time::
 

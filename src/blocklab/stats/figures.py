@@ -129,6 +129,11 @@ class Measured:
         return {(each.phase, each.metric, each.layer, each.host): each.values for each in self.run.rounds}
 
     @property
+    def by_snia(self) -> bool:
+        """Whether it was measured until SNIA's steady state."""
+        return bool(self.run.cell.spec.get("workload", {}).get("stop") == "snia")
+
+    @property
     def start(self) -> float | None:
         """When the load began (seconds since the epoch), None when nothing tells."""
         return min((phase.start for phase in self.run.phases), default=None)
@@ -260,13 +265,16 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
     if not alone and (found := measured.decided.get((sample.phase, sample.metric))):
         # Without what the rule took for warm-up.
         return Estimate(sample.value if found.value is None else found.value, found.half)
-    if not alone and sample.metric == "tpmc" and (tps := measured.decided.get((sample.phase, "tps"))):
-        return _like(sample, tps, measured.run.figure("tps", sample.phase))
+    leader = "tps" if sample.metric == "tpmc" else ""
+    if not rounds and sample.metric.endswith(".bandwidth"):
+        leader = sample.metric.removesuffix("bandwidth") + "iops"
+    if not alone and (rate := measured.decided.get((sample.phase, leader))):
+        return _like(sample, rate, measured.run.figure(leader, sample.phase))
     if len(rounds) > 1:
         if is_count(sample.metric) or is_largest(sample.metric):
             return Estimate(sample.value)
-        # Without a cold first round, as the rates are.
-        kept = from_rounds(rounds, 0.02, 2, MOST_ROUNDS)
+        # Without a cold first round, as the rates are; but SNIA's window is whole.
+        kept = from_rounds(rounds, math.inf if measured.by_snia else 0.02, 2, MOST_ROUNDS)
         return Estimate(sample.value if kept.value is None else kept.value, kept.half)
     if not is_mean(sample.metric):
         # Its course is another quantity: errors in each second, each second's own percentile.
@@ -275,12 +283,13 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
     return Estimate(sample.value, batch_means([value for _, value in own]))
 
 
-def _like(tpmc: Sample, tps: Rate, whole: Sample | None) -> Estimate:
-    """New orders are a fixed share of all transactions: tpmC is as sure as TPS, and without the same warm-up."""
-    if not tps.value or whole is None or not whole.value:
-        return Estimate(tpmc.value)
-    value = tpmc.value * tps.value / whole.value
-    return Estimate(value, tps.half and value * tps.half / tps.value)
+def _like(sample: Sample, rate: Rate, whole: Sample | None) -> Estimate:
+    """New orders are a fixed share of all transactions, and bytes go with I/Os: such a figure is as sure as the
+    ``rate`` that decided, and without the same warm-up. ``whole``: that rate with it."""
+    if not rate.value or whole is None or not whole.value:
+        return Estimate(sample.value)
+    value = sample.value * rate.value / whole.value
+    return Estimate(value, rate.half and value * rate.half / rate.value)
 
 
 def _probe_means(measured: Measured, rounds: Sequence[Phase]) -> Iterator[tuple[str, str, str, float, str]]:

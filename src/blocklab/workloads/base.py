@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar, Self
 
 import msgspec
@@ -16,6 +16,12 @@ from blocklab.model.stop import DEFAULT, AnyStop, Rule, Stop, rule_of
 def version(host: str, layer: str, argv: Argv, find: Callable[[str], str]) -> Fact:
     """The question for a tool's version, which ``find`` takes out of what it prints."""
     return Fact(host, layer, argv, lambda text: {"version": find(text)}, lasting=True)
+
+
+def seconds_of(steps: Iterable[tuple[float, float]]) -> list[float]:
+    """The rate (1/s) in each second, of steps of (seconds, count). One of several seconds, in which a tool printed
+    nothing, stands for as many."""
+    return [count / took for took, count in steps if took > 0 for _ in range(max(1, round(took)))]
 
 
 class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="load", kw_only=True):

@@ -13,7 +13,6 @@ from blocklab.model.plan import Fact, Kind, Port, Run, Step
 from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Size
-from blocklab.workloads import servers
 from blocklab.workloads.base import Base, version
 
 LAYER = "dd"
@@ -135,7 +134,7 @@ class Dd(Base, frozen=True, tag="dd"):
         done, seconds = int(match[1]), float(match[2])
         if done != self.writes * self.bs or seconds <= 0:
             raise ParseError("dd", f"copied {done} bytes, but {self.writes * self.bs} were asked for", said)
-        start = servers.clock(raw, "before")
+        start = _clock(raw, "before")
         rows = [
             ("write.bandwidth", done / seconds, "B/s"),
             ("write.iops", self.writes / seconds, "1/s"),
@@ -144,12 +143,21 @@ class Dd(Base, frozen=True, tag="dd"):
             ("dirty", _dirty(raw.get("meminfo.after", b"")), "B"),
         ]
         samples = tuple(Sample(metric, value, unit, LAYER, host) for metric, value, unit in rows)
-        return Parsed(samples, (Phase(LAYER, start, servers.clock(raw, "after")),))
+        return Parsed(samples, (Phase(LAYER, start, _clock(raw, "after")),))
 
 
 def target(port: Port) -> str:
     """The path that dd writes to."""
     return port.where if port.kind == "block" else f"{port.where.rstrip('/')}/blocklab.dd"
+
+
+def _clock(raw: Mapping[str, bytes], when: str) -> float:
+    """What the node's clock said just ``before`` or ``after`` the load (s since the epoch). ``ParseError``."""
+    text = raw.get(f"clock.{when}", b"").decode(errors="replace").strip()
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ParseError("date", f"no time from {when} the load", text) from error
 
 
 def _dirty(meminfo: bytes) -> float:

@@ -25,6 +25,8 @@ MIB = 2**20
 
 # fio's start, laying out files, and the pause of up to a second between two stonewalled jobs.
 _SPARE = 60.0
+# For laying out a file whose size only fio knows, e.g. 200 GB at 60 MB/s.
+_LAYOUT = 3600.0
 
 
 class Fio(Stoppable, frozen=True, tag="fio"):
@@ -80,7 +82,8 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     jobtext: str | None = None
     """The job file's text; blocklab reads it from ``jobfile``, not for writing by hand."""
     fill: bool = True
-    """Write the file or part once before the measurement, so that no read meets a hole and no write allocates."""
+    """Write the file or part once before the measurement, so that no read meets a hole and no write allocates.
+    Where it is ``false``, or a job file has no ``size``, fio lays out a file that a job reads, likewise before."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
     refused: ClassVar[tuple[str, ...]] = ("from",)
@@ -238,15 +241,14 @@ class Fio(Stoppable, frozen=True, tag="fio"):
             except ValueError as error:
                 yield f"jobs.{section.name}" if self.all_jobs else "jobfile", f"[{section.name}] {error}"
 
-    def text(self, where: str) -> str:
-        """The whole job file for a target (a file's or a device's path)."""
+    def text(self, where: str, **more: str) -> str:
+        """The whole job file for a target (a file's or a device's path); ``more``: options of every job."""
         # fio takes ":" between two file names
         head = "; made by blocklab\n[global]\nfilename=" + where.replace(":", "\\:") + "\n" + self._head()
+        ours = {**fio_output.OURS, **more}
         extra = {}
         for number, section in enumerate(self.sections()):
-            extra[section.name] = [
-                f"{option}={value or f'{FOLDER}/{number}'}" for option, value in fio_output.OURS.items()
-            ]
+            extra[section.name] = [f"{option}={value or f'{FOLDER}/{number}'}" for option, value in ours.items()]
         return head + fio_jobs.instrument(self._body(), extra)
 
     def lasts(self) -> float | None:
@@ -280,6 +282,10 @@ class Fio(Stoppable, frozen=True, tag="fio"):
             )
         )
 
+    def _reads(self) -> bool:
+        ways = [each.options.get("rw", each.options.get("readwrite", "read")) for each in self.sections()]
+        return any("read" in way or "rw" in way for way in ways)
+
     def _filled(self, port: Port) -> tuple[Step, ...]:
         where = target(port)
         direct = any(section.options.get("direct", "0") != "0" for section in self.sections())
@@ -294,14 +300,17 @@ class Fio(Stoppable, frozen=True, tag="fio"):
                 "--eta=never",
             )  # fmt: skip
             steps.append(Run(port.host, fill, timeout=self.size / fio_jobs.LEAST_BANDWIDTH + _SPARE))
+        elif port.kind == "dir" and self._reads():
+            # fio would do it as its load begins, where the kernel counts it and fio does not. What only writes
+            # leaves holes for what reads, unless it overwrites.
+            steps += _armed(port, self.text(where, create_only="1", overwrite="1"))
+            seconds = max(_LAYOUT, (self.size or 0) / fio_jobs.LEAST_BANDWIDTH)
+            steps.append(Run(port.host, ("env", "LC_ALL=C", "fio", "--eta=never", JOBFILE), timeout=seconds))
         return tuple(steps)
 
     def arm(self, port: Port) -> tuple[Step, ...]:
-        """The job file in an empty folder: fio appends to the logs that it finds."""
-        return (
-            Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)),
-            Put(port.host, JOBFILE, self.text(target(port))),
-        )
+        """The job file."""
+        return _armed(port, self.text(target(port)))
 
     def load(self, port: Port) -> Load:
         """fio itself; it leaves three logs for each phase, in the order of the sections."""
@@ -350,6 +359,12 @@ def _combined(matrix: Mapping[str, tuple[JobValue, ...]]) -> dict[str, dict[str,
         return {}
     jobs = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
     return {"-".join(f"{_SHORT.get(name, name)}{value}" for name, value in job.items()): job for job in jobs}
+
+
+def _armed(port: Port, text: str) -> tuple[Step, ...]:
+    """The job file in an empty folder: fio appends to the logs that it finds."""
+    remove = ("rm", "-rf", FOLDER)
+    return (Run(port.host, remove, undo=remove), Put(port.host, JOBFILE, text))
 
 
 def target(port: Port) -> str:

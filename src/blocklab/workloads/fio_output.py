@@ -14,6 +14,7 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.workloads.base import seconds_of
 
 DIRECTIONS = ("read", "write", "trim")
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -34,6 +35,8 @@ _AMOUNTS = {"iops": "ios", "bandwidth": "bytes"}
 # By what part of a step a row may be late, and how much more for each step.
 _LATE, _DRIFT = 0.05, 0.002
 _MOST_SILENT = 86_400
+# Of a second. fio reports its last state when it ends, whenever that is.
+_WHOLE = 0.9
 # Seconds by which the stamps of a log differ from the clock.
 _JITTER = 0.02
 
@@ -143,9 +146,11 @@ def _documents(text: str) -> Iterator[Any]:
 
 
 def so_far(out: bytes) -> dict[str, list[float]]:
-    """``read.iops`` and ``write.iops`` (1/s) between fio's reports of its state, of output that is being written.
+    """``read.iops`` and ``write.iops`` (1/s) in each second, from fio's reports of its state, of output that is
+    being written.
 
-    The reports count from the start; a last one that is cut is left out. Raises ``ParseError``.
+    The reports count from the start; a last one that is cut is left out, and so is a part of a second at the end.
+    Raises ``ParseError``.
     """
     documents = []
     try:
@@ -161,13 +166,13 @@ def so_far(out: bytes) -> dict[str, list[float]]:
     rates: dict[str, list[float]] = {}
     for way in DIRECTIONS:
         points = [(getattr(job, way).runtime, getattr(job, way).total_ios) for (job, *_) in reports]
-        rows = [
-            1000 * (after - before) / (end - start)
-            for (start, before), (end, after) in itertools.pairwise(points)
-            if end > start
+        steps = [
+            ((end - start) / 1000, after - before) for (start, before), (end, after) in itertools.pairwise(points)
         ]
+        while steps and steps[-1][0] < _WHOLE:
+            steps.pop()
         if any(count for _, count in points):
-            rates[f"{way}.iops"] = rows
+            rates[f"{way}.iops"] = seconds_of(steps)
     return rates
 
 

@@ -174,7 +174,8 @@ class Ledger(Base, frozen=True, tag="ledger"):
         samples, done = ledger_output.figures(tried, history, host)
         late = Sample("late.max", ledger_output.latest(raw["stdout"]), "s", LAYER, host)
         phase = ledger_output.phase_of(tried, history)
-        return Parsed((*samples, late, *servers.counted(raw, host)), (phase,) if phase else (), tuple(done))
+        counted = servers.counted(raw, host, phase) if phase else []
+        return Parsed((*samples, late, *counted), (phase,) if phase else (), tuple(done))
 
 
 def can(rate: int, connections: int) -> Argv:

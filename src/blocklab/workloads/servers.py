@@ -9,7 +9,7 @@ from blocklab.errors import ParseError
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Port, Run, Step, Wait
 from blocklab.model.programs import MYSQL_CLIENT, POSTGRES_BIN
-from blocklab.model.sample import Sample
+from blocklab.model.sample import Phase, Sample
 
 # Slower than this a page a second is written back nowhere.
 _SETTLE_SECONDS = 900.0
@@ -85,26 +85,27 @@ FROM pg_stat_database, pg_stat_wal, pg_stat_checkpointer WHERE datname = current
 
 
 def counters(port: Port) -> Mapping[str, Argv]:
-    """Commands around a load: the server's counters, and innermost the clock."""
+    """The command around a load that asks for the server's counters."""
     text = _POSTGRES_COUNTERS if port.kind == "postgresql" else "SHOW GLOBAL STATUS"
-    return {"status": sql(port, text), "clock": ("date", "+%s.%N")}
+    return {"status": sql(port, text)}
 
 
-def counted(raw: Mapping[str, bytes], host: str) -> list[Sample]:
-    """The load's part of the server's counters, if they were asked for. Raises ``ParseError``.
+def counted(raw: Mapping[str, bytes], host: str, phase: Phase) -> list[Sample]:
+    """The load's part of the server's counters, if they were asked for; rates are those of its ``phase``. Raises
+    ``ParseError``.
 
     MariaDB and MySQL (layer ``mysql``): ``fsyncs`` (1/s, InnoDB's, without the binary
     log's), ``log.bytes`` (B/s, the redo log), ``lock.waits`` (1/s,
     for a row), ``lock.wait.time`` (s, the mean of one), ``deadlocks`` (1, MariaDB) and, with a binary log,
     ``commit.group`` (commits that shared a sync of it; MariaDB). PostgreSQL (layer ``postgresql``): ``commits``
-    (1/s), ``log.syncs`` (1/s) and ``log.bytes`` (B/s) of the WAL, ``deadlocks`` and ``checkpoints`` (1).
+    (1/s; to prepare a statement is one too), ``log.syncs`` (1/s) and ``log.bytes`` (B/s) of the WAL, ``deadlocks``
+    and ``checkpoints`` (1).
     """
     if "status.before" not in raw:
         return []
     before, after = (_read(raw[f"status.{when}"]) for when in ("before", "after"))
-    seconds = clock(raw, "after") - clock(raw, "before")
-    if seconds <= 0:
-        raise ParseError("date", "the clock went backwards during the load")
+    # From the one reading to the other is longer: programs start, connect and print meanwhile.
+    seconds = phase.end - phase.start
 
     def grown(name: str) -> float:
         if name not in before or name not in after:
@@ -136,15 +137,6 @@ def counted(raw: Mapping[str, bytes], host: str) -> list[Sample]:
     if "Binlog_group_commits" in before and (groups := grown("Binlog_group_commits")):
         rows.append(("commit.group", grown("Binlog_commits") / groups, "1"))
     return [Sample(metric, value, unit, "mysql", host) for metric, value, unit in rows]
-
-
-def clock(raw: Mapping[str, bytes], when: str) -> float:
-    """What the node's clock said just ``before`` or ``after`` the load (s since the epoch). ``ParseError``."""
-    text = raw.get(f"clock.{when}", b"").decode(errors="replace").strip()
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ParseError("date", f"no time from {when} the load", text) from error
 
 
 def _read(text: bytes) -> dict[str, float]:

@@ -80,8 +80,8 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
     What the server counted meanwhile: of MariaDB and MySQL ``fsyncs`` (1/s; InnoDB's, without the binary log's),
     ``log.bytes`` (B/s, the redo log), ``lock.waits`` (1/s, for a row), ``lock.wait.time`` (s, the mean of one),
     ``deadlocks`` (MariaDB) and, with a binary log, ``commit.group`` (commits that shared a sync of it; MariaDB);
-    of PostgreSQL ``commits`` (1/s), ``log.syncs`` (1/s) and ``log.bytes`` (B/s) of the WAL, ``deadlocks`` and
-    ``checkpoints``.
+    of PostgreSQL ``commits`` (1/s; to prepare a statement is one too), ``log.syncs`` (1/s) and ``log.bytes`` (B/s)
+    of the WAL, ``deadlocks`` and ``checkpoints``.
     """
 
     time: Duration | None = None
@@ -211,7 +211,8 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
         The percentiles are of sysbench's histogram, whose buckets are 2 % of the value wide. ``ParseError``.
         """
         parsed = sysbench_output.read(raw, host)
-        return msgspec.structs.replace(parsed, samples=(*parsed.samples, *servers.counted(raw, host)))
+        (phase,) = parsed.phases
+        return msgspec.structs.replace(parsed, samples=(*parsed.samples, *servers.counted(raw, host, phase)))
 
 
 def _option_problem(name: str) -> str | None:

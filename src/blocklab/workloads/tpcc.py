@@ -39,6 +39,8 @@ _SLOWEST = 400.0
 _SPARE = 60.0
 # With `wait` a thread thinks for up to 120 s and keys for 18 s before it sees that the time is over.
 _THINKS = 140.0
+# A few rounds of keying and thinking of each thread.
+_LEAST_WAIT = 120.0
 
 
 class Tpcc(Stoppable, frozen=True, tag="tpcc"):
@@ -72,8 +74,8 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
     What the server counted meanwhile: of MariaDB and MySQL ``fsyncs`` (1/s; InnoDB's, without the binary log's),
     ``log.bytes`` (B/s, the redo log), ``lock.waits`` (1/s, for a row), ``lock.wait.time`` (s, the mean of one),
     ``deadlocks`` (MariaDB) and, with a binary log, ``commit.group`` (commits that shared a sync of it; MariaDB);
-    of PostgreSQL ``commits`` (1/s), ``log.syncs`` (1/s) and ``log.bytes`` (B/s) of the WAL, ``deadlocks`` and
-    ``checkpoints``.
+    of PostgreSQL ``commits`` (1/s; to prepare a statement is one too), ``log.syncs`` (1/s) and ``log.bytes`` (B/s)
+    of the WAL, ``deadlocks`` and ``checkpoints``.
     """
 
     time: Duration | None = None
@@ -88,8 +90,9 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
     then meets warm caches but opens new connections."""
     options: dict[str, OptionValue] = {}
     """Further options of ``go-tpc tpcc run`` by their own names: ``wait`` (keying and thinking times; without them
-    it is a stress test, and tpmC may exceed the standard's 12.86 for each warehouse), ``weight``, ``isolation``,
-    ``conn-params``, ``max-measure-latency``, ``conn-refresh-interval``, ``max-procs``."""
+    it is a stress test, and tpmC may exceed the standard's 12.86 for each warehouse; with them it takes 2min
+    or more at a time, and cannot be ended early), ``weight``, ``isolation``, ``conn-params``,
+    ``max-measure-latency``, ``conn-refresh-interval``, ``max-procs``."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("mysql", "postgresql")
     rates: ClassVar[tuple[str, ...]] = ("tps",)
@@ -113,6 +116,18 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
                 yield f"options.{name}", f"is not an option that can be set; those are {', '.join(OPTIONS)}"
             elif problem := _value_problem(name, value):
                 yield f"options.{name}", problem
+        if self.options.get("wait") is True:
+            yield from self._wait_problems()
+
+    def _wait_problems(self) -> Iterator[tuple[str, str]]:
+        rule = self.rule()
+        if rule is not None and rule.kind == "long":
+            yield "stop", "go-tpc cannot be ended early while its threads wait (options.wait); give time: 10min"
+            return
+        at_once = float(self.time or 0) if rule is None else rule.at_most if rule.kind == "fixed" else rule.each
+        if at_once < _LEAST_WAIT:
+            why = "threads key for up to 18 s, think for 12 s on average, and only then see that it is over"
+            yield "options.wait", f"with {at_once:g} s at a time: {why}; give time: 10min"
 
     def lasts(self) -> float | None:
         """``time``, or what the rule takes, and ``warmup``."""
@@ -213,7 +228,8 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
         without a summary or without a new order.
         """
         parsed = tpcc_output.read(raw, host, timed=True, thinks=bool(self.options.get("wait")))
-        return msgspec.structs.replace(parsed, samples=(*parsed.samples, *servers.counted(raw, host)))
+        (phase,) = parsed.phases
+        return msgspec.structs.replace(parsed, samples=(*parsed.samples, *servers.counted(raw, host, phase)))
 
 
 def _value_problem(name: str, value: OptionValue) -> str | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import TypeVar
 
 import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.workloads.base import seconds_of
 from blocklab.workloads.stamp import lines
 
 T = TypeVar("T")
@@ -85,18 +87,11 @@ class _Output:
 
 
 def so_far(out: bytes) -> list[float]:
-    """Transactions a second in each of go-tpc's seconds, of output that is still being written.
+    """Transactions in each second, of output that is still being written.
 
     A last line cut in the middle is left out. Raises ``ParseError``.
     """
-    found = _Output(out[: out.rfind(b"\n") + 1]).seconds
-    times = [time for time, _ in found]
-    counts = [sum(row.count for row in _good(rows)) for _, rows in found]
-    return [
-        count / (time - before)
-        for before, time, count in zip(times, times[1:], counts[1:], strict=False)
-        if time > before
-    ]
+    return seconds_of(_steps(_Output(out[: out.rfind(b"\n") + 1])))
 
 
 def read(raw: Mapping[str, bytes], host: str, *, timed: bool = False, thinks: bool = False) -> Parsed:
@@ -133,30 +128,37 @@ def read(raw: Mapping[str, bytes], host: str, *, timed: bool = False, thinks: bo
     for kind in KINDS:
         if kind in good:
             samples += _figures(kind, good[kind], host)
-    phase = Phase("tpcc", found.end - seconds, found.end)
+    # They count from the end of a first transaction, which took time too.
+    begun = found.end - seconds - (_mean(good.values()) if timed else 0.0)
+    phase = Phase("tpcc", begun, found.end)
     return Parsed((*samples, *_course(found.seconds, phase, host)), (phase,))
 
 
 def _rate(found: _Output, total: int, seconds: float, *, thinks: bool) -> float:
-    """Transactions a second, from the first of go-tpc's lines to the last one, which come whatever its threads do.
-    A time that begins or ends with a transaction has up to one too many of each thread: little on a fast stack,
-    much on a slow one.
+    """Transactions a second, from the first of go-tpc's lines on. A time that begins or ends with a transaction
+    has up to one too many of each thread: little on a fast stack, much on a slow one.
 
-    Until its end where nothing was done for long before that, since a stall has no line; but thinking has none
-    either. Without two lines it is what was done in ``seconds``, after the end of the first one. Raises
-    ``ParseError``.
+    Without two lines it is what was done in ``seconds``, after the end of the first one. Raises ``ParseError``.
     """
-    times = [time for time, _ in found.seconds]
-    counts = [sum(row.count for row in _good(rows)) for _, rows in found.seconds]
-    if len(times) < 2 or times[-1] <= times[0]:
-        done = total - 1
-    elif found.end - times[-1] > _SILENT and not thinks:
-        done, seconds = total - counts[0], found.end - times[0]
-    else:
-        done, seconds = sum(counts[1:]), times[-1] - times[0]
+    steps = _steps(found, thinks=thinks)
+    took, done = sum(step for step, _ in steps), sum(count for _, count in steps)
+    if took <= 0:
+        took, done = seconds, total - 1
     if done < 1:
         raise ParseError("go-tpc", "too few transactions were done to tell a rate", hint="give it more time")
-    return done / seconds
+    return done / took
+
+
+def _steps(found: _Output, *, thinks: bool = False) -> list[tuple[float, int]]:
+    """(seconds, transactions) from each of go-tpc's lines to the next, which come whatever its threads do. Where
+    nothing was done for long before its end, that time is one more: a stall has no line. But thinking has none
+    either."""
+    marks = [(time, sum(row.count for row in _good(rows))) for time, rows in found.seconds]
+    steps = [(time - before, count) for (before, _), (time, count) in pairwise(marks)]
+    if steps and found.summary and found.end - marks[-1][0] > _SILENT and not thinks:
+        rest = sum(row.count for row in _good(found.summary)) - sum(count for _, count in marks)
+        steps.append((found.end - marks[-1][0], rest))
+    return steps
 
 
 def _failed(summary: Iterable[Row]) -> int:
