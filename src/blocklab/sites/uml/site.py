@@ -275,9 +275,14 @@ class UmlLab:
 
 
 def cpu_of(number: int) -> int:
-    """The CPU of the n-th node: round robin over those that this process may use."""
-    cpus = sorted(os.sched_getaffinity(0))
-    return cpus[number % len(cpus)]
+    """The CPU of the n-th node, of those that this process may use: the first node has one for itself where there
+    are several, and the others go round robin over the rest.
+
+    A peer or a client beside the active node would take that node's time, and a mirror would seem to cost more
+    than it does.
+    """
+    first, *rest = sorted(os.sched_getaffinity(0))
+    return rest[(number - 1) % len(rest)] if number and rest else first
 
 
 class UmlSite:
