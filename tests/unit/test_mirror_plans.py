@@ -118,6 +118,38 @@ def test_a_mirror_that_cannot_be_built(small: dict[str, Any], layer: dict[str, A
     assert caught.value.path == f"stacks.one.layers[1].{path}" and said in caught.value.problem
 
 
+@pytest.mark.parametrize(
+    ("rtt", "layer", "path", "said"),
+    [
+        ("600ms", DRBD, "net", "without an answer for 0.5 s, and zone has an rtt of 0.6s; give ping-timeout: 7"),
+        ("500ms", DRBD, "net", "ping-timeout: 6 or more"),
+        ("2s", {**DRBD, "net": {"ping-timeout": 20}}, "net", "ping-timeout: 21 or more"),
+        ("2s", {**DRBD, "net": {"ping-timeout": 30, "timeout": "20"}}, "net", "give timeout: 21 or more"),
+        ("2s", {**NET, "timeout": "2s"}, "timeout", "no answer can come so soon over zone, whose rtt is 2s"),
+    ],
+)
+def test_a_link_that_is_longer_than_a_mirror_waits(
+    small: dict[str, Any], rtt: str, layer: dict[str, Any], path: str, said: str
+) -> None:
+    small["links"]["zone"]["rtt"] = rtt
+    with pytest.raises(StudyError) as caught:
+        study_of(small, [VOLUME, layer])
+    assert caught.value.path == f"stacks.one.layers[1].{path}" and said in caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("rtt", "layer"),
+    [
+        ("499ms", DRBD),
+        ("600ms", {**DRBD, "net": {"ping-timeout": 7}}),
+        ("2s", {**NET, "timeout": "3s"}),
+    ],
+)
+def test_a_link_that_a_mirror_can_wait_for(small: dict[str, Any], rtt: str, layer: dict[str, Any]) -> None:
+    small["links"]["zone"]["rtt"] = rtt
+    study_of(small, [VOLUME, layer])
+
+
 def test_xfs_has_no_barriers_to_switch(small: dict[str, Any]) -> None:
     with pytest.raises(StudyError, match=r"mount\[1\]: xfs has no 'nobarrier' since Linux 4.19"):
         study_of(small, [VOLUME, {"layer": "xfs", "mount": ["noatime", "nobarrier"]}])

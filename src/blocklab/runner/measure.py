@@ -74,6 +74,7 @@ def measure(
             measured.knobs = engine.ask([*facts, *workload.facts(port)])
             if wrong := not_in_force(measured.knobs):
                 raise knob_error(wrong, "nothing was measured")
+            before = engine.before(facts)
             probes.wait(PROBE_LEAD - workload.head_start)
             _load(engine, Cross(engine, shape), workload, port, raw / "load", measured, seed, tell)
             probes.wait(PROBE_LEAST)
@@ -83,6 +84,7 @@ def measure(
             _watched(hosts, raw, measured)
         # A mirror that broke during the load leaves figures of another layout: ask again.
         measured.knobs += engine.ask([fact for fact in facts if fact.wanted])
+        measured.knobs += engine.since(before)
     finally:
         engine.undo(mark)
 
