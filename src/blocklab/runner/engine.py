@@ -11,7 +11,8 @@ from blocklab.model.plan import UNCHANGED, Argv, Fact, Knob, Power, Put, Run, St
 from blocklab.store.run import Record
 
 POLL_SECONDS = 0.05
-UNDO_SECONDS = 60.0
+# umount writes back what waits in memory: 300 MB take 150 s to a volume of 500 I/Os of 4 KiB a second.
+UNDO_SECONDS = 600.0
 # Enough to see why a command failed; the raw output of tools is kept elsewhere, whole.
 SAID_CHARACTERS = 4000
 

@@ -30,6 +30,8 @@ PROBE_LEAST = 1.5
 PROBE_MOST = 10.0
 # An answer that took longer says of a clock no more than half of this; so two of them tell of a step beyond it.
 CLOCK_SECONDS = 1.0
+# A page cache of 300 MB takes 150 s to go to a volume of 500 I/Os of 4 KiB a second.
+SYNC_SECONDS = 600.0
 
 
 class Measured:
@@ -130,7 +132,7 @@ def settled(hosts: Iterable[str], folders: Iterable[Port] = ()) -> tuple[Run, ..
     A sync leaves a file system's metadata in its log, and XFS writes them to their places half a minute later: for
     a new database 0.8 MiB. Freezing ``folders``, the stack's own file systems, for a moment does it now.
     """
-    steps = [Run(host, ("sync",)) for host in hosts]
+    steps = [Run(host, ("sync",), timeout=SYNC_SECONDS) for host in hosts]
     for folder in folders:
         steps += [Run(folder.host, ("fsfreeze", f"--{what}", folder.where)) for what in ("freeze", "unfreeze")]
     return tuple(steps)
