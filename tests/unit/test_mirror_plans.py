@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,30 @@ def test_a_shared_volume_has_one_throttle_and_an_export_for_each_node() -> None:
     assert len({export["id"] for export in exports}) == 2
     assert {export["node-name"] for export in exports} == {"disk"}
     assert sum("throttle-group" in word for word in argv) == 2  # the group, and the one device in it
+
+
+@pytest.mark.parametrize("nbd", [None, Path("/nbd")])
+def test_what_is_discarded_reaches_the_file(nbd: Path | None) -> None:
+    """QEMU ignores discards by default; the other leg of a mirror may have zeroes there then."""
+    argv = volumes.daemon_argv(Path("/daemon"), Path("/file"), nbd, [], Profile(Size("1GiB"), iops=500))
+    devices = [json.loads(argv[at + 1]) for at, word in enumerate(argv) if word == "--blockdev"]
+    assert [device["discard"] for device in devices] == ["unmap", "unmap"]
+    assert "--monitor" not in argv
+
+
+@pytest.mark.parametrize(
+    ("cpus", "found"),
+    [
+        ({3}, [3, 3, 3, 3]),
+        ({0, 1}, [0, 1, 1, 1]),
+        ({1, 4, 6}, [1, 4, 6, 4]),
+    ],
+)
+def test_the_first_node_has_a_cpu_for_itself(
+    monkeypatch: pytest.MonkeyPatch, cpus: set[int], found: list[int]
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cpus)
+    assert [site.cpu_of(number) for number in range(4)] == found
 
 
 def test_lanes_and_shared_volumes_have_a_name_on_each_node() -> None:

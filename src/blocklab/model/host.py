@@ -104,6 +104,9 @@ class Lab(Protocol):
         """Put all raw volumes back as they were when the copy was made; empty, for the name ``""``. Nothing may
         use them now."""
 
+    def refill(self) -> None:
+        """Give all raw volumes their whole burst again, used or not. Raises ``SetupError``."""
+
     def close(self) -> None:
         """End every node and remove what was made; safe to call twice."""
 

@@ -184,6 +184,10 @@ class FakeLab:
         """Noted in the log."""
         self.log.append(("", ("restore", name)))
 
+    def refill(self) -> None:
+        """Noted in the log."""
+        self.log.append(("", ("refill", "all")))
+
     def close(self) -> None:
         """Noted."""
         self.closed = True

@@ -243,6 +243,11 @@ class UmlLab:
                 if name:
                     copy_sparse(self._place / f"saved-{name}" / str(number), volume.file)
 
+    def refill(self) -> None:
+        """Fill the volumes' bursts again. Raises ``SetupError``."""
+        for volume in self._volumes:
+            volume.refill()
+
     @contextlib.contextmanager
     def _copying(self) -> Iterator[None]:
         try:
