@@ -97,6 +97,8 @@ class Answers:
             return b"Connected\n"
         if argv[:2] == ("drbdadm", "dstate"):
             return b"UpToDate/UpToDate\n"
+        if argv[:2] == ("drbdadm", "get-gi"):
+            return (GOLDEN / "knobs" / "drbdadm-get-gi").read_bytes()
         if argv[0] == "drbdsetup":
             return SHOW
         if argv[:3] == ("ip", "-j", "link"):

@@ -117,6 +117,37 @@ def test_an_unreadable_knob_is_not_in_force(study: Study, tmp_path: Path) -> Non
     assert bad == 2 and "unreadable" in progress.outcomes["local/io"].error
 
 
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ([b"8C:0:0:0:1:1:1:1:0:0:0\n", b"9D:0:8C:0:1:1:1:1:0:0:0\n"], "changed"),
+        ([b"8C:0:0:0:1:1:1:1:0:0:0\n", b""], "unreadable"),
+        ([b"", b""], "unreadable"),
+    ],
+)
+def test_a_mirror_that_broke_and_healed_during_the_load_makes_the_cell_invalid(
+    study: Study, tmp_path: Path, told: list[bytes], said: str
+) -> None:
+    """It is connected and up to date, before and after; but for a while the load ran without it."""
+    answers, left = Answers(), list(told)
+
+    def answer(host: str, argv: Argv) -> Result:
+        return Result(0, left.pop(0), b"") if argv[:2] == ("drbdadm", "get-gi") else answers(host, argv)
+
+    folder, progress, bad, _ = go(study, tmp_path, answer)
+    outcome = progress.outcomes["mirror/io"]
+    assert bad == 1 and not left and outcome.status == "invalid"
+    assert f"data generation should be unchanged, but the running system says {said}" in outcome.error
+    # It was measured, and is kept to look at.
+    assert folder.runs()[1].figures()
+
+
+def test_a_generation_is_not_stored_since_each_build_has_its_own(study: Study, tmp_path: Path) -> None:
+    folder, _, _, _ = go(study, tmp_path, Answers())
+    found = [knob for knob in folder.runs()[1].knobs if knob.name == "data generation"]
+    assert [(knob.wanted, knob.value) for knob in found] == [("unchanged", "unchanged")]
+
+
 def test_a_load_that_fails_names_command_host_and_output_and_the_others_go_on(
     study: Study, tmp_path: Path
 ) -> None:

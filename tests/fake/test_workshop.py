@@ -40,12 +40,14 @@ def sweep(small: dict[str, Any]) -> dict[str, Any]:
     return small
 
 
-def story(site: FakeSite) -> Iterator[str]:
-    """The events of all labs that matter here, in order."""
+def story(site: FakeSite, *, refills: bool = False) -> Iterator[str]:
+    """The events of all labs that matter here, in order; ``refills``: with those of the volumes' bursts."""
     for number, lab in enumerate(site.labs):
         yield f"boot {number}"
         for host, argv in lab.log:
-            if host == "":
+            if argv[0] == "refill":
+                yield from ["refill"] * refills
+            elif host == "":
                 yield argv[0] if argv[1] else "empty"
             elif argv[0] in ("mkfs.ext4", "mkfs.xfs", "umount") or argv == LOAD:
                 yield argv[0]
@@ -85,6 +87,18 @@ def test_data_are_loaded_once_and_restored_before_each_load(sweep: dict[str, Any
         assert programs.count("load-the-data") == 1, (
             f"{run.cell.label}: its record must say where the data come from"
         )
+
+
+@pytest.mark.usefixtures("data")
+def test_each_load_finds_its_volumes_with_their_whole_burst(sweep: dict[str, Any], tmp_path: Path) -> None:
+    """Building, loading data and the load before would leave less of it to whoever happens to come later."""
+    del sweep["stacks"]["mirror"], sweep["factors"]["rtt"]
+    _, _, bad, site = go(build(sweep), tmp_path, Answers())
+    assert bad == 0
+    assert list(story(site, refills=True)) == [
+        "boot 0", "mkfs.xfs", "load-the-data", "umount", "save",
+        *["restore", "refill", "measure", "umount"] * 2, "end",
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("data")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from blocklab.model.host import Host, must
+from blocklab.model.plan import Wait
 from blocklab.runner.measure import not_in_force
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
@@ -91,6 +93,23 @@ def test_a_stack_is_built_in_force_remounted_and_taken_down(small: dict[str, Any
         assert stand.engine.warnings == []
 
 
+def test_a_burst_that_was_used_up_is_whole_again_after_a_refill(small: dict[str, Any]) -> None:
+    volume = {**PLAIN, "size": "64MiB", "iops": 20, "burst_iops": 1000, "burst_seconds": 1}
+    with standing(UmlSite(), study_of(small, [volume]), ["one"]) as stand:
+
+        def seconds(writes: int) -> float:
+            started, device = time.monotonic(), stand.ports["one"][-1].where
+            dd = ["dd", "if=/dev/zero", f"of={device}", "bs=4k", f"count={writes}", "oflag=direct"]
+            must(stand.lab.hosts["a1"], dd)
+            return time.monotonic() - started
+
+        seconds(1040)
+        # At 20 a second, whatever else this machine does.
+        assert seconds(60) > 2
+        stand.lab.refill()
+        assert seconds(60) < 2
+
+
 def test_the_secondarys_disk_is_byte_identical_after_the_take_down(small: dict[str, Any]) -> None:
     layers = [{**PLAIN, "size": "128MiB"}, *STACKS["mirror-ext4"][1:]]
     with standing(UmlSite(), study_of(small, layers), ["one"]) as stand:
@@ -149,6 +168,18 @@ def test_a_planted_knob_is_found_not_in_force(small: dict[str, Any]) -> None:
     with standing(UmlSite(), study_of(small, STACKS["mirror-ext4"]), ["one"]) as stand:
         host = stand.lab.hosts["a1"]
         assert not not_in_force(stand.engine.ask(stand.facts["one"]))
+        # A mirror that breaks and heals is as it was, but for its generation.
+        before = stand.engine.before(stand.facts["one"])
+        assert [knob.value for knob in stand.engine.since(before)] == ["unchanged"]
+        must(stand.lab.hosts["a2"], ["drbdadm", "disconnect", "one"])
+        host.put("/mnt/one/alone", b"without the peer")
+        must(host, ["sync", "/mnt/one/alone"])
+        must(stand.lab.hosts["a2"], ["drbdadm", "connect", "one"])
+        stand.engine.carry_out(
+            [Wait("a1", ("drbdadm", "dstate", "one"), until="UpToDate/UpToDate", seconds=60)], "heal"
+        )
+        assert not not_in_force(stand.engine.ask(stand.facts["one"]))
+        assert [knob.value for knob in stand.engine.since(before)] == ["changed"]
         must(host, ["drbdadm", "net-options", "--max-buffers=4000", "one"])
         must(host, ["tc", "qdisc", "del", "dev", "vec0", "root"])
         must(host, ["mount", "-o", "remount,ro", "/mnt/one"])

@@ -36,7 +36,9 @@ DRBD: list[dict[str, Any]] = [
     {"layer": "postgres", "settings": FAST},
 ]  # fmt: skip
 SHARED: list[dict[str, Any]] = [
-    VOLUME, {"layer": "shared", "peer": "a2"}, {"layer": "xfs"}, {"layer": "postgres", "settings": FAST},
+    # The guard's holds and the stripe are mappings of the same kernel.
+    {**VOLUME, "size": "256MiB", "count": 2}, {"layer": "shared", "peer": "a2"}, {"layer": "lvm_stripe"},
+    {"layer": "xfs"}, {"layer": "postgres", "settings": FAST},
 ]  # fmt: skip
 NET: list[dict[str, Any]] = [
     VOLUME, {"layer": "net_mirror", "peer": "a2", "link": "zone", "timeout": "2s"}, {"layer": "xfs"},

@@ -55,6 +55,11 @@ def refused(small: dict[str, Any], stack: str, layer: int, field: str, value: An
         ("disk", {"resync-rate": "5G"}, "5G is out of range: from 1k to 4194304k"),
         ("disk", {"c-fill-target": 1_048_577}, "1048577 is out of range: from 0s to 1048576s"),
         ("disk", {"no-disk-flushes": True}, "no such disk option"),
+        ("disk", {"fencing": "resource-only"}, "'resource-only' calls a handler of drbd.conf"),
+        ("disk", {"fencing": "resource-and-stonith"}, "calls a handler of drbd.conf, and a node has none"),
+        ("disk", {"on-io-error": "call-local-io-error"}, "calls a handler"),
+        ("net", {"rr-conflict": "call-pri-lost"}, "calls a handler"),
+        ("net", {"after-sb-1pri": "call-pri-lost-after-sb"}, "calls a handler"),
     ],
 )
 def test_options_of_drbd(small: dict[str, Any], section: str, options: dict[str, Any], why: str) -> None:
@@ -69,10 +74,11 @@ def test_options_of_drbd_that_are_taken(small: dict[str, Any]) -> None:
         "net": {
             "max-buffers": "128k", "on-congestion": "pull-ahead", "congestion-fill": "400k", "sndbuf-size": "10M",
             "verify-alg": "crc32c", "tcp-cork": False, "after-sb-0pri": "discard-zero-changes",
+            "shared-secret": "call-me",
         },
         "disk": {
             "al-extents": 6433, "c-max-rate": "1G", "c-fill-target": "16M", "disk-flushes": False,
-            "resync-rate": 10240, "read-balancing": "32K-striping",
+            "resync-rate": 10240, "read-balancing": "32K-striping", "fencing": "dont-care",
         },
     }  # fmt: skip
     build(small)
@@ -96,6 +102,8 @@ def test_the_units_of_bare_numbers_are_what_drbd_says() -> None:
         (Ext4, "mount", ["commit"], "'commit' needs a value: commit=NUMBER"),
         (Ext4, "mount", ["commit=soon"], "'soon' is not a whole number"),
         (Ext4, "mount", ["data=write-back"], "did you mean writeback?"),
+        # The kernel takes it, and shows it nowhere.
+        (Ext4, "mount", ["journal_ioprio=3"], "'journal_ioprio' is no mount option of ext4 that a study can set"),
         (Ext4, "mount", ["noatime=1"], "takes no value, but has '1'"),
         (Ext4, "mount", ["logbsize=256k"], "is an option of xfs, and this is ext4"),
         (Ext4, "mkfs", ["-Q"], "mkfs[0]: mkfs.ext4 has no option -Q"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,38 @@ def test_a_mirror_that_cannot_be_built(small: dict[str, Any], layer: dict[str, A
     assert caught.value.path == f"stacks.one.layers[1].{path}" and said in caught.value.problem
 
 
+@pytest.mark.parametrize(
+    ("rtt", "layer", "path", "said"),
+    [
+        ("600ms", DRBD, "net", "without an answer for 0.5 s, and zone has an rtt of 0.6s; give ping-timeout: 7"),
+        ("500ms", DRBD, "net", "ping-timeout: 6 or more"),
+        ("2s", {**DRBD, "net": {"ping-timeout": 20}}, "net", "ping-timeout: 21 or more"),
+        ("2s", {**DRBD, "net": {"ping-timeout": 30, "timeout": "20"}}, "net", "give timeout: 21 or more"),
+        ("2s", {**NET, "timeout": "2s"}, "timeout", "no answer can come so soon over zone, whose rtt is 2s"),
+    ],
+)
+def test_a_link_that_is_longer_than_a_mirror_waits(
+    small: dict[str, Any], rtt: str, layer: dict[str, Any], path: str, said: str
+) -> None:
+    small["links"]["zone"]["rtt"] = rtt
+    with pytest.raises(StudyError) as caught:
+        study_of(small, [VOLUME, layer])
+    assert caught.value.path == f"stacks.one.layers[1].{path}" and said in caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("rtt", "layer"),
+    [
+        ("499ms", DRBD),
+        ("600ms", {**DRBD, "net": {"ping-timeout": 7}}),
+        ("2s", {**NET, "timeout": "3s"}),
+    ],
+)
+def test_a_link_that_a_mirror_can_wait_for(small: dict[str, Any], rtt: str, layer: dict[str, Any]) -> None:
+    small["links"]["zone"]["rtt"] = rtt
+    study_of(small, [VOLUME, layer])
+
+
 def test_xfs_has_no_barriers_to_switch(small: dict[str, Any]) -> None:
     with pytest.raises(StudyError, match=r"mount\[1\]: xfs has no 'nobarrier' since Linux 4.19"):
         study_of(small, [VOLUME, {"layer": "xfs", "mount": ["noatime", "nobarrier"]}])
@@ -141,6 +174,30 @@ def test_a_shared_volume_has_one_throttle_and_an_export_for_each_node() -> None:
     assert len({export["id"] for export in exports}) == 2
     assert {export["node-name"] for export in exports} == {"disk"}
     assert sum("throttle-group" in word for word in argv) == 2  # the group, and the one device in it
+
+
+@pytest.mark.parametrize("nbd", [None, Path("/nbd")])
+def test_what_is_discarded_reaches_the_file(nbd: Path | None) -> None:
+    """QEMU ignores discards by default; the other leg of a mirror may have zeroes there then."""
+    argv = volumes.daemon_argv(Path("/daemon"), Path("/file"), nbd, [], Profile(Size("1GiB"), iops=500))
+    devices = [json.loads(argv[at + 1]) for at, word in enumerate(argv) if word == "--blockdev"]
+    assert [device["discard"] for device in devices] == ["unmap", "unmap"]
+    assert "--monitor" not in argv
+
+
+@pytest.mark.parametrize(
+    ("cpus", "found"),
+    [
+        ({3}, [3, 3, 3, 3]),
+        ({0, 1}, [0, 1, 1, 1]),
+        ({1, 4, 6}, [1, 4, 6, 4]),
+    ],
+)
+def test_the_first_node_has_a_cpu_for_itself(
+    monkeypatch: pytest.MonkeyPatch, cpus: set[int], found: list[int]
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cpus)
+    assert [site.cpu_of(number) for number in range(4)] == found
 
 
 def test_lanes_and_shared_volumes_have_a_name_on_each_node() -> None:

@@ -54,6 +54,13 @@ def test_drbdsetup_show_of_a_real_mirror() -> None:
     assert not any(name.startswith("_") or "address" in name for name in found)
 
 
+def test_the_generation_of_a_real_mirror() -> None:
+    text = (KNOBS / "drbdadm-get-gi").read_text()
+    generation = drbd.parse_generation(text)["data generation"]
+    assert len(generation) == 16 and int(generation, 16) and text.startswith(f"{generation}:")
+    assert drbd.parse_generation("\n") == {}
+
+
 @pytest.mark.parametrize(("one", "same"), [("2M", "2048k"), ("1G", "1024M"), ("100s", "51200"), ("yes", "yes")])
 def test_sizes_of_drbd_have_one_spelling(one: str, same: str) -> None:
     assert drbd.canonical(one) == drbd.canonical(same)

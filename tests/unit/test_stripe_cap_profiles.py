@@ -83,6 +83,9 @@ STRIPE = {"layer": "stripe"}
 PROBLEMS: list[tuple[list[dict[str, Any]], str, str]] = [
     ([ONE, STRIPE, EXT4], "layers[1]", "set count of the volume to 2 to 8"),
     ([TWO, EXT4], "layers[1]", "join them with a stripe"),
+    # fio would run on the last one alone.
+    ([TWO], "layers", "end with 2 devices, but a load takes one; join them with a stripe"),
+    ([TWO, {"layer": "cap", "read_iops": 1000}], "layers", "end with 2 devices"),
     ([{**TWO, "count": 9}, STRIPE, EXT4], "layers[0].count", "from 1 to 8"),
     ([TWO, {**STRIPE, "chunk": "65000B"}, EXT4], "layers[1].chunk", "power of two"),
     ([TWO, {**STRIPE, "chunk": "2KiB"}, EXT4], "layers[1].chunk", "4KiB to 4MiB"),

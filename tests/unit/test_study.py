@@ -190,3 +190,13 @@ def test_a_stack_gets_only_the_nodes_and_links_that_it_uses(small: dict[str, Any
     local, mirror = topology(study, ["local"]), topology(study, ["mirror"])
     assert list(local.nodes) == ["a1"] and not local.links and len(local.volumes) == 1
     assert list(mirror.nodes) == ["a1", "a2"] and list(mirror.links) == ["zone"] and len(mirror.volumes) == 2
+
+
+def test_the_active_node_comes_first_and_clients_last_whatever_the_file_says(small: dict[str, Any]) -> None:
+    """The first node has a CPU to itself: a client between two nodes of a mirror must not put them on the same."""
+    small["nodes"] = {name: {"memory": "256MiB"} for name in ("b1", "a2", "c1", "a1")}
+    small["links"]["far"] = {"between": ["a1", "c1"]}
+    small["workloads"] = {name: {"load": "pgbench", "time": "1s", "from": name} for name in ("c1", "b1")}
+    study = build(small)
+    assert list(topology(study, ["mirror"]).nodes) == ["a1", "a2", "b1", "c1"]
+    assert list(topology(study, ["local"], ["c1"]).nodes) == ["a1", "c1"]

@@ -330,7 +330,7 @@ def test_layouts_tell_of_several_volumes_lanes_shared_disks_and_lone_mirrors(tmp
         stacks={
             "alone": {"on": "a1", "layers": [one, mirror]},
             "both": {"on": "a1", "layers": [one, {"layer": "shared", "peer": "a2"}]},
-            "wide": {"on": "a1", "layers": [volume]},
+            "wide": {"on": "a1", "layers": [volume, {"layer": "stripe"}]},
         },
         workloads={"fio": synthetic.RAW["workloads"]["fio"]},
         baseline="both",

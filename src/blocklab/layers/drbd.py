@@ -12,7 +12,7 @@ from blocklab.layers import drbd_options, drbd_pair
 from blocklab.layers.base import Base
 from blocklab.layers.peer import link_problems, peer_problems
 from blocklab.model.drill import Twins
-from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
+from blocklab.model.plan import UNCHANGED, Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.protocols import Map, Place
 
 Value: TypeAlias = str | int | bool
@@ -27,6 +27,9 @@ _BARE = {
 }  # fmt: skip
 # What the primary's connection may be when it may run ahead of its peer (on-congestion: pull-ahead).
 LAGGING = frozenset({"Connected", "Ahead", "SyncSource", "PausedSyncS"})
+# Tenths of a second that DRBD waits for an answer before it drops the connection, where the study has no others.
+PATIENCE = {"ping-timeout": 5, "timeout": 60}
+GENERATION = "data generation"
 
 
 class Drbd(Base, frozen=True, tag="drbd"):
@@ -47,8 +50,10 @@ class Drbd(Base, frozen=True, tag="drbd"):
     Read back on both sides: the protocol and every option, by ``drbdsetup show``. An option that the kernel clamps
     makes the cell invalid, with the value that is in force; ``al-extents`` above 6433, for which the activity log
     has no room, is refused before. On the active side, before and after each load: connected, and both disks up to
-    date. A mirror that broke during the load makes the cell invalid. With ``on-congestion: pull-ahead`` it may
-    also be ahead of its peer, or be catching up.
+    date; and the data generation (``drbdadm get-gi``), which DRBD begins anew when it goes on without its peer, be
+    it for a moment. So a mirror that broke during the load makes the cell invalid, also where it has healed since.
+    With ``on-congestion: pull-ahead`` it may be ahead of its peer, or be catching up, and its generation is not
+    looked at.
 
     What DRBD 8.4 of the kernel cannot do: a resource has one peer and one connection, which is one TCP stream for
     the data and one for acknowledgements; there is no multi-path. Two links at once are only had below it, by
@@ -59,7 +64,8 @@ class Drbd(Base, frozen=True, tag="drbd"):
     peer: str
     """The other node."""
     link: str
-    """The link between the two."""
+    """The link between the two. Its ``rtt`` has to be shorter than the ``ping-timeout``: 0.5 s, unless ``net`` has
+    another one, in tenths of a second."""
     protocol: Literal["A", "B", "C"] = "C"
     """When a write is acknowledged: ``C`` both disks have it, ``B`` the peer's memory has it, ``A`` it is in the
     local send buffer."""
@@ -67,7 +73,8 @@ class Drbd(Base, frozen=True, tag="drbd"):
     """DRBD's options by their own names and units, the ``net`` section of drbd.conf(5): ``max-buffers``,
     ``max-epoch-size``, ``sndbuf-size``, ``rcvbuf-size``, ``unplug-watermark``; with protocol A ``on-congestion:
     pull-ahead``, ``congestion-fill`` and ``congestion-extents``. ``true`` and ``false`` become ``yes`` and
-    ``no``. Refused are names that DRBD 8.4 does not have in this section, and values that it would not take."""
+    ``no``. Refused are names that DRBD 8.4 does not have in this section, values that it would not take, and those
+    that call a handler, of which there are none."""
     disk: dict[str, Value] = {}
     """The same of the ``disk`` section: ``disk-flushes``, ``md-flushes``, ``al-extents``, ..."""
     initial_sync: bool = False
@@ -88,7 +95,21 @@ class Drbd(Base, frozen=True, tag="drbd"):
             found += _bad_options(section, options)
         if self.net.get("on-congestion") in ("pull-ahead", "disconnect") and self.protocol != "A":
             found.append(("net.on-congestion", "only protocol A can pull ahead; set protocol: A or leave it out"))
-        return found
+        return found or self._too_far(map)
+
+    def _too_far(self, map: Map) -> list[tuple[str, str]]:
+        """A link over which no answer comes in time."""
+        rtt = map.links[self.link].rtt if self.link in map.links else 0.0
+        waits = {name: int(canonical(_text(self.net.get(name, usual)))) for name, usual in PATIENCE.items()}
+        return [
+            (
+                "net",
+                f"DRBD drops a connection without an answer for {tenths / 10:g} s, and {self.link} has an rtt of "
+                f"{rtt}; give {name}: {int(rtt * 10) + 1} or more, or a shorter rtt",
+            )
+            for name, tenths in waits.items()
+            if rtt * 10 >= tenths
+        ]
 
     def links(self) -> tuple[str, ...]:
         """The one to the peer."""
@@ -223,12 +244,20 @@ class Drbd(Base, frozen=True, tag="drbd"):
         """What was sent over the link before it has arrived."""
         return Wait(host, ("ping", "-q", "-c", "1", "-W", "7", place.ground.ends[self.link][other].address))
 
-    def _states(self, name: str, host: str) -> tuple[Fact, Fact]:
+    def _states(self, name: str, host: str) -> tuple[Fact, ...]:
         """Asked before and after each load: a mirror that broke meanwhile was not measured."""
         if self.standalone:
             return _alone(name, host)
         if self.net.get("on-congestion", "block") == "block":
-            return _state(host, name, "cstate", "Connected"), _state(host, name, "dstate", "UpToDate/UpToDate")
+            return (
+                _state(host, name, "cstate", "Connected"),
+                _state(host, name, "dstate", "UpToDate/UpToDate"),
+                # Between the two it may have been alone, and have caught up.
+                Fact(
+                    host, "drbd", ("drbdadm", "get-gi", name), parse_generation, {GENERATION: UNCHANGED},
+                    steady=True,
+                ),
+            )  # fmt: skip
         # Asked to pull ahead, it may well be ahead, or be catching up.
         return (
             Fact(host, "drbd", ("drbdadm", "cstate", name), parse_lagging, {"connection": "kept"}),
@@ -257,6 +286,13 @@ def _alone(name: str, host: str) -> tuple[Fact, Fact]:
 
 def _state(host: str, name: str, what: str, wanted: str) -> Fact:
     return Fact(host, "drbd", ("drbdadm", what, name), lambda text: {what: text.strip()}, {what: wanted})
+
+
+def parse_generation(text: str) -> dict[str, str]:
+    """The UUID of the present data generation, out of all that ``drbdadm get-gi`` tells."""
+    # 7B1BB1C040069F29:0000000000000000:0000000000000000:0000000000000000:1:1:1:1:0:0:0
+    generation, colon, _ = text.partition(":")
+    return {GENERATION: generation.strip()} if colon else {}
 
 
 def parse_lagging(text: str) -> dict[str, str]:

@@ -16,8 +16,8 @@ EXTENTS = 7 * 919
 
 
 def problem(section: str, name: str, value: str) -> str | None:
-    """Why DRBD would refuse this option of a resource's ``net`` or ``disk`` section, or take another value; None
-    where it takes it as it is."""
+    """Why DRBD would refuse this option of a resource's ``net`` or ``disk`` section, take another value, or want a
+    handler; None where it takes it as it is."""
     if (section, name) == ("net", "protocol"):
         return "give the protocol as the layer's own field"
     sections = known.table("drbd")
@@ -30,7 +30,15 @@ def problem(section: str, name: str, value: str) -> str | None:
         return f"{value!r} is neither true nor false"
     if knob.kind == "word" and value not in knob.words:
         return known.not_among(value, knob.words)
+    if knob.kind == "word" and _handled(name, value):
+        return f"{value!r} calls a handler of drbd.conf, and a node has none; leave it out"
     return _number(name, knob, value) if knob.kind == "integer" else None
+
+
+def _handled(name: str, value: str) -> bool:
+    """Whether DRBD would call a handler, without whose success ``fencing`` lets no side be promoted alone."""
+    # call-local-io-error, call-pri-lost, call-pri-lost-after-sb
+    return value.startswith("call-") or (name == "fencing" and value != "dont-care")
 
 
 def _elsewhere(section: str, name: str) -> str:

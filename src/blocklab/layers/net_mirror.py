@@ -71,7 +71,7 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
     """TCP connections of the NBD device, 1 to 16: ``nbd-client -connections``."""
     timeout: Duration = msgspec.field(default_factory=lambda: Duration("10s"))
     """A request that the peer leaves unanswered for so long fails, and RAID-1 goes on with the local leg alone:
-    ``nbd-client -timeout``. Whole seconds, 1s to 3600s."""
+    ``nbd-client -timeout``. Whole seconds, 1s to 3600s, and longer than the link's ``rtt``."""
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"
@@ -87,6 +87,9 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
             found.append(("connections", f"must be from 1 to {MOST_CONNECTIONS}"))
         if not 1 <= self.timeout <= 3600 or self.timeout % 1:
             found.append(("timeout", "must be whole seconds, from 1s to 3600s"))
+        elif self.link in map.links and self.timeout <= (rtt := map.links[self.link].rtt):
+            said = f"no answer can come so soon over {self.link}, whose rtt is {rtt}; give it more than that"
+            found.append(("timeout", said))
         return found
 
     def links(self) -> tuple[str, ...]:

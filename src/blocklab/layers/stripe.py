@@ -148,10 +148,14 @@ _LVM_CONFIG = (
     "activation/udev_sync=0 activation/udev_rules=0 activation/monitoring=0 "
     "backup/backup=0 backup/archive=0 devices/use_devicesfile=0"
 )
-# Group "dm", volume "0": the device-mapper's name is then "dm-0", which with a minor of our own is the kernel's
-# name too, so that /dev/mapper/dm-0 is dm-0 in iostat and under /sys. Mount shows the former; nothing shows both.
+# Group "dm", volume "500": the device-mapper's name is then "dm-500", which with a minor of our own is the
+# kernel's name too, so that /dev/mapper/dm-500 is dm-500 in iostat and under /sys. Mount shows the former;
+# nothing shows both.
 # Groups of other stacks are not seen (--devices).
 _GROUP = "dm"
+# The kernel gives the lowest free minors to what asks for none, such as the holds of ``shared``, which a takeover
+# leaves where they are.
+_FIRST_MINOR = 500
 
 
 class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
@@ -169,7 +173,7 @@ class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Physical volumes, a group, a volume; active until undone."""
-        host, number = place.host, str(place.number)
+        host, number = place.host, str(_FIRST_MINOR + place.number)
         device = f"/dev/mapper/{_GROUP}-{number}"
         members = tuple(port.where for port in below)
         options = ("--config", _LVM_CONFIG, "--devices", ",".join(members))

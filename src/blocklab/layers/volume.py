@@ -38,10 +38,14 @@ class Volume(Base, frozen=True, tag="volume"):
     own](../../how-it-works.md#volumes), about 0.23 ms, which is subtracted from the latencies; a shorter latency
     is not reached.
 
-    A burst is a bucket of ``burst_iops`` × ``burst_seconds`` I/Os, full at first and refilled at ``iops`` per
-    second; while it lasts, ``burst_iops`` is the limit. A full burst from a full bucket so lasts ``burst_iops`` ×
-    ``burst_seconds`` / (``burst_iops`` - ``iops``) seconds: AWS gp2's 5.4 million I/O credits are 3000 I/Os per
-    second for 1800 s.
+    A burst is a bucket of ``burst_iops`` × ``burst_seconds`` I/Os, full when a cell begins and refilled at
+    ``iops`` per second; while it lasts, ``burst_iops`` is the limit. A full burst from a full bucket so lasts
+    ``burst_iops`` × ``burst_seconds`` / (``burst_iops`` - ``iops``) seconds: AWS gp2's 5.4 million I/O credits are
+    3000 I/Os per second for 1800 s. What a load prepares first, e.g. fio's files, comes out of the same bucket,
+    and so does each of its phases and rounds.
+
+    What is discarded (by fstrim, by the mount option ``discard``) reads as zeroes. Caps count a discard as one
+    write of its size.
 
     Read back: the size of each block device. Latencies and caps are made outside of the node, so there is nothing
     in it to ask.

@@ -114,7 +114,11 @@ class VolumeSpec(msgspec.Struct, frozen=True):
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """What a site is asked for. ``addons``: what a node's image must have beyond its usual programs."""
+    """What a site is asked for.
+
+    ``nodes``: the first one is what is measured; the others are to take nothing from it. ``addons``: what a node's
+    image must have beyond its usual programs.
+    """
 
     nodes: Mapping[str, NodeSpec]
     links: Mapping[str, LinkSpec]

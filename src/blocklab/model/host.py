@@ -107,6 +107,9 @@ class Lab(Protocol):
         """Put all raw volumes back as they were when the copy was made; empty, for the name ``""``. Nothing may
         use them now."""
 
+    def refill(self) -> None:
+        """Give all raw volumes their whole burst again, used or not. Raises ``SetupError``."""
+
     def shortage(self) -> str:
         """What is lacking where the machines stand (room, say), with the cure; empty where nothing is known to be
         lacking."""

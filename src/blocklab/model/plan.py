@@ -10,6 +10,8 @@ import msgspec
 
 Kind = Literal["block", "dir", "postgresql", "mysql"]
 Argv: TypeAlias = tuple[str, ...]
+# What the knobs of a ``steady`` fact are wanted to be.
+UNCHANGED = "unchanged"
 
 
 class Port(msgspec.Struct, frozen=True):
@@ -110,6 +112,10 @@ class Fact:
     ``argv`` prints; ``parse`` (pure) turns the text into knob -> value. A knob in ``wanted`` whose value
     differs makes the cell invalid; all values are stored with the run. ``lasting``: the answer stays the same as
     long as the host is up, so it is asked for once.
+
+    ``steady``: whatever the answer is, it must be the same after a load as before it. What is stored is not the
+    answer, which is another one on each build, but ``unchanged`` or ``changed``; so each of its knobs is wanted
+    ``UNCHANGED``.
     """
 
     host: str
@@ -118,6 +124,7 @@ class Fact:
     parse: Callable[[str], Mapping[str, str]]
     wanted: Mapping[str, str] = field(default_factory=dict)
     lasting: bool = False
+    steady: bool = False
 
 
 class Knob(msgspec.Struct, frozen=True):

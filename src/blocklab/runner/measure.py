@@ -30,6 +30,8 @@ PROBE_LEAST = 1.5
 PROBE_MOST = 10.0
 # An answer that took longer says of a clock no more than half of this; so two of them tell of a step beyond it.
 CLOCK_SECONDS = 1.0
+# A page cache of 300 MB takes 150 s to go to a volume of 500 I/Os of 4 KiB a second.
+SYNC_SECONDS = 600.0
 
 
 class Measured:
@@ -74,6 +76,7 @@ def measure(
             measured.knobs = engine.ask([*facts, *workload.facts(port)])
             if wrong := not_in_force(measured.knobs):
                 raise knob_error(wrong, "nothing was measured")
+            before = engine.before(facts)
             probes.wait(PROBE_LEAD - workload.head_start)
             _load(engine, Cross(engine, shape), workload, port, raw / "load", measured, seed, tell)
             probes.wait(PROBE_LEAST)
@@ -83,6 +86,7 @@ def measure(
             _watched(hosts, raw, measured)
         # A mirror that broke during the load leaves figures of another layout: ask again.
         measured.knobs += engine.ask([fact for fact in facts if fact.wanted])
+        measured.knobs += engine.since(before)
     finally:
         engine.undo(mark)
 
@@ -128,7 +132,7 @@ def settled(hosts: Iterable[str], folders: Iterable[Port] = ()) -> tuple[Run, ..
     A sync leaves a file system's metadata in its log, and XFS writes them to their places half a minute later: for
     a new database 0.8 MiB. Freezing ``folders``, the stack's own file systems, for a moment does it now.
     """
-    steps = [Run(host, ("sync",)) for host in hosts]
+    steps = [Run(host, ("sync",), timeout=SYNC_SECONDS) for host in hosts]
     for folder in folders:
         steps += [Run(folder.host, ("fsfreeze", f"--{what}", folder.where)) for what in ("freeze", "unfreeze")]
     return tuple(steps)

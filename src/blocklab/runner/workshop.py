@@ -157,10 +157,17 @@ class Turn:
         self.warnings: list[str] = []
 
     def ready(self, workload: AnyWorkload) -> Standing:
-        """The stack as that load wants to find it: over its data if it has some.
+        """The stack as that load wants to find it: over its data if it has some, its volumes' bursts not yet used.
 
         Raises what building raises, and ``SetupError`` when data cannot be copied.
         """
+        stand = self._stood(workload)
+        # By the cell before, by loading the data, by building: a cell must not depend on what came before it.
+        self._lab.refill()
+        return stand
+
+    def _stood(self, workload: AnyWorkload) -> Standing:
+        """What ``ready`` gives."""
         wanted, steps = self._data(workload)
         if self._stand is not None and self._plain and not wanted:
             return self._stand

@@ -185,6 +185,10 @@ class FakeLab:
         """Noted in the log."""
         self.log.append(("", ("restore", name)))
 
+    def refill(self) -> None:
+        """Noted in the log."""
+        self.log.append(("", ("refill", "all")))
+
     def shortage(self) -> str:
         """What ``lacks`` says."""
         return self.lacks

@@ -145,6 +145,8 @@ def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
             yield at, f"{layer_tag(layer)} {error}"
             return
         below = layer
+    if ports > 1:
+        yield f"{path}.layers", f"end with {ports} devices, but a load takes one; join them with a stripe"
     yield from _caps(path, stack)
     mirrors = [index for index, layer in enumerate(stack.layers) if len(layer.spans(stack.on)) > 1]
     if len(mirrors) > 1:

@@ -169,12 +169,13 @@ def hosts_of(stack: Stack) -> tuple[str, ...]:
 
 def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | None = None) -> Topology:
     """What a site must give for these stacks together, and for the clients of the workloads (all, if None): only
-    the nodes and links that they use."""
-    used = dict.fromkeys(host for name in stacks for host in hosts_of(study.stacks[name]))
+    the nodes and links that they use. The first node is the first stack's active one."""
+    hosts = [host for name in stacks for host in hosts_of(study.stacks[name])]
+    clients: set[str] = set()
     links = {link for name in stacks for layer in study.stacks[name].layers for link in layer.links()}
     for name in study.workloads if workloads is None else workloads:
         if client := study.workloads[name].client:
-            used[client] = None
+            clients.add(client)
             links |= {between(study, client, host) for stack in stacks for host in reached(study, name, stack)}
         if is_drill(study, name):
             # The monitor's.
@@ -182,8 +183,9 @@ def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | Non
                 between(study, *hosts_of(study.stacks[stack])[:2]) for stack in stacks if _pair(study, stack)
             }
     volumes = [volume for name in stacks for volume in _volumes(name, study.stacks[name])]
+    order = (*hosts, *(name for name in study.nodes if name in clients))
     return Topology(
-        nodes={name: node for name, node in study.nodes.items() if name in used},
+        nodes={name: study.nodes[name] for name in order if name in study.nodes},
         links={name: link for name, link in study.links.items() if name in links},
         volumes=tuple(volumes),
         addons=tuple(

@@ -221,6 +221,11 @@ class UmlLab:
                 if name:
                     copy_sparse(self._place / f"saved-{name}" / str(number), volume.file)
 
+    def refill(self) -> None:
+        """Fill the volumes' bursts again. Raises ``SetupError``."""
+        for volume in self._volumes:
+            volume.refill()
+
     @contextlib.contextmanager
     def _copying(self) -> Iterator[None]:
         try:
@@ -257,9 +262,14 @@ class UmlLab:
 
 
 def cpu_of(number: int) -> int:
-    """The CPU of the n-th node: round robin over those that this process may use."""
-    cpus = sorted(os.sched_getaffinity(0))
-    return cpus[number % len(cpus)]
+    """The CPU of the n-th node, of those that this process may use: the first node has one for itself where there
+    are several, and the others go round robin over the rest.
+
+    A peer or a client beside the active node would take that node's time, and a mirror would seem to cost more
+    than it does.
+    """
+    first, *rest = sorted(os.sched_getaffinity(0))
+    return rest[(number - 1) % len(rest)] if number and rest else first
 
 
 class UmlSite:

@@ -17,6 +17,7 @@ from typing import Any
 
 from blocklab.errors import SetupError
 from blocklab.model.ground import Profile, VolumeSpec
+from blocklab.sites.uml import qmp
 from blocklab.sites.uml.image import Image
 from blocklab.sites.uml.processes import Process, check_socket
 
@@ -28,6 +29,8 @@ PATH_SECONDS = 230e-6
 Start = Callable[[str, Sequence[str], Path], Process]
 # Requests that nbdkit delays at the same time: queue depth beyond it would wait twice.
 NBD_THREADS = 256
+# The throttle group, by its name in the daemon.
+GROUP = "group"
 
 
 def make_file(path: Path, size: int) -> None:
@@ -101,21 +104,32 @@ def limits(profile: Profile) -> dict[str, int]:
 
 
 def daemon_argv(
-    daemon: Path, file: Path, nbd: Path | None, sockets: Sequence[Path], profile: Profile
+    daemon: Path,
+    file: Path,
+    nbd: Path | None,
+    sockets: Sequence[Path],
+    profile: Profile,
+    control: Path | None = None,
 ) -> list[str]:
-    """The storage daemon: source, throttle, and a vhost-user export for each node."""
+    """The storage daemon: source, throttle, and a vhost-user export for each node. ``control`` is the socket at
+    which it takes orders (``qmp``)."""
+    # Otherwise QEMU leaves what is discarded as it was, while a server of a mirror's other leg makes it zeroes.
+    unmap = {"discard": "unmap"}
     source: dict[str, Any] = (
-        {"driver": "nbd", "node-name": "source", "server": {"type": "unix", "path": str(nbd)}}
+        {"driver": "nbd", "node-name": "source", **unmap, "server": {"type": "unix", "path": str(nbd)}}
         if nbd
         else {
-            "driver": "raw", "node-name": "source",
+            "driver": "raw", "node-name": "source", **unmap,
             "file": {"driver": "file", "filename": str(file), "aio": "threads", "locking": "off"},
         }
     )  # fmt: skip
     # All exports stand on the one throttle: a disk that is shared by two nodes has one cap.
-    group = {"qom-type": "throttle-group", "id": "group", "limits": limits(profile)}
-    throttle = {"driver": "throttle", "node-name": "disk", "throttle-group": "group", "file": "source"}
+    group = {"qom-type": "throttle-group", "id": GROUP, "limits": limits(profile)}
+    throttle = {"driver": "throttle", "node-name": "disk", **unmap, "throttle-group": GROUP, "file": "source"}
     exports: list[str] = []
+    orders: list[str] = []
+    if control is not None:
+        orders = ["--chardev", f"socket,id=control,path={control},server=on,wait=off", "--monitor", "control"]
     for number, socket in enumerate(sockets):
         export = {
             "type": "vhost-user-blk", "id": f"export{number}", "node-name": "disk", "writable": True,
@@ -127,6 +141,7 @@ def daemon_argv(
         "--object", json.dumps(group),
         "--blockdev", json.dumps(source),
         "--blockdev", json.dumps(throttle),
+        *orders,
         *exports,
     ]  # fmt: skip
 
@@ -142,7 +157,7 @@ def wait_for_socket(socket: Path, process: Process, seconds: float = 30.0) -> No
 
 class Volume:
     """One volume: its file and, with a profile, its ``daemons``, once they are started. ``sockets`` has one for
-    each node."""
+    each node; at ``control`` the storage daemon takes orders, None where there is nothing to order."""
 
     def __init__(self, spec: VolumeSpec, place: Path, folder: Path) -> None:
         name = f"{spec.nodes[0]}-{spec.stack}-{spec.index}"
@@ -153,6 +168,8 @@ class Volume:
         self.sockets = {node: folder / f"{node}-{spec.stack}-{spec.index}.vhost" for node in spec.nodes}
         self.daemons: list[Process] = []
         self._nbd = folder / f"{name}.nbd"
+        # Only a bucket is ever to be filled again.
+        self.control = folder / f"{name}.qmp" if spec.profile.burst_iops else None
         self._log = folder / f"{name}.volume.log"
 
     def serve(self, image: Image, start: Start) -> None:
@@ -160,7 +177,7 @@ class Volume:
         if self.profile.plain:
             return
         # The path of nbdkit's own is shorter.
-        for path in self.sockets.values():
+        for path in (*self.sockets.values(), *([self.control] if self.control else [])):
             check_socket(path, "set BLOCKLAB_SCRATCH to a folder with a short path, or take shorter names")
         nbd: Path | None = None
         name = f"volume {self.spec.stack} of {' and '.join(self.spec.nodes)}"
@@ -179,9 +196,16 @@ class Volume:
         sockets = tuple(self.sockets.values())
         daemon = start(
             f"{name}: storage daemon",
-            daemon_argv(image.storage_daemon, self.file, nbd, sockets, self.profile),
+            daemon_argv(image.storage_daemon, self.file, nbd, sockets, self.profile, self.control),
             self._log,
         )
         self.daemons.append(daemon)
-        for socket in sockets:
+        for socket in (*sockets, *([self.control] if self.control else [])):
             wait_for_socket(socket, daemon)
+
+    def refill(self) -> None:
+        """A full bucket again, for a volume that has one. Raises ``SetupError``."""
+        if self.control:
+            # Limits that are set anew begin with empty levels, which is what QEMU calls a full bucket.
+            new = {"path": f"/objects/{GROUP}", "property": "limits", "value": limits(self.profile)}
+            qmp.order(self.control, "qom-set", new)
