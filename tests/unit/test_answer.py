@@ -7,6 +7,8 @@ import io
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
@@ -15,19 +17,27 @@ from rich.console import Console
 from blocklab.charts.bars import bars
 from blocklab.charts.base import Chart
 from blocklab.charts.forest import forest
+from blocklab.charts.matrix import _shares
+from blocklab.charts.plan import Dot
 from blocklab.imports import Options, minimal, take
+from blocklab.model.stop import Stop
+from blocklab.model.units import Share, Size
 from blocklab.report import versus as report
 from blocklab.report.terminal import terminal_table
 from blocklab.stats.analysis import Analysis, analyse
+from blocklab.stats.compare import Item
 from blocklab.stats.differences import Difference
 from blocklab.stats.figures import Row
-from blocklab.stats.findings import findings
+from blocklab.stats.findings import _difference, _noun, findings
 from blocklab.stats.format import NBSP
+from blocklab.stats.ratio import ratio
 from blocklab.stats.shares import clear, of_baseline, throughout
 from blocklab.stats.source import source
 from blocklab.stats.summary import Estimate
 from blocklab.stats.versus import headlines, versus
 from blocklab.store.folder import StudyFolder
+from blocklab.workloads import AnyWorkload, Fio, Pgbench, Tpcc
+from blocklab.workloads.fio_jobs import JobValue
 from tests.unit import synthetic, versions
 from tests.unit.test_cli import Shell
 from tests.unit.test_import_kinds import SUMMARY
@@ -120,12 +130,94 @@ def test_ranges_are_made_of_what_can_be_said() -> None:
     assert said == "a keeps 3 % of local's TPS (too noisy to say, and left out: 2 of 2 of b)"
 
 
+def test_a_share_whose_interval_has_no_end_is_too_noisy_and_not_without_one(tmp_path: Path) -> None:
+    endless = ratio(Estimate(1000.0, 90.0), Estimate(1090.0, 1144.0))
+    assert endless is not None
+    analysis = with_shares(analyse(synthetic.make(tmp_path, transactions=50)), lambda row: endless)
+    found = findings(analysis)
+    text = " ".join([found.lead, *found.points])
+    assert "no interval" not in text and "Without an interval" not in text
+    assert "Too noisy to say whether it differs from local: drbd0 in tps-scale1" in text
+    assert "In tps-scale1, drbd0 keeps 92 % ± ∞ and drbd1 92 % ± ∞ of local's" in plain(found.lead)
+    drawn = bars(analysis)
+    assert isinstance(drawn, Chart) and "There are no intervals" not in drawn.caption
+
+
+def test_of_single_figures_no_median_was_taken(tmp_path: Path) -> None:
+    study = synthetic.sweep(factors={"rtt": synthetic.SWEEP["factors"]["rtt"]}, expect=[])
+    analysis = with_shares(
+        analyse(synthetic.make_sweep(tmp_path, study, seconds=5)),
+        lambda row: Estimate(row.relative.value if row.relative else 1.0),
+    )
+    points = [plain(point) for point in findings(analysis).points]
+    (said,) = [point for point in points if point.startswith("tpcc by rtt")]
+    assert re.fullmatch(r"tpcc by rtt: the share of local is \d+ % at 0\.5ms and [\d.]+ % at 20ms\.", said)
+    assert not any("median" in point for point in points)
+
+
+def test_a_matrix_has_intervals_at_both_ends_and_leaves_out_noise() -> None:
+    shares = {"1": Estimate(2.5, 2.0), "4": Estimate(0.4, 0.02), "16": Estimate(0.6, 0.03)}
+    dots = [Dot("mirror", {"iodepth": depth}, 1.0, None, share, base=False) for depth, share in shares.items()]
+    analysis = cast(Analysis, SimpleNamespace(baseline="local"))
+    assert plain(_shares(analysis, dots, "1/s", "iops")) == (
+        "mirror keeps from 40 % ± 2 (iodepth=4) to 60 % ± 3 (iodepth=16) of local's IOPS (too noisy to say, and "
+        "left out: 1 of 3 of mirror)"
+    )
+    assert plain(_shares(analysis, dots[:1], "1/s", "iops")) == (
+        "mirror is too noisy to say, as a share of local's IOPS"
+    )
+    assert _shares(analysis, [], "1/s", "iops") == ""
+
+
 def test_the_terminals_sweep_has_no_bare_share(tmp_path: Path) -> None:
     console = Console(width=100, file=io.StringIO(), record=True)
     console.print(terminal_table(synthetic.make_sweep(tmp_path, seconds=20)))
     lines = [line for line in plain(console.export_text()).splitlines() if re.match(r" (1|2|4|8|16|32|64) ", line)]
     assert lines and all(len(line.rstrip()) <= 100 for line in lines)
     assert all(len(re.findall(SURE, line)) == line.count("%") for line in lines)
+
+
+# -- what the shares are of, and why they differ ----------------------------------------------
+
+_4K: dict[str, dict[str, JobValue]] = {"rand-4k": {"rw": "randwrite", "bs": "4k"}}
+_1M: dict[str, dict[str, JobValue]] = {"seq-1m": {"rw": "write", "bs": "1M"}}
+_LARGE, _SMALL = Size("4GiB"), Size("1GiB")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "phases", "said"),
+    [
+        (Pgbench(), Pgbench(scale=50), ("", ""), "scale (1 and 50)"),
+        (Pgbench(), Pgbench(script="select-only", client="app"), ("", ""),
+         "script (default and select-only) and from (default and app)"),
+        (Pgbench(), Pgbench(scale=50, options={"protocol": "prepared"}), ("", ""), ""),
+        (Pgbench(), Pgbench(scale=50, init={"fillfactor": 90}), ("", ""), ""),
+        (Pgbench(), Pgbench(scale=50, scripts={"own": "SELECT 1;"}), ("", ""), ""),
+        (Pgbench(scale=50), Pgbench(stop=Stop(half_width=Share("1%"))), ("", ""), ""),
+        (Pgbench(), Pgbench(scale=50, clients=8, jobs=2, log=False), ("", ""), ""),
+        (Pgbench(), Tpcc(), ("", ""), ""),
+        (Fio(size=_SMALL, jobs=_4K), Fio(size=_LARGE, jobs=_1M), ("rand-4k", "seq-1m"), ""),
+        (Fio(size=_SMALL, jobs=_4K | _1M), Fio(size=_LARGE, jobs=_4K | _1M), ("rand-4k", "seq-1m"), ""),
+        (Fio(jobs=_4K), Fio(jobs=_4K, stop="snia"), ("rand-4k", "rand-4k"), "stop (default and snia)"),
+        (Fio(jobtext="[a]\nrw=read\n"), Fio(jobtext="[a]\nrw=write\n"), ("a", "a"), ""),
+    ],
+)  # fmt: skip
+def test_loads_are_told_to_differ_in_all_that_they_do_or_in_nothing(
+    one: AnyWorkload, other: AnyWorkload, phases: tuple[str, str], said: str
+) -> None:
+    loads = {"one": SimpleNamespace(workload=one), "other": SimpleNamespace(workload=other)}
+    analysis = cast(Analysis, SimpleNamespace(workloads=loads))
+    first, second = (Item(name, phase, "tps", "", {}, {}) for name, phase in zip(loads, phases, strict=True))
+    assert _difference(analysis, first, second) == said
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [(("tps", "tps"), "transactions per second"), (("tpmc",), "tpmC"), (("tps", "tpmc"), "throughput"),
+     (("read.iops", "write.iops"), "I/O rate")],
+)  # fmt: skip
+def test_new_orders_a_minute_are_no_transactions_a_second(metrics: tuple[str, ...], said: str) -> None:
+    assert _noun([Item("load", "", metric, "", {}, {}) for metric in metrics]) == said
 
 
 # -- what is imported -------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_a_block_in_which_only_a_has_none_is_not_left_out_of_the_verdict(tmp_pat
     pair = next(pair for pair in found.pairs if pair.metric == "failed")
     assert pair.ratio is not None and pair.ratio.value == pytest.approx(11) and pair.verdict == "too noisy to say"
     (judged,) = judge([condition("failed > 1.5")], found)
-    assert judged.outcome == "undecided"
+    assert judged.outcome == "undecided" and "the interval of A's figure reaches 0" in judged.why
 
 
 # -- what pairs -------------------------------------------------------------------------------
@@ -263,6 +263,16 @@ def test_the_page_is_whole_escaped_and_asks_nobody(tmp_path: Path, shell: Shell)
     assert shell("compare", str(a.path), str(b.path), "-o", str(page), "--metric", "latency.mean")[0] == 0
     assert "local/tx latency.mean" in page.read_text()
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["x.html"]
+
+
+def test_the_page_says_on_which_node_a_probe_was(tmp_path: Path) -> None:
+    a, b = two(tmp_path)
+    found = versus(source(a.path), source(b.path))
+    (busy,) = [pair for pair in found.pairs if pair.metric == "cpu.busy"]
+    shown = [busy, structs.replace(busy, host="a2")]
+    text = report.page(dataclasses.replace(found, pairs=(*found.pairs, shown[1])), shown)
+    for said in ("cpu on a1", "cpu on a2", "pgbench"):
+        assert f'<span class="by">{said}</span>' in text
 
 
 # -- conditions -------------------------------------------------------------------------------

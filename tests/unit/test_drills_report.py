@@ -19,7 +19,8 @@ from blocklab.charts.base import Chart
 from blocklab.charts.cost import _title as cost_title
 from blocklab.model.drill import Binlog, Drill, Mirror, Missing, Stage, Status, Verdict
 from blocklab.report import drill_table, render, terminal_table
-from blocklab.report.drills import MOST_IDS, _facts, drill_section
+from blocklab.report.drill_lines import _cells
+from blocklab.report.drills import MOST_IDS, NONE, _facts, drill_section, fields
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.binomial import middle, share
 from blocklab.stats.drill_answer import drill_points
@@ -418,6 +419,29 @@ def test_the_terminals_table_fits_a_hundred_columns(folder: StudyFolder, tmp_pat
         text = console.export_text()
         assert all(len(line) <= 100 for line in text.splitlines())
         assert "✗ lost 3/3" in text and "✓ ok 3/3" in text and "60 drills: " in text
+
+
+@pytest.mark.parametrize(
+    ("drills", "void", "void_lost", "said"),
+    [
+        ([made() for _ in range(19)] + [made("unknown")], 0, 0, "? unknown 1/20"),
+        ([made(), made()], 1, 1, "✗ lost 1/3"),
+        ([made("lost", gone=1), made()], 1, 0, "✗ lost 1/2"),
+        ([made(), made()], 1, 0, "✓ ok 2/2"),
+        ([], 1, 1, "✗ lost 1/1"),
+        ([], 1, 0, "? unknown"),
+    ],
+)
+def test_the_terminal_counts_the_drills_that_have_the_verdict(
+    analysis: Analysis, drills: list[Drill], void: int, void_lost: int, said: str
+) -> None:
+    good = by_label(analysis)["drbd-c rtt=10ms commit=on"]
+    rto = good.rto if drills else None
+    each = msgspec.structs.replace(good, losses=losses(drills), rto=rto, void=void, void_lost=void_lost)
+    cells = [cell.plain for cell in _cells(each)]
+    assert cells[1] == said
+    # Of drills that do not count it is not known whether writes were accepted again.
+    assert cells[5] == fields(each)["RTO, median"].text and (cells[5] == NONE) == (not drills)
 
 
 def test_the_csv_has_a_line_for_each_drill(folder: StudyFolder, analysis: Analysis) -> None:

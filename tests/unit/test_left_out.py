@@ -14,11 +14,12 @@ from blocklab.charts.all import draw
 from blocklab.charts.base import Chart
 from blocklab.charts.forest import forest
 from blocklab.charts.outage import outage
-from blocklab.charts.plan import number_of, scale_of
+from blocklab.charts.plan import scale_of
 from blocklab.model.drill import Drill
 from blocklab.report.versus import summary
 from blocklab.stats.analysis import analyse
 from blocklab.stats.compare import families
+from blocklab.stats.grid import number_of
 from blocklab.stats.source import source
 from blocklab.stats.versus import headlines, versus
 from blocklab.study.grid import cells

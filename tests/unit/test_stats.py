@@ -23,7 +23,7 @@ from blocklab.stats.figures import interval, within
 from blocklab.stats.findings import findings
 from blocklab.stats.format import NBSP, exact, listed, number, percent, plus_minus, quantity, seconds
 from blocklab.stats.ratio import ratio, verdict
-from blocklab.stats.summary import Estimate, batch_means, percentile, weighted_mean
+from blocklab.stats.summary import Endless, Estimate, batch_means, percentile, weighted_mean
 from blocklab.store import tables
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import FORMAT
@@ -56,6 +56,10 @@ def test_units_are_those_that_people_use() -> None:
     assert plain(plus_minus(1371.6, 0.000681, "1/s", "iops")) == "1,372 ± <0.01 IOPS"
     assert plain(plus_minus(0.000581, 1e-11, "s")) == "0.581 ± <0.00001 ms"
     assert [plain(percent(share)) for share in (0.479, 0.042, 0, 1.36)] == ["48 %", "4.2 %", "0 %", "136 %"]
+    shares = [(1.0003, 0.0002), (1.00005, 0.00004), (0.042, 0.0002), (0.479, 0.021), (1.0, 0.0)]
+    assert [plain(percent(*share)) for share in shares] == [
+        "100 % ± 0.02", "100 % ± <0.01", "4.2 % ± 0.02", "48 % ± 2", "100 % ± 0.0"
+    ]  # fmt: skip
     assert plain(exact(0.0027, "s")) == "2.7 ms"
     assert plain(exact(4 * 2**30, "B")) == "4 GiB"
     assert plain(seconds(200)) == "3 min 20 s"
@@ -123,7 +127,9 @@ def test_a_wide_interval_of_the_baseline_leaves_the_ratio_open() -> None:
     exact = ratio(Estimate(5, 0.0), Estimate(10, 6))
     assert exact is not None and exact.half is not None and exact.value + exact.half == pytest.approx(5 / 4)
     # One that reaches 0 bounds nothing.
-    assert ratio(Estimate(5, 0.1), Estimate(10, 10)) == Estimate(0.5)
+    open_ = ratio(Estimate(5, 0.1), Estimate(10, 10))
+    assert open_ == Endless(0.5) and verdict(open_) == "too noisy to say"
+    assert ratio(Estimate(5), Estimate(10, 10)) == Estimate(0.5), "of which one was not measured for long enough"
     assert ratio(Estimate(0, 2.0), Estimate(10, 0.0)) == Estimate(0.0, 0.2)
     below = ratio(Estimate(-5, 1.0), Estimate(10, 0.0))
     assert below is not None and below.value == -0.5 and below.half == pytest.approx(0.1)

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from blocklab.charts.all import draw
-from blocklab.charts.base import Chart, Charts
+from blocklab.charts.base import BASELINE, Chart, Charts
+from blocklab.charts.curves import _DASHES, Line, shades_of
 from blocklab.charts.layout import layouts
-from blocklab.charts.plan import Dot, number_of, panels, plan, scale_of
+from blocklab.charts.plan import MOST_LINES, Dot, Scale, panels, plan, scale_of
 from blocklab.errors import StoreError
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Sample
@@ -30,7 +31,7 @@ from blocklab.stats.compare import families
 from blocklab.stats.figures import Measured
 from blocklab.stats.findings import describe, findings
 from blocklab.stats.format import NBSP, percent, quantity, shortened
-from blocklab.stats.grid import grid
+from blocklab.stats.grid import grid, number_of
 from blocklab.store.folder import StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.types import View
@@ -407,6 +408,33 @@ def test_powers_of_two_get_a_logarithmic_axis(
 ) -> None:
     found = scale_of("x", levels)
     assert (found.places, found.log) == (places, log)
+
+
+def test_levels_in_any_order_stand_on_a_logarithmic_axis_from_the_least_to_the_most(tmp_path: Path) -> None:
+    assert scale_of("x", ["8", "1", "32"]) == Scale("x", ("1", "8", "32"), (0, 3, 5), True, True)
+    threads = {"threads": {**synthetic.SWEEP["factors"]["threads"], "values": [8, 1, 32]}}
+    analysis = analyse(synthetic.make_sweep(tmp_path, synthetic.sweep(factors=threads, expect=[]), seconds=5))
+    assert findings(analysis).lead.startswith("tpcc over threads (1 to 32): ")
+    drawn = draw(analysis, check=True)
+    assert "from 1 to 32 along the line" in chart(drawn, "knee-tpcc").caption
+    for name in ("sweep-tpcc", "share-tpcc"):
+        for panel in chart(drawn, name).panels:
+            (low, high), *others = [
+                layer["encoding"]["x"]["scale"]["domain"]
+                for layer in panel.spec["layer"]
+                if "scale" in layer["encoding"].get("x", {})
+            ]
+            assert all(each == [low, high] for each in others)
+            data = panel.spec["datasets"]
+            assert all(low < row["x"] < high for row in [*data["dots"], *data.get("ends", ())])
+            assert [(row["x"], row["end"]) for row in data.get("whole", ())] == [(0, 5)] * ("share" in name)
+
+
+@pytest.mark.parametrize("stacks", [2, 3, 7, MOST_LINES])
+def test_no_two_lines_look_the_same(stacks: int) -> None:
+    lines: list[Line] = [(f"s{number}", ()) for number in range(stacks)]
+    looks = [(colour, number % len(_DASHES)) for colour, number in shades_of(lines, {lines[0]}).values()]
+    assert len(set(looks)) == stacks and looks[0][0] == BASELINE
 
 
 def test_quantities_are_numbers_and_names_are_not() -> None:

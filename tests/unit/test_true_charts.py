@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from blocklab.charts import timeline
@@ -22,10 +23,11 @@ from blocklab.model.sample import Sample
 from blocklab.report import render, tables
 from blocklab.report.files import as_csv, drills_csv
 from blocklab.report.picture import specification
+from blocklab.report.sheets import sheets
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
 from blocklab.store.folder import StudyFolder
-from tests.unit import synthetic
+from tests.unit import synthetic, versions
 from tests.unit.synthetic_drills import FAILOVER, failover, make_drills
 from tests.unit.test_floor_marks import with_samples
 from tests.unit.test_report import Reader
@@ -143,6 +145,25 @@ def test_what_a_node_sends_to_itself_is_not_the_most(tmp_path: Path) -> None:
     assert {row["line"] for panel in chart.panels for row in panel.spec["datasets"]["lines"]} == {"vec0 on a1"}
 
 
+def test_a_sixth_line_looks_like_none_before_it(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path, transactions=50)
+
+    def sent(samples: list[Sample]) -> list[Sample]:
+        times = [each.time for each in samples if each.layer == "drbd1" and each.metric == "write.iops"]
+        return samples + [
+            Sample("tx.bandwidth", 1e6 * number, "B/s", f"vec{number}", "a1", time=time)
+            for number in range(1, timeline.MOST_LINES + 1)
+            for time in times
+        ]
+
+    with_samples(folder, "drbd1/fio", sent)
+    (panel,) = charts(analyse(folder))["network-fio"].panels
+    drawn = next(layer["encoding"] for layer in panel.spec["layer"] if layer["mark"]["type"] == "line")
+    colours, dashes = (drawn[channel]["scale"]["range"] for channel in ("color", "strokeDash"))
+    looks = {(colour, str(dash)) for colour, dash in zip(colours, dashes, strict=True)}
+    assert len(looks) == timeline.MOST_LINES > len(set(colours))
+
+
 # -- curves, tables of cells ------------------------------------------------------------------------------------
 
 FRAME = Frame("TPS", 1.0, "1/s", "tps", shares=False)
@@ -231,6 +252,50 @@ def test_a_cell_with_figures_is_not_among_those_without(tmp_path: Path) -> None:
     assert "Cells without figures" not in page_of(
         synthetic.make(tmp_path / "b", synthetic.study(repeats=2), failed=["local/fio"], transactions=50)
     )
+
+
+@pytest.mark.parametrize("factors", [{}, {"clients": {"field": "workloads.tx.clients", "values": [4, 8]}}])
+def test_a_block_that_failed_is_not_why_a_stack_lacks_a_nodes_figure(
+    tmp_path: Path, factors: dict[str, Any]
+) -> None:
+    rates = {"local": [1000.0, 990.0, 1010.0], "mirror": [500.0, 490.0, 510.0]}
+    load = "tx clients=4" if factors else "tx"
+    folder = versions.make(tmp_path, rates, failed=[f"local/{load} (repeat 1)"], factors=factors)
+
+    def on_both(samples: list[Sample]) -> list[Sample]:
+        idle = [each for each in samples if each.metric == "cpu.idle"]
+        return samples + [msgspec.structs.replace(each, host="a2") for each in idle]
+
+    for cell in folder.manifest().cells:
+        if cell.stack == "mirror":
+            with_samples(folder, cell.label, on_both)
+    analysis = analyse(folder)
+    assert [gap.stack for gap in analysis.gaps] == ["local"]
+    said = [
+        row.values[at].text
+        for sheet in sheets(analysis)
+        for row in sheet.rows
+        if row.stack == "local"
+        for at, column in enumerate(sheet.columns)
+        if column == "CPU busy on a2, %"
+    ] or [
+        line.values[0].text
+        for group in tables.figure_groups(analysis)
+        for line in group.lines
+        if line.label == "CPU busy on a2, %"
+    ]
+    assert said == (["–", "–"] if factors else ["–"])
+
+
+def test_failures_of_all_blocks_are_counted(tmp_path: Path) -> None:
+    folder = versions.make(tmp_path, {"local": [1000.0, 990.0, 1010.0], "mirror": [500.0, 490.0, 510.0]})
+    for label, count in (("local/tx (repeat 1)", 1), ("mirror/tx", 2), ("mirror/tx (repeat 2)", 1203)):
+        failed = Sample("failed", float(count), "1", "pgbench", "a1")
+        with_samples(
+            folder, label, lambda samples, failed=failed: [s if s.metric != "failed" else failed for s in samples]
+        )
+    said = [text for text in tables.warnings(analyse(folder)) if text.endswith("failed")]
+    assert said == ["local/tx: 1 transaction failed", "mirror/tx: 1,205 transactions failed"]
 
 
 def test_of_too_many_runs_those_that_failed_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     data = {"shares": rows, "whole": [{"share": 100}]}
     spec = panel("share of the baseline", alt.layer(*layers), data, height, ("shares", _columns(analysis)))
     spec.spec["config"] = flush_right(shown, _BESIDE)
-    known = any(row["high"] > row["share"] for row in rows)
+    known = any(row["verdict"] != "no interval" for row in rows)
     caption = (
         f"Each bar is the figure of a stack in % of {analysis.baseline}'s"
         f"{'' if many else ', which stands under the name'} (dashed line = 100 %). "

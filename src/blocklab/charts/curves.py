@@ -212,7 +212,8 @@ def shades_of(lines: Sequence[Line], bases: set[Line], color: str = "") -> dict[
     if len(levels) > 2:
         colours = dict(zip(levels, ramp(len(levels)), strict=True))
         return found | {line: (colours[line[1]], stacks.index(line[0])) for line in others}
-    return found | {line: (PALETTE[at % len(PALETTE)], at) for at, line in enumerate(others)}
+    # Where the colours start over the dashes must not, or two lines would look the same.
+    return found | {line: (PALETTE[at % len(PALETTE)], at + at // len(PALETTE)) for at, line in enumerate(others)}
 
 
 def _told(lines: Sequence[Line], bases: set[Line], color: str) -> dict[Line, tuple[str, int]]:

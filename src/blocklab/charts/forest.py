@@ -98,7 +98,7 @@ def _row(pair: Pair) -> dict[str, Any]:
         "ratio": round(pair.ratio.value, 5),
         "low": round(max(0.0, pair.ratio.value - drawn), 5), "high": round(pair.ratio.value + drawn, 5),
         "short": f"{pair.ratio.value:.2f}",
-        "said": f"{pair.ratio.value:.3f}" + (f" ± {half:.3f}" if half is not None else ", no interval"),
+        "said": f"{pair.ratio.value:.3f}" + (f" ± {half:.3f}" if half is not None else f", {pair.verdict}"),
         "A": plus_minus(pair.a.value, pair.a.half, pair.unit, pair.metric),
         "B": plus_minus(pair.b.value, pair.b.half, pair.unit, pair.metric),
         "verdict": pair.verdict,

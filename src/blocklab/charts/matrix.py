@@ -14,10 +14,11 @@ from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import asked_of, source_of
 from blocklab.stats.figures import Row
-from blocklab.stats.format import is_throughput, listed, noun, percent, spelled
+from blocklab.stats.format import is_throughput, noun, spelled
 from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import ratio
 from blocklab.stats.settle import from_rounds
+from blocklab.stats.shares import clear, of_baseline, share_text
 from blocklab.stats.summary import Estimate
 from blocklab.workloads import Fio, ImportedLoad
 from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, axes, shapes, told_apart
@@ -159,19 +160,19 @@ def _total(rows: Sequence[Row], rounds: Sequence[tuple[float, ...]]) -> Estimate
 
 
 def _shares(analysis: Analysis, dots: Sequence[Dot], unit: str, metric: str) -> str:
-    said = []
+    said, noisy = [], {}
     for stack in dict.fromkeys(dot.stack for dot in dots if not dot.base):
-        ranked = sorted(
-            ((dot.share.value, dot) for dot in dots if dot.stack == stack and dot.share is not None),
-            key=lambda each: each[0],
-        )
+        mine = [(dot.share, dot) for dot in dots if dot.stack == stack and dot.share is not None]
+        ranked = clear(mine, lambda each: each[0])
+        if mine:
+            noisy[stack] = (len(mine) - len(ranked), len(mine))
         if ranked:
             (low, worst), (high, best) = ranked[0], ranked[-1]
-            keeps = "keeps" if high <= 1 and is_throughput(unit, metric) else "has"
+            keeps = "keeps" if high.value <= 1 and is_throughput(unit, metric) else "has"
             said.append(
-                f"{stack} {keeps} from {percent(low)} ({_words(worst)}) to {percent(high)} ({_words(best)})"
+                f"{stack} {keeps} from {share_text(low)} ({_words(worst)}) to {share_text(high)} ({_words(best)})"
             )
-    return f"{listed(said)} of {analysis.baseline}'s {noun(unit, metric)}" if said else ""
+    return of_baseline(said, noisy, f"{analysis.baseline}'s {noun(unit, metric)}")
 
 
 def _words(dot: Dot) -> str:

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from blocklab.charts.waits import Wait
-from blocklab.model.units import QUANTITIES
-from blocklab.stats.grid import label_of
+from blocklab.stats.grid import label_of, number_of
 from blocklab.stats.summary import Estimate
 from blocklab.study.types import View
 
@@ -44,7 +43,8 @@ class Dot(msgspec.Struct, frozen=True):
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """An axis of levels: where each stands, whether they are numbers, and whether the axis is logarithmic."""
+    """An axis of levels from left to right: where each stands, whether they are numbers, and whether the axis is
+    logarithmic."""
 
     name: str
     levels: tuple[str, ...]
@@ -79,26 +79,17 @@ class Plan(msgspec.Struct, frozen=True):
         return {name: own[name] for name in self.panels if name in own}
 
 
-def number_of(level: str) -> float | None:
-    """``16``, ``0.5ms``, ``64KiB`` as a number in its base unit; None for a name; ``inf`` and ``nan`` are such."""
-    for kind in (float, *QUANTITIES):
-        try:
-            found = float(kind(level))
-        except ValueError:
-            continue
-        return found if math.isfinite(found) else None
-    return None
-
-
 def scale_of(name: str, levels: Sequence[str], numbers: Mapping[str, float] | None = None) -> Scale:
-    """Powers of two of one another on a logarithmic scale; all else side by side, in the order given."""
+    """Powers of two of one another on a logarithmic scale, the least first; all else side by side, in the order
+    given."""
     known = [numbers.get(level) if numbers else number_of(level) for level in levels]
     values = [value for value in known if value is not None]
     measured = len(values) == len(levels)
     if measured and min(values) > 0 and len(values) > 1:
         logs = [math.log2(value / min(values)) for value in values]
         if all(abs(log - round(log)) < 1e-9 for log in logs):
-            return Scale(name, tuple(levels), tuple(logs), True, True)
+            ranked = sorted(zip(logs, levels, strict=True))
+            return Scale(name, tuple(level for _, level in ranked), tuple(at for at, _ in ranked), True, True)
     return Scale(name, tuple(levels), tuple(float(at) for at in range(len(levels))), measured)
 
 

@@ -239,11 +239,11 @@ def _panel(
     names = list(lines)
     # With one line the colour of the stack says it all; more need a legend, and a dash for those without colour.
     own = legend(names, "bottom", symbolType="stroke", symbolSize=250) if names[1:] else None
-    shade = alt.Color("line:N", scale=alt.Scale(domain=names, range=shades[: len(names)]), legend=own)
     dashes = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2], [1, 2])
-    dash = alt.StrokeDash(
-        "line:N", scale=alt.Scale(domain=names, range=[dashes[i % 5] for i in range(len(names))]), legend=own
-    )
+    # Where the colours start over the dashes must not, or two lines would look the same.
+    looks = [(shades[at % len(shades)], dashes[(at + at // len(shades)) % 5]) for at in range(len(names))]
+    shade = alt.Color("line:N", scale=alt.Scale(domain=names, range=[look[0] for look in looks]), legend=own)
+    dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=[look[1] for look in looks]), legend=own)
     base = alt.Chart(alt.NamedData(name="lines"))
     shared: dict[str, Any] = {
         "x": x, "y": y, "color": shade,

@@ -13,7 +13,7 @@ from blocklab.report.drills import NONE, WORDS, fields, status_of
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.drill_answer import drill_points
 from blocklab.stats.drills import Summary, rate_text, summaries, tally
-from blocklab.stats.format import percent, seconds
+from blocklab.stats.format import percent
 from blocklab.store.folder import StudyFolder
 
 _STYLES = {"ok": "green", "lost": "red", "unknown": "yellow"}
@@ -46,19 +46,25 @@ def drill_parts(analysis: Analysis) -> Iterator[RenderableType]:
 def _cells(each: Summary) -> list[Text]:
     mine = fields(each)
     status = status_of(each)
-    known = each.losses.ok + each.losses.lost
-    count = f"{each.losses.lost if status == 'lost' else each.losses.ok}/{each.losses.drills}"
     rate = Text(rate_text(each.rate).partition("\u00a0")[0] or NONE)
     if each.relative is not None and not each.base:
         rate.append(f" {percent(each.relative.value)}", style="bold")
-    rto = "never" if each.rto is None else seconds(each.rto.median)
     return [
         Text(each.label.replace(" ", "\n")),
-        Text(f"{WORDS[status][0]} {status} {count if known else ''}".rstrip(), style=_STYLES[status]),
+        Text(f"{WORDS[status][0]} {status} {_count(each)}".rstrip(), style=_STYLES[status]),
         rate,
         Text(mine["gone"].text.replace(" of ", "\nof ")),
         Text("\n".join([mine["RPO, most"].text, mine["RPO, most"].small.partition(";")[0]]).strip()),
-        Text(rto),
+        Text(mine["RTO, median"].text),
         Text(mine["binary log"].text),
         Text(mine["mirror"].text),
     ]
+
+
+def _count(each: Summary) -> str:
+    """How many of the cell's drills have its verdict, ``3/3``; empty where none counts. Void ones are among them
+    where one of them lost something, for that is in the verdict."""
+    mine, void = each.losses, each.void if each.void_lost else 0
+    counts = {"ok": mine.ok, "lost": mine.lost + each.void_lost, "unknown": mine.unknown}
+    drills = mine.drills + void
+    return f"{counts[status_of(each)]}/{drills}" if drills else ""

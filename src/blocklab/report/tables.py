@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -144,7 +145,7 @@ def lower_devices(analysis: Analysis, workload: str) -> list[tuple[str, str]]:
 
 
 def _line(analysis: Analysis, workload: str, label: str, rows: dict[str, Row], source: str) -> Line:
-    gaps = {gap.stack: gap.status for gap in analysis.gaps if gap.workload == workload}
+    gaps = {gap.stack: gap.status for gap in analysis.unmeasured if gap.workload == workload}
     values = [value_of(analysis, rows.get(stack), gaps.get(stack)) for stack in analysis.stacks]
     return Line(label, source, tuple(values))
 
@@ -321,10 +322,12 @@ def measured_when(analysis: Analysis) -> str:
 
 def warnings(analysis: Analysis) -> list[str]:
     """What a reader should know before quoting a figure, beside the gaps."""
-    found = []
-    for row in analysis.rows:
-        if row.load and row.metric == "failed" and row.value:
-            found.append(f"{row.stack}/{row.workload}: {row.value:,.0f} transactions failed")
+    failures: Counter[str] = Counter()
+    # Of all blocks: in a table of their means one failure would be less than one.
+    for row in [row for table in analysis.tables for row in table]:
+        if row.load and row.metric == "failed":
+            failures[f"{row.stack}/{row.workload}"] += round(row.value)
+    found = [f"{cell}: {n:,} transaction{'s' if n > 1 else ''} failed" for cell, n in failures.items() if n]
     for run in analysis.every:
         # Tearing down may fail without spoiling the figures, but it is not to be hidden.
         failed = [record for record in run.records if record.code and record.part == "undo"]

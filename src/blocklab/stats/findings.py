@@ -19,6 +19,7 @@ from blocklab.stats.format import capital, exact, listed, plus_minus, quantity, 
 from blocklab.stats.ratio import ratio
 from blocklab.stats.ratio import verdict as verdict_of
 from blocklab.stats.shares import clear, of_baseline, share_text, throughout
+from blocklab.stats.summary import Endless
 from blocklab.stats.sweeps import share_of, shared, sweep_lead, sweep_points
 from blocklab.study.types import Stack
 
@@ -28,6 +29,8 @@ CONTRAST = 1.25
 MOST_LOADS, MOST_SHARES = 4, 6
 # Of more sweeps than this the charts tell.
 MOST_SWEEPS = 3
+# Two loads that differ in more fields than this are just different loads.
+MOST_FIELDS = 3
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -118,9 +121,13 @@ def _noun(chosen: Sequence[Item]) -> str:
     if verb(chosen) != "keeps":
         words = {spelled(item.metric) for item in chosen}
         return words.pop() if len(words) == 1 else "figures"
-    if all(item.metric == "tpmc" for item in chosen):
-        return "tpmC"
-    return "transactions per second" if all(item.transactions for item in chosen) else "I/O rate"
+    if not all(item.transactions for item in chosen):
+        return "I/O rate"
+    # New orders a minute are no transactions a second: of both there is only the general word.
+    metrics = {item.metric for item in chosen}
+    if len(metrics) > 1:
+        return "throughput"
+    return "tpmC" if metrics == {"tpmc"} else "transactions per second"
 
 
 def _range_sentence(analysis: Analysis, chosen: Sequence[Item], unit: str) -> str:
@@ -155,7 +162,7 @@ def _all_bare(analysis: Analysis, chosen: Sequence[Item], swept: Sequence[Family
     """That no share has an interval, and why; empty where one has, or there is none."""
     rows = [row for family in swept for row in shared(analysis, family.rows)]
     shares = [*(share for item in chosen for share in item.shares.values()), *map(share_of, rows)]
-    if not shares or any(share.half is not None for share in shares):
+    if not shares or any(share.half is not None or isinstance(share, Endless) for share in shares):
         return ""
     metrics = [*(item.metric for item in chosen), *(row.metric for row in rows)]
     which = "None of these shares has an interval" if len(shares) > 1 else "This share has no interval"
@@ -209,7 +216,7 @@ def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) ->
             f"What {stack} costs depends on the load: it keeps {plus_minus(times.value, times.half, '')} times as "
             f"large a share in {best.label} ({share_text(high)}) as in {worst.label} ({share_text(low)})."
         )
-        if differs := _difference(analysis, worst.workload, best.workload):
+        if differs := _difference(analysis, worst, best):
             text += f" The two differ in {differs}."
         for verdict in analysis.verdicts:
             if _explains(verdict, stack, {analysis.workloads[each.workload].name for each in (worst, best)}):
@@ -224,19 +231,26 @@ def _explains(verdict: Verdict, stack: str, loads: set[str]) -> bool:
     return bool(claim.says) and claim.stack == stack and {claim.workload, claim.against} == loads
 
 
-def _difference(analysis: Analysis, one: str, other: str) -> str:
-    """The fields in which two workloads of one kind differ: ``scale (1 and 50)``."""
+def _difference(analysis: Analysis, one: Item, other: Item) -> str:
+    """The fields in which two loads of one kind differ: ``scale (1 and 50)``. Empty where that is not all in which
+    the two items differ, or more than a sentence holds: a part of it would be taken for the whole."""
     first, second = (
-        msgspec.to_builtins(analysis.workloads[name].workload, enc_hook=enc_hook) for name in (one, other)
+        msgspec.to_builtins(analysis.workloads[each.workload].workload, enc_hook=enc_hook) for each in (one, other)
     )
-    if one == other or first.get("load") != second.get("load"):
+    if one.workload == other.workload or one.phase != other.phase or first.get("load") != second.get("load"):
         return ""
-    fields = [
-        f"{name} ({first.get(name, 'default')} and {second.get(name, 'default')})"
-        for name in first | second
-        if first.get(name) != second.get(name) and not isinstance(first.get(name), dict)
-    ]
-    return listed(fields) if len(fields) <= 3 else ""
+    pairs = {
+        name: (first.get(name), second.get(name)) for name in first | second if first.get(name) != second.get(name)
+    }
+    long = "jobtext" in pairs or any(isinstance(value, (dict, list)) for pair in pairs.values() for value in pair)
+    if long or len(pairs) > MOST_FIELDS:
+        return ""
+    return listed([f"{name} ({_field(a)} and {_field(b)})" for name, (a, b) in pairs.items()])
+
+
+def _field(value: object) -> str:
+    """A field's value; ``default`` for one that the study leaves empty."""
+    return "default" if value in (None, "") else str(value)
 
 
 def _added_latency(analysis: Analysis) -> Iterator[str]:

@@ -100,12 +100,17 @@ def plus_minus(value: float, half: float | None, unit: str, metric: str = "", be
     decimals = len(shown.partition(".")[2])
     margin = f"{half * factor:,.{decimals}f}"
     if float(margin.replace(",", "")) == 0:
-        # Digits of an interval that the value has not are noise: one of them tells how small it is.
-        least = 10.0 ** -(decimals + 2)
-        margin = f"<{least:.{decimals + 2}f}"
-        if half == 0 or half * factor >= least:
-            margin = number(float(f"{half * factor:.1g}"))
+        margin = _one_digit(half * factor, decimals + 2)
     return f"{shown}{NBSP}±{NBSP}{margin}{NBSP}{label}".rstrip()
+
+
+def _one_digit(half: float, decimals: int) -> str:
+    """Digits of an interval that the value has not are noise: one of them tells how small it is, as far as so many
+    decimals go: ``0.04``, ``<0.01``, ``0``."""
+    least = 10.0**-decimals
+    if 0 < half < least:
+        return f"<{least:.{decimals}f}"
+    return f"{float(f'{half:.1g}'):.{decimals}f}".rstrip("0").rstrip(".")
 
 
 def percent(ratio: float, half: float | None = None, beside: Sequence[float] = ()) -> str:
@@ -118,7 +123,10 @@ def percent(ratio: float, half: float | None = None, beside: Sequence[float] = (
         return text
     margin = 100 * half
     decimals = len(shown.partition(".")[2])
-    return f"{text}{NBSP}±{NBSP}{margin:.{decimals if margin >= 0.5 else max(1, decimals)}f}"
+    told = f"{margin:.{decimals if margin >= 0.5 else max(1, decimals)}f}"
+    if margin > 0 and float(told) == 0:
+        told = _one_digit(margin, decimals + 2)
+    return f"{text}{NBSP}±{NBSP}{told}"
 
 
 def seconds(value: float) -> str:

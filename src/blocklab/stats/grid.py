@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from blocklab.model.units import QUANTITIES
 from blocklab.study.factors import Levels, assignments, of_workload, variant
 from blocklab.study.types import Cell, Stack, Study
 from blocklab.workloads import AnyWorkload
@@ -161,6 +163,17 @@ def _of(cell: Cell, factor: str, loads: set[str]) -> str:
 def levels_of(study: Study) -> dict[str, tuple[str, ...]]:
     """The levels of each factor, in the order of the study."""
     return {name: tuple(assignments(factor)) for name, factor in study.factors.items()}
+
+
+def number_of(level: str) -> float | None:
+    """``16``, ``0.5ms``, ``64KiB`` as a number in its base unit; None for a name; ``inf`` and ``nan`` are such."""
+    for kind in (float, *QUANTITIES):
+        try:
+            found = float(kind(level))
+        except ValueError:
+            continue
+        return found if math.isfinite(found) else None
+    return None
 
 
 def _point(cell: Cell, telling: frozenset[tuple[str, str]], loads: set[str]) -> Point:

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.stats.summary import Estimate
+from blocklab.stats.summary import Endless, Estimate
 from blocklab.stats.versus import CellKey, Pair, Versus, cell_label, metrics_of
 
 Outcome = Literal["fails", "passes", "undecided"]
@@ -129,6 +129,8 @@ def _known_filters(condition: Condition, found: Versus) -> None:
 def _why(pair: Pair) -> str:
     if pair.ratio is None:
         return "A's figure is 0, so there is no ratio"
+    if isinstance(pair.ratio, Endless):
+        return "the interval of A's figure reaches 0, so that of the ratio has no end"
     return "there is no interval" if pair.ratio.half is None else ""
 
 

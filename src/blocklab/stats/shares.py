@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from blocklab.stats.format import listed, percent
+from blocklab.stats.format import NBSP, listed, percent
 from blocklab.stats.ratio import verdict
-from blocklab.stats.summary import Estimate
+from blocklab.stats.summary import Endless, Estimate
 
 T = TypeVar("T")
 
 
 def share_text(share: Estimate) -> str:
-    """``48 % ± 2``."""
-    return percent(share.value, share.half)
+    """``48 % ± 2``; ``48 % ± ∞`` where the interval has no end."""
+    endless = f"{NBSP}±{NBSP}∞" if isinstance(share, Endless) else ""
+    return percent(share.value, share.half) + endless
 
 
 def clear(every: Iterable[T], share: Callable[[T], Estimate]) -> list[T]:

@@ -22,6 +22,10 @@ class Estimate(msgspec.Struct, frozen=True):
     half: float | None = None
 
 
+class Endless(Estimate, frozen=True):
+    """A figure whose 95 % interval is known and has no end: ``half`` is None, but not for want of measurements."""
+
+
 def percentile(values: Sequence[float], rank: float) -> float:
     """The value at ``rank`` (0 to 1) by nearest rank: always one that was measured.
 

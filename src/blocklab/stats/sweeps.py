@@ -10,7 +10,7 @@ from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Family
 from blocklab.stats.figures import Row
 from blocklab.stats.format import is_throughput, listed, noun, percent, plus_minus, quantity
-from blocklab.stats.grid import levels_of
+from blocklab.stats.grid import levels_of, number_of
 from blocklab.stats.ratio import NOTABLE
 from blocklab.stats.shares import clear, of_baseline, share_text, throughout
 from blocklab.stats.summary import Estimate
@@ -31,6 +31,10 @@ def sweep_lead(analysis: Analysis, swept: Sequence[Family]) -> str:
 def _span(analysis: Analysis, family: Family, factor: str) -> str:
     seen = {row.levels[factor] for row in family.rows if factor in row.levels}
     levels = [level for level in levels_of(analysis.study)[factor] if level in seen]
+    numbers = sorted((number, level) for level in levels if (number := number_of(level)) is not None)
+    if len(numbers) == len(levels):
+        # In whatever order the study has them, this is read as from the least to the most.
+        levels = [level for _, level in numbers]
     return f"{factor} ({levels[0]} {'and' if len(levels) == 2 else 'to'} {levels[-1]})"
 
 
@@ -90,7 +94,7 @@ def share_of(row: Row) -> Estimate:
 def _mattering(analysis: Analysis, rows: Sequence[Row], *, shares: bool) -> set[str]:
     """The factors whose levels move the median by more than what is notable; all where none does."""
     names = dict.fromkeys(name for row in rows for name in row.levels)
-    medians = {name: _medians(analysis, rows, name, shares=shares) for name in names}
+    medians = {name: _medians(_common(analysis, rows, name, shares=shares)) for name in names}
     # One that nothing can be said of may matter.
     found = {name for name, levels in medians.items() if not levels or _spread(levels) > NOTABLE}
     return found if any(_spread(medians[name]) > NOTABLE for name in found) else set(names)
@@ -116,11 +120,12 @@ def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
     for family in swept[:2]:
         compared = shared(analysis, family.rows)
         rows = compared or list(family.rows)
-        medians = {
+        common = {
             name: found
             for name in family.factors
-            if len(found := _medians(analysis, rows, name, shares=bool(compared))) > 1
+            if len(found := _common(analysis, rows, name, shares=bool(compared))) > 1
         }
+        medians = {name: _medians(found) for name, found in common.items()}
         if len(medians) < 2 and not compared:
             continue
         kind = f"share of {analysis.baseline}" if compared else "figure"
@@ -134,20 +139,20 @@ def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
             if len(medians) > 1 and name in idle:
                 continue
             told = _told(levels, share_text if compared else partial(_figure, rows[0]))
-            known = any(each.half is not None for each in levels.values())
-            over = "" if len(medians) == 1 or known else ", over all other levels"
-            what, none = (kind, "") if known else (f"median {kind}", bare)
+            # Of one figure at each level nothing was taken the median of.
+            single = all(len(values) == 1 for values in common[name].values())
+            over = "" if len(medians) == 1 or single else ", over all other levels"
+            what, none = (kind, "") if single else (f"median {kind}", bare)
             yield f"{family.label} by {name}: the {what} is {told}{over}{none}."
-            bare = bare if known else ""
+            bare = bare if single else ""
 
 
 def _figure(row: Row, value: Estimate) -> str:
     return plus_minus(value.value, value.half, row.unit, row.metric)
 
 
-def _medians(analysis: Analysis, rows: Sequence[Row], factor: str, *, shares: bool) -> dict[str, Estimate]:
-    """The median at each level, over what was measured at all of them: else it would tell of other factors too.
-    It has an interval where it is that of one figure."""
+def _common(analysis: Analysis, rows: Sequence[Row], factor: str, *, shares: bool) -> dict[str, list[Estimate]]:
+    """The figures at each level, of what was measured at all: else they would tell of other factors too."""
     found: dict[str, dict[Hashable, Estimate]] = {}
     for row in rows:
         if factor in row.levels:
@@ -156,14 +161,18 @@ def _medians(analysis: Analysis, rows: Sequence[Row], factor: str, *, shares: bo
             found.setdefault(row.levels[factor], {})[at] = share_of(row) if shares else row.estimate
     everywhere = set.intersection(*(set(values) for values in found.values())) if found else set()
     return {
-        level: _median([found[level][at] for at in everywhere])
+        level: [found[level][at] for at in everywhere]
         for level in levels_of(analysis.study)[factor]
         if level in found and everywhere
     }
 
 
-def _median(values: Sequence[Estimate]) -> Estimate:
-    return values[0] if len(values) == 1 else Estimate(statistics.median(each.value for each in values))
+def _medians(common: Mapping[str, Sequence[Estimate]]) -> dict[str, Estimate]:
+    """The median at each level; it has an interval where it is that of one figure."""
+    return {
+        level: values[0] if len(values) == 1 else Estimate(statistics.median(each.value for each in values))
+        for level, values in common.items()
+    }
 
 
 def _told(levels: Mapping[str, Estimate], text: Callable[[Estimate], str]) -> str:

@@ -255,9 +255,6 @@ def _pair(key: _FigureKey, a: _Figure, b: _Figure, of_a: Source, of_b: Source) -
         # All blocks agree to the last digit: counts, and what a study sets.
         found = Estimate(1.0, 0.0)
     said = None if found is None else verdict(found)
-    if said == "no interval" and a.row.half is not None and b.row.half is not None:
-        # That of A's figure reaches 0.
-        said = "too noisy to say"
     sides = [
         (name, each.limited(row)) for name, each, row in (("A", of_a, a.row), ("B", of_b, b.row)) if each.limited
     ]
