@@ -51,7 +51,7 @@ def _cells(each: Summary) -> list[Text]:
     rate = Text(rate_text(each.rate).partition("\u00a0")[0] or NONE)
     if each.relative is not None and not each.base:
         rate.append(f" {percent(each.relative.value)}", style="bold")
-    rto = "never" if each.rto is None else seconds(each.rto.median)
+    rto = seconds(each.rto.median) if each.rto is not None else "never" if each.never else NONE
     return [
         Text(each.label.replace(" ", "\n")),
         Text(f"{WORDS[status][0]} {status} {count if known else ''}".rstrip(), style=_STYLES[status]),
