@@ -7,13 +7,14 @@ import random
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from blocklab.errors import CommandError
-from blocklab.faults import AnyFault, Crash, Freeze, LinkCut
+from blocklab.faults import AnyFault, Crash, Freeze, LinkCut, VolumeFull
 from blocklab.model.ground import End as Socket
 from blocklab.model.ground import Ground, LinkSpec
-from blocklab.model.plan import Power
+from blocklab.model.plan import Port, Power, Run
 from blocklab.model.protocols import Scene
 from blocklab.model.units import Duration
 from blocklab.runner import strikes
@@ -298,3 +299,40 @@ def test_what_can_never_be_mended_is_an_error_at_the_end(tmp_path: Path, clock: 
     engine.fails = "tc"
     found, errors = made.mend()
     assert found == [] and [error.host for error in errors if isinstance(error, CommandError)] == ["a1"]
+
+
+def test_a_survivor_that_dies_after_the_takeover_is_waited_for(tmp_path: Path, clock: Clock) -> None:
+    """Without that the silence at the end is shorter than the takeover's, and nobody sees that it has no end."""
+    made, _ = some(kill=Crash(at="1s"), again=Crash(at="5s", node="peer"))
+    made.start()
+    quiet = counters(tmp_path, 0)
+    look(made, clock, quiet, 1)
+    end = End(after=0, wait=30, notice=8)
+    end.taken_over()
+    clock.now += 1
+    assert not end.reached(count(5, server=1), made)
+    look(made, clock, quiet, 5)
+    # What was under way came a moment later.
+    assert not end.reached(count(6, server=1), made)
+    for seconds in (0.1, 0.5, 1, 28):
+        clock.now += seconds
+        assert not end.reached(count(6, server=1), made), seconds
+    clock.now += 1
+    assert end.reached(count(6, server=1), made)
+
+
+def test_what_lies_in_the_data_is_mended_where_they_are_by_then(tmp_path: Path, clock: Clock) -> None:
+    ports = {"a1": (Port("a1", "dir", "/mnt/s"),), "a2": ()}
+    scene = msgspec.structs.replace(SCENE, ports=ports)
+    quiet = counters(tmp_path, 0)
+    for lasts in (Duration("2s"), None):
+        engine, full = Engine(), VolumeFull(at="1s", lasts=lasts)
+        made = Strikes(engine, {"full": full}, scene, random.Random(1))  # type: ignore[arg-type]
+        clock.now = 100.0
+        made.start()
+        look(made, clock, quiet, 1)
+        made.dead.add("a1")
+        made.taken_over = True
+        seen = [what for _, what in look(made, clock, quiet, 4)] + [what for what, _ in made.mend()[0]]
+        assert seen == ["full is mended"]
+        assert engine.done[-1] == Run("a2", ("rm", "-f", "/mnt/s/blocklab-fill"))

@@ -36,6 +36,7 @@ from blocklab.runner.measure import not_in_force
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlLab, UmlSite
+from blocklab.study import takeover as recipes
 from blocklab.study.grid import plan_ground, plan_layers
 from blocklab.study.read import build
 from tests.lab.conftest import topology
@@ -289,16 +290,28 @@ def test_what_stands_on_fragile_volumes_is_in_force(small: dict[str, Any], name:
 
 def test_a_mirror_gives_up_a_volume_with_errors_and_goes_on(small: dict[str, Any]) -> None:
     layers = [PLAIN, FRAGILE, DRBD, {"layer": "ext4"}]
-    with standing(UmlSite(), _study(small, layers), ["one"]) as stand:
-        stack, fault = Stack(small, stand, layers), VolumeError(at="1s")
-        stack.strike(fault)
-        stack.write("file")
-        assert must(stack.host, ["drbdadm", "dstate", "one"]).strip() == "Diskless/UpToDate"
-        stack.heal(fault)
-        must(stack.host, ["drbdadm", "attach", "one"])
-        _until(lambda: must(stack.host, ["drbdadm", "dstate", "one"]).strip() == "UpToDate/UpToDate")
+    study = _study(small, layers)
+    with standing(UmlSite(), study, ["one"]) as stand:
+        stack, twins = Stack(small, stand, layers), recipes.twins(study, "one", 0, stand.ground)
+        assert twins is not None
+        for node, disks in (("active", "Diskless/UpToDate"), ("peer", "UpToDate/Diskless")):
+            fault = VolumeError(at="1s", node=node)
+            stack.strike(fault)
+            stack.write("file")
+            _disks(stack, disks)
+            stack.heal(fault)
+            # A drill takes it back before both sides are compared.
+            stand.engine.carry_out(twins.verify, "compare")
+            _disks(stack, "UpToDate/UpToDate")
+            host, argv = twins.differ
+            assert must(stand.lab.hosts[host], argv) == "0\n"
         stack.write("file")
         stack.undone()
+
+
+def _disks(stack: Stack, states: str) -> None:
+    """Soon DRBD says this of both disks."""
+    _until(lambda: must(stack.host, ["drbdadm", "dstate", "one"]).strip() == states)
 
 
 def test_a_write_to_a_stalled_volume_hangs_and_then_finishes(small: dict[str, Any], tmp_path: Path) -> None:

@@ -155,3 +155,28 @@ def test_nothing_can_be_done_on_a_node_that_is_frozen_to_the_end(
 )
 def test_what_a_frozen_node_is_not_needed_for_may_overlap(other: dict[str, Any]) -> None:
     assert study("local", faults={"other": other, "pause": FROZEN})
+
+
+BROKEN = {"fault": "volume-error", "at": "3s", "for": "3s"}
+DARK = {"fault": "power-cut", "at": "10s"}
+
+
+@pytest.mark.parametrize("kind", ["drbd", "net_mirror"])
+def test_a_power_cut_after_the_active_side_was_given_up_is_refused(kind: str) -> None:
+    """The stack would start from the side that lacks what was written since."""
+    mirror = {"layer": kind, "peer": "a2", "link": "pair"}
+    stacks = {"s": {"on": "a1", "layers": [VOLUME, {"layer": "fragile"}, mirror, *TOP]}}
+    with pytest.raises(StudyError) as caught:
+        study(stacks=stacks, faults={"broken": BROKEN, "dark": DARK})
+    assert caught.value.path == "faults.dark.at" and "would be after broken" in caught.value.problem
+    for broken, dark in (
+        ({**BROKEN, "node": "peer"}, DARK), (BROKEN, {**DARK, "at": "2s"}),
+        ({"fault": "volume-stall", "at": "3s", "for": "3s"}, DARK),
+    ):  # fmt: skip
+        assert study(stacks=stacks, faults={"broken": broken, "dark": dark})
+
+
+def test_a_stack_of_one_copy_may_lose_its_power_after_its_volume() -> None:
+    for layer in ([], [{"layer": "shared", "peer": "a2"}]):
+        layers = [VOLUME, *layer, {"layer": "fragile"}, *TOP]
+        assert study(stacks={"s": {"on": "a1", "layers": layers}}, faults={"broken": BROKEN, "dark": DARK})

@@ -34,7 +34,9 @@ from tests.unit.synthetic_drills import STAGES, failover, make_drills
 from tests.unit.test_report import Reader
 
 
-def made(status: Status = "ok", *, n: int = 1000, gone: int = 0, rto: float | None = 2.0) -> Drill:
+def made(
+    status: Status = "ok", *, n: int = 1000, gone: int = 0, rto: float | None = 2.0, struck: float | None = 100.0
+) -> Drill:
     """A drill with just a verdict."""
     missing = tuple(Missing(id, 100.0 + id) for id in range(gone))
     verdict = Verdict(
@@ -43,8 +45,9 @@ def made(status: Status = "ok", *, n: int = 1000, gone: int = 0, rto: float | No
         missing=missing,
         rto_seconds=rto,
         rpo_seconds=0.01 * gone,
+        last=99.9,
     )
-    return Drill("1", "kill", "a1", "a2", True, ("a1", "a2"), (), (), verdict, rate=100.0)
+    return Drill("1", "kill", "a1", "a2", True, ("a1", "a2"), (), (), verdict, rate=100.0, struck=struck)
 
 
 def test_drills_that_a_later_call_did_not_ask_for_are_still_told(tmp_path: Path) -> None:
@@ -61,9 +64,17 @@ def test_drills_that_a_later_call_did_not_ask_for_are_still_told(tmp_path: Path)
 
 def test_without_a_fault_there_is_no_outage_that_never_ended() -> None:
     """Drills that were stored before such ones failed may have none."""
-    never = made(rto=None)
-    assert "RTO: not known, since no fault struck" in _facts(never)
-    assert "RTO: no write was accepted again" in _facts(msgspec.structs.replace(never, struck=100.0))
+    assert "RTO: not known, since no fault struck" in _facts(made(rto=None, struck=None))
+    assert "RTO: no write was accepted again" in _facts(made(rto=None))
+    assert tally([made(rto=None, struck=None)]).endswith("(95 %: under 0.3 %)")
+
+
+def test_a_drill_without_a_history_is_no_outage_that_never_ended() -> None:
+    unread = msgspec.structs.replace(made(), verdict=Verdict("unknown", "there is no history"))
+    assert "RTO: not known, since the history does not tell" in _facts(unread)
+    assert tally([unread]) == "1 drill: 1 unknown"
+    # Of a ledger that could not be read the history tells all the same.
+    assert tally([made("unknown", rto=None)]) == "1 drill: 1 unknown; in 1 never"
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -217,3 +218,54 @@ def test_a_load_that_is_not_drilled_needs_no_other_link(drilled: dict[str, Any])
 def test_the_nodes_programs_are_python(script: str, tmp_path: Path) -> None:
     compile(script, str(tmp_path), "exec")
     assert "@" not in script
+
+
+class Node:
+    """A node's DRBD program: the states that it finds, one after the other, each 50 ms later; and what it runs."""
+
+    def __init__(self, *states: dict[str, str]) -> None:
+        text, dispatch = drbd_pair.SCRIPT, "COMMANDS[sys.argv[1]](*sys.argv[2:])\n"
+        assert text.endswith(dispatch)
+        self._names: dict[str, Any] = {}
+        exec(compile(text.removesuffix(dispatch), "drbd.py", "exec"), self._names)
+        self.now = 0.0
+        self.ran: list[list[str]] = []
+        left = list(states)
+        clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self._sleep)
+        tools = SimpleNamespace(run=lambda argv, check: self.ran.append(argv))
+        state = {"state": lambda minor: left.pop(0) if len(left) > 1 else left[0], "since_mark": lambda minor: []}
+        self._names |= {**state, "time": clock, "subprocess": tools}
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def told(self, what: str, *words: str) -> None:
+        """A command."""
+        self._names["COMMANDS"][what](*words)
+
+
+SYNCED = {"cs": "Connected", "ds": "UpToDate/UpToDate"}
+COPIED = {"cs": "SyncSource", "ds": "UpToDate/Inconsistent"}
+
+
+@pytest.mark.parametrize("disks", ["Diskless/UpToDate", "UpToDate/Diskless", "Inconsistent/UpToDate"])
+def test_nobody_waits_an_hour_for_a_side_without_its_disk(disks: str) -> None:
+    node = Node({"cs": "Connected", "ds": disks})
+    with pytest.raises(SystemExit, match=f"drbd0 is connected, and its disks stay {disks}"):
+        node.told("joined", "0")
+    assert node.now < 60
+
+
+def test_a_copy_may_take_its_time() -> None:
+    idle = {**COPIED, "cs": "Connected"}
+    node = Node(*[idle] * 20, *[COPIED] * 4000, *[idle] * 20, SYNCED)
+    node.told("joined", "0")
+    assert node.now > 3 * drbd_pair.CONNECT_SECONDS
+
+
+def test_only_a_disk_that_was_given_up_is_taken_back() -> None:
+    attach = ["drbdadm", "attach", "one"]
+    for disks, ran in (("Diskless/UpToDate", [attach]), ("UpToDate/Diskless", []), ("UpToDate/UpToDate", [])):
+        node = Node({"cs": "Connected", "ds": disks})
+        node.told("attached", "0", "one")
+        assert node.ran == ran

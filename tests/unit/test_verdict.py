@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.checks.ledger import bins, check
-from blocklab.model.drill import Attempt, Ledger
+from blocklab.model.drill import Attempt, Ledger, Verdict
+from blocklab.runner.drill import stages
 from blocklab.stats.drills import again
 from blocklab.store.run import ledger_of
 from tests.unit.synthetic_drills import drill, failover, history, ledger, make_drills
@@ -251,6 +252,34 @@ def test_a_silence_until_the_end_has_no_end() -> None:
     assert check(refused, kept(refused), FAULT).rto_seconds is None
 
 
+def test_a_silence_until_the_end_has_no_end_though_an_earlier_one_was_longer() -> None:
+    """The survivor of a takeover dies, too."""
+    steady = [100.0 + 0.1 * at for at in range(40)]
+    old, new = times(*steady, 103.99), times(*(106.0 + 0.1 * at for at in range(20)), server=1, first=100)
+    attempts = [*old, *new, pending(900, 107.95)]
+    found = check(attempts, kept(attempts), FAULT, until=109.2)
+    assert (found.rto_seconds, found.first) == (None, None) and found.last == pytest.approx(107.9)
+    # So much is no sign of anything, though one transaction has no answer for longer.
+    attempts[-1] = pending(900, 107.95, ended=109.5)
+    assert check(attempts, kept(attempts), FAULT, until=108.5).rto_seconds == pytest.approx(2.01)
+    # Nor is what there was in peace.
+    slow = [*times(98.0, 99.99, first=700), *attempts]
+    assert check(slow, kept(slow), FAULT, until=109.2).rto_seconds == pytest.approx(2.01)
+
+
+def test_the_stages_are_of_the_takeovers_silence_or_there_are_none() -> None:
+    marks = [("detection", 104.6), ("fencing", 104.7), ("promotion", 105.0), ("recovery", 105.8)]
+    verdict = Verdict("ok", last=103.9, first=106.0, rto_seconds=2.1)
+    found = stages(marks, verdict)
+    assert [each.name for each in found] == [*(name for name, _ in marks), "first commit"]
+    assert (found[0].start, found[-1].end) == (103.9, 106.0)
+    assert [each.start for each in found[1:]] == [each.end for each in found[:-1]]
+    # A link was cut before for longer, or the survivor stood still after.
+    for last, first in ((90.0, 99.0), (108.0, 114.0)):
+        assert stages(marks, msgspec.structs.replace(verdict, last=last, first=first)) == ()
+    assert stages(marks, msgspec.structs.replace(verdict, first=None)) == stages([], verdict) == ()
+
+
 def test_without_an_outage_it_is_the_longest_normal_wait() -> None:
     attempts = times(*(100.0 + 0.01 * at for at in range(1000)))
     found = check(attempts, kept(attempts), FAULT, until=110.5)
@@ -290,6 +319,20 @@ def test_the_rpo_is_from_the_oldest_missing_to_the_last_acknowledgement() -> Non
     assert check(attempts, left, FAULT).rpo_seconds == pytest.approx(0.05)
     only_last = without(kept(attempts), {4})
     assert check(attempts, only_last, FAULT).rpo_seconds == 0.0
+
+
+def test_the_rpo_ends_with_the_outage_that_lost_it_and_not_with_the_longest() -> None:
+    old, new = times(101.0, 103.0, 103.9, 103.95), times(106.0, 110.0, 120.0, server=1, first=10)
+    attempts = [*old, *new]
+    found = check(attempts, without(kept(attempts), {3}), FAULT)
+    assert found.last == 110.0 and found.rpo_seconds == pytest.approx(0.05)
+    # Or of a link that was cut before, for longer.
+    stalled = [*times(90.0, 103.0, 103.9, 103.95), *times(106.0, server=1, first=10)]
+    found = check(stalled, without(kept(stalled), {3}), 89.0)
+    assert (found.last, found.first) == (90.0, 103.0) and found.rpo_seconds == pytest.approx(0.05)
+    # Of both servers: to the end of the later one.
+    found = check(attempts, without(kept(attempts), {3, 11}), FAULT)
+    assert found.rpo_seconds == pytest.approx(110.0 - 103.9)
 
 
 def test_the_bound_is_the_rule_of_three() -> None:

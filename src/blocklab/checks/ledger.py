@@ -16,6 +16,9 @@ from blocklab.model.drill import Answer, Attempt, Bin, Binlog, Ledger, Missing, 
 # Where none of N is lost, fewer than 3/N are, with 95 % confidence: J. A. Hanley and A. Lippman-Hand, "If nothing
 # goes wrong, is everything all right? Interpreting zero numerators", JAMA 249 (1983), 1743-1745.
 RULE_OF_THREE = 3.0
+# Writes that are accepted leave no longer silence (s) at the end of a load: a drill ends while some came in the
+# last half second, as the client's counters say each tenth.
+STILL_SECONDS = 0.75
 # More than a day of bins comes of a broken time stamp.
 MOST_BINS = 1_000_000
 
@@ -92,7 +95,7 @@ def _compared(verdict: Verdict, attempts: Sequence[Attempt], ledger: Ledger, bin
         missing=tuple(missing),
         unexpected=unexpected,
         torn=torn,
-        rpo_seconds=_rpo(missing, verdict.last) if verdict.acknowledged else None,
+        rpo_seconds=_rpo(missing, attempts, verdict.last) if verdict.acknowledged else None,
         bound=min(1.0, RULE_OF_THREE / verdict.acknowledged) if verdict.acknowledged and not missing else None,
         binlog=_binlog(by_id, ledger, binlog_unread),
     )
@@ -162,12 +165,20 @@ def _after(by_id: Mapping[int, Attempt], last: int, ids: Sequence[int]) -> int |
     return None
 
 
-def _rpo(missing: Sequence[Missing], last: float | None) -> float:
+def _rpo(missing: Sequence[Missing], attempts: Sequence[Attempt], last: float | None) -> float:
+    """``last``: the last acknowledgement before the longest silence."""
     if not missing:
         return 0.0
+    gone = {each.id for each in missing}
+    losers = {attempt.server for attempt in attempts if attempt.id in gone}
+    served = [attempt for attempt, behind in _in_turn(attempts) if not behind]
+    heir = served[-1].server
+    # What ended a server that another one succeeded need not be the longest silence.
+    ends = [each.ended for each in served if each.ended is not None and each.server in losers - {heir}]
+    if last is not None and heir in losers:
+        ends.append(last)
     # With two primaries the old one goes on acknowledging what is lost after the outage.
-    newest = missing[-1].acknowledged
-    return max(newest, newest if last is None else last) - missing[0].acknowledged
+    return max([missing[-1].acknowledged, *ends]) - missing[0].acknowledged
 
 
 def _binlog(by_id: Mapping[int, Attempt], ledger: Ledger, unread: str) -> Binlog | None:
@@ -192,8 +203,8 @@ def _outage(
 
     Once another server has acknowledged something, its predecessor's acknowledgements are those of a second
     primary and end no silence. A silence that lasts until the end, with transactions in it that should have been
-    done, has no end: then there is only the last one. Before the first acknowledgement of all it counts from when
-    the first transaction was due.
+    done, has no end, even where an earlier one was longer: then there is only the last one. Before the first
+    acknowledgement of all it counts from when the first transaction was due.
     """
     times = _served(attempts)
     if not times:
@@ -210,9 +221,8 @@ def _outage(
         attempt.answer == "acknowledged" and attempt.sent is not None and attempt.sent > fault
         for attempt in attempts
     )
-    silence = _silence(attempts, times[-1], until)
     # What had been sent before the fault and was acknowledged after it was only on its way.
-    if not gaps or silence > longest[0] or not begun:
+    if not gaps or not begun or _endless(attempts, times, fault, longest[0], until):
         return times[-1], None, None
     return longest[1], longest[2], longest[0]
 
@@ -239,17 +249,23 @@ def _in_turn(attempts: Sequence[Attempt]) -> Iterator[tuple[Attempt, bool]]:
         yield attempt, turn < len(begun) - 1
 
 
-def _silence(attempts: Sequence[Attempt], last: float, until: float | None) -> float:
-    """How long nothing was acknowledged at the end; 0 where nothing was to be done any more."""
+def _endless(
+    attempts: Sequence[Attempt], times: Sequence[float], fault: float, longest: float, until: float | None
+) -> bool:
+    """Whether nothing came any more, though something was to be done: the silence at the end is longer than the
+    longest one before, or, when the load was over, was longer than any that there had been in peace."""
+    last = times[-1]
     open_ = [
         attempt
         for attempt in attempts
         if attempt.answer != "acknowledged" and (attempt.ended is None or attempt.ended > last)
     ]
     if not open_:
-        return 0.0
+        return False
     end = max(time for attempt in open_ for time in _times(attempt))
-    return max(end, end if until is None else until) - last
+    over = last if until is None else until
+    calm = max((after - before for before, after in pairwise(times) if after <= fault), default=0.0)
+    return max(end, over) - last > longest or over - last > max(STILL_SECONDS, calm)
 
 
 def _times(attempt: Attempt) -> list[float]:

@@ -71,3 +71,8 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="f
     def heal(self, scene: Scene) -> tuple[Step, ...]:
         """Nothing that could be mended."""
         return ()
+
+    def mend_data(self, scene: Scene, host: str) -> tuple[Step, ...]:
+        """Steps on ``host``, where the stack's data are in use now, that mend what lies in them and so went there
+        with them: nothing."""
+        return ()

@@ -52,6 +52,10 @@ class Crash(Base, frozen=True, tag="crash"):
 class PowerCut(Base, frozen=True, tag="power-cut"):
     """All nodes of the stack are gone at once, as when the room loses its power.
 
+    Afterwards they are booted, the active one starts from its own copy of the data, and the other one is taken in
+    again. So it is refused where a ``volume-error`` has come before on the active node of a mirror: the other node
+    alone has what was written since.
+
     Example::
 
         faults:

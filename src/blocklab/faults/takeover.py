@@ -28,8 +28,7 @@ class Takeover(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Cut the old node's power before the takeover. Without it, a node that was only frozen or cut off goes on
     writing, and both sides have what the other one lacks (split brain)."""
     wait: Duration = msgspec.field(default_factory=lambda: Duration("30s"))
-    """How long the drill waits for writes to be accepted again: after the takeover, or without one after the last
-    fault."""
+    """How long the drill waits for writes to be accepted again: after the takeover, and after the last fault."""
 
     def problems(self) -> list[tuple[str, str]]:
         """Times and counts that make no sense."""

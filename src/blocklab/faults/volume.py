@@ -64,8 +64,9 @@ class VolumeError(_OnVolume, frozen=True, tag="volume-error"):
     """Every read and write of a node's volumes fails with an I/O error, as of a disk that is gone.
 
     What was written before is kept, and is there again once it is mended; whoever used the device may have given
-    it up by then (DRBD detaches, a file system goes read-only). The stack needs the layer ``fragile``, whose table
-    is wiped (``dmsetup wipe_table``) and loaded again.
+    it up by then (DRBD detaches, a file system goes read-only). At the drill's end DRBD takes it
+    back, and what it lacks is copied. The stack needs the layer ``fragile``, whose table is wiped (``dmsetup
+    wipe_table``) and loaded again.
 
     Example::
 
@@ -114,7 +115,8 @@ class VolumeStall(_OnVolume, frozen=True, tag="volume-stall"):
 
 
 class VolumeFull(Base, frozen=True, tag="volume-full"):
-    """The stack's file system has no room left, not even what is reserved for root. Mended by making room again.
+    """The stack's file system has no room left, not even what is reserved for root. Mended by making room
+    again; after a takeover, on the survivor.
 
     One file takes all blocks (``posix_fallocate``). Files that have their blocks already, as a database's log
     segments, can still be written to, so that a database may take a while to notice.
@@ -153,5 +155,10 @@ class VolumeFull(Base, frozen=True, tag="volume-full"):
 
     def heal(self, scene: Scene) -> tuple[Step, ...]:
         """Make room."""
-        host = named(self.node, scene)
-        return tuple(Run(host, ("rm", "-f", f"{folder}/{FILE}")) for folder in self._folders(scene))
+        return self.mend_data(scene, named(self.node, scene))
+
+    def mend_data(self, scene: Scene, host: str) -> tuple[Step, ...]:
+        """Make room: the file is in the file system, which goes to the survivor in a takeover and has the same
+        place there."""
+        folders = (port.where for port in scene.ports.get(scene.active, ()) if port.kind == "dir")
+        return tuple(Run(host, ("rm", "-f", f"{folder}/{FILE}")) for folder in folders)

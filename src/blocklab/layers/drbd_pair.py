@@ -33,6 +33,7 @@ SCRIPT = '''\
                               on "parted" looks
     drbd.py met MINOR         until both sides have looked at each other, but for a few seconds at most
     drbd.py again MINOR NAME  connects once more where this side has refused the other one
+    drbd.py attached MINOR NAME  takes the disk below back where it was given up for an I/O error
     drbd.py joined MINOR      until both sides are connected and up to date; else exit code 1 and the reason
     drbd.py verified MINOR    until an online verification has ended
     drbd.py differ MINOR      prints how many bytes are known to differ
@@ -111,8 +112,13 @@ def again(minor, name):
         subprocess.run(["drbdadm", "connect", name], check=True)
 
 
+def attached(minor, name):
+    if state(minor).get("ds", "").startswith("Diskless"):
+        subprocess.run(["drbdadm", "attach", name], check=True)
+
+
 def joined(minor):
-    begun = time.monotonic()
+    begun = moved = time.monotonic()
     while time.monotonic() < begun + SYNC_SECONDS:
         now = state(minor)
         if now.get("cs") == "Connected" and now.get("ds") == "UpToDate/UpToDate":
@@ -126,6 +132,11 @@ def joined(minor):
                 sys.exit(f"drbd{minor} is {now['cs']}: the other node was refused\\n" + "\\n".join(reasons[-8:]))
             if time.monotonic() > begun + CONNECT_SECONDS:
                 sys.exit(f"drbd{minor}: the other node did not connect in {CONNECT_SECONDS} s")
+        if now.get("cs") != "Connected":
+            moved = time.monotonic()
+        elif time.monotonic() > moved + CONNECT_SECONDS:
+            # Nothing is being copied, so nothing will change any more.
+            sys.exit(f"drbd{minor} is connected, and its disks stay {now.get('ds')}")
         time.sleep(0.05)
     sys.exit(f"drbd{minor} is not in sync after {SYNC_SECONDS:g} s: {state(minor)}")
 
@@ -154,8 +165,8 @@ def parted(minor):
 
 
 COMMANDS = {
-    "mark": mark, "met": met, "again": again, "joined": joined, "verified": verified, "differ": differ,
-    "parted": parted,
+    "mark": mark, "met": met, "again": again, "attached": attached, "joined": joined, "verified": verified,
+    "differ": differ, "parted": parted,
 }
 COMMANDS[sys.argv[1]](*sys.argv[2:])
 '''.replace("@CONNECT@", str(CONNECT_SECONDS)).replace("@SYNC@", str(SYNC_SECONDS))
@@ -223,11 +234,13 @@ def compared(
     return Twins(
         verify=(
             *(checksum.put(host, stack) for host in sides),
-            put(here, stack),
+            *(put(host, stack) for host in sides),
+            # After an I/O error a side goes on with the other one's disk, for good.
+            *(Run(host, ask(stack, minor, "attached", stack)) for host in sides),
+            *_rates(sides, stack, quickly=quickly),
             # A fault that has just been mended may have parted them; then they find each other by themselves.
             Run(here, ask(stack, minor, "joined"), timeout=SYNC_SECONDS + 60.0),
             *chosen,
-            *_rates(sides, stack, quickly=quickly),
             Run(here, ("drbdadm", "verify", stack)),
             Run(here, ask(stack, minor, "verified"), timeout=SYNC_SECONDS + 60.0),
             *_as_written(sides, stack, quickly=quickly),

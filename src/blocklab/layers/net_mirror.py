@@ -147,11 +147,13 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
         return (Fact(place.host, "net_mirror", detail, parse_detail, wanted),)
 
     def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
-        """Served on the other node, connected, added, synchronised."""
+        """Served anew on the other node, connected, added, synchronised."""
         remote, mirror = _devices(place)
+        # One that still serves may have requests of the old connection before it.
+        served = (Run(self.peer, self._stop(place)), *self._server(place, _sides(below)[self.peer]))
         return net_mirror_pair.joined(
             place.host, place.stack, mirror, remote, self._connect(place, remote),
-            self._server(place, _sides(below)[self.peer]), mostly=self.write_mostly, bitmap=self.bitmap,
+            served, mostly=self.write_mostly, bitmap=self.bitmap,
         )  # fmt: skip
 
     def parted(self, place: Place) -> tuple[str, Argv] | None:
@@ -161,7 +163,8 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
 
     def twins(self, place: Place, below: tuple[Port, ...]) -> Twins | None:
         """MD's check, and checksums of the legs' data areas."""
-        return net_mirror_pair.compared(place.host, place.stack, _devices(place)[1], _sides(below))
+        remote, mirror = _devices(place)
+        return net_mirror_pair.compared(place.host, place.stack, mirror, remote, _sides(below))
 
     @property
     def _bitmap(self) -> str:

@@ -20,6 +20,7 @@ SCRIPT = '''\
     net_mirror.py join MD NBD PARTS...   adds NBD and waits until both legs are in sync; else exit code 1 and the
                                          reason. PARTS: "mostly" for a write-mostly leg; "bitmap" to copy only what
                                          the bitmap says, where the file MOVED is there too
+    net_mirror.py lone MD NBD            prints something where MD goes on without NBD, its remote leg
     net_mirror.py parted MD NBD          prints something where both legs were written to apart from each other
     net_mirror.py check MD               compares both legs, until the end
     net_mirror.py differ MD              prints how many bytes the last check found to differ
@@ -80,6 +81,16 @@ def leave(md, nbd):
         time.sleep(0.05)
 
 
+def gone(md, nbd):
+    """Whether it is no leg any more."""
+    return not os.path.exists(member(md, nbd)) or "faulty" in read(member(md, nbd, "state"))
+
+
+def lone(md, nbd):
+    if int(read(path(md, "degraded"))) and gone(md, nbd):
+        print(f"{md} goes on without {nbd}")
+
+
 def superblock(nbd):
     """What a leg's superblock says; empty where it has none."""
     code, said = run("mdadm", "--examine", nbd)
@@ -94,7 +105,7 @@ def alone(found):
 
 def apart(md, nbd):
     """The other leg's superblock where both were in use without each other; empty else."""
-    if os.path.exists(member(md, nbd)) and "faulty" not in read(member(md, nbd, "state")):
+    if not gone(md, nbd):
         return {}
     if not os.path.exists(f"/sys/class/block/{os.path.basename(nbd)}/pid"):
         sys.exit(f"{nbd} is not connected, so that nobody can tell")
@@ -128,7 +139,7 @@ def wait(md, nbd):
     speed(md, QUICKLY, QUICKLY)
     deadline = time.monotonic() + SYNC_SECONDS
     while int(read(path(md, "degraded"))) or read(path(md, "sync_action")) != "idle":
-        if not os.path.exists(member(md, nbd)) or "faulty" in read(member(md, nbd, "state")):
+        if gone(md, nbd):
             sys.exit(f"{nbd} was lost while it was brought into sync with {md}")
         if time.monotonic() > deadline:
             sys.exit(f"{md} is not in sync after {SYNC_SECONDS:g} s: {read(path(md, 'sync_completed'))}")
@@ -159,7 +170,9 @@ def differ(md):
     print(int(read(path(md, "mismatch_cnt"))) * 512)
 
 
-COMMANDS = {"own": own, "leave": leave, "join": join, "check": check, "parted": parted, "differ": differ}
+COMMANDS = {
+    "own": own, "leave": leave, "lone": lone, "join": join, "check": check, "parted": parted, "differ": differ,
+}
 COMMANDS[sys.argv[1]](*sys.argv[2:])
 '''.replace("@SYNC@", str(SYNC_SECONDS))
 
@@ -200,7 +213,8 @@ def joined(
     here: str, stack: str, mirror: str, remote: str, connect: Argv, served: tuple[Step, ...], *,
     mostly: bool, bitmap: bool,
 ) -> tuple[Step, ...]:  # fmt: skip
-    """The leg of the other node, which has just booted, served, connected and brought into sync.
+    """The leg of the other node, which has just booted or was only given up, served, connected and brought into
+    sync.
 
     By the bitmap only where the other node was the active one when it went: its own kernel then wrote to the
     volume. Of a leg that was served what the server had in memory is lost, which no bitmap knows, so it is copied
@@ -208,7 +222,7 @@ def joined(
     """
     parts = (*(("mostly",) if mostly else ()), *(("bitmap", _moved(stack)) if bitmap else ()))
     # As an undo it brings its program along: that of a later step may be removed by then.
-    left = ("python3", "-I", "-S", "-c", SCRIPT, "leave", mirror, remote)
+    left = _program("leave", mirror, remote)
     return (
         *served,
         put(here, stack),
@@ -219,7 +233,7 @@ def joined(
     )
 
 
-def compared(here: str, stack: str, mirror: str, sides: Mapping[str, str]) -> Twins:
+def compared(here: str, stack: str, mirror: str, remote: str, sides: Mapping[str, str]) -> Twins:
     """Both legs compared by MD, and by checksums of their data areas."""
     return Twins(
         verify=(
@@ -229,7 +243,13 @@ def compared(here: str, stack: str, mirror: str, sides: Mapping[str, str]) -> Tw
         ),
         differ=(here, ask(stack, "differ", mirror)),
         copies={host: checksum.of_member(stack, device) for host, device in sides.items()},
+        lone=(here, _program("lone", mirror, remote)),
     )
+
+
+def _program(what: str, *words: str) -> Argv:
+    """The program's command ``what``, where the program may not be on the node."""
+    return ("python3", "-I", "-S", "-c", SCRIPT, what, *words)
 
 
 def _path(stack: str) -> str:

@@ -71,10 +71,10 @@ class Verdict(msgspec.Struct, frozen=True):
     ``lost`` where acknowledged rows are missing, transactions are torn, or there are rows that nobody can have
     committed; ``unknown`` where it could not be told. ``found``: rows in the table, of whatever answer.
     ``rpo_seconds``: from the acknowledgement of the oldest missing row to the last acknowledgement before the
-    outage; 0 where nothing is missing, and where only the very last one is. ``rto_seconds``: the longest time
-    without an acknowledgement that ends after the fault, which is from ``last`` to ``first``; None where none came
-    any more. ``bound``: where nothing is missing, the 95 % upper bound of the share of acknowledged transactions
-    that get lost, 3/N.
+    outage that lost it; 0 where nothing is missing, and where only the very last one is. ``rto_seconds``: the
+    longest time without an acknowledgement that ends after the fault, which is from ``last`` to ``first``; None
+    where none came any more. ``bound``: where nothing is missing, the 95 % upper bound of the share of
+    acknowledged transactions that get lost, 3/N.
     """
 
     status: Status
@@ -142,8 +142,8 @@ class Mirror(msgspec.Struct, frozen=True):
 
 class Drill(msgspec.Struct, frozen=True):
     """One drill. ``servers``: the hosts at the addresses that the client knows, in its order. ``survivor`` is
-    empty where nothing could take over. ``stages`` add up to the verdict's ``rto_seconds`` where writes were
-    accepted again."""
+    empty where nothing could take over. ``stages`` add up to the verdict's ``rto_seconds``; there are none where
+    nothing took over, and where the longest silence is not the takeover's."""
 
     seed: str
     fault: str
@@ -166,15 +166,23 @@ class Drill(msgspec.Struct, frozen=True):
     width: float = 0.1
     """How long each of them is (s)."""
 
+    @property
+    def never(self) -> bool:
+        """Whether no write was accepted again after the fault, as far as the client's history tells."""
+        verdict = self.verdict
+        return self.struck is not None and verdict.last is not None and verdict.rto_seconds is None
+
 
 class Twins(msgspec.Struct, frozen=True):
     """How the two sides of a mirror are compared, with nothing above it in use.
 
     ``verify`` makes the mirror compare them; ``differ`` (host, argv) prints how many bytes it found to differ.
     ``copies``: for each host a command that prints a checksum of the data on its side, without the mirror's own
-    metadata, made past the mirror.
+    metadata, made past the mirror. ``lone`` (host, argv) prints something where the active side has given up the
+    other one and only ``rejoin`` takes it in again; None for a mirror that connects by itself.
     """
 
     verify: tuple[Step, ...]
     differ: tuple[str, Argv]
     copies: Mapping[str, Argv]
+    lone: tuple[str, Argv] | None = None

@@ -224,6 +224,10 @@ class Fault(Protocol):
     def heal(self, scene: Scene) -> tuple[Step, ...]:
         """Steps that mend it; empty for what stays broken (a crashed node is booted again anyway)."""
 
+    def mend_data(self, scene: Scene, host: str) -> tuple[Step, ...]:
+        """Steps on ``host``, where the stack's data are in use now, that mend what lies in them and so went there
+        with them; empty for what does not."""
+
 
 class Probe(Protocol):
     """A watcher that prints at an interval, on every node."""

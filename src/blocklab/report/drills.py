@@ -156,7 +156,7 @@ def fields(each: Summary) -> dict[str, Field]:
 
 def _rto(each: Summary) -> Field:
     if each.rto is None:
-        return Field("never" if each.losses.drills else NONE)
+        return Field("never" if each.never else NONE)
     text, _, sure = rto_text(each.rto).partition(" (")
     never = [f"{each.never} never"] if each.never else []
     return Field(text, "; ".join([*([sure.removesuffix(")")] if sure else []), *never]))
@@ -257,9 +257,11 @@ def _facts(drill: Drill) -> list[str]:
         parts = sum(stage.end - stage.start for stage in drill.stages)
         more = f"; the stages add up to {_ms(parts)}" if drill.stages else ""
         said.append(f"RTO: {_ms(verdict.rto_seconds)}{more}")
+    elif drill.never:
+        said.append("RTO: no write was accepted again")
     else:
-        never = drill.struck is not None
-        said.append(f"RTO: {'no write was accepted again' if never else 'not known, since no fault struck'}")
+        why = "no fault struck" if drill.struck is None else "the history does not tell"
+        said.append(f"RTO: not known, since {why}")
     if verdict.binlog is not None:
         said.append(f"binary log: {verdict.binlog.status}{f', {why}' if (why := verdict.binlog.why) else ''}")
     if drill.mirror is not None:

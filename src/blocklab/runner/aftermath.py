@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,12 +10,13 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import BlocklabError, HostError, ParseError
-from blocklab.model.drill import Ledger, Mirror
+from blocklab.model.drill import Ledger, Mirror, Twins
 from blocklab.model.ground import Ground
 from blocklab.model.host import must
 from blocklab.model.plan import Argv, Power, Step
 from blocklab.runner.workshop import Standing
 from blocklab.study import takeover as recipes
+from blocklab.study.drills import scene
 from blocklab.study.grid import hosts_of, plan_stack, port_for, topology
 from blocklab.study.types import Study
 from blocklab.workloads import Ledger as LedgerLoad
@@ -110,6 +112,14 @@ class Aftermath:
             self._engine.carry_out(stage.steps, "restart")
             if stage.name == "promotion":
                 self.above = self._engine.mark()
+            elif stage.name == "mount":
+                self._engine.carry_out(self._in_data(), "restart")
+
+    def _in_data(self) -> list[Step]:
+        """What mends faults that lie in the data, which no restart ends: it has to be done before the database
+        starts."""
+        here = scene(self._study, self._stack, 0, self._stand.ground)
+        return [step for each in self._study.faults.values() for step in each.mend_data(here, here.active)]
 
     def _crash(self, host: str) -> None:
         self._engine.carry_out([Power(host, "crash")], "restart")
@@ -136,12 +146,10 @@ class Aftermath:
                     self._crash(old)
                 self._boot(old)
                 self._resync = (*recipes.revive(*args, old), *recipes.rejoin(*args))
-            try:
-                self._engine.carry_out(self._resync, "rejoin")
-            except BlocklabError as error:
-                if not self._parted(args):
-                    raise
-                return Mirror("split brain", seconds=time.monotonic() - started, why=error.message)
+            elif not self._resync and self._lone(twins):
+                self._resync = recipes.rejoin(*args)
+            if why := self._rejoin(args):
+                return Mirror("split brain", seconds=time.monotonic() - started, why=why)
             if twins is None:
                 return None
             if self._resync and self._parted(args):
@@ -161,6 +169,25 @@ class Aftermath:
         same = differ == 0 and len(set(copies.values())) == 1
         why = "" if same else _apart(differ, copies.values())
         return Mirror("in sync" if same else "differs", differ, copies, time.monotonic() - started, why)
+
+    def _rejoin(self, args: tuple[Study, str, int, Ground]) -> str:
+        """Take the other side in: empty, or what was said where both sides had been written to apart. Raises what
+        carrying out raises."""
+        try:
+            self._engine.carry_out(self._resync, "rejoin")
+        except BlocklabError as error:
+            # Where nobody can tell, the reason is the first one.
+            with contextlib.suppress(BlocklabError, TimeoutError):
+                if self._parted(args):
+                    return error.message
+            raise
+        return ""
+
+    def _lone(self, twins: Twins | None) -> bool:
+        if twins is None or twins.lone is None:
+            return False
+        host, argv = twins.lone
+        return bool(must(self._engine.hosts[host], argv).strip())
 
     def _parted(self, args: tuple[Study, str, int, Ground]) -> bool:
         question = recipes.parted(*args)

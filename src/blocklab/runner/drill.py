@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -199,7 +199,8 @@ class Drilling:
         # One that finds a node frozen waits for another one's end.
         struck = max(each.moments()[1] for each in faults) + sum(float(each.lasts or 0) for each in faults)
         taking = [step for stage in self._recipe.stages for step in stage.steps] if self._recipe else []
-        wait, after = float(self._study.takeover.wait), float(self._workload.after)
+        # After the takeover, and once more where a later fault hits the survivor.
+        wait, after = 2 * float(self._study.takeover.wait), float(self._workload.after)
         return HEARD_SECONDS + SETTLED_SECONDS + struck + _at_most(taking) + wait + after + NOTICE_SECONDS + 60
 
     def _lookout(self) -> Lookout | None:
@@ -299,7 +300,7 @@ class Drilling:
                 self._marks.append((stage.name, time.time()))
                 if stage.name == "promotion":
                     self._after.above = self._engine.mark()
-            self._took_over = True
+            self._took_over = self._strikes.taken_over = True
         except BlocklabError as error:
             self._failed = True
             self._happened("takeover failed", time.time(), error.message)
@@ -321,6 +322,10 @@ class Drilling:
             if watch := self._watch:
                 shift = self._offset.get(self._port.host, 0.0) - self._offset.get(watch.host, 0.0)
                 self._events += [Event(each.time + shift, each.what, each.said) for each in watch.events()]
+        except ParseError as error:
+            # What the client was told is worth as much without it.
+            self._measured.warnings.append(error.message)
+        try:
             attempts, history = ledger_output.attempts((self._raw / "load" / "history.tsv").read_bytes())
         except ParseError as error:
             return None, None, error.message
@@ -363,15 +368,23 @@ class Drilling:
             return None
 
     def _stages(self, verdict: Verdict) -> tuple[Stage, ...]:
-        """The parts of the outage, one after the other, from the last acknowledgement before it to the first
-        after."""
-        if not self._took_over or verdict.last is None or verdict.first is None:
+        """The parts of the outage; none where nothing took over."""
+        if not self._took_over:
             return ()
-        last, first = verdict.last, verdict.first
-        marks = [(name, self._by_client(when)) for name, when in self._marks]
-        ends = [*((name, min(max(when, last), first)) for name, when in marks), ("first commit", first)]
-        starts = [last, *(end for _, end in ends)]
-        return tuple(Stage(name, start, end) for (name, end), start in zip(ends, starts, strict=False))
+        return stages([(name, self._by_client(when)) for name, when in self._marks], verdict)
+
+
+def stages(marks: Sequence[tuple[str, float]], verdict: Verdict) -> tuple[Stage, ...]:
+    """The parts of the outage, one after the other, from the last acknowledgement before it to the first after.
+    ``marks``: the ends of the takeover's parts, in seconds by the client's clock. None where the longest silence
+    was before the takeover or after it.
+    """
+    last, first = verdict.last, verdict.first
+    if not marks or last is None or first is None or marks[-1][1] < last or marks[0][1] > first:
+        return ()
+    ends = [*((name, min(max(when, last), first)) for name, when in marks), ("first commit", first)]
+    starts = [last, *(end for _, end in ends)]
+    return tuple(Stage(name, start, end) for (name, end), start in zip(ends, starts, strict=False))
 
 
 def _at_most(steps: Iterable[Step]) -> float:

@@ -101,6 +101,8 @@ class Strikes:
         more."""
         self.frozen: set[str] = set()
         """The nodes that stand still: no command would come to an end there."""
+        self.taken_over = False
+        """Whether the stack's data are in use on the survivor by now."""
         self.warnings: list[str] = []
         """Faults that did not strike, or could not be mended in time."""
         # In the order of the file, so that the dice fall alike each time.
@@ -165,7 +167,7 @@ class Strikes:
             due.struck = time.monotonic()
 
     def _heal(self, due: _Due) -> list[tuple[str, float]]:
-        steps = self._left(due.fault.heal(self._scene))
+        steps = self._mending(due)
         if self._stuck(steps):
             return []
         try:
@@ -177,6 +179,11 @@ class Strikes:
             return []
         finally:
             due.healed = time.monotonic()
+
+    def _mending(self, due: _Due) -> list[Step]:
+        fault = due.fault
+        moved = fault.mend_data(self._scene, self._scene.peer) if self.taken_over else ()
+        return self._left((*fault.heal(self._scene), *moved))
 
     def _left(self, steps: Sequence[Step]) -> list[Step]:
         return [step for step in steps if step.host not in self.dead]
@@ -216,7 +223,7 @@ class Strikes:
         """
         found, errors = [], []
         for due in sorted(self._due, key=lambda each: each.struck or 0.0, reverse=True):
-            steps = self._left(due.fault.heal(self._scene))
+            steps = self._mending(due)
             if due.struck is not None and (due.healed is None or due.failed) and steps:
                 try:
                     found += self._do(due.name + MENDED, steps)
@@ -229,7 +236,8 @@ class Strikes:
 class End:
     """When a drill has seen enough: writes are accepted again for ``after`` seconds, or will not be.
 
-    ``wait``: how long (s) after the last fault it is hoped for; ``notice``: how long a fault may take to show.
+    ``wait``: how long (s) it is hoped for, after the takeover and after the last fault; ``notice``: how long a
+    fault may take to show.
     """
 
     def __init__(self, after: float, wait: float, notice: float) -> None:
@@ -256,7 +264,9 @@ class End:
             return now - self._taken >= self._wait
         if last is None:
             return False
-        if self._accepted is not None:
-            return now - max(last, self._accepted) >= self._after
         flows = now - self._last[1] <= FLOWING
+        if self._accepted is not None:
+            # What flows now may have been under way when a fault since struck.
+            after = max(self._after, 2 * FLOWING) if last > self._accepted else self._after
+            return now - max(last, self._accepted) >= (after if flows else self._wait)
         return now - last >= (max(self._after, self._notice) if flows else self._wait)

@@ -153,6 +153,6 @@ def reading(drill: Drill) -> str:
         "unknown": "unknown what was lost",
     }[verdict.status]
     if verdict.rto_seconds is None:
-        return f"{lost}, no write accepted again"
+        return f"{lost}, no write accepted again" if drill.never else lost
     longest = f"{seconds(verdict.rto_seconds)} without an acknowledgement"
     return f"{lost}, {longest}".replace(" s ", f"{NBSP}s ")

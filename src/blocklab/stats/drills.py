@@ -53,9 +53,10 @@ class Summary(msgspec.Struct, frozen=True):
 
     ``label`` names the cell for people. ``void`` drills are those of runs that do not count (a knob not in force,
     not carried out to the end); ``void_lost`` of them lost something. ``rto`` (s) is over drills in which writes
-    were accepted again, and ``never`` counts the others. ``stages`` are the medians (s) of the takeover's parts,
-    in their order. ``rate`` (1/s): acknowledged before the fault, with Student's interval over the drills;
-    ``relative``: the same relative to the baseline's drills, taken block by block where both have all of them.
+    were accepted again, and ``never`` counts those in which they were not. ``stages`` are the medians (s) of the
+    takeover's parts, in their order. ``rate`` (1/s): acknowledged before the fault, with Student's interval over
+    the drills; ``relative``: the same relative to the baseline's drills, taken block by block where both have all
+    of them.
     """
 
     point: Point
@@ -132,7 +133,7 @@ def _summary(analysis: Analysis, point: Point, mine: Sequence[Drilled], base: Se
         analysis.drilled_label(point.stack, point.workload),
         losses(good),
         rto=middle(again) if again else None,
-        never=len(good) - len(again),
+        never=sum(each.never for each in good),
         stages=_stages([each for each in good if each.verdict.rto_seconds is not None]),
         rate=interval(list(rates.values())) if rates else None,
         relative=_relative(rates, _rates(base)),
@@ -204,7 +205,7 @@ def tally(drills: Sequence[Drill]) -> str:
     again = [each.verdict.rto_seconds for each in drills if each.verdict.rto_seconds is not None]
     if again:
         parts.append(f"writes again after {rto_text(middle(again))}")
-    if never := len(drills) - len(again):
+    if never := sum(each.never for each in drills):
         parts.append(f"in {never} never")
     return "; ".join(parts).replace(NBSP, " ")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from blocklab.faults import Freeze, monitor
+from blocklab.faults import Freeze, PowerCut, VolumeError, monitor
 from blocklab.faults.base import SETTLED_SECONDS
 from blocklab.faults.node import named
 from blocklab.layers import Shared
@@ -13,7 +13,7 @@ from blocklab.model.plan import Port, Power
 from blocklab.model.protocols import Scene
 from blocklab.study.factors import left_out
 from blocklab.study.grid import between, hosts_of, plan_layers, topology
-from blocklab.study.takeover import survivor_of
+from blocklab.study.takeover import survivor_of, twins
 from blocklab.study.types import Study
 
 Problem = tuple[str, str]
@@ -64,7 +64,9 @@ def problems(study: Study) -> Iterator[Problem]:
             for fault, each in study.faults.items()
             for field, problem in each.problems(here)
         ]
-        yield from found or (*_taken_along(study, here, struck), *_on_frozen(study, here))
+        yield from found or (
+            *_taken_along(study, here, struck), *_on_frozen(study, here), *_from_the_stale_side(study, here)
+        )  # fmt: skip
 
 
 def _taken_along(study: Study, here: Scene, loads: Sequence[str]) -> Iterator[Problem]:
@@ -100,23 +102,45 @@ def _unheard(study: Study, here: Scene) -> Iterator[Problem]:
 
 def _on_frozen(study: Study, here: Scene) -> Iterator[Problem]:
     """Faults that would have to do something on a node that stands still until the end of the drill."""
-    order = list(study.faults)
     for name, freeze in study.faults.items():
         if not isinstance(freeze, Freeze) or freeze.lasts is not None:
             continue
-        host, early = named(freeze.node, here), freeze.moments()[0]
+        host = named(freeze.node, here)
         for other, each in study.faults.items():
             steps = (*each.strike(here), *(each.heal(here) if each.lasts is not None else ()))
-            late = each.moments()[1] + float(each.lasts or 0)
-            if each.when and not freeze.when:
-                late += SETTLED_SECONDS
-            meets = (late, order.index(other)) > (early, order.index(name))
-            if meets and any(step.host == host and not isinstance(step, Power) for step in steps):
+            needs = any(step.host == host and not isinstance(step, Power) for step in steps)
+            if needs and _may_follow(study, other, name):
                 yield (
                     f"faults.{name}.for",
                     f"is missing: {host} would stand still until the end of the drill, and {other} may strike or "
                     f"be mended there meanwhile; say for how long it is frozen, or give {other} an earlier time",
                 )
+
+
+def _from_the_stale_side(study: Study, here: Scene) -> Iterator[Problem]:
+    """Power cuts after which the active node would start from a copy that its mirror had given up."""
+    if twins(study, here.stack, here.number, here.ground) is None:
+        return
+    for name, error in study.faults.items():
+        if not isinstance(error, VolumeError) or named(error.node, here) != here.active:
+            continue
+        for other, each in study.faults.items():
+            if isinstance(each, PowerCut) and _may_follow(study, other, name):
+                yield (
+                    f"faults.{other}.at",
+                    f"would be after {name}, when the mirror of {here.stack} goes on with the volume of "
+                    f"{here.peer} alone; afterwards {here.active} starts from its own copy, and all that it "
+                    f"lacks would be called lost; give {other} an earlier time, or leave {name} out",
+                )
+
+
+def _may_follow(study: Study, name: str, before: str) -> bool:
+    """Whether that fault may strike, or be mended, after the other one has struck."""
+    each, other, order = study.faults[name], study.faults[before], list(study.faults)
+    late = each.moments()[1] + float(each.lasts or 0)
+    if each.when and not other.when:
+        late += SETTLED_SECONDS
+    return (late, order.index(name)) > (other.moments()[0], order.index(before))
 
 
 def nominal(shape: Topology) -> Ground:
