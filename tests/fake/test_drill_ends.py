@@ -13,7 +13,7 @@ from blocklab.model.host import Result
 from blocklab.model.plan import Argv, Run, Wait
 from blocklab.runner import drill as module
 from blocklab.runner.strikes import End
-from blocklab.sites.fake import FakeSite, Play
+from blocklab.sites.fake import FakeLab, FakeSite, Play
 from blocklab.store.run import Outcome
 from blocklab.study import takeover as recipes
 from blocklab.study.drills import nominal
@@ -77,6 +77,32 @@ def drilled(study: Study, tmp_path: Path, answers: Answers) -> tuple[Silent, Fak
 
 KILL = {"fault": "crash", "at": "0s"}
 FULL = {"fault": "volume-full", "at": "0s"}
+
+
+class Late(Drilled):
+    """Nodes of which some have a clock that is late, by 5 s."""
+
+    def __init__(self, *late: str) -> None:
+        super().__init__()
+        self.late = set(late)
+
+    def __call__(self, host: str, argv: Argv) -> Result:
+        self.ahead = -5.0 if host in self.late else 0.0
+        return super().__call__(host, argv)
+
+
+def test_a_node_that_was_booted_has_another_clock(
+    small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, boot = Late("a1"), FakeLab.boot
+
+    def booted(lab: FakeLab, name: str) -> None:
+        boot(lab, name)
+        answers.late.discard(name)
+
+    monkeypatch.setattr(FakeLab, "boot", booted)
+    progress, _, outcome = drilled(study(small, "mirror", kill=KILL), tmp_path, answers)
+    assert answers.late == set() and (outcome.status, len(progress.drills)) == ("ok", 1), outcome.error
 
 
 def test_a_node_taken_for_dead_before_any_fault_is_no_drill(small: dict[str, Any], tmp_path: Path) -> None:

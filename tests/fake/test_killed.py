@@ -93,7 +93,8 @@ def _run(runs: Path, log: Path, arguments: Sequence[str]) -> int:
 
     measuring.PROBE_LEAD = measuring.PROBE_LEAST = measuring.PROBE_MOST = 0.0
     patched: dict[tuple[Any, str], Any] = {
-        (studies, "UmlSite"): Fake, (studies, "room_for"): lambda *_, **__: [], (studies, "analyse"): lambda _: None,
+        (studies, "UmlSite"): Fake, (studies, "room_for"): lambda *_, **__: [],
+        (studies, "analyse"): lambda _: None,
         (report, "render"): lambda *_, **__: "none", (report, "terminal_table"): lambda *_, **__: "",
     }  # fmt: skip
     for (owner, name), value in patched.items():

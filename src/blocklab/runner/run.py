@@ -254,7 +254,10 @@ class _Group:
             build = [record for record in stand.engine.records[:first] if record.part in ("build", "data")]
             # Any node may be gone, whatever the cell failed of: what was collected is stored all the same.
             clocks, lost = offsets(stand.lab.hosts)
-            status, error = _judge(measured, error or stepped(clocks_before, clocks))
+            booted = {each.host for each in stand.engine.records[first:] if each.argv == ("power", "boot")}
+            # A node that was booted meanwhile has another clock than before.
+            kept = {name: offset for name, offset in clocks_before.items() if name not in booted}
+            status, error = _judge(measured, error or stepped(kept, clocks))
             outcome = _outcome(status, error, started)
             environment = {**self._environment, "clock_offsets": clocks}
             here.write(
