@@ -276,7 +276,13 @@ def test_a_resume_may_be_killed_too(server: Server) -> None:
     assert server.resumed() == [] and len(finished) == 6
 
 
-@pytest.mark.parametrize("over", [True, False], ids=["over finished cells", "for the first time"])
+@pytest.mark.parametrize(
+    "over",
+    [
+        pytest.param(True, id="over finished cells"),
+        pytest.param(False, id="for the first time", marks=pytest.mark.long),
+    ],
+)
 def test_a_kill_at_each_step_of_writing(server: Server, over: bool) -> None:
     """A file half written, a folder not yet renamed: a cell is there whole or not at all, and never lost."""
     assert server.call("run") == 0

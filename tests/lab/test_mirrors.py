@@ -128,7 +128,8 @@ def together(active: Host, peer: Host, device: str, folder: Path) -> float:
 # -- mirrors over the network ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("direct", [False, True])
+# Through the page cache it is in test_real_takeover too.
+@pytest.mark.parametrize("direct", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_network_mirror_has_two_equal_legs_and_outlives_its_peer(small: dict[str, Any], direct: bool) -> None:
     study = study_of(
         small,
