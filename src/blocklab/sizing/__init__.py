@@ -1,0 +1,1 @@
+"""From a database's own statistics to the I/O that its storage must carry."""

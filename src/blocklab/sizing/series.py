@@ -1,0 +1,169 @@
+"""What every reader of statistics yields: the I/O of one system over time, never one number."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from blocklab.imports.text import Bad
+
+# Bytes of one request that no device or server has: sources outside these bounds are implausible (a sector is the
+# least; no kernel, driver or database makes requests above 32 MiB).
+LEAST_REQUEST, MOST_REQUEST = 512.0, 32.0 * 2**20
+
+
+class Trust(enum.IntEnum):
+    """How far a source is to be trusted; a higher one wins where two tell of the same system and time."""
+
+    CACHED = 1
+    """System calls through a page cache: reads may never have reached a device."""
+    WINDOW = 2
+    """A server's averages over its last few seconds."""
+    SERVER = 3
+    """A server's own cumulative counters."""
+    DEVICE = 4
+    """Counters of the block device, by the kernel or the cloud."""
+
+    @property
+    def label(self) -> str:
+        """In words, for tables."""
+        return {
+            Trust.CACHED: "calls through a page cache", Trust.WINDOW: "short window",
+            Trust.SERVER: "server counter", Trust.DEVICE: "device counter",
+        }[self]  # fmt: skip
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """I/O per second. ``reads`` and ``writes`` are requests (1/s), the others bytes (B/s). None: the source does
+    not tell."""
+
+    reads: float | None = None
+    writes: float | None = None
+    read_bytes: float | None = None
+    write_bytes: float | None = None
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The means from ``start`` (seconds since the epoch) on, over ``seconds``.
+
+    ``flushes``: fsync, fdatasync or cache flushes (1/s). Latencies (s) are means of one request.
+    ``transactions``: commits and rollbacks (1/s). ``parts``: portions of ``rates`` that one may want to leave out,
+    by name (``backup``, ``smart scan``). ``line``: where in the file it stands, from 1; 0 where that is unknown.
+    """
+
+    start: float
+    seconds: float
+    rates: Rates
+    flushes: float | None = None
+    read_latency: float | None = None
+    write_latency: float | None = None
+    transactions: float | None = None
+    parts: Mapping[str, Rates] = {}
+    line: int = 0
+
+    @property
+    def end(self) -> float:
+        """Seconds since the epoch."""
+        return self.start + self.seconds
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """What one source says of one system.
+
+    ``system`` is the database (its name), or the host for device counters; ``device`` the block device or cloud
+    volume, empty for a server's counters. ``instance``: of several instances of one database (RAC); those of one
+    system are added up. ``source`` names the statistics (``Oracle AWR``, ``InnoDB status``, ``iostat``).
+    ``product``: ``oracle``, ``mysql``, ``mariadb``, ``postgresql`` or empty. ``untimed``: the starts are made up,
+    only the lengths are known. ``since_start``: the one interval runs from the server's start on.
+    """
+
+    system: str
+    source: str
+    trust: Trust
+    files: tuple[Path, ...]
+    intervals: tuple[Interval, ...]
+    host: str = ""
+    device: str = ""
+    instance: str = ""
+    product: str = ""
+    untimed: bool = False
+    since_start: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Cumulative counters of one system at one moment; two of them make an interval (``sizing.snapshots``).
+
+    ``time`` is seconds since the epoch, None where the file does not tell; ``uptime`` (s) that of the server.
+    ``counters`` are by the names of ``COUNTERS``, each as far as the source has it. ``window``: rates that the
+    source itself gives of its last few seconds, used where nothing better is there. ``line``: where it begins.
+    ``counting_since``: seconds since the epoch at which the counters began (a reset of the statistics); two
+    snapshots with different ones cannot be subtracted.
+    """
+
+    system: str
+    source: str
+    file: Path
+    counters: Mapping[str, float]
+    time: float | None = None
+    uptime: float | None = None
+    window: Interval | None = None
+    trust: Trust = Trust.SERVER
+    host: str = ""
+    device: str = ""
+    product: str = ""
+    line: int = 0
+    counting_since: float | None = None
+    remarks: tuple[str, ...] = ()
+
+
+COUNTERS = (
+    "reads", "writes", "read_bytes", "write_bytes", "flushes", "read_seconds", "write_seconds", "transactions",
+)  # fmt: skip
+"""The names in ``Snapshot.counters``: requests, bytes, seconds that all requests took together, commits."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What one file held: whole ``series``, or ``snapshots`` that are still to be paired, also with those of other
+    files. ``bad``: the lines that were left out, the first few of ``lost``."""
+
+    series: tuple[Series, ...] = ()
+    snapshots: tuple[Snapshot, ...] = ()
+    bad: tuple[Bad, ...] = ()
+    lost: int = 0
+    remarks: tuple[str, ...] = ()
+
+
+def added(parts: Sequence[Rates]) -> Rates:
+    """The sum; a rate that one of them does not tell is not told of the sum."""
+
+    def total(name: str) -> float | None:
+        values = [getattr(part, name) for part in parts]
+        return None if None in values or not values else float(sum(values))
+
+    return Rates(**{name: total(name) for name in Rates.__struct_fields__})
+
+
+def without(rates: Rates, parts: Sequence[Rates]) -> Rates:
+    """What is left after the parts are taken off, at least 0. A part that does not tell a rate takes none off."""
+
+    def left(name: str) -> float | None:
+        value = getattr(rates, name)
+        if value is None:
+            return None
+        return float(max(0.0, value - sum(getattr(part, name) or 0.0 for part in parts)))
+
+    return Rates(**{name: left(name) for name in Rates.__struct_fields__})
+
+
+def implausible(rates: Rates) -> str:
+    """Why requests and bytes cannot belong together; empty where they can, or where one is not told."""
+    for way, count, size in (
+        ("read", rates.reads, rates.read_bytes), ("write", rates.writes, rates.write_bytes),
+    ):  # fmt: skip
+        if count and size is not None and not LEAST_REQUEST <= size / count <= MOST_REQUEST:
+            return f"{size / count:,.0f} bytes for each {way} request: no request has so many or so few"
+    return ""
