@@ -28,7 +28,7 @@ from blocklab.model.ground import LinkSpec, NodeSpec
 from blocklab.model.stop import Stop
 from blocklab.model.units import QUANTITIES, Bandwidth, BitRate, Duration, Share, Size
 from blocklab.probes import PROBES
-from blocklab.study import profiles
+from blocklab.study import offers, profiles
 from blocklab.study.types import Expectation, Factor, Stack, Study, View
 from blocklab.workloads import AnyWorkload
 
@@ -80,7 +80,11 @@ _PAGES = {name: f"study/{name}.md" for name in PARTS} | {
     for folder, found in (("loads", LOADS), ("layers", LAYERS), ("faults", FAULTS))
     for name in found
 }
-_STRUCTS = {kind: f"study/{name}.md" for name, kind in PARTS.items()} | {Figures: "study/profiles.md"}
+# What an entry of the profiles has in it stands on the same page.
+OFFERS: dict[str, type[msgspec.Struct]] = {"sold": offers.Sold, "credit": offers.Credit, "price": offers.Price}
+_STRUCTS = {kind: f"study/{name}.md" for name, kind in PARTS.items()} | dict.fromkeys(
+    (Figures, *OFFERS.values()), "study/profiles.md"
+)
 
 
 def pages() -> dict[str, str]:
@@ -122,11 +126,18 @@ def struct_page(folder: str, name: str, kind: type[msgspec.Struct]) -> Iterator[
     yield from _page(folder, name, kind)
     if folder in ("layers", "loads"):
         yield from (_stands(kind), "")
-    if rows := list(_rows(name, kind)):
-        yield from ("## Fields", "", "| field | value | default | meaning |", "| --- | --- | --- | --- |")
-        yield from (*rows, "")
+    yield from _fields("Fields", name, kind)
     if kind is profiles.Entry:
+        for field, part in OFFERS.items():
+            yield from (f"## `{field}`", "", *prose(inspect.getdoc(part) or "", name))
+            yield from _fields("", name, part)
         yield from _shipped()
+
+
+def _fields(title: str, name: str, kind: type[msgspec.Struct]) -> Iterator[str]:
+    if rows := list(_rows(name, kind)):
+        yield from (f"## {title}", "") if title else ()
+        yield from ("| field | value | default | meaning |", "| --- | --- | --- | --- |", *rows, "")
 
 
 def _stands(kind: Any) -> str:
@@ -149,16 +160,30 @@ def _rows(page: str, kind: type[msgspec.Struct]) -> Iterator[str]:
 
 
 def _shipped() -> Iterator[str]:
-    yield from ("## Profiles that come with blocklab", "", "| profile | figures | where they are from |")
-    yield "| --- | --- | --- |"
+    """A table of those that are from one source, with what they have in common told once."""
+    yield from ("## Profiles that come with blocklab", "")
+    groups: dict[str, list[str]] = {}
     for name, entry in profiles.shipped().items():
-        fields = msgspec.structs.fields(entry)
-        told = [
-            f"`{field.name}: {pretty(value)}`"
-            for field in fields
-            if field.name != "source" and (value := getattr(entry, field.name)) != field.default
-        ]
-        yield f"| `{name}` | {', '.join(told)} | {entry.source} |"
+        groups.setdefault(entry.source, []).append(name)
+    for source, names in groups.items():
+        told = {name: _set_fields(profiles.shipped()[name]) for name in names}
+        common = set.intersection(*(set(each) for each in told.values())) if len(names) > 1 else set()
+        yield from (f"{source}", "")
+        if common:
+            yield from (f"All of them: {', '.join(each for each in told[names[0]] if each in common)}.", "")
+        yield from ("| profile | figures |", "| --- | --- |")
+        for name in names:
+            yield f"| `{name}` | {', '.join(each for each in told[name] if each not in common)} |"
+        yield ""
+
+
+def _set_fields(entry: profiles.Entry) -> list[str]:
+    fields = msgspec.structs.fields(entry)
+    return [
+        f"`{field.name}: {pretty(value)}`"
+        for field in fields
+        if field.name != "source" and (value := getattr(entry, field.name)) != field.default
+    ]
 
 
 def prose(text: str, page: str) -> Iterator[str]:
@@ -251,6 +276,13 @@ def pretty(value: Any) -> str:
         written = [f"{value / factor:.9f}".rstrip("0").rstrip(".") + unit for unit, factor in units]
         exact = [text for text in written if type(value)(text) == value]
         return min(exact, key=lambda text: (text.startswith("0."), len(text), not text.isascii()))
+    if isinstance(value, msgspec.Struct):
+        fields = [(field, getattr(value, field.name)) for field in msgspec.structs.fields(value)]
+        return (
+            f"{{{', '.join(f'{field.name}: {pretty(each)}' for field, each in fields if each != field.default)}}}"
+        )
+    if isinstance(value, tuple):
+        return f"[{', '.join(pretty(each) for each in value)}]"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

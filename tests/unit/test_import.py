@@ -401,11 +401,11 @@ def test_wrong_calls_are_refused(tmp_path: Path, arguments: list[str], problem: 
 def test_a_machine_without_zones_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imports, "available_timezones", set)
     with pytest.raises(StudyError, match="no such time zone") as caught:
-        imports._zone("Asia/Nowhere")
+        imports.zone_of("Asia/Nowhere")
     assert "install tzdata" in caught.value.hint
     monkeypatch.undo()
     with pytest.raises(StudyError, match="no such time zone") as caught:
-        imports._zone("Asia")
+        imports.zone_of("Asia")
     assert "Asia/Tokyo" in caught.value.hint
 
 

@@ -97,7 +97,7 @@ PROBLEMS: list[tuple[list[dict[str, Any]], str, str]] = [
     ([ONE, {"layer": "cap", "iops": 100}, EXT4], "layers[1].iops", "unknown field"),
     ([ONE, {"layer": "cap", "profile": "azure-p10"}, EXT4], "layers[1].profile", "read_latency"),
     ([ONE, {"layer": "cap", "profile": "gp2"}, EXT4], "layers[1].profile", "depends on a volume's size"),
-    ([{**ONE, "profile": "gp9"}, EXT4], "layers[0].profile", "azure-p10, azure-p20"),
+    ([{**ONE, "profile": "gp9"}, EXT4], "layers[0].profile", "azure-p10, azure-p15"),
     ([{**ONE, "profile": "io2"}, EXT4], "layers[0].iops", "takes the IOPS that you give, here from 1 to 31"),
     ([{**ONE, "profile": "io2", "iops": 32}, EXT4], "layers[0].iops", "from 1 to 31"),
     ([{**ONE, "provisioned": "10GiB"}, EXT4], "layers[0].provisioned", "give profile too"),

@@ -53,7 +53,7 @@ def import_(
     file = read(study, stacks) if study is not None else minimal(list(stacks))
     if dates and dates not in ORDERS:
         raise StudyError("", f"--dates {dates}: not one of {', '.join(ORDERS)}")
-    options = Options(asked=_asked(as_kind or ()), jobs=tuple(_jobs(jobs)), zone=_zone(zone), order=dates)
+    options = Options(asked=_asked(as_kind or ()), jobs=tuple(_jobs(jobs)), zone=zone_of(zone), order=dates)
     done = take(file, study, stacks, runs, options)
     folder = StudyFolder(done.folder)
     page = report.render(folder)
@@ -108,7 +108,8 @@ def _jobs(path: Path | None) -> list[Section]:
         raise StudyError("", f"--jobs {path}: cannot be read: {error}") from error
 
 
-def _zone(name: str) -> tzinfo:
+def zone_of(name: str) -> tzinfo:
+    """The time zone of an option ``--zone``. Raises ``StudyError``."""
     if name == "UTC":
         return UTC
     try:

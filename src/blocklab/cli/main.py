@@ -21,6 +21,7 @@ from blocklab.cli.drill import drill, verdict
 from blocklab.cli.export import export, query
 from blocklab.cli.plan import plan
 from blocklab.cli.report import report
+from blocklab.cli.size import size
 from blocklab.errors import BlocklabError, StudyError
 
 app = typer.Typer(
@@ -31,7 +32,7 @@ app = typer.Typer(
 )
 _COMMANDS: tuple[Callable[..., None], ...] = (
     studies.run, studies.resume, studies.check, plan, studies.schema, report,
-    drill, verdict, compare, export, query, catalogue.studies, catalogue.new, lab.up, lab.down, doctor,
+    drill, verdict, compare, size, export, query, catalogue.studies, catalogue.new, lab.up, lab.down, doctor,
     calibrate,
 )  # fmt: skip
 for command in _COMMANDS:

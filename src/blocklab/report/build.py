@@ -20,6 +20,8 @@ from blocklab.charts.layout import layouts
 from blocklab.errors import StoreError
 from blocklab.report import tables
 from blocklab.report.bundle import bundle
+from blocklab.report.carried import MARKS as CARRIED_MARKS
+from blocklab.report.carried import carried_rows
 from blocklab.report.cure import cure
 from blocklab.report.drills import COLUMNS as DRILL_COLUMNS
 from blocklab.report.drills import WORDS as DRILL_WORDS
@@ -147,6 +149,8 @@ def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
         limited_words=LIMITED,
         near=f"{NEAR:g}",
         busy=percent(BUSY / 100),
+        carried=carried_rows(analysis),
+        carried_marks=CARRIED_MARKS,
         stops=stops(analysis),
         reasons=REASONS,
         order=order_text(analysis),

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from blocklab.report.carried import carried_json
 from blocklab.stats.analysis import Analysis, Drilled, Gap, Stop
 from blocklab.stats.drills import Summary, summaries
 from blocklab.stats.figures import Row
@@ -167,6 +168,7 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
         "repeats": study.repeats,
         "stops": [_stop(analysis, stop) for stop in analysis.stops],
         "floors": analysis.floors.distinct,
+        **carried_json(analysis),
         **_drills(analysis),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"

@@ -12,11 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from blocklab.charts.sweep import Sweep
+from blocklab.report.carried import carried_table
 from blocklab.report.drill_lines import drill_parts
 from blocklab.report.layers import NONE, LayerGroup, LayerRow, layer_groups
 from blocklab.report.stops import stops_line
 from blocklab.report.sweep_table import LIMITED_MARK, MARKS, sweep_tables, table_sweeps
 from blocklab.stats.analysis import Analysis, Gap, analyse
+from blocklab.stats.carried import scheduled
 from blocklab.stats.compare import Item, plain_items, verb
 from blocklab.stats.expect import Verdict
 from blocklab.stats.findings import findings
@@ -43,6 +45,8 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
     analysis = analysis or analyse(folder)
     found = findings(analysis)
     parts: list[RenderableType] = [Text(analysis.study.question, style="bold"), Text(found.lead), Text()]
+    if (carried := carried_table(analysis)) is not None:
+        parts.append(carried)
     swept = table_sweeps(analysis)
     for sweep in swept:
         parts += sweep_tables(analysis, sweep)
@@ -101,7 +105,13 @@ def _told_otherwise(analysis: Analysis, swept: Sequence[Sweep]) -> tuple[Item, .
         # With a layout that is asked for, what no factor changes is a sweep too.
         return ()
     jobs = {sweep.jobs for sweep in swept if sweep.jobs}
-    return tuple(item for item in plain_items(analysis) if analysis.workloads[item.workload].name not in jobs)
+    # Of what was asked for there is a table already.
+    asked = scheduled(analysis)
+    return tuple(
+        item
+        for item in plain_items(analysis)
+        if analysis.workloads[item.workload].name not in jobs and (item.workload, item.phase) not in asked
+    )
 
 
 def _gaps(gaps: Sequence[Gap]) -> Iterator[RenderableType]:

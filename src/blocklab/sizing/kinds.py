@@ -7,11 +7,32 @@ from pathlib import Path
 
 from blocklab.errors import StudyError
 from blocklab.imports.text import Refused, head, whole
-from blocklab.sizing.reader import Kind, Reading
+from blocklab.sizing.readers import (
+    cloudwatch_files,
+    diskstats,
+    innodb,
+    iostat,
+    mysql_status,
+    oracle,
+    postgres,
+    sadf,
+    sar,
+)
+from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.series import Found
 
 # Each module of readers has its kinds by name.
-KINDS: Mapping[str, Kind] = {}
+KINDS: Mapping[str, Kind] = {
+    **oracle.KINDS,
+    **iostat.KINDS,
+    **sar.KINDS,
+    **sadf.KINDS,
+    **diskstats.KINDS,
+    **cloudwatch_files.KINDS,
+    **innodb.KINDS,
+    **mysql_status.KINDS,
+    **postgres.KINDS,
+}
 
 
 def kind_of(path: Path) -> str:

@@ -38,12 +38,23 @@ class Trust(enum.IntEnum):
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """I/O per second. ``reads`` and ``writes`` are requests (1/s), the others bytes (B/s). None: the source does
-    not tell."""
+    not tell.
+
+    ``requests`` (1/s): reads and writes together, only where the source does not tell them apart (``sar -d``).
+    """
 
     reads: float | None = None
     writes: float | None = None
     read_bytes: float | None = None
     write_bytes: float | None = None
+    requests: float | None = None
+
+    @property
+    def together(self) -> float | None:
+        """Reads and writes together (1/s), however the source tells them."""
+        if self.reads is not None and self.writes is not None:
+            return self.reads + self.writes
+        return self.requests
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -138,13 +149,19 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def added(parts: Sequence[Rates]) -> Rates:
-    """The sum; a rate that one of them does not tell is not told of the sum."""
+    """The sum; a rate that one of them does not tell is not told of the sum. ``requests`` is told where one of
+    them tells no more than that."""
 
-    def total(name: str) -> float | None:
-        values = [getattr(part, name) for part in parts]
-        return None if None in values or not values else float(sum(values))
+    def total(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return None if len(known) < len(values) or not values else float(sum(known))
 
-    return Rates(**{name: total(name) for name in Rates.__struct_fields__})
+    names = [name for name in Rates.__struct_fields__ if name != "requests"]
+    apart = all(part.reads is not None and part.writes is not None for part in parts)
+    return Rates(
+        **{name: total([getattr(part, name) for part in parts]) for name in names},
+        requests=None if apart else total([part.together for part in parts]),
+    )
 
 
 def without(rates: Rates, parts: Sequence[Rates]) -> Rates:
@@ -154,7 +171,8 @@ def without(rates: Rates, parts: Sequence[Rates]) -> Rates:
         value = getattr(rates, name)
         if value is None:
             return None
-        return float(max(0.0, value - sum(getattr(part, name) or 0.0 for part in parts)))
+        taken = [part.together if name == "requests" else getattr(part, name) for part in parts]
+        return float(max(0.0, value - sum(each or 0.0 for each in taken)))
 
     return Rates(**{name: left(name) for name in Rates.__struct_fields__})
 

@@ -136,9 +136,16 @@ def _restarted(before: Snapshot, after: Snapshot, seconds: float) -> str:
         return f"its counters fell ({', '.join(fell)}): the server was restarted, or its statistics were reset"
     if before.uptime is not None and after.uptime is not None and after.uptime < seconds - _ROUNDING:
         return f"the server was restarted {after.uptime:.0f} s before"
-    if before.counting_since != after.counting_since:
+    if _apart(before.counting_since, after.counting_since):
         return "its statistics were reset"
     return ""
+
+
+def _apart(one: float | None, other: float | None) -> bool:
+    """Whether two moments, worked out from times and uptimes in whole seconds, are not the same."""
+    if one is None or other is None:
+        return one is not other
+    return abs(one - other) > _ROUNDING
 
 
 def _difference(after: Snapshot, before: Mapping[str, float], seconds: float, start: float) -> Interval:
@@ -168,10 +175,10 @@ def _series(
     since_start: bool = False,
 ) -> Series:
     first = of[0]
+    files = tuple(dict.fromkeys(each.file for each in of))
     return Series(
-        system=first.system, source=first.source, trust=trust, files=tuple(dict.fromkeys(each.file for each in of)),
-        intervals=tuple(intervals), host=first.host, device=first.device, product=first.product, untimed=untimed,
-        since_start=since_start,
+        system=first.system, source=first.source, trust=trust, files=files, intervals=tuple(intervals),
+        host=first.host, device=first.device, product=first.product, untimed=untimed, since_start=since_start,
     )  # fmt: skip
 
 

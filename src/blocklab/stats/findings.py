@@ -10,6 +10,7 @@ import msgspec
 from blocklab.layers import ImportedLayer
 from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.carried import carried_lead, needs, scheduled
 from blocklab.stats.caveats import caveats, without_interval
 from blocklab.stats.claims import claim_text, claims
 from blocklab.stats.compare import Family, Item, families, plain_items, verb
@@ -43,7 +44,8 @@ class Findings(msgspec.Struct, frozen=True):
 
 def findings(analysis: Analysis) -> Findings:
     """The answer to the study's question, as far as the figures go."""
-    compared = [item for item in plain_items(analysis) if item.shares]
+    asked = scheduled(analysis)
+    compared = [item for item in plain_items(analysis) if item.shares and (item.workload, item.phase) not in asked]
     swept = families(analysis)
     leading = [family for family in swept if family.transactions] or (list(swept) if not compared else [])
     main = [item for item in compared if item.transactions] or ([] if leading else compared)
@@ -62,6 +64,9 @@ def findings(analysis: Analysis) -> Findings:
     points += claims(analysis.verdicts, told)
     lead = sweep_lead(analysis, leading[:MOST_SWEEPS]) or _lead(analysis, main)
     lead = f"{lead} {bare}".rstrip()
+    if held := carried_lead(needs(analysis), len(analysis.workloads)):
+        # Who asks for a rate asks first whether it is carried.
+        lead, points = held[0], [*held[1:], *([lead] if main or leading else []), *points]
     if lost := drill_lead(analysis):
         # Who lets a primary die asks first what is lost, then what it costs.
         lead, points = lost[0], [*lost[1:], lead, *points]
@@ -255,10 +260,15 @@ def _field(value: object) -> str:
 
 def _added_latency(analysis: Analysis) -> Iterator[str]:
     """What a mirror adds to the fastest write, beside its link's round trip."""
+    # Of an open loop no write is by itself.
+    paced = {workload for workload, _ in scheduled(analysis)}
     base = [
         row
         for row in analysis.rows
-        if row.load and row.stack in analysis.grid.baselines and row.metric == "write.latency.mean"
+        if row.load
+        and row.stack in analysis.grid.baselines
+        and row.metric == "write.latency.mean"
+        and row.workload not in paced
     ]
     if not base:
         return

@@ -23,6 +23,7 @@ from blocklab.store.floor import EMPTY, FIGURES, RTT, SYSCALL, Floor, mirror, vo
 from blocklab.workloads import AnyWorkload
 from blocklab.workloads.dd import Dd
 from blocklab.workloads.fio import Fio
+from blocklab.workloads.open_loop import OpenLoop
 
 NEAR = 1.5
 # From this share of a node's CPU time on (%), averaged over a phase, the CPU may be the limit.
@@ -112,12 +113,15 @@ def _metric(kind: str) -> str:
 
 def queue_depths(workload: AnyWorkload) -> dict[str, int | None]:
     """How many I/Os each phase of a load has under way at once: ``iodepth`` x ``numjobs`` of fio's jobs; one of
-    dd.
+    dd; of an open loop as many as it may.
 
     None for I/O through the page cache, which the volume's floors say nothing of; nothing of other loads.
     """
     if isinstance(workload, Dd):
         return {"": 1 if workload.mode == "direct" else None}
+    if isinstance(workload, OpenLoop):
+        # As many as wait at once: a rate that is not reached has a long line.
+        return dict.fromkeys(workload.phases or (), workload.in_flight)
     if not isinstance(workload, Fio):
         return {}
     return {section.name: _depth(section.options) for section in workload.sections()}

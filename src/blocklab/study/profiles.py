@@ -7,8 +7,11 @@ finds the layer as the file has it: ``unfilled``, the factor's value, ``fill``.
 
 from __future__ import annotations
 
+import datetime
+import difflib
 import functools
 import importlib.resources
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,15 +21,22 @@ from ruamel.yaml import YAML
 from blocklab.errors import StudyError
 from blocklab.layers.figures import BURST, LATENCIES, LEAST_BANDWIDTH, Figures
 from blocklab.layers.volume import MOST_LATENCY, MOST_LIMIT
-from blocklab.model.units import Bandwidth, Size, dec_hook, enc_hook
+from blocklab.model.units import Bandwidth, BitRate, Size, dec_hook, enc_hook
 from blocklab.study.decode import told
+from blocklab.study.offers import Credit, Price, Sold, bad_numbers
 
 LAYERS = ("volume", "cap")
 GIB = 2**30
+# One file for what is no cloud's, one for each cloud.
+FILES = ("profiles.yaml", "catalogue/aws.yaml", "catalogue/azure.yaml", "catalogue/google.yaml")
+# So many names are not listed in an error.
+MANY = 40
+# "2026-08", "2026" or "2026-08-11": when the text was written that the figures are from.
+_DATE = re.compile(r"(?P<year>20\d\d)(?:-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>[0-2]\d|3[01]))?)?")
 
 
 class Entry(Figures, frozen=True):
-    """One volume profile, of the shipped file or of a study's ``profiles``: figures of a volume or an instance by
+    """One volume profile, of the shipped files or of a study's ``profiles``: figures of a volume or an instance by
     a name.
 
     The name goes into ``profile`` of a ``volume`` or a ``cap``. A field of the layer itself wins over its
@@ -37,6 +47,16 @@ class Entry(Figures, frozen=True):
         profiles:
           our-san: {iops: 8000, bandwidth: 400MB/s, read_latency: 800us, write_latency: 600us}
           per-size: {iops_per_gib: 5, iops_least: 200, iops_most: 20000, bandwidth_per_io: 128KiB}
+
+    The same entries in a file of their own, without the line ``profiles:``, are what ``blocklab size
+    --candidates`` takes by ``--catalogue``: it chooses among the entries that have a ``cloud``. An entry of that
+    file that has nothing but a ``price`` adds it to the one of that name that comes with blocklab.
+
+    Example::
+
+        profiles:
+          our-array: {cloud: us, checked: 2026-11, iops: 40000, bandwidth: 1200MB/s, size_most: 20TiB}
+          our-node: {cloud: us, checked: 2026-11, vcpus: 32, memory: 256GiB, network: 25Gbit/s, iops: 90000}
     """
 
     source: str = ""
@@ -56,20 +76,72 @@ class Entry(Figures, frozen=True):
     """At least so much ``bandwidth``."""
     bandwidth_most: Bandwidth | None = None
     """At most so much ``bandwidth``."""
+    iops_base: int = 0
+    """Added to what ``iops_per_gib`` makes."""
+    bandwidth_per_gib: Bandwidth | None = None
+    """Times the GiB of the provisioned size, it gives ``bandwidth``."""
+    bandwidth_base: Bandwidth = Bandwidth("0B/s")
+    """Added to what ``bandwidth_per_gib`` makes."""
+    checked: str = ""
+    """When the text was written that the figures are from, e.g. ``2026-08``. ``blocklab size`` marks what is older
+    than a year, or has no date."""
+    cloud: str = ""
+    """Whose it is: ``aws``, ``azure``, ``gcp`` or a name of your own. ``blocklab size --candidates`` chooses among
+    the volumes and the instances of one cloud; an entry without one is a profile only."""
+    family: str = ""
+    """Volumes that differ by their size only share a family, e.g. ``azure-premium``. Without it the entry's
+    name."""
+    size: Size | None = None
+    """A volume that has this size and no other."""
+    size_least: Size | None = None
+    """The smallest volume. Without it 1 GiB."""
+    size_most: Size | None = None
+    """The largest volume. Without it 64 TiB."""
+    io_most: Size | None = None
+    """A request that is larger counts as several I/Os of at most this size."""
+    io_least: Size | None = None
+    """An I/O counts as so many bytes at least, against the bandwidth."""
+    pooled: bool = False
+    """All volumes of this kind at one instance have these limits together: a stripe of them gains nothing."""
+    sold: Sold | None = None
+    """How far IOPS and bandwidth can be raised."""
+    credit: Credit | None = None
+    """A burst above the limits."""
+    vcpus: int | None = None
+    """Of an instance, which is an entry that has them."""
+    memory: Size | None = None
+    """Of an instance."""
+    network: BitRate | None = None
+    """What an instance can send at all times, beside the way to its volumes unless ``source`` says otherwise. A
+    mirror sends its writes over it."""
+    volumes: tuple[str, ...] = ()
+    """The families of volumes that an instance's limits hold for, and that it can have. Without it all of its
+    cloud."""
+    disks: int | None = None
+    """At most so many volumes at an instance."""
+    price: Price | None = None
+    """In a user's own file."""
 
 
 # What means nothing without the rule that it is a part of.
 _PART_OF = {
-    "iops_least": "iops_per_gib", "iops_most": "iops_per_gib", "iops_provisioned": "iops_per_gib",
-    "bandwidth_least": "bandwidth_per_io", "bandwidth_most": "bandwidth_per_io",
+    "iops_least": ("iops_per_gib",), "iops_most": ("iops_per_gib",), "iops_provisioned": ("iops_per_gib",),
+    "iops_base": ("iops_per_gib",), "bandwidth_base": ("bandwidth_per_gib",),
+    "bandwidth_least": ("bandwidth_per_io", "bandwidth_per_gib"),
+    "bandwidth_most": ("bandwidth_per_io", "bandwidth_per_gib"),
 }  # fmt: skip
 
 
 @functools.cache
 def shipped() -> Mapping[str, Entry]:
     """The profiles that come with blocklab, by name."""
-    text = importlib.resources.files("blocklab.study").joinpath("profiles.yaml").read_text(encoding="utf-8")
-    return {name: _entry(f"profiles.{name}", entry) for name, entry in YAML(typ="safe").load(text).items()}
+    found: dict[str, Entry] = {}
+    for file in FILES:
+        text = importlib.resources.files("blocklab.study").joinpath(file).read_text(encoding="utf-8")
+        raw = YAML(typ="safe").load(text)
+        # What begins with a dot is there for others to refer to.
+        found |= {name: entry_of(f"profiles.{name}", raw[name]) for name in raw if not name.startswith(".")}
+    return found
 
 
 def known(plain: Mapping[str, Any]) -> dict[str, Entry]:
@@ -77,7 +149,7 @@ def known(plain: Mapping[str, Any]) -> dict[str, Entry]:
     own = plain.get("profiles") or {}
     if not isinstance(own, Mapping):
         raise StudyError("profiles", "is a map of names to figures")
-    return {**shipped(), **{name: _entry(f"profiles.{name}", entry) for name, entry in own.items()}}
+    return {**shipped(), **{name: entry_of(f"profiles.{name}", entry) for name, entry in own.items()}}
 
 
 def fill(plain: dict[str, Any]) -> dict[str, Any]:
@@ -85,8 +157,8 @@ def fill(plain: dict[str, Any]) -> dict[str, Any]:
 
     What is no study at all is left to the decoder to refuse.
     """
-    entries = known(plain)
     stacks = plain.get("stacks")
+    entries = known(plain) if _names_one(stacks) or plain.get("profiles") else {}
     if not isinstance(stacks, dict):
         return plain
     filled = {}
@@ -97,6 +169,16 @@ def fill(plain: dict[str, Any]) -> dict[str, Any]:
             stack = {**stack, "layers": layers}
         filled[name] = stack
     return {**plain, "stacks": filled}
+
+
+def _names_one(stacks: Any) -> bool:
+    """Whether a layer has a profile. The shipped ones take a tenth of a second to read."""
+    return isinstance(stacks, dict) and any(
+        isinstance(layer, dict) and "profile" in layer
+        for stack in stacks.values()
+        if isinstance(stack, dict) and isinstance(stack.get("layers"), list | tuple)
+        for layer in stack["layers"]
+    )
 
 
 def unfilled(plain: dict[str, Any]) -> dict[str, Any]:
@@ -116,13 +198,21 @@ def _filled(path: str, layer: Any, entries: Mapping[str, Entry]) -> Any:
     if not isinstance(name, str) or not name:
         return layer
     if name not in entries:
-        raise StudyError(
-            f"{path}.profile", f"there is no profile {name!r}; there are {', '.join(sorted(entries))}"
-        )
+        raise StudyError(f"{path}.profile", f"there is no profile {name!r}; {_there_are(name, layer, entries)}")
     if layer["layer"] == "volume" and layer.get("size") is None:
         return layer
     figures = _figures(path, name, entries[name], layer)
     return {**layer, "figures": msgspec.to_builtins(figures, enc_hook=enc_hook)}
+
+
+def _there_are(name: str, layer: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
+    """The names that a layer can have; of very many those that are like the one that it has."""
+    names = sorted(each for each, entry in entries.items() if (layer["layer"] == "cap") or entry.vcpus is None)
+    if len(names) <= MANY:
+        return f"there are {', '.join(names)}"
+    near = difflib.get_close_matches(name, names, 5, 0.4)
+    like = f"{', '.join(near)} and " if near else ""
+    return f"there are {like}{len(names) - len(near)} others, see docs/reference/study/profiles.md"
 
 
 def _figures(path: str, name: str, entry: Entry, layer: Mapping[str, Any]) -> Figures:
@@ -141,10 +231,12 @@ def _figures(path: str, name: str, entry: Entry, layer: Mapping[str, Any]) -> Fi
             problem = f"{name} makes the bandwidth from the IOPS: give them here or there, or the bandwidth here"
             raise StudyError(f"{path}.iops", problem)
         try:
-            found["bandwidth"] = _clamped(entry, iops * entry.bandwidth_per_io) if iops else None
+            found["bandwidth"] = clamped(entry, iops * entry.bandwidth_per_io) if iops else None
         except ValueError as error:
             said = f"{iops} times the {entry.bandwidth_per_io} an I/O of {name}: {error}"
             raise StudyError(f"{path}.iops", said) from error
+    elif entry.bandwidth_per_gib is not None:
+        found["bandwidth"] = sized_bandwidth(entry, _provisioned(path, name, layer))
     if own == 0 or (iops and found["burst_iops"] is not None and found["burst_iops"] <= iops):
         # A volume whose own IOPS reach the burst, or have no cap, has none.
         found.update(dict.fromkeys(BURST))
@@ -153,31 +245,46 @@ def _figures(path: str, name: str, entry: Entry, layer: Mapping[str, Any]) -> Fi
 
 def _most_iops(path: str, name: str, entry: Entry, layer: Mapping[str, Any]) -> int:
     """The IOPS of the provisioned size, rounded down."""
+    return sized_iops(entry, _provisioned(path, name, layer))
+
+
+def _provisioned(path: str, name: str, layer: Mapping[str, Any]) -> Size:
     if layer["layer"] == "cap":
         raise StudyError(
             f"{path}.profile", f"{name} depends on a volume's size; give it to the volume, not to a cap"
         )
     try:
-        size = Size(layer.get("provisioned") or layer.get("size"))
+        return Size(layer.get("provisioned") or layer.get("size"))
     except ValueError as error:
         field = "provisioned" if layer.get("provisioned") else "size"
         raise StudyError(f"{path}.{field}", str(error)) from error
-    iops = int(size * entry.iops_per_gib / GIB)
+
+
+def sized_iops(entry: Entry, size: int) -> int:
+    """What ``iops_per_gib`` makes of a size in bytes, rounded down, at most ``iops_most``."""
+    iops = entry.iops_base + int(size * entry.iops_per_gib / GIB)
     return iops if entry.iops_most is None else min(entry.iops_most, iops)
 
 
-def _clamped(entry: Entry, bandwidth: float) -> Bandwidth:
+def sized_bandwidth(entry: Entry, size: int) -> Bandwidth:
+    """What ``bandwidth_per_gib`` makes of a size in bytes."""
+    return clamped(entry, entry.bandwidth_base + size / GIB * (entry.bandwidth_per_gib or 0))
+
+
+def clamped(entry: Entry, bandwidth: float) -> Bandwidth:
+    """Bytes per second within ``bandwidth_least`` and ``bandwidth_most``."""
     if entry.bandwidth_most is not None:
         bandwidth = min(entry.bandwidth_most, bandwidth)
     return Bandwidth(f"{max(entry.bandwidth_least, bandwidth):.0f}B/s")
 
 
-def _entry(path: str, raw: Any) -> Entry:
+def entry_of(path: str, raw: Any) -> Entry:
+    """One entry out of plain data; ``path`` is its place in the file. Raises ``StudyError``."""
     entry = _converted(path, raw)
-    for field, rule in _PART_OF.items():
-        if getattr(entry, field) and not getattr(entry, rule):
-            raise StudyError(f"{path}.{field}", f"is a part of {rule}, which is not given")
-    for field, problem in (*_bad_figures(entry), *_bad_bounds(entry)):
+    for field, rules in _PART_OF.items():
+        if getattr(entry, field) and not any(getattr(entry, rule) for rule in rules):
+            raise StudyError(f"{path}.{field}", f"is a part of {' or '.join(rules)}, which is not given")
+    for field, problem in (*_bad_figures(entry), *_bad_bounds(entry), *_bad_catalogue(entry)):
         raise StudyError(f"{path}.{field}", problem)
     return entry
 
@@ -209,7 +316,44 @@ def _bad_bounds(entry: Entry) -> Iterator[tuple[str, str]]:
             yield f"{what}_least", f"{least} is more than {what}_most, {most}"
 
 
+def _bad_catalogue(entry: Entry) -> Iterator[tuple[str, str]]:
+    """What no entry of the catalogue can be."""
+    if entry.checked and _DATE.fullmatch(entry.checked) is None:
+        yield "checked", f"{entry.checked!r} is no date; write it like 2026-08"
+    # A size is of whole GiB; a request is no smaller than a page.
+    least = {"vcpus": 1, "disks": 1, "size": GIB, "size_least": GIB, "size_most": GIB}
+    for field, bound in (least | dict.fromkeys(("io_most", "io_least"), LEAST_BANDWIDTH)).items():
+        value = getattr(entry, field)
+        if value is not None and value < bound:
+            yield field, f"{value}: must be {bound:,}{'' if bound == 1 else ' bytes'} or more"
+    if (entry.size_most or MOST_LIMIT) < (entry.size_least or 0):
+        yield "size_least", f"{entry.size_least} is more than size_most, {entry.size_most}"
+    for field in ("price", "sold", "credit"):
+        part = getattr(entry, field)
+        yield from (bad_numbers(field, part, MOST_LIMIT) if part is not None else ())
+    if entry.sold is not None and not (entry.iops and entry.bandwidth):
+        yield "sold", "needs iops and bandwidth: what a volume has without paying for more"
+
+
+def dated(entry: Entry) -> datetime.date | None:
+    """The earliest day that ``checked`` may stand for; None without a date.
+
+    An entry that says no more than a year may be of its first day, and is treated as that old.
+    """
+    match = _DATE.fullmatch(entry.checked)
+    if match is None:
+        return None
+    try:
+        return datetime.date(int(match["year"]), int(match["month"] or 1), int(match["day"] or 1))
+    except ValueError:
+        # The 31st of a month that has none.
+        return datetime.date(int(match["year"]), int(match["month"] or 1), 1)
+
+
 def _converted(path: str, raw: Any) -> Entry:
+    if isinstance(raw, Mapping) and isinstance(raw.get("checked"), int | datetime.date):
+        # YAML takes 2026 for a number and 2026-08-11 for a date.
+        raw = {**raw, "checked": str(raw["checked"])}
     try:
         return msgspec.convert(raw, Entry, dec_hook=dec_hook)
     except msgspec.ValidationError as error:

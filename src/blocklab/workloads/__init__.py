@@ -9,12 +9,13 @@ from blocklab.workloads.dd import Dd
 from blocklab.workloads.fio import Fio
 from blocklab.workloads.imported import ImportedLoad
 from blocklab.workloads.ledger import Ledger
+from blocklab.workloads.open_loop import OpenLoop
 from blocklab.workloads.pgbench import Pgbench
 from blocklab.workloads.sysbench import Sysbench
 from blocklab.workloads.tpcc import Tpcc
 
-AnyWorkload: TypeAlias = Fio | Pgbench | Tpcc | Sysbench | Dd | Commit | Ledger | ImportedLoad
+AnyWorkload: TypeAlias = Fio | Pgbench | Tpcc | Sysbench | Dd | Commit | Ledger | OpenLoop | ImportedLoad
 
 __all__ = [
-    "AnyWorkload", "Commit", "Dd", "Fio", "ImportedLoad", "Ledger", "Pgbench", "Sysbench", "Tpcc",
+    "AnyWorkload", "Commit", "Dd", "Fio", "ImportedLoad", "Ledger", "OpenLoop", "Pgbench", "Sysbench", "Tpcc",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Phase
 from blocklab.model.units import Duration
 from blocklab.workloads import pgbench_output
+from blocklab.workloads.asked import Asked
 from blocklab.workloads.base import Stoppable, version
 
 FOLDER = "/var/tmp/blocklab-pgbench"
@@ -154,6 +155,12 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     def room(self) -> int:
         """Of the accounts; nothing where ``init`` says by itself which steps make the tables."""
         return 0 if any(name.startswith("init") for name in self.init) else self.scale * _LEAST
+
+    def asked_rates(self) -> Mapping[str, Asked]:
+        """The option ``rate``: pgbench's own schedule, a Poisson process; its latencies count from that."""
+        rate = self.options.get("rate", False)
+        seconds = None if self.time is None else float(self.time)
+        return {"": Asked({"tps": float(rate)}, seconds)} if rate else {}
 
     def trials(self, seconds: float) -> Mapping[str, Self]:
         """The one phase."""

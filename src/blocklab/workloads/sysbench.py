@@ -14,6 +14,7 @@ from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
 from blocklab.workloads import servers, stamp, sysbench_output
+from blocklab.workloads.asked import Asked
 from blocklab.workloads.base import Stoppable, version
 
 OptionValue: TypeAlias = str | int | float | bool
@@ -141,6 +142,17 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
     def room(self) -> int:
         """Of the tables' rows, at the least."""
         return self.tables * self.table_size * _LEAST
+
+    def asked_rates(self) -> Mapping[str, Asked]:
+        """The option ``rate``: sysbench's own schedule, a Poisson process; its latencies have the time in its
+        queue (``sb_timer.h`` of 1.0.20)."""
+        rate = self.options.get("rate", 0)
+        try:
+            wanted = float(rate)
+        except ValueError:
+            return {}
+        seconds = None if self.time is None else float(self.time)
+        return {"": Asked({"tps": wanted}, seconds)} if wanted > 0 else {}
 
     def trials(self, seconds: float) -> Mapping[str, Self]:
         """The one phase."""

@@ -12,8 +12,8 @@ from blocklab.sizing.series import Found
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What files do not tell of themselves: the ``zone`` of times without one, the ``order`` of dates that may mean
-    several (``ymd``, ``mdy``, ``dmy``; empty: the only possible one)."""
+    """What files do not tell of themselves: the ``zone`` of times without one, and the ``order`` of dates that may
+    mean several (``ymd``, ``mdy``, ``dmy``; empty: the only possible one)."""
 
     zone: tzinfo = UTC
     order: str = ""

@@ -1,0 +1,126 @@
+"""The table of open-loop phases: asked, reached, latency, and whether the layout carries it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from blocklab.stats.analysis import Analysis
+from blocklab.stats.carried import Carried, Need, needs
+from blocklab.stats.format import NBSP, number, percent, quantity
+
+# Of more phases than this a terminal has only those that are not carried.
+MOST_ROWS = 40
+MARKS = {"carried": ("✓", "ok"), "not carried": ("✗", "failed"), "unknown": ("?", "unknown")}
+_STYLES = {"carried": "green", "not carried": "red", "unknown": "yellow"}
+NONE = "–"
+
+
+class CarriedRow(msgspec.Struct, frozen=True):
+    """One phase of one layout, as text. ``stack`` is a label for its colour. ``most``: in the first one only."""
+
+    stack: str
+    place: str
+    level: str
+    asked: str
+    reached: str
+    p99: str
+    p999: str
+    verdict: str
+    why: str
+    most: str = ""
+
+
+def carried_rows(analysis: Analysis) -> tuple[CarriedRow, ...]:
+    """Every open-loop phase; empty where no load has a rate."""
+    found = needs(analysis)
+    several = len({need.workload for need in found}) > 1
+    return tuple(
+        _row(need, each, first=not number_, several=several)
+        for need in found
+        for number_, each in enumerate(need.phases)
+    )
+
+
+def _row(need: Need, each: Carried, *, first: bool, several: bool) -> CarriedRow:
+    reached = NONE if each.reached is None else f"{number(each.reached)} ({percent(each.reached / each.asked)})"
+    return CarriedRow(
+        each.stack,
+        f"{each.stack} / {each.workload}" if several else each.stack,
+        f"{each.level}{NBSP}%",
+        number(each.asked),
+        reached,
+        _latency(each, "p99"),
+        _latency(each, "p999"),
+        each.verdict,
+        ". ".join(text for text in (each.why, each.note) if text),
+        _most(need) if first else "",
+    )
+
+
+def _latency(each: Carried, which: str) -> str:
+    values = [NONE if (value := getattr(kind, which)) is None else quantity(value, "s") for kind in each.kinds]
+    bound = "≥ " if each.at_least else ""
+    return NONE if set(values) == {NONE} else bound + " / ".join(values)
+
+
+def _most(need: Need) -> str:
+    if need.most is None or need.headroom is None:
+        return NONE
+    lab = " (the lab's limit)" if need.limited else ""
+    return f"{number(need.most)}/s, {number(need.headroom)} ×{lab}"
+
+
+def carried_table(analysis: Analysis) -> Table | None:
+    """The rows for a terminal; None without any."""
+    rows = carried_rows(analysis)
+    if len(rows) > MOST_ROWS:
+        rows = tuple(row for row in rows if row.verdict != "carried")[:MOST_ROWS]
+    if not rows:
+        return None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    for title in ("carries the need?", "level", "asked/s", "reached/s", "p99", "saturates at", ""):
+        table.add_column(
+            title,
+            justify="left" if title in ("carries the need?", "") else "right",
+            overflow="fold",
+            no_wrap=title in ("reached/s", "p99"),
+        )
+    for row in rows:
+        verdict = Text(
+            f"{MARKS[row.verdict][0]}{NBSP}{row.verdict.replace(' ', NBSP)}", style=_STYLES[row.verdict]
+        )
+        # One kind of requests a line.
+        p99 = row.p99.replace(" / ", "\n")
+        table.add_row(row.place, row.level, row.asked, row.reached, p99, row.most, verdict)
+    return table
+
+
+def carried_json(analysis: Analysis) -> dict[str, Any]:
+    """The part of report.json: each load with a rate on each layout; empty where no load has one."""
+    found = []
+    for need in needs(analysis):
+        stack, workload = analysis.stacks[need.stack], analysis.workloads[need.workload]
+        found.append(
+            {
+                "stack": stack.name,
+                "workload": workload.name,
+                "levels": {**stack.levels, **workload.levels},
+                "highest": need.highest,
+                "most": need.most,
+                "headroom": need.headroom,
+                "limited": need.limited,
+                "phases": [
+                    {name: value for name, value in msgspec.structs.asdict(each).items() if name not in _OUTER}
+                    for each in need.phases
+                ],
+            }
+        )
+    return {"carried": found} if found else {}
+
+
+_OUTER = ("stack", "workload")

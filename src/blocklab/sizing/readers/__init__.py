@@ -1,0 +1,1 @@
+"""Readers of statistics, a module for each kind of file."""

@@ -1,0 +1,346 @@
+"""CloudWatch metrics of EBS volumes, EC2 instances and RDS databases as series: JSON of the CLI, and CSV.
+
+https://docs.aws.amazon.com/ebs/latest/userguide/using_cloudwatch_ebs.html: operations, bytes and times of a volume
+are sums of a period; their average is that of one operation (Xen) or of one data point (Nitro). CloudWatch tells
+the start of each period. A period without a data point is not 0: it is not there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from blocklab.imports.text import Bad, Refused
+from blocklab.sizing.devices import INSTANCES, VOLUMES
+from blocklab.sizing.readers.json_documents import can_be
+from blocklab.sizing.series import Found, Interval, Rates, Series, Trust
+
+DATABASES = "CloudWatch RDS"
+# Field, whether it is a sum of the period, and by how much a value counts.
+_VOLUME = {
+    "volumereadops": ("reads", True, 1.0), "volumewriteops": ("writes", True, 1.0),
+    "volumereadbytes": ("read_bytes", True, 1.0), "volumewritebytes": ("write_bytes", True, 1.0),
+    "volumetotalreadtime": ("read_time", True, 1.0), "volumetotalwritetime": ("write_time", True, 1.0),
+    "volumeavgreadlatency": ("read_latency", False, 1e-3), "volumeavgwritelatency": ("write_latency", False, 1e-3),
+}  # fmt: skip
+_INSTANCE = {
+    "ebsreadops": ("reads", True, 1.0), "ebswriteops": ("writes", True, 1.0),
+    "ebsreadbytes": ("read_bytes", True, 1.0), "ebswritebytes": ("write_bytes", True, 1.0),
+}  # fmt: skip
+_DATABASE = {
+    "readiops": ("reads", False, 1.0), "writeiops": ("writes", False, 1.0),
+    "readthroughput": ("read_bytes", False, 1.0), "writethroughput": ("write_bytes", False, 1.0),
+    "readlatency": ("read_latency", False, 1.0), "writelatency": ("write_latency", False, 1.0),
+}  # fmt: skip
+_SOURCES = {
+    name: (source, *meaning)
+    for source, table in ((VOLUMES, _VOLUME), (INSTANCES, _INSTANCE), (DATABASES, _DATABASE))
+    for name, meaning in table.items()
+}
+METRIC = re.compile(
+    r"(?<![A-Za-z])(?:Volume(?:(?:Read|Write)(?:Ops|Bytes)|Total(?:Read|Write)Time|Avg(?:Read|Write)Latency)"
+    r"|EBS(?:Read|Write)(?:Ops|Bytes)|(?:Read|Write)(?:IOPS|Throughput|Latency))(?![A-Za-z])",
+    re.IGNORECASE,
+)
+VOLUME_ID = re.compile(r"(?<![A-Za-z0-9])vol[-_]([0-9a-f]{8,17})(?![0-9A-Za-z])")
+_INSTANCE_ID = re.compile(r"(?<![A-Za-z0-9])i-([0-9a-f]{8,17})(?![0-9A-Za-z])")
+_STATISTIC = re.compile(r"(?<![A-Za-z])(Sum|Average|Avg|Maximum|Max|Minimum|Min|SampleCount)(?![A-Za-z])", re.I)
+_RATES = ("reads", "writes", "read_bytes", "write_bytes")
+# So many different whole numbers are no averages: those have fractions.
+_WHOLE = 4
+_MINUTE = 60
+# So many steps of one length are the period.
+_SURE = 5
+_CLI = "aws cloudwatch get-metric-statistics --statistics Sum --period 300 ..."
+
+
+class Timed(Interval, frozen=True, kw_only=True):
+    """``read_time``, ``write_time``: seconds that all requests of a second took, until their number is known."""
+
+    read_time: float | None = None
+    write_time: float | None = None
+
+
+class Points(msgspec.Struct, kw_only=True):
+    """The data points of one metric: value by start (seconds since the epoch).
+
+    ``statistic`` is ``sum``, ``average`` (with the ``counts`` of samples where those are known), ``maximum`` or
+    empty for unknown; ``period`` in s.
+    """
+
+    metric: str
+    values: dict[float, float]
+    statistic: str = ""
+    device: str = ""
+    system: str = ""
+    period: float | None = None
+    counts: dict[float, float] = {}
+    line: int = 0
+
+
+def described(*texts: str) -> Points | None:
+    """What labels say of a metric; the first text that tells something wins. None without a metric that counts."""
+    metric = volume = instance = statistic = system = ""
+    for text in texts:
+        if not metric and (match := METRIC.search(text)):
+            metric = match[0]
+            rest = _STATISTIC.sub(" ", text.replace(metric, " ")).split()
+            system = rest[0] if len(rest) == 1 and metric.lower() in _DATABASE else ""
+        if not volume and (match := VOLUME_ID.search(text)):
+            volume = f"vol-{match[1]}"
+        if not instance and (match := _INSTANCE_ID.search(text)):
+            instance = match[0]
+        if not statistic and (match := _STATISTIC.search(text)):
+            statistic = stated(match[0])
+    if not metric:
+        return None
+    return Points(metric=metric, values={}, statistic=statistic, device=volume, system=system or instance)
+
+
+def stated(word: str) -> str:
+    """A statistic by one name: ``sum``, ``average``, ``maximum``, ``minimum``, ``samplecount``."""
+    short = {"avg": "average", "max": "maximum", "min": "minimum"}
+    return short.get(word.lower(), word.lower())
+
+
+def of_path(path: Path) -> tuple[str, str]:
+    """The file's name and its folder's, which may tell a volume."""
+    return path.stem, path.parent.name
+
+
+def found(every: Sequence[Points], path: Path, remarks: list[str], bad: Sequence[Bad]) -> Found:
+    """The series of each volume, instance or database. Raises ``Refused`` where nothing is left."""
+    remarks = list(remarks)
+    usual = _period([each for each in every if each.values])
+    why: list[str] = []
+    tables: dict[tuple[str, str, str, float], dict[float, dict[str, float]]] = {}
+    lines: dict[tuple[str, str, str, float], int] = {}
+    twice: Counter[str] = Counter()
+    for each in every:
+        source, field, _, _ = _SOURCES[each.metric.lower()]
+        period = each.period or _own_period(each, usual)
+        if not each.values or period is None:
+            why.append(
+                f"{each.metric}: " + ("one data point: its period is not known; ask for a longer time"
+                                      if each.values else "no data points")
+            )  # fmt: skip
+            continue
+        if each.period is None:
+            remarks.append(f"the period is not told: {period:g} s, the step of its times")
+        key = (source, each.system, each.device if source == VOLUMES else "", period)
+        lines.setdefault(key, each.line)
+        table = tables.setdefault(key, {})
+        for at, value in _rates(each, period, remarks, why).items():
+            row = table.setdefault(at, {})
+            if row.setdefault(field, value) != value:
+                twice[each.metric] += 1
+    remarks += [f"left out: {each}" for each in dict.fromkeys(why)]
+    remarks += [
+        f"{metric}: {count} data points of a time that was there with another value: left out; of two volumes "
+        "each label has to name its own (vol-...)"
+        for metric, count in twice.items()
+    ]  # fmt: skip
+    series = [_one(key, table, path, lines[key], remarks) for key, table in tables.items() if table]
+    if not series:
+        raise Refused("; ".join(list(dict.fromkeys(why))[:3]) or "no data points of a metric of block storage")
+    return Found(
+        series=tuple(series), bad=tuple(bad[:8]), lost=len(bad), remarks=tuple(dict.fromkeys(remarks))
+    )  # fmt: skip
+
+
+def _steps(every: Sequence[Points]) -> Counter[float]:
+    steps: Counter[float] = Counter()
+    for each in every:
+        steps.update(after - before for before, after in pairwise(sorted(each.values)))
+    return steps
+
+
+def _period(every: Sequence[Points]) -> float | None:
+    """What all steps are whole numbers of, since data points may be missing; where that is no period of CloudWatch
+    (whole minutes) the step that is there most often. None for single points."""
+    steps = _steps(every)
+    if not steps:
+        return None
+    if all(step.is_integer() for step in steps) and (common := math.gcd(*map(int, steps))) % _MINUTE == 0:
+        return float(common)
+    most = max(steps.values())
+    return min(step for step, count in steps.items() if count == most)
+
+
+def _own_period(each: Points, usual: float | None) -> float | None:
+    """That of one metric. With few steps, or uneven ones, it is that of the file."""
+    steps = _steps([each])
+    alike = len(steps) == 1 and sum(steps.values()) >= _SURE
+    if usual is not None and not alike and all(step % usual == 0 for step in steps):
+        return usual
+    return _period([each]) or usual
+
+
+def _rates(each: Points, period: float, remarks: list[str], why: list[str]) -> dict[float, float]:
+    """The values per second (latencies in s), by the start of their period; empty where the statistic is none of
+    use: why goes to ``why``."""
+    _, _, summed, factor = _SOURCES[each.metric.lower()]
+    values = each.values
+    if not summed:
+        if each.statistic in ("sum", "minimum", "samplecount"):
+            why.append(
+                f"{each.metric} is a rate: its {each.statistic} means nothing; ask for --statistics Average"
+            )
+            return {}
+        if each.statistic != "average":
+            remarks.append(f"{each.metric}: its statistic is {each.statistic or 'not told: read as the average'}")
+        return {at: value * factor for at, value in values.items()}
+    if each.statistic == "average" and each.counts:
+        values = {at: value * each.counts[at] for at, value in values.items() if at in each.counts}
+    elif each.statistic not in ("", "sum"):
+        why.append(
+            f"{each.metric}: its {each.statistic} is not that of a period but of one operation or data point; "
+            f"ask for sums: {_CLI}"
+        )
+        return {}
+    elif not each.statistic and not _whole(each, remarks, why):
+        return {}
+    return {at: value * factor / period for at, value in values.items()}
+
+
+def _whole(each: Points, remarks: list[str], why: list[str]) -> bool:
+    """Whether values without a statistic are sums: many different whole numbers, or nothing but 0."""
+    different = {value for value in each.values.values() if value}
+    times = each.metric.lower().startswith("volumetotal")
+    if different and (times or len(different) < _WHOLE or any(not value.is_integer() for value in different)):
+        why.append(
+            f"{each.metric}: its statistic is not told and it may be an average; put it into the label "
+            f"(${{PROP('Dim.VolumeId')}} ${{PROP('MetricName')}} ${{PROP('Stat')}}), or use {_CLI}"
+        )
+        return False
+    remarks.append(f"{each.metric}: its statistic is not told; whole numbers, so read as the sum")
+    return True
+
+
+def _one(
+    key: tuple[str, str, str, float],
+    table: Mapping[float, dict[str, float]],
+    path: Path,
+    line: int,
+    remarks: list[str],
+) -> Series:
+    source, system, device, period = key
+    intervals: list[Interval] = []
+    early = 0
+    for at in sorted(table):
+        if intervals and at < intervals[-1].end - 1e-6:
+            early += 1
+            continue
+        intervals.append(_finished(_interval(at, period, table[at], line)))
+    name = device or system
+    if early:
+        remarks.append(f"{name or source}: {early} data points within the period of the one before: left out")
+    if source == VOLUMES and not device:
+        remarks.append(
+            "no volume is named: taken for one volume; name it (vol-...) in the label or the file's name"
+        )
+    fields = {field for row in table.values() for field in row}
+    if fields and not fields & set(_RATES):
+        remarks.append(f"{name or source}: times only; they need the operations of the same volume beside them")
+    return Series(
+        system=system, source=source, trust=Trust.DEVICE, files=(path,), intervals=tuple(intervals), device=device
+    )
+
+
+def _interval(at: float, period: float, row: Mapping[str, float], line: int) -> Timed:
+    return Timed(
+        start=at, seconds=period, line=line, rates=Rates(**{name: row.get(name) for name in _RATES}),
+        read_latency=row.get("read_latency"), write_latency=row.get("write_latency"),
+        read_time=row.get("read_time"), write_time=row.get("write_time"),
+    )  # fmt: skip
+
+
+def _finished(one: Timed) -> Timed:
+    """With the latencies that total times and operations give."""
+    rates = one.rates
+    reading, writing = one.read_latency, one.write_latency
+    if reading is None and one.read_time is not None and rates.reads:
+        reading = can_be(one.read_time / rates.reads)
+    if writing is None and one.write_time is not None and rates.writes:
+        writing = can_be(one.write_time / rates.writes)
+    if (reading, writing) == (one.read_latency, one.write_latency):
+        return one
+    return msgspec.structs.replace(one, read_latency=reading, write_latency=writing)
+
+
+def merge(series: Sequence[Series]) -> list[Series]:
+    """CloudWatch's metrics of one volume, instance or database out of several files put together; all other series
+    are passed on as they are, in their order.
+
+    Series of one source, system and device with periods of one length are joined, each moment's rates filled in.
+    Two that tell the same rate of one time differently are not of one volume: they stay apart.
+    """
+    found: list[Series] = []
+    places: dict[tuple[str, str, str, str, float], list[int]] = {}
+    for one in series:
+        if not one.source.startswith("CloudWatch") or not one.intervals:
+            found.append(one)
+            continue
+        key = (one.source, one.system, one.device, one.instance, one.intervals[0].seconds)
+        for place in places.setdefault(key, []):
+            joined = _joined(found[place], one)
+            if joined is not None:
+                found[place] = joined
+                break
+        else:
+            places[key].append(len(found))
+            found.append(one)
+    return [one for one in found if not _idle(one)]
+
+
+def _idle(one: Series) -> bool:
+    """A volume's times without the operations that they are of."""
+    return one.source.startswith("CloudWatch") and all(each.rates == Rates() for each in one.intervals)
+
+
+def _joined(first: Series, second: Series) -> Series | None:
+    """Both in one; None where they contradict each other."""
+    by: dict[float, Interval] = {each.start: each for each in first.intervals}
+    for each in second.intervals:
+        mine = by.get(each.start)
+        filled = each if mine is None else _filled(mine, each)
+        if filled is None:
+            return None
+        by[each.start] = filled
+    return msgspec.structs.replace(
+        first, intervals=tuple(_apart(by)), files=tuple(dict.fromkeys([*first.files, *second.files])),
+        remarks=tuple(dict.fromkeys([*first.remarks, *second.remarks])),
+    )  # fmt: skip
+
+
+def _apart(by: Mapping[float, Interval]) -> Iterator[Interval]:
+    """In order, without those that begin within another."""
+    end = float("-inf")
+    for at in sorted(by):
+        if at >= end - 1e-6:
+            end = by[at].end
+            yield by[at]
+
+
+def _filled(first: Interval, second: Interval) -> Interval | None:
+    rates = {}
+    for name in _RATES:
+        a, b = getattr(first.rates, name), getattr(second.rates, name)
+        if a is not None and b is not None and a != b:
+            return None
+        rates[name] = b if a is None else a
+    rest = {}
+    for name in ("read_latency", "write_latency", "read_time", "write_time"):
+        a, b = getattr(first, name, None), getattr(second, name, None)
+        rest[name] = b if a is None else a
+    one = Timed(
+        start=first.start, seconds=first.seconds, rates=Rates(**rates), flushes=first.flushes,
+        transactions=first.transactions, parts=first.parts, line=first.line, **rest,
+    )  # fmt: skip
+    return _finished(one)
