@@ -14,23 +14,10 @@ from blocklab.sizing.gather import Asked, gather
 from blocklab.sizing.need import Options, need
 from blocklab.sizing.series import Trust
 from blocklab.sizing.system import Gathered
+from tests.unit.synthetic_sizing import stats
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing"
 SAMPLES = sorted(path for path in GOLDEN.rglob("*") if path.is_file() and path.name != "README.md")
-# Of `/proc/diskstats`: sectors and milliseconds.
-STATS = " 254       0 vda {reads} 0 {sectors} {ms} {writes} 0 {sectors} {ms} 0 0 0 0 0 0 0 {flushes} 0\n"
-
-
-def dump(at: int, reads: int, writes: int = 0) -> str:
-    """One dump of /proc/diskstats, with the time before it."""
-    return f"{at}\n" + STATS.format(reads=reads, writes=writes, sectors=reads * 16, ms=reads, flushes=writes)
-
-
-def stats(path: Path, *dumps: tuple[int, int]) -> Path:
-    """A file of dumps: (seconds since the epoch, reads so far)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(dump(at, reads) for at, reads in dumps))
-    return path
 
 
 def said(found: Gathered) -> str:

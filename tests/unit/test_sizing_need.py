@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -17,30 +13,9 @@ from hypothesis import strategies as st
 from blocklab.errors import StudyError
 from blocklab.sizing.curve import apart, curve_of, filled, quantile, total
 from blocklab.sizing.need import Options, busy_hours, need
-from blocklab.sizing.series import Interval, Rates, Trust
+from blocklab.sizing.series import Interval, Rates
 from blocklab.sizing.show import lead
-from blocklab.sizing.system import Source, System
-
-# A Monday.
-MIDNIGHT = datetime(2026, 11, 2, tzinfo=UTC).timestamp()
-HOUR = 3600.0
-
-
-def interval(start: float, seconds: float, iops: float, **more: Any) -> Interval:
-    """Half of the requests are reads of 8 KiB, half are writes of 16 KiB."""
-    rates = Rates(reads=iops / 2, writes=iops / 2, read_bytes=iops / 2 * 8192, write_bytes=iops / 2 * 16384)
-    return Interval(start=start, seconds=seconds, rates=rates, **more)
-
-
-def hourly(name: str, iops: Sequence[float], **more: object) -> System:
-    """A system with the mean of each hour from midnight on."""
-    return system(name, [interval(MIDNIGHT + HOUR * at, HOUR, value) for at, value in enumerate(iops)], **more)
-
-
-def system(name: str, intervals: Sequence[Interval], **more: object) -> System:
-    source = Source(name="test", trust=Trust.SERVER, main=True, files=(Path(name),))
-    return System(name=name, product="", curve=curve_of(intervals), sources=(source,), **more)  # type: ignore[arg-type]
-
+from tests.unit.synthetic_sizing import HOUR, MIDNIGHT, hourly, interval, system
 
 # -- one system ---------------------------------------------------------------------------------------------------
 

@@ -89,6 +89,12 @@ def size(
         str, typer.Option("--scale", help="Write the study at this part of the need and of the caps, e.g. 10%.")
     ] = "100%",
     seconds: Annotated[int, typer.Option("--seconds", help="How long each level of the load lasts.", min=1)] = 20,
+    working_set: Annotated[
+        str, typer.Option("--working-set", help="How much of the storage the study's requests go over.")
+    ] = "256MiB",
+    io_only: Annotated[
+        bool, typer.Option("--io-only", help="Write no database workload into the study: a third of the time.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write a page (HTML) as well.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -128,7 +134,8 @@ def size(
 
         write_page(output, found, gathered, place, choices.for_page(chosen) if chosen else None)
     if study is not None:
-        write_study(study, found, chosen, layouts, database, part, seconds)
+        over = _quantity("--working-set", working_set, Size)
+        write_study(study, found, chosen, layouts, database, part, seconds, working_set=over, io_only=io_only)
     if as_json:
         more = {"candidates": msgspec.to_builtins(chosen, enc_hook=str)} if chosen else None
         typer.echo(show.as_json(found, gathered, more).decode(), nl=False)
@@ -144,7 +151,7 @@ def size(
 
 def write_study(
     path: Path, found: Need, chosen: Sequence[Candidate | Misfit], layouts: Path | None, database: Database,
-    scale: float, seconds: int,
+    scale: float, seconds: int, *, working_set: Size, io_only: bool,
 ) -> None:  # fmt: skip
     """Write the study file; an existing one is never overwritten. Raises ``StudyError``, ``StoreError``."""
     from blocklab.sizing import layouts as kinds
@@ -156,7 +163,10 @@ def write_study(
         product = next((each.product for each in found.members if each.product), "")
         auto = kinds.DATABASES.get(product, "")
         where = kinds.of_candidates(chosen, {"auto": auto, "none": ""}.get(database.value, database.value))
-    text = study_text(found, kinds.scaled(where, scale), study_name(str(path)), seconds=seconds, scale=scale)
+    text = study_text(
+        found, kinds.scaled(where, scale), study_name(str(path)), seconds=seconds, scale=scale,
+        transactions=not io_only, working_set=working_set,
+    )  # fmt: skip
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

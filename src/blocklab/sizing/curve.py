@@ -102,7 +102,7 @@ def _told(value: float | None) -> float:
 
 
 def _waiting(rate: float, latency: float | None) -> float:
-    """Requests in flight by Little's law, https://doi.org/10.1287/opre.9.3.383; 0 where there are no requests."""
+    """Requests in flight by Little's law (Operations Research 9 (1961), 383-387); 0 without any requests."""
     return 0.0 if rate == 0 else rate * _told(latency)
 
 

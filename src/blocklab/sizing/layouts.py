@@ -26,9 +26,9 @@ _CAPS = (
 
 
 class Layouts(msgspec.Struct, frozen=True):
-    """Where the load runs: ``plain`` are the parts ``nodes``, ``links``, ``profiles`` and ``stacks`` of a study,
-    and what else it has (``faults`` and ``workloads`` for drills). ``database``: the layer name of the database
-    that the stacks hold, empty for none."""
+    """Where the load runs: ``plain`` are the parts ``nodes``, ``links``, ``profiles``, ``stacks`` and ``factors``
+    of a study, and what else it has (``faults`` and ``workloads`` for drills). ``database``: the layer name of the
+    database that the stacks hold, empty for none."""
 
     plain: Mapping[str, Any]
     baseline: str
@@ -45,6 +45,11 @@ def of_study(path: Path) -> Layouts:
             "stacks", "the file has no layouts", file=str(path), hint="--layouts takes a study's file"
         )
     found = {name: plain[name] for name in ("nodes", "links", "profiles", "stacks") if plain.get(name)}
+    factors = {name: each for name, each in (plain.get("factors") or {}).items() if not _of_workloads(each)}
+    found |= {"factors": factors} if factors else {}
+    # Of combinations that are left out those that name nothing else.
+    exclude = [each for each in plain.get("exclude") or () if set(each) <= {"stack", *factors}]
+    found |= {"exclude": exclude} if exclude else {}
     layers = [
         layer.get("layer")
         for stack in stacks.values()
@@ -54,6 +59,15 @@ def of_study(path: Path) -> Layouts:
     database = next((name for name in DATABASES.values() if name in layers), "")
     baseline = str(plain.get("baseline") or next(iter(stacks)))
     return Layouts(found, baseline, database, (f"The layouts are those of {path.name}.",))
+
+
+def _of_workloads(factor: Any) -> bool:
+    """Whether a factor varies a workload, which the need takes the place of."""
+    if not isinstance(factor, dict):
+        return False
+    values = factor.get("values")
+    paths = [path for level in values.values() if level for path in level] if isinstance(values, dict) else []
+    return any(str(path).startswith("workloads.") for path in (factor.get("field", ""), *paths))
 
 
 def of_candidates(choices: Sequence[Candidate | Misfit], database: str = "") -> Layouts:

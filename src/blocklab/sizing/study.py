@@ -11,6 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from blocklab.errors import StudyError
+from blocklab.model.units import Size
 from blocklab.sizing.layouts import DATABASES, Layouts, bare
 from blocklab.sizing.need import Moment, Need
 from blocklab.sizing.show import basis, lead
@@ -19,22 +20,27 @@ LEVELS = (100, 120, 150)
 """In % of the need: carried as it is, with what may come, with half as much again."""
 IO_LOAD = "need"
 PAGE = 4096
-# Requests that may wait in fio before its schedule slips; a load that has as many in flight is not kept up with.
-DEPTH = 256
-# Of the job that saturates the layout; more would only wait.
-MOST_DEPTH = 64
 # Clients of a throttled database load; those that are idle cost nothing.
 CLIENTS = 32
-# Random requests go all over a file of this size; direct I/O does not use the node's page cache.
-FILE = "256MiB"
+# Random requests go all over a file of this size; direct I/O does not use the node's page cache. Real devices may
+# have a cache of their own that has to be smaller.
+WORKING_SET = Size("256MiB")
 
 
 def study_text(
-    need: Need, layouts: Layouts, name: str, *, seconds: int = 20, scale: float = 1.0, transactions: bool = True
+    need: Need,
+    layouts: Layouts,
+    name: str,
+    *,
+    seconds: int = 20,
+    scale: float = 1.0,
+    transactions: bool = True,
+    working_set: Size = WORKING_SET,
 ) -> str:
     """The study file's text. ``seconds``: how long each level of the load lasts; ``scale``: a part of the need,
     where the machine cannot make all of it. ``transactions``: also a database load at the measured transactions
-    per second, where they are known and the layouts hold that database.
+    per second, where they are known and the layouts hold that database. ``working_set``: bytes that the requests
+    go over.
 
     Raises ``StudyError`` where the need lacks what a load is made of, and where its peak is unknown.
     """
@@ -43,7 +49,10 @@ def study_text(
             "", "the peak is unknown, so there is no load to write",
             hint="give statistics of an hour or less, or --peak-factor with what you know of the peak",
         )  # fmt: skip
-    workloads = {**io_loads(need, seconds=seconds, scale=scale), **layouts.plain.get("workloads", {})}
+    workloads = {
+        **io_loads(need, seconds=seconds, scale=scale, working_set=working_set),
+        **layouts.plain.get("workloads", {}),
+    }
     if transactions:
         workloads |= transaction_loads(need, layouts.database, seconds=seconds, scale=scale)
     plain = {
@@ -51,7 +60,7 @@ def study_text(
         "question": f"Which layouts carry the need of {_names(need)}?", "baseline": layouts.baseline,
         **_parts(layouts, "profiles", "nodes", "links", "stacks"),
         "workloads": workloads,
-        **_parts(layouts, "faults", "takeover", "exclude"),
+        **_parts(layouts, "factors", "faults", "exclude"),
         "notes": [*_notes(need, scale), *layouts.notes],
     }  # fmt: skip
     return _yaml(plain, need)
@@ -61,7 +70,7 @@ def _parts(layouts: Layouts, *names: str) -> dict[str, Any]:
     return {name: layouts.plain[name] for name in names if name in layouts.plain}
 
 
-def io_loads(need: Need, *, seconds: int, scale: float = 1.0) -> dict[str, dict[str, Any]]:
+def io_loads(need: Need, *, seconds: int, scale: float, working_set: Size) -> dict[str, dict[str, Any]]:
     """An open-loop load at the rates of each moment that counts; its levels are phases.
 
     ``need`` is when the IOPS were highest, ``need-bytes`` when the throughput was. Raises ``StudyError``.
@@ -72,12 +81,12 @@ def io_loads(need: Need, *, seconds: int, scale: float = 1.0) -> dict[str, dict[
             hint="give statistics that do: iostat -x, sar -b, /proc/diskstats, a database's own",
         )  # fmt: skip
     names = {"iops": IO_LOAD, "bandwidth": f"{IO_LOAD}-bytes"}
-    return {names[moment.by]: _open_loop(moment, seconds, scale) for moment in need.moments}
+    return {names[moment.by]: _open_loop(moment, seconds, scale, working_set) for moment in need.moments}
 
 
-def _open_loop(moment: Moment, seconds: int, scale: float) -> dict[str, Any]:
+def _open_loop(moment: Moment, seconds: int, scale: float, working_set: Size) -> dict[str, Any]:
     rates = {"reads": moment.read_iops, "writes": moment.write_iops, "flushes": moment.flushes or 0.0}
-    found: dict[str, Any] = {"load": "open_loop", "size": FILE}
+    found: dict[str, Any] = {"load": "open_loop", "size": f"{working_set // 2**20}MiB"}
     found |= {name: rate for name, value in rates.items() if (rate := _three_digits(value * scale))}
     if moment.read_size is not None and "reads" in found:
         found["read_size"] = _size(moment.read_size)

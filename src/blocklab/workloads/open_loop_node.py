@@ -10,6 +10,7 @@ Input: the path of a JSON file, see ``Plan``. Output: one line of JSON with ever
 from __future__ import annotations
 
 import array
+import collections
 import ctypes
 import errno
 import gc
@@ -168,6 +169,8 @@ class Phase:
         self.errors: dict[str, int] = {}
         self.lag = self.most_lag = 0.0
         self.lagged = self.most_under_way = 0
+        # From when to when the layout held this program up, in order.
+        self.excused: collections.deque[tuple[float, float]] = collections.deque()
         steps = math.ceil(self.seconds)
         self.counts = [[0] * steps for _ in WAYS]
         self.sums = [[0.0] * steps for _ in WAYS]
@@ -197,11 +200,13 @@ class Phase:
         return pages * _PAGE, (pages + 1) * _PAGE
 
     def _hand_over(self) -> None:
+        began = time.monotonic()
         while self.ready:
             taken = self.aio.submit(self.ready[:_BATCH])
             del self.ready[:taken]
             if not taken:
                 break
+        self._excuse(began)
         self.most_under_way = max(self.most_under_way, self.plan.slots - len(self.free) - len(self.ready))
 
     def _collect(self, least: int, seconds: float) -> None:
@@ -221,7 +226,17 @@ class Phase:
                 self.counts[way][int(second)] += 1
                 self.sums[way][int(second)] += latency
 
-    def _late(self, seconds: float) -> None:
+    def _excuse(self, began: float) -> None:
+        ended = time.monotonic()
+        if ended > began:
+            self.excused.append((began, ended))
+
+    def _late(self, due: float, now: float) -> None:
+        """A request that leaves later than it was due, although few are under way. The time in which no slot was
+        free, or the kernel held ``io_submit`` up, as it does for a device that takes no more, is the layout's."""
+        while self.excused and self.excused[0][1] <= due:
+            self.excused.popleft()
+        seconds = max(0.0, now - due - sum(ended - max(began, due) for began, ended in self.excused))
         self.lag += seconds
         self.lagged += 1
         self.most_lag = max(self.most_lag, seconds)
@@ -238,13 +253,16 @@ class Phase:
         while (now := time.monotonic()) < end:
             while at < every and self.start + due[at] <= now and self.free:
                 if self._under_way() < _FEW:
-                    self._late(now - self.start - due[at])
+                    self._late(self.start + due[at], now)
                 self._request(ways[at], self.start + due[at])
                 at += 1
             self._hand_over()
             waiting = at < every and self.start + due[at] <= now
             until = end if waiting or at >= every else min(end, self.start + due[at])
-            self._collect(1, until - time.monotonic())
+            began = time.monotonic()
+            self._collect(1, until - began)
+            if waiting:
+                self._excuse(began)
         never = [0, 0, 0]
         for number in range(at, every):
             never[ways[number]] += 1
