@@ -386,7 +386,7 @@ def test_the_page_the_terminal_and_the_json_have_it(tmp_path: Path, without_vega
     console = Console(width=100, record=True, file=None, quiet=False)
     with console.capture() as text:
         console.print(terminal_table(found))
-    assert "carries the need?" in text.get() and "not\xa0carried" in text.get()
+    assert "Does it carry the need?" in text.get() and "not\xa0carried" in text.get()
 
 
 def test_a_study_without_rates_says_nothing_of_it(tmp_path: Path) -> None:

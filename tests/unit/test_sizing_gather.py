@@ -14,7 +14,7 @@ from blocklab.sizing.gather import Asked, gather
 from blocklab.sizing.need import Options, need
 from blocklab.sizing.series import Trust
 from blocklab.sizing.system import Gathered
-from tests.unit.synthetic_sizing import stats
+from tests.unit.synthetic_sizing import dump, stats
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing"
 SAMPLES = sorted(path for path in GOLDEN.rglob("*") if path.is_file() and path.name != "README.md")
@@ -76,6 +76,29 @@ def test_one_database_under_two_names_counts_once(tmp_path: Path) -> None:
     found = gather([one, two], Asked(names={one: "erp", two: "crm"}))
     assert [system.name for system in found.systems] == ["erp"]
     assert "counts as erp already" in said(found)
+
+
+def test_two_databases_of_one_name_on_two_hosts_are_two_systems(tmp_path: Path) -> None:
+    text = (GOLDEN / "oracle" / "awr-19.html").read_text()
+    host = kinds.read(GOLDEN / "oracle" / "awr-19.html", "awr-html", Asked().reading).series[0].host
+    one, two = tmp_path / "one.html", tmp_path / "two.html"
+    one.write_text(text)
+    two.write_text(text.replace(host, "elsewhere"))
+    found = gather([one, two], Asked())
+    assert len(found.systems) == 2
+    assert all(" on " in system.name for system in found.systems)
+    named = gather([one, two], Asked(names={one: "erp", two: "crm"}))
+    assert [system.name for system in named.systems] == ["erp", "crm"]
+
+
+def test_devices_that_were_never_seen_together_have_no_sum(tmp_path: Path) -> None:
+    text = "".join(dump(at, reads) for at, reads in ((1_700_000_000, 0), (1_700_000_100, 1000)))
+    later = "".join(dump(at, reads) for at, reads in ((1_700_009_000, 0), (1_700_009_100, 1000)))
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text(text)
+    two.write_text(later.replace("vda", "vdb"))
+    with pytest.raises(StudyError, match="vda and vdb were not observed at the same time"):
+        gather([one, two], Asked())
 
 
 def test_device_counters_of_the_databases_host_win_and_are_compared(tmp_path: Path) -> None:

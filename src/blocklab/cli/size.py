@@ -11,6 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
+from blocklab.cli.catalogue import study_file
 from blocklab.cli.imports import zone_of
 from blocklab.cli.pages import page_file
 from blocklab.errors import StoreError, StudyError
@@ -158,7 +159,7 @@ def write_study(
     from blocklab.sizing.study import study_name, study_text
 
     if layouts is not None:
-        where = kinds.of_study(layouts)
+        where = kinds.of_study(study_file(layouts))
     else:
         product = next((each.product for each in found.members if each.product), "")
         auto = kinds.DATABASES.get(product, "")

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.carried import Carried, Need, needs
+from blocklab.stats.carried import KINDS, Carried, Need, needs
 from blocklab.stats.format import NBSP, number, percent, quantity
 
 # Of more phases than this a terminal has only those that are not carried.
@@ -21,7 +21,8 @@ NONE = "–"
 
 
 class CarriedRow(msgspec.Struct, frozen=True):
-    """One phase of one layout, as text. ``stack`` is a label for its colour. ``most``: in the first one only."""
+    """One phase of one layout, as text. ``stack`` is a label for its colour. ``most``: in the first one only.
+    ``kinds``: whose the latencies are, in order."""
 
     stack: str
     place: str
@@ -33,6 +34,7 @@ class CarriedRow(msgspec.Struct, frozen=True):
     verdict: str
     why: str
     most: str = ""
+    kinds: tuple[str, ...] = ()
 
 
 def carried_rows(analysis: Analysis) -> tuple[CarriedRow, ...]:
@@ -59,13 +61,14 @@ def _row(need: Need, each: Carried, *, first: bool, several: bool) -> CarriedRow
         each.verdict,
         ". ".join(text for text in (each.why, each.note) if text),
         _most(need) if first else "",
+        tuple(KINDS.get(kind.metric, kind.metric) for kind in each.kinds),
     )
 
 
 def _latency(each: Carried, which: str) -> str:
     values = [NONE if (value := getattr(kind, which)) is None else quantity(value, "s") for kind in each.kinds]
     bound = "≥ " if each.at_least else ""
-    return NONE if set(values) == {NONE} else bound + " / ".join(values)
+    return NONE if set(values) == {NONE} else " / ".join(bound + value for value in values)
 
 
 def _most(need: Need) -> str:
@@ -82,11 +85,17 @@ def carried_table(analysis: Analysis) -> Table | None:
         rows = tuple(row for row in rows if row.verdict != "carried")[:MOST_ROWS]
     if not rows:
         return None
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    for title in ("carries the need?", "level", "asked/s", "reached/s", "p99", "saturates at", ""):
+    table = Table(
+        title="Does it carry the need?",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for title in ("layout", "level", "asked/s", "reached/s", "p99", "saturates at", ""):
         table.add_column(
             title,
-            justify="left" if title in ("carries the need?", "") else "right",
+            justify="left" if title in ("layout", "") else "right",
             overflow="fold",
             no_wrap=title in ("reached/s", "p99"),
         )
@@ -95,7 +104,13 @@ def carried_table(analysis: Analysis) -> Table | None:
             f"{MARKS[row.verdict][0]}{NBSP}{row.verdict.replace(' ', NBSP)}", style=_STYLES[row.verdict]
         )
         # One kind of requests a line.
-        p99 = row.p99.replace(" / ", "\n")
+        values = row.p99.split(" / ")
+        named = len(values) == len(row.kinds) > 1
+        p99 = (
+            "\n".join(f"{kind} {value}" for kind, value in zip(row.kinds, values, strict=True))
+            if named
+            else row.p99
+        )
         table.add_row(row.place, row.level, row.asked, row.reached, p99, row.most, verdict)
     return table
 

@@ -18,7 +18,6 @@ from blocklab.report.layers import NONE, LayerGroup, LayerRow, layer_groups
 from blocklab.report.stops import stops_line
 from blocklab.report.sweep_table import LIMITED_MARK, MARKS, sweep_tables, table_sweeps
 from blocklab.stats.analysis import Analysis, Gap, analyse
-from blocklab.stats.carried import scheduled
 from blocklab.stats.compare import Item, plain_items, verb
 from blocklab.stats.expect import Verdict
 from blocklab.stats.findings import findings
@@ -105,13 +104,7 @@ def _told_otherwise(analysis: Analysis, swept: Sequence[Sweep]) -> tuple[Item, .
         # With a layout that is asked for, what no factor changes is a sweep too.
         return ()
     jobs = {sweep.jobs for sweep in swept if sweep.jobs}
-    # Of what was asked for there is a table already.
-    asked = scheduled(analysis)
-    return tuple(
-        item
-        for item in plain_items(analysis)
-        if analysis.workloads[item.workload].name not in jobs and (item.workload, item.phase) not in asked
-    )
+    return tuple(item for item in plain_items(analysis) if analysis.workloads[item.workload].name not in jobs)
 
 
 def _gaps(gaps: Sequence[Gap]) -> Iterator[RenderableType]:

@@ -163,13 +163,16 @@ def _systems(series: Sequence[tuple[str, Series]], remarks: list[str]) -> dict[s
     """The series of each system. Device counters of a host are of the database whose statistics name that host; a
     database that was given under two names counts once."""
     groups: dict[str, list[Series]] = {}
-    first: dict[str, str] = {}
-    for database, one in series:
-        if database and one.instance == "" and first.setdefault(database, one.system) != one.system:
+    first: dict[tuple[object, ...], str] = {}
+    for database, one in _apart_by_host(series):
+        # Many databases are called ORCL; the same one is on the same host, or has the same reports.
+        which = (database, one.host or (one.intervals[0].start, one.intervals[0].rates))
+        known = first.setdefault(which, one.system) if database and not one.instance else one.system
+        if known != one.system:
             remarks.append(
-                f"{one.files[0]}: database {database} counts as {first[database]} already, not as {one.system} too"
+                f"{one.files[0]}: database {database} counts as {known} already, not as {one.system} too"
             )
-            one = msgspec.structs.replace(one, system=first[database])
+            one = msgspec.structs.replace(one, system=known)
         groups.setdefault(one.system, []).append(one)
     # A pluggable database is told as CONTAINER/NAME; its I/O is in the container's own.
     for inner in [name for name in groups if name.rpartition("/")[0] in groups]:
@@ -188,6 +191,18 @@ def _systems(series: Sequence[tuple[str, Series]], remarks: list[str]) -> dict[s
             every = [one for name in [*on_it, host] for one in groups.pop(name)]
             groups.setdefault(joined, []).extend(every)
     return groups
+
+
+def _apart_by_host(series: Sequence[tuple[str, Series]]) -> Iterator[tuple[str, Series]]:
+    """Databases of one name on several hosts are several systems, unless the user gave them one name."""
+    hosts: dict[tuple[str, str], set[str]] = {}
+    for database, one in series:
+        if database and one.system == database and one.host:
+            hosts.setdefault((database, one.instance), set()).add(one.host)
+    for database, one in series:
+        if len(hosts.get((one.system, one.instance), ())) > 1 and one.host:
+            one = msgspec.structs.replace(one, system=f"{one.system} on {one.host}")
+        yield database, one
 
 
 def _known_devices(series: Sequence[Series], wanted: Sequence[str]) -> None:
@@ -234,14 +249,13 @@ def _system(name: str, every: Sequence[Series], asked: Asked, remarks: list[str]
 
 def _curve(name: str, every: Sequence[Series], left_out: Sequence[str], remarks: list[str]) -> Curve:
     """The sum of the devices or instances of one source, each moment of each of them once."""
-    by: dict[tuple[str, str], list[tuple[Interval, str]]] = {}
+    by: dict[tuple[str, str, str], list[tuple[Interval, str]]] = {}
     for one in every:
-        place = by.setdefault((one.device, one.instance), [])
+        place = by.setdefault((one.system, one.device, one.instance), [])
         place += [(each, _where(one, each)) for each in one.intervals]
-    whole = by.get(("", ""), [])
     curves = []
-    for (_, instance), intervals in by.items():
-        if instance and whole:
+    for (system, _, instance), intervals in by.items():
+        if instance and (whole := by.get((system, "", ""))):
             # A report of all instances has those of each one in it.
             intervals = [each for each in intervals if not _beside(each, whole, name, remarks)]
         kept, dropped = apart(intervals)
@@ -250,7 +264,14 @@ def _curve(name: str, every: Sequence[Series], left_out: Sequence[str], remarks:
         if more := dropped[_MOST_NAMED:]:
             remarks.append(f"{name}: {len(more)} more intervals of a time that is told twice left out")
         curves += [curve_of(kept, left_out)] if kept else []
-    return total(curves)
+    found = total(curves)
+    if not len(found.starts):
+        parts = shortened(sorted({one.device or one.instance or one.system for one in every}))
+        raise StudyError(
+            "", f"{name}: {parts} were not observed at the same time, so their sum is unknown",
+            hint="give each a name of its own: NAME=FILE",
+        )  # fmt: skip
+    return found
 
 
 def _beside(

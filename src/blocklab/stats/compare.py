@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.carried import scheduled
 from blocklab.stats.figures import Row
 from blocklab.stats.format import is_throughput, quantity, scale, spelled
 from blocklab.stats.summary import Estimate
@@ -169,12 +170,16 @@ def asked_in_vain(analysis: Analysis) -> str:
 
 
 def _found(analysis: Analysis) -> Iterator[Item]:
+    # What an open loop reaches is what was asked for: whether it does is told by itself.
+    paced = scheduled(analysis)
     for workload in analysis.workloads:
         phases = analysis.phases(workload)
         every = [row for phase in phases for row in analysis.places[workload, phase]]
         asked = asked_of(every, analysis.study.report.y)
         for phase in phases:
             rows = analysis.places[workload, phase]
+            if (workload, phase) in paced and not asked:
+                continue
             known = {(row.metric, source_of(row)) for row in rows} if asked else set()
             for metric, source in [each for each in asked if each in known] or _usual(rows):
                 figures = {row.stack: row for row in rows if row.metric == metric and source_of(row) == source}

@@ -44,8 +44,7 @@ class Findings(msgspec.Struct, frozen=True):
 
 def findings(analysis: Analysis) -> Findings:
     """The answer to the study's question, as far as the figures go."""
-    asked = scheduled(analysis)
-    compared = [item for item in plain_items(analysis) if item.shares and (item.workload, item.phase) not in asked]
+    compared = [item for item in plain_items(analysis) if item.shares]
     swept = families(analysis)
     leading = [family for family in swept if family.transactions] or (list(swept) if not compared else [])
     main = [item for item in compared if item.transactions] or ([] if leading else compared)
