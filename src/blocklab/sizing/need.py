@@ -53,10 +53,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
-    """One rate. ``required`` is what the storage must carry: ``observed`` (the percentile over time) and the
-    headroom. ``mean`` and ``most`` are those of the time that counts, ``bound`` the sum of the single systems'
-    percentiles, headroom included. ``at``: when ``most`` began (seconds since the epoch), None where times are
-    unknown. ``told``: the share of the time for which the statistics tell it."""
+    """One rate. ``required`` is what the storage must carry: ``observed`` (the percentile over time), times the
+    peak factor for long averages, and the headroom. ``mean`` and ``most`` are those of the time that counts,
+    ``bound`` the sum of the single systems' percentiles, with factor and headroom. ``at``: when ``most`` began
+    (seconds since the epoch), None where times are unknown, or there is one interval only. ``told``: the share of
+    the time for which the statistics tell it."""
 
     required: float
     observed: float
@@ -189,26 +190,18 @@ def _days(text: str) -> Iterator[int]:
 def need(systems: Sequence[System], options: Options) -> Need:
     """What all systems together need. Raises ``StudyError`` where the busy hours leave nothing."""
     remarks: list[str] = []
-    curves = {system.name: _scaled(system, options, remarks) for system in systems}
-    busy = {name: _within(name, curve, options, remarks) for name, curve in curves.items()}
+    observed = {system.name: _within(system.name, system.curve, options, remarks) for system in systems}
+    scaled = {name: _scaled(name, curve, options, remarks) for name, curve in observed.items()}
     timed = not any(system.untimed for system in systems)
-    both = total(list(busy.values())) if timed or len(systems) == 1 else None
-    together = both is not None and len(both.starts) > 0
-    if not together:
+    seen, wanted = (_Together.of(list(curves.values()), timed) for curves in (observed, scaled))
+    if seen.both is None:
         remarks.append(
             "the systems were not observed at the same time: the need is the sum of their own peaks, which is an "
             "upper bound"
         )
-    share = options.percentile / 100
-    own = {
-        name: {metric: quantile(curve.values[metric], curve.seconds, share) for metric in METRICS}
-        for name, curve in busy.items()
-    }
-    grow = 1 + options.headroom
     amounts = {}
     for metric in METRICS:
-        bound = sum(each[metric] for each in own.values())
-        amount = _amount(metric, both if together else None, list(busy.values()), bound, share, grow, timed)
+        amount = _amount(metric, seen, wanted, options, timed=timed)
         if amount is not None:
             amounts[metric] = amount
     if not amounts:
@@ -216,43 +209,64 @@ def need(systems: Sequence[System], options: Options) -> Need:
             "", "the statistics tell neither requests nor bytes", hint="docs/sizing.md lists what is read"
         )
     remarks += _partly(amounts)
-    known = all(_peak_known(curve) for curve in curves.values()) or options.peak_factor is not None
-    members = tuple(_member(system, busy[system.name], own[system.name]) for system in systems)
-    seen = both if together and both is not None else next(iter(busy.values()))
-    covered = max(float(curve.seconds.sum()) for curve in busy.values())
+    known = all(_peak_known(curve) for curve in observed.values()) or options.peak_factor is not None
+    base = seen.both if seen.both is not None else seen.single[0]
+    covered = max(float(curve.seconds.sum()) for curve in seen.single)
     return Need(
-        format=FORMAT, amounts=amounts, members=members,
-        trust=min(system.trust for system in systems).label, peak_known=known, together=together,
+        format=FORMAT, amounts=amounts,
+        members=tuple(_member(system, observed[system.name], options) for system in systems),
+        trust=min(system.trust for system in systems).label, peak_known=known, together=seen.both is not None,
         percentile=options.percentile, headroom=options.headroom, peak_factor=options.peak_factor,
-        busy=options.busy.text if options.busy else "", start=float(seen.starts[0]) if timed else None,
-        end=float(seen.ends[-1]) if timed else None, seconds=float(seen.seconds.sum()),
-        resolution=float(np.median(seen.resolution)),
-        left_out_seconds=max(0.0, covered - float(seen.seconds.sum())) if together else 0.0,
-        left_out=options.left_out, moments=_moments(seen if together else None, amounts, own),
+        busy=options.busy.text if options.busy else "", start=float(base.starts[0]) if timed else None,
+        end=float(base.ends[-1]) if timed else None, seconds=float(base.seconds.sum()),
+        resolution=float(np.median(base.resolution)),
+        left_out_seconds=max(0.0, covered - float(base.seconds.sum())) if seen.both is not None else 0.0,
+        left_out=options.left_out, moments=_moments(wanted, amounts, options),
         remarks=tuple(dict.fromkeys(remarks)),
     )  # fmt: skip
 
 
-def _scaled(system: System, options: Options, remarks: list[str]) -> Curve:
+class _Together(msgspec.Struct, frozen=True):
+    """The curves of all systems, and their sum; None where they were not seen at the same time."""
+
+    single: list[Curve]
+    both: Curve | None
+
+    @staticmethod
+    def of(curves: list[Curve], timed: bool) -> _Together:
+        both = total(curves) if timed or len(curves) == 1 else None
+        return _Together(curves, both if both is not None and len(both.starts) else None)
+
+    @property
+    def counted(self) -> list[Curve]:
+        """What figures are taken of and added up."""
+        return self.single if self.both is None else [self.both]
+
+    def percentile(self, metric: str, share: float) -> float:
+        return sum(quantile(curve.values[metric], curve.seconds, share) for curve in self.counted)
+
+    def bound(self, metric: str, share: float) -> float:
+        """The sum of the systems' own percentiles."""
+        return sum(quantile(curve.values[metric], curve.seconds, share) for curve in self.single)
+
+
+def _scaled(name: str, curve: Curve, options: Options, remarks: list[str]) -> Curve:
     """Long averages times the peak factor; what is known in detail as it is."""
-    curve = system.curve
     long = curve.resolution > LONGEST
     if not long.any():
         if options.peak_factor is not None:
-            remarks.append(f"{system.name}: its intervals are short, so --peak-factor is not applied to it")
+            remarks.append(f"{name}: its intervals are short, so --peak-factor is not applied to it")
         return curve
     longest = spelled(float(curve.resolution.max()))
     if options.peak_factor is None:
         remarks.append(
-            f"{system.name}: average over {longest}: the peak is unknown; give statistics of an hour or less, or "
+            f"{name}: average over {longest}: the peak is unknown; give statistics of an hour or less, or "
             "--peak-factor with what you know of its peak"
         )
         return curve
-    remarks.append(
-        f"{system.name}: average over {longest}, times the peak factor {options.peak_factor:g} as given"
-    )
+    remarks.append(f"{name}: average over {longest}, times the peak factor {options.peak_factor:g} as given")
     factor = np.where(long, options.peak_factor, 1.0)
-    values = {name: each * factor for name, each in curve.values.items()}
+    values = {metric: each * factor for metric, each in curve.values.items()}
     return Curve(curve.starts, curve.ends, curve.resolution, values)
 
 
@@ -302,23 +316,22 @@ def _windows(busy: Busy, first: float, last: float, zone: tzinfo) -> Iterator[tu
         day += timedelta(days=1)
 
 
-def _amount(
-    metric: str, both: Curve | None, single: Sequence[Curve], bound: float, share: float, grow: float, timed: bool
-) -> Amount | None:
+def _amount(metric: str, seen: _Together, wanted: _Together, options: Options, *, timed: bool) -> Amount | None:
     """One rate; None where the statistics do not tell it of all systems."""
-    of = [both] if both is not None else single
-    told = [~np.isnan(curve.values[metric]) for curve in of]
-    if math.isnan(bound) or not all(each.any() for each in told):
+    told = [~np.isnan(curve.values[metric]) for curve in seen.counted]
+    if not all(each.any() for each in told) or math.isnan(seen.bound(metric, 1.0)):
         return None
-    tops = [float(np.nanmax(curve.values[metric])) for curve in of]
-    observed = bound if both is None else quantile(both.values[metric], both.seconds, share)
+    share, grow = options.percentile / 100, 1 + options.headroom
     at = None
-    if both is not None and timed:
-        at = float(both.starts[int(np.nanargmax(both.values[metric]))])
+    # Of a single interval there is no peak to point to.
+    if seen.both is not None and timed and len(seen.both.starts) > 1:
+        at = float(seen.both.starts[int(np.nanargmax(seen.both.values[metric]))])
     return Amount(
-        required=observed * grow, observed=observed, bound=bound * grow, most=sum(tops), at=at,
-        mean=sum(mean(curve.values[metric], curve.seconds) for curve in of), unit=_UNITS[metric],
-        told=min(float(c.seconds[t].sum() / c.seconds.sum()) for c, t in zip(of, told, strict=True)),
+        required=wanted.percentile(metric, share) * grow, observed=seen.percentile(metric, share),
+        bound=wanted.bound(metric, share) * grow, at=at, unit=_UNITS[metric],
+        most=sum(float(np.nanmax(curve.values[metric])) for curve in seen.counted),
+        mean=sum(mean(curve.values[metric], curve.seconds) for curve in seen.counted),
+        told=min(float(c.seconds[t].sum() / c.seconds.sum()) for c, t in zip(seen.counted, told, strict=True)),
     )  # fmt: skip
 
 
@@ -333,45 +346,43 @@ _SAME = 0.98
 _TOGETHER = ("read_iops", "write_iops", "read_bandwidth", "write_bandwidth")
 
 
-def _moments(
-    curve: Curve | None, amounts: Mapping[str, Amount], own: Mapping[str, Mapping[str, float]]
-) -> tuple[Moment, ...]:
-    """When the IOPS were highest, and when the throughput was. ``curve``: None for systems that were not seen
-    together, whose own percentiles are then taken as if they were of one moment."""
+def _moments(wanted: _Together, amounts: Mapping[str, Amount], options: Options) -> tuple[Moment, ...]:
+    """When the IOPS were highest, and when the throughput was. Of systems that were not seen together their own
+    percentiles are taken as if they were of one moment."""
     if any(name not in amounts for name in _TOGETHER):
         return ()
+    share = options.percentile / 100
     found: list[Moment] = []
     for by in ("iops", "bandwidth"):
-        rates = _own_rates(own) if curve is None else _rates(curve, by, amounts[by].observed)
-        base = rates["read_iops"] + rates["write_iops"]
-        base = base if by == "iops" else rates["read_bandwidth"] + rates["write_bandwidth"]
+        rates = _rates(wanted, by, share)
+        ways = ("read_iops", "write_iops") if by == "iops" else ("read_bandwidth", "write_bandwidth")
+        base = sum(rates[name] for name in ways)
         if base > 0 and not any(getattr(each, by) >= _SAME * amounts[by].required for each in found):
             scale = amounts[by].required / base
-            flushes = rates.pop("flushes")
-            more = None if math.isnan(flushes) else flushes * scale
-            found.append(Moment(by=by, flushes=more, **{name: rates[name] * scale for name in _TOGETHER}))
+            flushes = None if math.isnan(rates["flushes"]) else rates["flushes"] * scale
+            found.append(Moment(by=by, flushes=flushes, **{name: rates[name] * scale for name in _TOGETHER}))
     return tuple(found)
 
 
-def _own_rates(own: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    return {name: sum(each[name] for each in own.values()) for name in (*_TOGETHER, "flushes")}
-
-
-def _rates(curve: Curve, by: str, least: float) -> dict[str, float]:
-    """The means over the time in which ``by`` was at least so much."""
+def _rates(wanted: _Together, by: str, share: float) -> dict[str, float]:
+    """The means over the time in which ``by`` was at its percentile or above it."""
+    names = (*_TOGETHER, "flushes")
+    if wanted.both is None:
+        return {name: wanted.percentile(name, share) for name in names}
     with np.errstate(invalid="ignore"):
-        high = curve.kept(curve.values[by] >= least)
-    return {name: mean(high.values[name], high.seconds) for name in (*_TOGETHER, "flushes")}
+        high = wanted.both.kept(wanted.both.values[by] >= wanted.percentile(by, share))
+    return {name: mean(high.values[name], high.seconds) for name in names}
 
 
-def _member(system: System, busy: Curve, own: Mapping[str, float]) -> Member:
+def _member(system: System, seen: Curve, options: Options) -> Member:
     main = next(each for each in system.sources if each.main)
+    own = {name: quantile(seen.values[name], seen.seconds, options.percentile / 100) for name in METRICS}
     return Member(
         name=system.name, product=system.product, source=main.name, trust=main.trust.label,
         files=tuple(str(file) for file in main.files), devices=main.devices,
-        start=None if system.untimed else float(busy.starts[0]),
-        end=None if system.untimed else float(busy.ends[-1]),
-        seconds=float(busy.seconds.sum()), resolution=float(np.median(busy.resolution)),
+        start=None if system.untimed else float(seen.starts[0]),
+        end=None if system.untimed else float(seen.ends[-1]),
+        seconds=float(seen.seconds.sum()), resolution=float(np.median(seen.resolution)),
         observed={name: value for name, value in own.items() if not math.isnan(value)},
     )  # fmt: skip
 
