@@ -18,6 +18,8 @@ MOST_ROWS = 40
 MARKS = {"carried": ("✓", "ok"), "not carried": ("✗", "failed"), "unknown": ("?", "unknown")}
 _STYLES = {"carried": "green", "not carried": "red", "unknown": "yellow"}
 NONE = "–"
+# A layout's name up to this length stands on one line.
+_WIDE = 20
 
 
 class CarriedRow(msgspec.Struct, frozen=True):
@@ -97,6 +99,7 @@ def carried_table(analysis: Analysis) -> Table | None:
             title,
             justify="left" if title in ("layout", "") else "right",
             overflow="fold",
+            min_width=min(_WIDE, max(len(row.place) for row in rows)) if title == "layout" else None,
             no_wrap=title in ("reached/s", "p99"),
         )
     for row in rows:

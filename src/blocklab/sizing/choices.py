@@ -22,6 +22,11 @@ from blocklab.sizing.need import Moment, Need
 from blocklab.stats.format import percent
 
 HEADS = ("cloud", "layout", "volumes, each", "instance", "limit that binds", "at +20 %")
+NOTE = (
+    "Figures are the vendors' as far as they could be read; each entry names its text and its date. Provisioned "
+    "IOPS and throughput are as much as is needed, so the limit that binds is the one with the least room that "
+    "cannot be raised further."
+)
 # What a request counts as on most volumes; larger ones count as several.
 _SPLIT = 256 * 1024
 
@@ -102,7 +107,7 @@ def terminal(found: Sequence[Candidate | Misfit]) -> RenderableType:
     table = Table(*HEADS, box=None, pad_edge=False)
     for row in rows(found):
         table.add_row(*(Text(cell) for cell in row))
-    parts: list[RenderableType] = [Text(), Text("Smallest choices that carry it", style="bold"), table]
+    parts: list[RenderableType] = [Text(), Text("Smallest choices that carry it", style="bold"), table, Text(NOTE)]
     for name, lines in details(found):
         parts += [Text(name, style="bold"), *(Text(f"  {line}") for line in lines)]
     return Group(*parts)
@@ -114,7 +119,5 @@ def for_page(found: Sequence[Candidate | Misfit]) -> dict[str, Any]:
         "heads": HEADS,
         "rows": list(rows(found)),
         "details": [{"name": name, "lines": lines} for name, lines in details(found)],
-        "notes": [
-            "Figures are the vendors' as far as they could be read; each entry names its text and its date."
-        ],
+        "notes": [NOTE],
     }

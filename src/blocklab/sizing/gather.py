@@ -58,7 +58,7 @@ def gather(paths: Sequence[Path], asked: Asked) -> Gathered:
     series = _plausible(series, remarks)
     groups = _systems(series, remarks)
     if not groups:
-        raise StudyError("", f"no statistics in {len(given)} files: {_reasons(given, remarks)}",
+        raise StudyError("", f"no usable statistics: {_reasons(given, remarks)}",
                          hint="docs/sizing.md lists what is read; --as KIND=FILE says what a file is")  # fmt: skip
     known = {name for every in groups.values() for each in every for i in each.intervals for name in i.parts}
     for name in asked.left_out:

@@ -95,12 +95,13 @@ class Need(msgspec.Struct, frozen=True):
 
 
 def needs(analysis: Analysis) -> tuple[Need, ...]:
-    """Every load with a rate on every layout, in the order of the study; empty where no load has one."""
+    """Every load with a rate on every layout where it ran, in the order of the study."""
     found = []
     for point in analysis.grid.points:
         workload = analysis.workloads[point.workload].workload
         asked = workload.asked_rates() if isinstance(workload, Paced) else {}
-        if any(each.rates for each in asked.values()):
+        # Of a cell that nobody measured, as after a run of one stack, there is nothing to judge.
+        if any(each.rates for each in asked.values()) and (point.stack, point.workload) in analysis.runs:
             found.append(_need(analysis, point.stack, point.workload, asked))
     return tuple(found)
 
