@@ -14,7 +14,7 @@ from blocklab.imports.text import Refused, Text
 from blocklab.sizing import devices
 from blocklab.sizing.readers import diskstats, iostat
 from blocklab.sizing.readers.base import Reading
-from blocklab.sizing.series import Interval, Rates, Series, Trust, added, without
+from blocklab.sizing.series import Interval, Rates, Series, Trust, without
 from blocklab.sizing.snapshots import pair
 
 HERE = Path(__file__).parent
@@ -167,10 +167,7 @@ def test_cloud_volumes_and_the_disks_of_the_host_are_the_same() -> None:
     assert names(found) == ["vol-0a"]
 
 
-def test_rates_told_together_add_up_with_those_told_apart() -> None:
-    assert added([Rates(requests=3.0), Rates(reads=1.0, writes=2.0)]).requests == 6.0
-    assert added([Rates(reads=1.0, writes=2.0)] * 2) == Rates(reads=2.0, writes=4.0)
-    assert added([Rates(requests=3.0), Rates()]).requests is None
+def test_reads_and_writes_are_taken_off_what_is_told_together() -> None:
     assert without(Rates(requests=3.0), [Rates(reads=1.0, writes=1.0)]).requests == 1.0
 
 

@@ -242,7 +242,7 @@ def _system(name: str, every: Sequence[Series], asked: Asked, remarks: list[str]
             )
             for number, ((_, trust), found) in enumerate(ranked)
         ),
-        untimed=all(one.untimed for one in ranked[0][1]), since_start=all(one.since_start for one in every),
+        untimed=all(one.untimed for one in ranked[0][1]),
         parts=tuple(sorted({part for one in every for each in one.intervals for part in each.parts})),
     )  # fmt: skip
 

@@ -148,22 +148,6 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     remarks: tuple[str, ...] = ()
 
 
-def added(parts: Sequence[Rates]) -> Rates:
-    """The sum; a rate that one of them does not tell is not told of the sum. ``requests`` is told where one of
-    them tells no more than that."""
-
-    def total(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return None if len(known) < len(values) or not values else float(sum(known))
-
-    names = [name for name in Rates.__struct_fields__ if name != "requests"]
-    apart = all(part.reads is not None and part.writes is not None for part in parts)
-    return Rates(
-        **{name: total([getattr(part, name) for part in parts]) for name in names},
-        requests=None if apart else total([part.together for part in parts]),
-    )
-
-
 def without(rates: Rates, parts: Sequence[Rates]) -> Rates:
     """What is left after the parts are taken off, at least 0. A part that does not tell a rate takes none off."""
 

@@ -42,7 +42,6 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     curve: Curve
     sources: tuple[Source, ...]
     untimed: bool = False
-    since_start: bool = False
     parts: tuple[str, ...] = ()
 
     @property
