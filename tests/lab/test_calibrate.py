@@ -21,7 +21,7 @@ def test_calibrate_finds_a_plausible_floor_and_leaves_nothing(tmp_path: Path) ->
         assert each > 0 or name.startswith(("delay.", "steal.", "idle."))
     # Other tests run at the same time, so that only what lies orders of magnitude apart can be compared.
     assert value["syscall"] < 1e-3 and value["syscall"] < value[volume("read", "latency")] < 0.5
-    # The far side of a mirror is another node, so that a write takes at least the link's way there and back. A single
+    # The far side of a mirror is another node, so that a write takes at least the link's way there and back. One
     # ping that had to wait on a busy machine makes the mean of a few of them ten times as long.
     assert value[mirror("latency")] > value[RTT] / 100
     assert value[volume("write", "iops", 32)] > 10 and value[mirror("iops", 32)] > 10
