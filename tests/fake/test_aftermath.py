@@ -15,6 +15,7 @@ from blocklab.runner.drill import Drilling
 from blocklab.runner.engine import Engine
 from blocklab.sites.fake import FakeSite
 from blocklab.study.grid import topology
+from blocklab.study.phases import ABOVE, Mark
 from blocklab.study.read import build
 from tests.fake.test_drill_ends import FULL, KILL, Drilled, drilled, study
 
@@ -40,7 +41,8 @@ class Stood:
         self.says: dict[str, Result] = {
             "differ": _said("0"), "/run/blocklab/one-checksum.py": _said("abc"), "-Hltn": _said(serves),
         }  # fmt: skip
-        stand = SimpleNamespace(engine=Engine(self.lab.hosts, self.lab.boot), ground=ground, above=lambda stack: 0)
+        stand = SimpleNamespace(engine=Engine(self.lab.hosts, self.lab.boot), ground=ground)
+        stand.engine.go(Mark(f"{ABOVE} one"))
         self.after = Aftermath(stand, what, "one", folder)  # type: ignore[arg-type]
 
     def _answer(self, host: str, argv: Argv) -> Result:

@@ -16,6 +16,7 @@ from blocklab.runner.strikes import End
 from blocklab.sites.fake import FakeLab, FakeSite, Play
 from blocklab.store.run import Outcome
 from blocklab.study import takeover as recipes
+from blocklab.study.drill_phases import NOTICE_SECONDS
 from blocklab.study.drills import nominal
 from blocklab.study.grid import topology
 from blocklab.study.read import build
@@ -199,7 +200,7 @@ def test_a_fault_without_a_survivor_gets_its_time_to_show(
 
     monkeypatch.setattr(module, "End", Seen)
     drilled(study(small, "local", full=FULL), tmp_path, Drilled())
-    assert given == [module.NOTICE_SECONDS]
+    assert given == [NOTICE_SECONDS]
 
 
 def test_a_node_that_is_taken_in_again_gets_all_its_wires(small: dict[str, Any], tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from blocklab.model.protocols import Scene
 from blocklab.model.units import Duration
 from blocklab.runner import strikes
 from blocklab.runner.strikes import Count, Counters, End, Strikes
+from blocklab.study.drill_phases import strikes_of
 
 ENDS = {host: Socket("vec0", f"10.77.0.{number}", ("vec0",)) for number, host in enumerate(("a1", "a2"), 1)}
 SCENE = Scene("s", 0, "a1", "a2", Ground({"zone": ENDS}, {}), {"zone": LinkSpec(("a1", "a2"))}, {})
@@ -73,7 +74,7 @@ def counters(tmp_path: Path, *acknowledged: int, step: float = 1.0) -> Counters:
 
 def some(**faults: AnyFault) -> tuple[Strikes, Engine]:
     engine = Engine()
-    return Strikes(engine, faults, SCENE, random.Random(1)), engine  # type: ignore[arg-type]
+    return Strikes(engine, strikes_of(faults, SCENE), random.Random(1)), engine  # type: ignore[arg-type]
 
 
 def count(acknowledged: int, server: int = 0) -> Count:
@@ -327,7 +328,7 @@ def test_what_lies_in_the_data_is_mended_where_they_are_by_then(tmp_path: Path, 
     quiet = counters(tmp_path, 0)
     for lasts in (Duration("2s"), None):
         engine, full = Engine(), VolumeFull(at="1s", lasts=lasts)
-        made = Strikes(engine, {"full": full}, scene, random.Random(1))  # type: ignore[arg-type]
+        made = Strikes(engine, strikes_of({"full": full}, scene), random.Random(1))  # type: ignore[arg-type]
         clock.now = 100.0
         made.start()
         look(made, clock, quiet, 1)

@@ -23,7 +23,7 @@ from blocklab.runner.measure import Measured, measure
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
-from blocklab.study.grid import port_for
+from blocklab.study.grid import plan_stack, port_for
 from blocklab.study.read import build
 from blocklab.workloads import Ledger, ledger_found, ledger_output, servers
 from blocklab.workloads.ledger import HISTORY
@@ -120,7 +120,7 @@ def revive(stand: Standing, stack: str) -> None:
     """The server's own start, until it succeeds: PostgreSQL's waits for the children of the one that died."""
     [start] = [
         step.argv
-        for step in stand.plans[stack].steps
+        for step in plan_stack(build(STUDY), stack, list(STUDY["stacks"]).index(stack), stand.ground).steps
         if isinstance(step, Run) and ("start" in step.argv[-1:] or "--start" in step.argv)
     ]
     until(lambda: stand.lab.hosts[SERVER].run(start).code == 0)

@@ -10,12 +10,13 @@ from blocklab.model.sample import OWN, Parsed, Sample
 from blocklab.probes import PROBES
 from blocklab.report import render
 from blocklab.report.limits import own_text
-from blocklab.runner.measure import PROBE_SECONDS, own
+from blocklab.runner.measure import own
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
 from blocklab.store import tables
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Record
+from blocklab.study.phases import PROBE_SECONDS
 from tests.unit.synthetic import make
 
 ARGV = {probe.name: probe.argv(PROBE_SECONDS) for probe in PROBES}

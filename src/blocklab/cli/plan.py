@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
@@ -27,15 +29,33 @@ from blocklab.cli.studies import (
     sure,
 )
 from blocklab.errors import StudyError
-from blocklab.model.plan import Plan, Power, Put, Run, Step, undo_of
-from blocklab.probes import PROBES
-from blocklab.runner.measure import PROBE_SECONDS, settled
+from blocklab.model.plan import Argv, Power, Put, Run, Step, undo_of
+from blocklab.model.undo import Undos
 from blocklab.sites.uml.site import ground as uml_ground
+from blocklab.study.drill_phases import Compare, DrillPhase, ReadBack, Write, whole
 from blocklab.study.estimate import estimate
 from blocklab.study.factors import variant
-from blocklab.study.grid import plan_ground, plan_stack, port_for, topology
+from blocklab.study.grid import is_drill, plan_stack, port_for, topology
+from blocklab.study.phases import (
+    PROBE_SECONDS,
+    Ask,
+    Build,
+    Do,
+    Fill,
+    Mark,
+    Measure,
+    Nodes,
+    Undo,
+    Volumes,
+    Watch,
+    facts_of,
+    folders_of,
+    measurement,
+    ready,
+)
 from blocklab.study.read import read
 from blocklab.study.types import Cell, Study
+from blocklab.workloads import Ledger
 
 # A longer argument hides the command that it belongs to; so much of its start is enough to know it.
 LONGEST = 200
@@ -45,7 +65,8 @@ START = 160
 class Command(msgspec.Struct, frozen=True):
     """One line of the list: an ``argv`` for a host, or in ``said`` what is done there without one.
 
-    ``workload``: of a load its name, and the phase if it has one.
+    ``workload``: of a load its name, and the phase if it has one. ``about``: which fault, or which stage of a
+    takeover, and when, where it is not simply after the line before.
     """
 
     part: str
@@ -53,6 +74,7 @@ class Command(msgspec.Struct, frozen=True):
     argv: tuple[str, ...] = ()
     said: str = ""
     workload: str = ""
+    about: str = ""
 
     @property
     def whole(self) -> str:
@@ -65,9 +87,9 @@ class Command(msgspec.Struct, frozen=True):
         return self.said or " ".join(shortened(argument) for argument in self.argv)
 
     def as_json(self) -> dict[str, str]:
-        """``part``, ``host``, ``command``, and ``workload`` where it is one's."""
+        """``part``, ``host``, ``command``, and ``workload`` and ``about`` where they are known."""
         found = {"part": self.part, "host": self.host, "command": self.whole}
-        return found | ({"workload": self.workload} if self.workload else {})
+        return found | {name: text for name in ("workload", "about") if (text := getattr(self, name))}
 
 
 def plan(
@@ -78,7 +100,7 @@ def plan(
     only_cells: Annotated[
         bool, typer.Option("--cells", help="The grid and its time instead of commands.")
     ] = False,
-    whole: Annotated[bool, typer.Option("--whole", help="Long arguments from end to end.")] = False,
+    in_full: Annotated[bool, typer.Option("--whole", help="Long arguments from end to end.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print every command that a run would execute, host by host, in order. Runs none of them.
@@ -86,7 +108,7 @@ def plan(
     Of a study with factors the fields are as the file has them, but for what --at gives. Of an argument of more
     than 200 characters only the start is shown; --whole and --json have all of it.
     """
-    if only_cells and whole:
+    if only_cells and in_full:
         raise StudyError("", "--whole: there are no commands in a grid", hint="leave out --whole or --cells")
     study = study_file(study)
     what = read(study, quick=quick, first=lambda what: sure(what, yes=False) if only_cells else None)
@@ -102,10 +124,16 @@ def plan(
         return
     for name, commands in listing.items():
         typer.echo(f"# stack {name}")
+        about = ""
         for command in commands:
-            typer.echo(f"{command.part:<8} {command.host:<6} {command.whole if whole else command.short}")
+            if command.about and command.about != about:
+                typer.echo(f"# {command.about}")
+            about = command.about
+            typer.echo(f"{command.part:<8} {command.host:<6} {command.whole if in_full else command.short}")
         typer.echo("")
-    if not whole and any(command.short != command.whole for commands in listing.values() for command in commands):
+    if not in_full and any(
+        command.short != command.whole for commands in listing.values() for command in commands
+    ):
         typer.echo(f"arguments of more than {LONGEST} characters are cut; --whole prints all of them", err=True)
 
 
@@ -130,46 +158,140 @@ def _grid(study: Study, wanted: Sequence[Cell], *, as_json: bool) -> None:
 
 
 def planned(study: Study, name: str) -> list[Command]:
-    """All that happens for a stack, in order."""
+    """All that happens for a stack, in order: the phases that a run carries out."""
     shape = topology(study, [name])
-    ground = uml_ground(shape)
-    whole = plan_ground(shape, ground)
-    stack = plan_stack(study, name, 0, ground)
-    both = Plan(whole.steps + stack.steps, whole.facts + stack.facts)
-    commands = _steps("build", both.steps)
-    for workload_name, workload in study.workloads.items():
-        port = port_for(workload, stack.ports, ground)
-        commands += _steps("data", workload.data(port))
-        commands += _steps("data", workload.lasting(port))
-        steps = workload.prepare(port)
-        folders = [each for each in stack.ports if each.kind == "dir"]
-        commands += _steps("prepare", (*steps, *settled(shape.nodes, folders)))
-        commands += [Command("knob", fact.host, fact.argv) for fact in both.facts + workload.facts(port)]
-        commands += [Command("probe", host, probe.argv(PROBE_SECONDS)) for host in shape.nodes for probe in PROBES]
-        rule = workload.rule()
-        seconds = 0.0 if rule is None else rule.at_most if rule.kind in ("long", "fixed") else rule.each
-        for phase, trial in (workload.trials(seconds) if rule else {"": workload}).items():
-            commands += _steps("prepare", trial.arm(port))
-            load = trial.load(port)
-            if rule is not None and rule.kind == "long":
-                load = trial.watched(load)
-            commands.append(Command("load", load.host, load.argv, workload=f"{workload_name} {phase}".strip()))
-        commands += [Command("knob", fact.host, fact.argv) for fact in both.facts if fact.wanted]
-        commands += _undo((*workload.lasting(port), *steps))
-    return commands + _undo(both.steps)
-
-
-def _steps(part: str, steps: tuple[Step, ...]) -> list[Command]:
-    commands = []
-    for step in steps:
-        if isinstance(step, Put):
-            commands.append(Command(part, step.host, said=f"write {step.path} ({len(step.text)} bytes)"))
-        elif isinstance(step, Power):
-            commands.append(Command(part, step.host, said=f"power: {step.what}"))
+    ground, nodes = uml_ground(shape), Nodes()
+    listed, facts = _Listed(), facts_of(study, [name], ground)[name]
+    ports, folders = plan_stack(study, name, 0, ground).ports, folders_of(study, name, ground)
+    for label, workload in study.workloads.items():
+        phases, nodes = ready(study, name, workload, ground, nodes)
+        listed.add(phases, label)
+        if isinstance(workload, Ledger) and is_drill(study, label):
+            listed.add(whole(study, name, workload, ground, facts), label)
+            nodes = replace(nodes, plain=False)
         else:
-            commands.append(Command(part if isinstance(step, Run) else "wait", step.host, step.argv))
-    return commands
+            port = port_for(workload, ports, ground)
+            listed.add(measurement(workload, port, facts, list(shape.nodes), folders), label)
+    listed.add([Undo()], "")
+    return listed.commands
 
 
-def _undo(steps: tuple[Step, ...]) -> list[Command]:
-    return [Command("undo", step.host, undo) for step in reversed(steps) if (undo := undo_of(step))]
+class _Listed:
+    """Phases as commands. What an ``Undo`` undoes is what has been listed since its mark."""
+
+    def __init__(self) -> None:
+        self.commands: list[Command] = []
+        self._undos = Undos()
+        self._marks: dict[str, int] = {}
+        self._kept: tuple[tuple[Step, ...], int] = ((), 0)
+        # What is asked once, since the answer lasts.
+        self._known: set[tuple[str, Argv]] = set()
+
+    def add(self, phases: Iterable[DrillPhase], workload: str) -> None:
+        for phase in phases:
+            self._one(phase, workload)
+
+    @functools.singledispatchmethod
+    def _one(self, phase: object, workload: str) -> None:
+        """Each kind of phase has its own; what only ends something has no line."""
+
+    @_one.register
+    def _(self, phase: Do, workload: str) -> None:
+        if phase.kept:
+            if phase.steps == self._kept[0]:
+                return
+            self._undone(self._kept[1]) if self._kept[0] else None
+            self._kept = (phase.steps, self._undos.mark())
+        for step in phase.steps:
+            self.commands.append(_command(phase, step))
+            self._undos.push(step.host, undo_of(step))
+            if isinstance(step, Power) and step.what == "crash":
+                self._undos.forget(step.host)
+
+    @_one.register
+    def _(self, phase: Mark, workload: str) -> None:
+        self._marks[phase.name] = self._undos.mark()
+
+    @_one.register
+    def _(self, phase: Undo, workload: str) -> None:
+        self._undone(self._marks[phase.to] if phase.to else 0)
+
+    @_one.register
+    def _(self, phase: Build, workload: str) -> None:
+        # A stack that stands is taken down first, and the next one is asked everything again.
+        self._undone(0)
+        self._known.clear()
+        self.add(phase.phases, workload)
+
+    @_one.register
+    def _(self, phase: Fill, workload: str) -> None:
+        self.add((phase.build, phase.data, *phase.rest), workload)
+
+    @_one.register
+    def _(self, phase: Volumes, workload: str) -> None:
+        said = {
+            "empty": "empty all volumes",
+            "save": "keep a copy of all volumes as",
+            "restore": "restore all volumes from",
+        }
+        self.commands.append(Command("volumes", "", said=f"{said[phase.what]} {phase.name}".rstrip()))
+
+    @_one.register
+    def _(self, phase: Ask, workload: str) -> None:
+        # Those that must stay the same come last, for they are asked just before the workload.
+        for fact in sorted(phase.facts, key=lambda each: each.steady):
+            asked = (fact.host, fact.argv)
+            if asked not in self._known:
+                self.commands.append(Command("knob", *asked))
+            if fact.lasting:
+                self._known.add(asked)
+
+    @_one.register
+    def _(self, phase: Watch, workload: str) -> None:
+        self.commands += [Command("probe", host, probe.argv(PROBE_SECONDS)) for host, probe in phase.commands]
+
+    @_one.register
+    def _(self, phase: Measure, workload: str) -> None:
+        for name, start in phase.starts.items():
+            mark = self._undos.mark()
+            self._one(start.arm, workload)
+            label = f"{workload} {name}".strip()
+            self.commands.append(Command("load", start.load.host, start.load.argv, workload=label))
+            self._undone(mark)
+
+    @_one.register
+    def _(self, phase: Write, workload: str) -> None:
+        if phase.monitor is not None:
+            self._one(phase.monitor.put, workload)
+            self.commands.append(Command("monitor", phase.monitor.host, phase.monitor.argv))
+        self.commands.append(Command("load", phase.load.host, phase.load.argv, workload=workload))
+        for strike in phase.strikes:
+            self.add((strike.strike, strike.mend), workload)
+        for stage in phase.takeover:
+            when = "when the monitor takes the active node for dead"
+            self._one(replace(stage, when=when) if isinstance(stage, Do) else stage, workload)
+
+    @_one.register
+    def _(self, phase: ReadBack, workload: str) -> None:
+        self.commands += [Command("read", phase.host, argv) for argv in phase.commands.values()]
+
+    @_one.register
+    def _(self, phase: Compare, workload: str) -> None:
+        self.commands += [Command("compare", *phase.split)] if phase.split else []
+        self._one(Do("compare", phase.replicas.verify), workload)
+        last = [phase.replicas.differ, *phase.replicas.copies.items()]
+        self.commands += [Command("compare", *each) for each in last]
+
+    def _undone(self, to: int) -> None:
+        self.commands += [Command("undo", host, argv) for host, argv in self._undos.since(to)]
+
+
+def _command(phase: Do, step: Step) -> Command:
+    about = " ".join(
+        filter(None, [phase.of if phase.part in ("fault", "takeover", "restart") else "", phase.when])
+    )
+    if isinstance(step, Put):
+        return Command(phase.part, step.host, said=f"write {step.path} ({len(step.text)} bytes)", about=about)
+    if isinstance(step, Power):
+        return Command(phase.part, step.host, said=f"power: {step.what}", about=about)
+    return Command(phase.part if isinstance(step, Run) else "wait", step.host, step.argv, about=about)

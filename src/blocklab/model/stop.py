@@ -113,6 +113,11 @@ class Rule(msgspec.Struct, frozen=True):
     at_most: float = AT_MOST
 
     @property
+    def seconds(self) -> float:
+        """How long (s) one start of the workload takes at most."""
+        return self.at_most if self.kind in ("long", "fixed") else self.each
+
+    @property
     def longest(self) -> float:
         """The longest time (s) that one phase is measured."""
         return self.at_most if self.kind in ("long", "fixed") else self.most * self.each

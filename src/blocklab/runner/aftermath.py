@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import BlocklabError, HostError, ParseError
-from blocklab.model.drill import Ledger, Mirror, Twins
-from blocklab.model.ground import Ground
+from blocklab.model.drill import Ledger, Mirror
 from blocklab.model.host import must
-from blocklab.model.plan import Argv, Power, Step
+from blocklab.model.plan import Argv, Power
 from blocklab.runner.workshop import Standing
 from blocklab.study import takeover as recipes
-from blocklab.study.drills import scene
-from blocklab.study.grid import hosts_of, plan_stack, port_for, topology
+from blocklab.study.drill_phases import RESYNC, Compare, read_back, restart, sides
+from blocklab.study.grid import topology
+from blocklab.study.phases import Do, Mark, Undo
 from blocklab.study.types import Study
 from blocklab.workloads import Ledger as LedgerLoad
 from blocklab.workloads import ledger_found
@@ -28,9 +28,9 @@ COPY_SECONDS = 600.0
 
 
 class Aftermath:
-    """What is left to do on a stack after its drill. ``dead``: the nodes that were crashed and not booted since.
+    """What is left to do on a stack after its drill, as ``study.drill_phases`` has it.
 
-    ``above``: the mark of the engine's undos above which only what stands on the mirror is.
+    ``dead``: the nodes that were crashed and not booted since.
     """
 
     def __init__(self, stand: Standing, study: Study, stack: str, raw: Path) -> None:
@@ -39,11 +39,8 @@ class Aftermath:
         self._study = study
         self._stack = stack
         self._raw = raw
-        # As the nodes were started: whoever is active later, their wires are the same.
         self._shape = topology(study, [stack])
         self.dead: set[str] = set()
-        self.above = stand.above(stack)
-        self._resync: tuple[Step, ...] = ()
         self.restarted = False
         """Whether all nodes of the stack were booted anew, so that none is left to be taken in."""
         self.binlog_unread = ""
@@ -63,9 +60,9 @@ class Aftermath:
             return None, error.message if isinstance(error, BlocklabError) else "did not answer in time"
 
     def _read(self, workload: LedgerLoad) -> Ledger:
-        ground, active = self._stand.ground, self._study.stacks[self._stack].on
-        port = port_for(workload, plan_stack(self._study, self._stack, 0, ground).ports, ground)
-        raw = self._printed(port.host, ledger_found.reads(port))
+        active = self._study.stacks[self._stack].on
+        phase = read_back(self._study, self._stack, workload, self._stand.ground)
+        raw = self._printed(phase.host, phase.commands)
         ledger = ledger_found.found(raw)
         self.binlog_unread = ""
         try:
@@ -94,107 +91,90 @@ class Aftermath:
     # -- nodes -----------------------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """Build the stack over its data on nodes that boot anew: what is done where nothing could take over.
+        """Build the stack over its data on nodes that boot again: what is done where nothing could take over.
 
         Raises what building raises.
         """
         self.restarted = True
-        for host in hosts_of(self._study.stacks[self._stack]):
-            if host not in self.dead:
-                self._crash(host)
-        for host in sorted(self.dead):
-            self._boot(host)
-        for stage in recipes.restart(self._study, self._stack, 0, self._stand.ground):
-            if stage.name == "resync":
-                # Later: what stands above the mirror is undone before, and this must not be undone with it.
-                self._resync = stage.steps
-                continue
-            self._engine.carry_out(stage.steps, "restart")
-            if stage.name == "promotion":
-                self.above = self._engine.mark()
-            elif stage.name == "mount":
-                self._engine.carry_out(self._in_data(), "restart")
+        for phase in restart(self._study, self._stack, self._shape, self._stand.ground, self.dead):
+            self._go(phase)
 
-    def _in_data(self) -> list[Step]:
-        """What mends faults that lie in the data, which no restart ends: it has to be done before the database
-        starts."""
-        here = scene(self._study, self._stack, 0, self._stand.ground)
-        return [step for each in self._study.faults.values() for step in each.mend_data(here, here.active)]
-
-    def _crash(self, host: str) -> None:
-        self._engine.carry_out([Power(host, "crash")], "restart")
-        self.dead.add(host)
-
-    def _boot(self, host: str) -> None:
-        self._engine.carry_out([Power(host, "boot")], "rejoin")
-        self._engine.carry_out(recipes.ground_steps(self._shape, self._stand.ground, host), "rejoin")
-        self.dead.discard(host)
+    def _go(self, phase: Do | Mark | Undo) -> None:
+        """Carry it out, and note which nodes are dead."""
+        for step in phase.steps if isinstance(phase, Do) else ():
+            if isinstance(step, Power) and step.what == "crash":
+                self.dead.add(step.host)
+        self._engine.go(phase)
+        for step in phase.steps if isinstance(phase, Do) else ():
+            if isinstance(step, Power) and step.what == "boot":
+                self.dead.discard(step.host)
 
     # -- the mirror ------------------------------------------------------------------------------------------
 
     def mirror(self, old: str) -> Mirror | None:
         """Take ``old`` in again and compare both sides; None for a stack with one side only. What stands above the
         mirror is taken down first."""
-        started, ground = time.monotonic(), self._stand.ground
-        args = (self._study, self._stack, 0, ground)
-        twins = recipes.twins(*args)
-        self._engine.undo(self.above)
+        started = time.monotonic()
+        study, stack, ground = self._study, self._stack, self._stand.ground
+        replicas, mirror = recipes.twins(study, stack, 0, ground), None
         try:
-            if old:
-                if old not in self.dead:
-                    # It was neither fenced nor lost: what it still holds must let go of its volume.
-                    self._crash(old)
-                self._boot(old)
-                self._resync = (*recipes.revive(*args, old), *recipes.rejoin(*args))
-            elif not self._resync and self._lone(twins):
-                self._resync = recipes.rejoin(*args)
-            if why := self._rejoin(args):
-                return Mirror("split brain", seconds=time.monotonic() - started, why=why)
-            if twins is None:
-                return None
-            if self._resync and self._parted(args):
-                return Mirror("split brain", seconds=time.monotonic() - started)
-            self._engine.carry_out(twins.verify, "compare")
-            host, argv = twins.differ
-            differ = int(must(self._engine.hosts[host], argv))
-            copies = {
-                name: must(self._engine.hosts[name], argv, timeout=COPY_SECONDS).strip()
-                for name, argv in twins.copies.items()
-            }
+            lone = not old and not self.restarted and self._printed_by(replicas.lone if replicas else None)
+            for phase in sides(
+                study,
+                stack,
+                self._shape,
+                ground,
+                old=old,
+                alive=old not in self.dead,
+                restarted=self.restarted,
+                lone=lone,
+            ):
+                if isinstance(phase, Compare):
+                    mirror = self._compared(phase)
+                elif isinstance(phase, Do) and phase.of == RESYNC:
+                    if mirror := self._resync(phase):
+                        break
+                else:
+                    assert isinstance(phase, Do | Undo)
+                    self._go(phase)
         except (BlocklabError, ValueError, TimeoutError) as error:
-            why = error.message if isinstance(error, BlocklabError) else str(error) or "did not answer in time"
-            if twins is None:
+            if replicas is None:
                 raise
-            return Mirror("unknown", seconds=time.monotonic() - started, why=why)
-        same = differ == 0 and len(set(copies.values())) == 1
-        why = "" if same else _apart(differ, copies.values())
-        return Mirror("in sync" if same else "differs", differ, copies, time.monotonic() - started, why)
+            why = error.message if isinstance(error, BlocklabError) else str(error) or "did not answer in time"
+            mirror = Mirror("unknown", why=why)
+        return mirror and msgspec.structs.replace(mirror, seconds=time.monotonic() - started)
 
-    def _rejoin(self, args: tuple[Study, str, int, Ground]) -> str:
-        """Take the other side in: empty, or what was said where both sides had been written to apart. Raises what
-        carrying out raises."""
+    def _resync(self, phase: Do) -> Mirror | None:
+        """Take the other side in: None, or a split brain with what was said of it. Raises what carrying out
+        raises."""
         try:
-            self._engine.carry_out(self._resync, "rejoin")
+            self._go(phase)
         except BlocklabError as error:
             # Where nobody can tell, the reason is the first one.
             with contextlib.suppress(BlocklabError, TimeoutError):
-                if self._parted(args):
-                    return error.message
+                if self._printed_by(recipes.parted(self._study, self._stack, 0, self._stand.ground)):
+                    return Mirror("split brain", why=error.message)
             raise
-        return ""
+        return None
 
-    def _lone(self, twins: Twins | None) -> bool:
-        if twins is None or twins.lone is None:
-            return False
-        host, argv = twins.lone
-        return bool(must(self._engine.hosts[host], argv).strip())
+    def _compared(self, phase: Compare) -> Mirror:
+        replicas = phase.replicas
+        if self._printed_by(phase.split):
+            return Mirror("split brain")
+        self._engine.carry_out(replicas.verify, "compare")
+        host, argv = replicas.differ
+        differ = int(must(self._engine.hosts[host], argv))
+        copies = {
+            name: must(self._engine.hosts[name], argv, timeout=COPY_SECONDS).strip()
+            for name, argv in replicas.copies.items()
+        }
+        same = differ == 0 and len(set(copies.values())) == 1
+        why = "" if same else _apart(differ, copies.values())
+        return Mirror("in sync" if same else "differs", differ, copies, why=why)
 
-    def _parted(self, args: tuple[Study, str, int, Ground]) -> bool:
-        question = recipes.parted(*args)
-        if question is None:
-            return False
-        host, argv = question
-        return bool(must(self._engine.hosts[host], argv).strip())
+    def _printed_by(self, question: tuple[str, Argv] | None) -> bool:
+        """Whether a command prints anything; it fails where it cannot tell."""
+        return question is not None and bool(must(self._engine.hosts[question[0]], question[1]).strip())
 
 
 def _apart(differ: int, sums: Iterable[str]) -> str:

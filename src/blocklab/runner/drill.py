@@ -10,29 +10,25 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from blocklab.checks.ledger import bins, check
 from blocklab.errors import BlocklabError, CommandError, HostError, ParseError
-from blocklab.faults.base import SETTLED_SECONDS
-from blocklab.layers import Drbd
 from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
-from blocklab.model.dsn import Dsn
 from blocklab.model.host import Proc
-from blocklab.model.plan import Argv, Port, Power, Run, Step, Wait
 from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.lookout import Lookout
-from blocklab.runner.measure import Measured, knob_error, not_in_force, offsets, settled
+from blocklab.runner.measure import Measured, Steady, offsets
 from blocklab.runner.single import read, stop
 from blocklab.runner.strikes import STRIKES, Count, Counters, End, Strikes
 from blocklab.runner.workshop import Standing
 from blocklab.store.run import Record
-from blocklab.study import takeover as recipes
-from blocklab.study.drills import scene
-from blocklab.study.grid import hosts_of, port_for
+from blocklab.study.drill_phases import FENCING, HEARD_SECONDS, NOTICE_SECONDS, Write, writing
+from blocklab.study.grid import hosts_of
+from blocklab.study.phases import Ask, Do
 from blocklab.study.types import Study
 from blocklab.workloads import Ledger, ledger_output
 from blocklab.workloads.ledger_output import History
@@ -40,11 +36,6 @@ from blocklab.workloads.ledger_output import History
 LOOK_SECONDS = 0.02
 # What the client needs to end, beside what is under way.
 SPARE_SECONDS = 10.0
-# A fault that leaves the node alive may show late: DRBD takes a silent peer for gone after 6 s, a database has
-# room in the files that it made before.
-NOTICE_SECONDS = 8.0
-# What the monitor needs to start and hear its first answer, on a busy machine and a slow link.
-HEARD_SECONDS = 30.0
 
 
 Counting: TypeAlias = Callable[[Count], None]
@@ -78,24 +69,21 @@ class Drilling:
         self._raw = raw
         self._measured = measured
         self._seed = seed
-        self._brief = brief
         self._counting = counting
         hosts = hosts_of(study.stacks[stack])
         self._active, self._peer = hosts[0], hosts[1] if len(hosts) > 1 else ""
-        self._port = port_for(workload, stand.ports[stack], stand.ground)
-        self._recipe = (
-            recipes.takeover(study, stack, 0, stand.ground) if recipes.survivor_of(study.stacks[stack]) else None
-        )
-        self._strikes = Strikes(
-            stand.engine, study.faults, scene(study, stack, 0, stand.ground), random.Random(seed)
-        )
+        *self._before, write = writing(study, stack, workload, stand.ground, stand.facts[stack], brief=brief)
+        assert isinstance(write, Write)
+        self._plan = write
+        self._survivor = write.monitor.host if write.monitor else ""
+        self._client = write.load.host
+        self._strikes = Strikes(stand.engine, write.strikes, random.Random(seed))
         self._after = Aftermath(stand, study, stack, raw)
         self._events: list[Event] = []
         # Ours of seconds since the epoch plus this is the client's.
         self._offset: dict[str, float] = {}
         # The ends of the takeover's parts, by our clock.
         self._marks: list[tuple[str, float]] = []
-        self._argv: Argv = ()
         self._watch: Lookout | None = None
         self._took_over = False
         self._failed = False
@@ -111,9 +99,8 @@ class Drilling:
         raises. What goes wrong in the takeover or after it is told in the drill.
         """
         self._prepare()
-        servers = self._servers()
         try:
-            self._write(servers)
+            self._write()
         except BaseException:
             # What the next cells are to have is built on these nodes and links.
             self._mend()
@@ -131,15 +118,15 @@ class Drilling:
         )
         mirror = self._mirror()
         if attempts and history:
-            self._measured.parsed = ledger_output.before(attempts, history, struck, self._port.host)
+            self._measured.parsed = ledger_output.before(attempts, history, struck, self._client)
         rate = next(
             (each.value for each in self._measured.parsed.samples if (each.metric, each.time) == ("tps", None)),
             None,
         )
         drill = Drill(
             seed=self._seed, fault=", ".join(self._strikes.struck), active=self._active,
-            survivor=self._recipe.survivor if self._recipe else "", took_over=self._took_over,
-            servers=tuple(servers), events=tuple(sorted(self._events, key=lambda event: event.time)),
+            survivor=self._survivor, took_over=self._took_over,
+            servers=tuple(self._plan.servers), events=tuple(sorted(self._events, key=lambda event: event.time)),
             stages=self._stages(verdict), verdict=verdict, mirror=mirror, rate=rate, struck=struck, until=until,
             bins=bins(attempts or (), edge=struck or 0.0),
         )  # fmt: skip
@@ -148,36 +135,22 @@ class Drilling:
     # -- before ----------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        hosts = list(self._engine.hosts)
-        folders = self._stand.shapes[self._stack].folders
-        self._engine.keep(self._workload.lasting(self._port), "data")
-        steps = [*self._workload.prepare(self._port), *settled(hosts, folders)]
-        self._engine.carry_out(steps, "prepare")
-        facts = [*self._stand.facts[self._stack], *self._workload.facts(self._port)]
-        # What a ping takes is known from the layout's first drill; what must be in force is asked each time.
-        self._measured.knobs = self._engine.ask([fact for fact in facts if fact.wanted or not self._brief])
-        if wrong := not_in_force(self._measured.knobs):
-            raise knob_error(wrong, "nothing was measured")
-        found, _ = offsets(self._engine.hosts)
-        self._offset = found
-
-    def _servers(self) -> dict[str, str]:
-        """Host -> the address (with port) at which the client finds a database that is active there."""
-        found = {self._active: _address(self._port)}
-        if self._recipe:
-            port = port_for(self._workload, self._recipe.plan.ports, self._stand.ground)
-            found[self._recipe.survivor] = _address(port)
-        return found
+        for phase in self._before:
+            if isinstance(phase, Ask):
+                Steady().ask(self._engine, phase, self._measured)
+            else:
+                assert isinstance(phase, Do)
+                self._engine.go(phase)
+        self._offset, _ = offsets(self._engine.hosts)
 
     # -- while the client writes -----------------------------------------------------------------------------
 
-    def _write(self, servers: dict[str, str]) -> None:
-        seconds = self._longest()
-        load = self._workload.writer(self._port, tuple(servers.values()), seconds)
-        self._argv = load.argv
+    def _write(self) -> None:
+        load = self._plan.load
         folder = self._raw / "load"
         folder.mkdir(parents=True)
-        self._watch = self._lookout()
+        if self._plan.monitor is not None:
+            self._watch = Lookout(self._engine, self._plan.monitor, self._raw / "monitor")
         try:
             started, cpu = time.monotonic(), time.process_time()
             client = self._engine.hosts[load.host].spawn(load.argv, folder / "stdout", folder / "stderr")
@@ -192,26 +165,6 @@ class Drilling:
         finally:
             if self._watch is not None:
                 stop(self._watch.proc, signal.SIGTERM)
-
-    def _longest(self) -> float:
-        """The most seconds that the client may have to write: whatever the faults do, it ends by itself."""
-        faults = self._study.faults.values()
-        # One that finds a node frozen waits for another one's end.
-        struck = max(each.moments()[1] for each in faults) + sum(float(each.lasts or 0) for each in faults)
-        taking = [step for stage in self._recipe.stages for step in stage.steps] if self._recipe else []
-        # After the takeover, and once more where a later fault hits the survivor.
-        wait, after = 2 * float(self._study.takeover.wait), float(self._workload.after)
-        return HEARD_SECONDS + SETTLED_SECONDS + struck + _at_most(taking) + wait + after + NOTICE_SECONDS + 60
-
-    def _lookout(self) -> Lookout | None:
-        """The monitor on the survivor; None where nothing could take over."""
-        if self._recipe is None:
-            return None
-        return Lookout(
-            self._engine, scene(self._study, self._stack, 0, self._stand.ground), self._recipe.survivor,
-            self._study.takeover, self._raw / "monitor",
-            mirrored=any(isinstance(layer, Drbd) for layer in self._study.stacks[self._stack].layers),
-        )  # fmt: skip
 
     def _loop(self, client: Proc, counters: Counters, deadline: float) -> None:
         """Until writes are accepted again for long enough, or will not be."""
@@ -256,7 +209,7 @@ class Drilling:
         dead = self._strikes.dead
         if self._took_over or self._active not in dead:
             return False
-        return self._recipe is None or self._recipe.survivor in dead
+        return not self._survivor or self._survivor in dead
 
     def _goes_on(self, client: Proc, deadline: float) -> bool:
         """Whether the client still writes; not once its time is over. ``CommandError`` where it failed."""
@@ -267,8 +220,8 @@ class Drilling:
             return False
         said = (self._raw / "load" / "stderr").read_text(errors="replace")
         if code is None:
-            raise CommandError(self._port.host, self._argv, -9, said or "it did not come to an end in time")
-        raise CommandError(self._port.host, self._argv, code, said or "it ended too early")
+            raise CommandError(self._client, self._plan.load.argv, -9, said or "it did not come to an end in time")
+        raise CommandError(self._client, self._plan.load.argv, code, said or "it ended too early")
 
     def _dead(self) -> bool:
         """Whether the monitor takes the active node for dead. ``HostError`` where nothing had happened to it."""
@@ -287,19 +240,15 @@ class Drilling:
         return dead is not None
 
     def _take_over(self) -> None:
-        """Fence the old node and carry out the recipe, each stage timed."""
-        assert self._recipe is not None
+        """Carry the takeover out, each stage timed."""
         self._marks.append(("detection", time.time()))
         try:
-            if self._study.takeover.fence:
-                self._engine.carry_out([Power(self._active, "crash")], "takeover")
-                self._strikes.dead.add(self._active)
-                self._marks.append(("fencing", time.time()))
-            for stage in self._recipe.stages:
-                self._engine.carry_out(stage.steps, "takeover")
-                self._marks.append((stage.name, time.time()))
-                if stage.name == "promotion":
-                    self._after.above = self._engine.mark()
+            for phase in self._plan.takeover:
+                self._engine.go(phase)
+                if isinstance(phase, Do):
+                    self._marks.append((phase.of, time.time()))
+                    if phase.of == FENCING:
+                        self._strikes.dead.add(self._active)
             self._took_over = self._strikes.taken_over = True
         except BlocklabError as error:
             self._failed = True
@@ -311,7 +260,7 @@ class Drilling:
         self._events.append(Event(self._by_client(when), what, said))
 
     def _by_client(self, ours: float) -> float:
-        return ours + self._offset.get(self._port.host, 0.0)
+        return ours + self._offset.get(self._client, 0.0)
 
     # -- afterwards ------------------------------------------------------------------------------------------
 
@@ -320,7 +269,7 @@ class Drilling:
         ours."""
         try:
             if watch := self._watch:
-                shift = self._offset.get(self._port.host, 0.0) - self._offset.get(watch.host, 0.0)
+                shift = self._offset.get(self._client, 0.0) - self._offset.get(watch.host, 0.0)
                 self._events += [Event(each.time + shift, each.what, each.said) for each in watch.events()]
         except ParseError as error:
             # What the client was told is worth as much without it.
@@ -342,7 +291,7 @@ class Drilling:
 
     def _ledger(self) -> tuple[Found | None, str]:
         """What the database has; where it does not stand any more, after it was built again over its data."""
-        active = self._recipe.survivor if self._took_over and self._recipe else self._active
+        active = self._survivor if self._took_over else self._active
         if active not in self._after.dead:
             ledger, why = self._after.ledger(self._workload)
             if ledger is not None or self._took_over:
@@ -385,16 +334,3 @@ def stages(marks: Sequence[tuple[str, float]], verdict: Verdict) -> tuple[Stage,
     ends = [*((name, min(max(when, last), first)) for name, when in marks), ("first commit", first)]
     starts = [last, *(end for _, end in ends)]
     return tuple(Stage(name, start, end) for (name, end), start in zip(ends, starts, strict=False))
-
-
-def _at_most(steps: Iterable[Step]) -> float:
-    """How long (s) they may take."""
-    times = (
-        each.timeout if isinstance(each, Run) else each.seconds for each in steps if isinstance(each, Run | Wait)
-    )
-    return sum(times)
-
-
-def _address(port: Port) -> str:
-    dsn = Dsn.of(port.where)
-    return f"{dsn.address}:{dsn.port}"

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from blocklab.errors import BlocklabError, CommandError, HostError, WaitError
 from blocklab.model.host import Host, Result
 from blocklab.model.plan import UNCHANGED, Argv, Fact, Knob, Power, Put, Run, Step, Wait, undo_of
+from blocklab.model.undo import Undos
 from blocklab.store.run import Record
+from blocklab.study.phases import Do, Mark, Undo
 
 POLL_SECONDS = 0.05
 # umount writes back what waits in memory: 300 MB take 150 s to a volume of 500 I/Os of 4 KiB a second.
@@ -28,19 +30,28 @@ class Engine:
         self._boot = boot or _cannot_boot
         self.records: list[Record] = []
         self.warnings: list[str] = []
-        # Each with a number that none before it had, so that a mark holds although some are left out.
-        self._undo: list[tuple[int, str, Argv]] = []
-        self._pushed = 0
+        self._undos = Undos()
+        self.marks: dict[str, int] = {}
+        """Places in the pile of undos, by the names of their phases."""
         # Steps whose result is kept, and the mark below their undos.
         self._kept: tuple[int, tuple[Step, ...]] | None = None
         self._known: dict[tuple[str, Argv], Mapping[str, str]] = {}
 
+    def go(self, phase: Do | Mark | Undo) -> None:
+        """Carry out a phase of steps. Raises what ``carry_out`` raises."""
+        if isinstance(phase, Mark):
+            self.marks[phase.name] = self.mark()
+        elif isinstance(phase, Undo):
+            self.undo(self.marks[phase.to] if phase.to else 0)
+        elif phase.kept:
+            self.keep(phase.steps, phase.part)
+        else:
+            self.carry_out(phase.steps, phase.part)
+
     def carry_out(self, steps: Iterable[Step], part: str) -> None:
         """Run the steps in order. Raises ``CommandError``, ``WaitError``, ``HostError``, ``NodeLost``."""
         for step in steps:
-            if undo := undo_of(step):
-                self._undo.append((self._pushed, step.host, undo))
-                self._pushed += 1
+            self._undos.push(step.host, undo_of(step))
             if isinstance(step, Run):
                 self._command(step.host, step.argv, step.timeout, part)
             elif isinstance(step, Put):
@@ -60,9 +71,7 @@ class Engine:
             if before == steps:
                 return
             self.undo(at)
-        at = self._pushed
-        # A mark of its own, also where no step has an undo.
-        self._pushed += 1
+        at = self.mark()
         try:
             self.carry_out(steps, part)
         except BaseException:
@@ -72,19 +81,18 @@ class Engine:
 
     def mark(self) -> int:
         """A place in the pile of undos, for ``undo``."""
-        return self._pushed
+        return self._undos.mark()
 
     def forget(self, host: str) -> None:
         """Leave out the undos of a host that is dead: what they would undo went with it."""
-        self._undo = [each for each in self._undo if each[1] != host]
+        self._undos.forget(host)
         self._kept = None
 
     def undo(self, to: int = 0) -> None:
         """Undo everything since ``mark`` in reverse order. Never raises: a failing undo becomes a warning."""
         if self._kept is not None and self._kept[0] >= to:
             self._kept = None
-        while self._undo and self._undo[-1][0] >= to:
-            _, host, argv = self._undo.pop()
+        for host, argv in self._undos.since(to):
             try:
                 self._command(host, argv, UNDO_SECONDS, "undo")
             except BlocklabError as error:

@@ -5,30 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from blocklab.errors import CommandError
-from blocklab.faults import Takeover, monitor
+from blocklab.faults import monitor
 from blocklab.model.drill import Event
-from blocklab.model.plan import Put
-from blocklab.model.protocols import Scene
 from blocklab.runner.engine import Engine
+from blocklab.study.drill_phases import Monitor
 
 
 class Lookout:
-    """Starts the monitor on ``host`` and follows what it says; its output goes to ``folder``.
+    """Starts the monitor on ``host`` and follows what it says; its output goes to ``folder``."""
 
-    ``mirrored``: the stack is a mirror that has news of its connection.
-    """
-
-    def __init__(
-        self, engine: Engine, scene: Scene, host: str, takeover: Takeover, folder: Path, *, mirrored: bool
-    ) -> None:
-        self.host = host
+    def __init__(self, engine: Engine, phase: Monitor, folder: Path) -> None:
+        self.host = phase.host
         self._file, self._errors = folder / "stdout", folder / "stderr"
         self._seen = 0
         self._events: tuple[Event, ...] = ()
-        engine.carry_out([Put(host, monitor.PATH, monitor.SCRIPT)], "prepare")
-        argv = monitor.argv(monitor.address(scene), takeover, scene.stack if mirrored else "")
+        engine.go(phase.put)
         folder.mkdir(parents=True)
-        self.proc = engine.hosts[host].spawn(argv, self._file, self._errors)
+        self.proc = engine.hosts[phase.host].spawn(phase.argv, self._file, self._errors)
 
     def events(self) -> tuple[Event, ...]:
         """What it has said so far, by the survivor's clock. Raises ``ParseError``."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from blocklab.errors import BlocklabError, HostError, KnobError, NodeLost, ParseError
 from blocklab.model.host import Host, Proc, must
-from blocklab.model.plan import Fact, Knob, Port, Run
+from blocklab.model.plan import Fact, Knob, Port
 from blocklab.model.protocols import Probe, Workload
 from blocklab.model.sample import OWN, Parsed, Sample
 from blocklab.probes import PROBES
@@ -19,8 +19,21 @@ from blocklab.runner.engine import Engine
 from blocklab.runner.single import run_once, stop
 from blocklab.runner.trials import Tell, Trials
 from blocklab.store.run import Record, Spread, Stopped
+from blocklab.study.phases import (
+    CELL,
+    PROBE_SECONDS,
+    Ask,
+    Do,
+    Mark,
+    Measure,
+    Phase,
+    Undo,
+    Unwatch,
+    Watch,
+    measurement,
+    start,
+)
 
-PROBE_SECONDS = 1
 # Probes count from whole seconds on. What matters is that they wait for the next one when the load starts: the
 # second that is under way then is partly without load, and no use.
 PROBE_LEAD = 0.4
@@ -30,8 +43,6 @@ PROBE_LEAST = 1.5
 PROBE_MOST = 10.0
 # An answer that took longer says of a clock no more than half of this; so two of them tell of a step beyond it.
 CLOCK_SECONDS = 1.0
-# A page cache of 300 MB takes 150 s to go to a volume of 500 I/Os of 4 KiB a second.
-SYNC_SECONDS = 600.0
 
 
 class Measured:
@@ -65,52 +76,94 @@ def measure(
     ``ParseError`` when its output makes no sense, ``NodeLost``. What was found before an error stays in
     ``measured``, and the raw output in ``raw``.
     """
-    hosts = list(engine.hosts)
-    engine.keep(workload.lasting(port), "data")
-    mark = engine.mark()
-    try:
-        # First, for their start takes a moment; what they see before the load is left out later.
-        probes = _Watched(engine, hosts, raw)
+    phases = measurement(workload, port, facts, list(engine.hosts), shape.folders)
+    _Measurement(engine, Cross(engine, shape), raw, measured, seed, tell).run(phases)
+
+
+class _Measurement:
+    """Carries out the phases of one measurement; what it began ends, whatever happens."""
+
+    def __init__(
+        self, engine: Engine, cross: Cross, raw: Path, measured: Measured, seed: str, tell: Tell | None
+    ) -> None:
+        self._engine = engine
+        self._cross = cross
+        self._raw = raw
+        self._measured = measured
+        self._seed = seed
+        self._tell = tell
+        self._probes: _Watched | None = None
+        self._steady = Steady()
+
+    def run(self, phases: Iterable[Phase]) -> None:
+        """All of them. Raises what ``measure`` raises."""
         try:
-            engine.carry_out([*workload.prepare(port), *settled(hosts, shape.folders)], "prepare")
-            measured.knobs = engine.ask([*facts, *workload.facts(port)])
-            if wrong := not_in_force(measured.knobs):
-                raise knob_error(wrong, "nothing was measured")
-            before = engine.before(facts)
-            probes.wait(PROBE_LEAD - workload.head_start)
-            _load(engine, Cross(engine, shape), workload, port, raw / "load", measured, seed, tell)
-            probes.wait(PROBE_LEAST)
-            probes.heard(PROBE_MOST)
+            for phase in phases:
+                self._go(phase)
         finally:
-            measured.warnings += probes.stop()
-            _watched(hosts, raw, measured)
-        # A mirror that broke during the load leaves figures of another layout: ask again.
-        measured.knobs += engine.ask([fact for fact in facts if fact.wanted])
-        measured.knobs += engine.since(before)
-    finally:
-        engine.undo(mark)
+            self._unwatch()
+            if CELL in self._engine.marks:
+                self._engine.go(Undo(CELL))
+
+    def _go(self, phase: Phase) -> None:
+        if isinstance(phase, Do | Mark | Undo):
+            self._engine.go(phase)
+        elif isinstance(phase, Watch):
+            self._probes = _Watched(self._engine, phase, self._raw)
+        elif isinstance(phase, Ask):
+            self._steady.ask(self._engine, phase, self._measured)
+        elif isinstance(phase, Measure):
+            self._measure(phase)
+        elif isinstance(phase, Unwatch):
+            self._unwatch()
+        else:
+            raise TypeError(f"no phase of a measurement: {phase}")
+
+    def _measure(self, phase: Measure) -> None:
+        assert self._probes is not None
+        self._probes.wait(PROBE_LEAD - phase.workload.head_start)
+        _load(self._engine, self._cross, phase, self._raw / "load", self._measured, self._seed, self._tell)
+        self._probes.wait(PROBE_LEAST)
+        self._probes.heard(PROBE_MOST)
+
+    def _unwatch(self) -> None:
+        probes, self._probes = self._probes, None
+        if probes is not None:
+            self._measured.warnings += probes.stop()
+            _watched(probes.hosts, self._raw, self._measured)
+
+
+class Steady:
+    """Reads knobs back, before a workload and after it."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Fact, Mapping[str, str]]] = []
+
+    def ask(self, engine: Engine, phase: Ask, measured: Measured) -> None:
+        """Into ``measured``. Raises ``KnobError`` where one is not in force before the workload."""
+        measured.knobs += engine.ask(phase.facts)
+        if phase.after:
+            measured.knobs += engine.since(self._before)
+            return
+        if wrong := not_in_force(measured.knobs):
+            raise knob_error(wrong, "nothing was measured")
+        self._before = engine.before(phase.facts)
 
 
 def _load(
-    engine: Engine,
-    cross: Cross,
-    workload: Workload,
-    port: Port,
-    raw: Path,
-    measured: Measured,
-    seed: str,
-    tell: Tell | None,
+    engine: Engine, cross: Cross, phase: Measure, raw: Path, measured: Measured, seed: str, tell: Tell | None
 ) -> None:
     """Run the load, once or as its rule says, and parse what it printed."""
-    rule = workload.rule()
+    workload, port, rule = phase.workload, phase.port, phase.workload.rule()
     try:
         if rule is None:
-            engine.carry_out(workload.arm(port), "prepare")
+            once, mark = start(workload, port, rule), engine.mark()
+            engine.go(once.arm)
             if tell is not None:
                 tell("", 0, ())
-            load = workload.load(port)
-            measured.parsed = workload.parse(run_once(engine, load, raw, cross), load.host)
+            measured.parsed = workload.parse(run_once(engine, once.load, raw, cross), once.load.host)
             measured.parsed = cross.judge(workload, measured.parsed, raw, "", file=port.kind == "dir")
+            engine.undo(mark)
             return
         trials = Trials(engine, cross, workload, rule, port, raw, seed, tell)
         try:
@@ -126,35 +179,23 @@ def _load(
         measured.warnings += dict.fromkeys(cross.warnings)
 
 
-def settled(hosts: Iterable[str], folders: Iterable[Port] = ()) -> tuple[Run, ...]:
-    """Steps that write back what building and preparing left dirty: seconds later it would hit the load.
-
-    A sync leaves a file system's metadata in its log, and XFS writes them to their places half a minute later: for
-    a new database 0.8 MiB. Freezing ``folders``, the stack's own file systems, for a moment does it now.
-    """
-    steps = [Run(host, ("sync",), timeout=SYNC_SECONDS) for host in hosts]
-    for folder in folders:
-        steps += [Run(folder.host, ("fsfreeze", f"--{what}", folder.where)) for what in ("freeze", "unfreeze")]
-    return tuple(steps)
-
-
 class _Watched:
     """Every probe on every host, from the constructor to ``stop``."""
 
-    def __init__(self, engine: Engine, hosts: Sequence[str], raw: Path) -> None:
+    def __init__(self, engine: Engine, phase: Watch, raw: Path) -> None:
+        self.hosts = phase.hosts
         self._engine = engine
         self._raw = raw
         self._running: list[tuple[str, Probe, Proc, float]] = []
         self._started = time.monotonic()
         try:
-            for host in hosts:
+            for host, probe in phase.commands:
                 folder = raw / "probes" / host
-                folder.mkdir(parents=True)
-                for probe in PROBES:
-                    proc = engine.hosts[host].spawn(
-                        probe.argv(PROBE_SECONDS), folder / probe.name, folder / f"{probe.name}.stderr"
-                    )
-                    self._running.append((host, probe, proc, time.monotonic()))
+                folder.mkdir(parents=True, exist_ok=True)
+                proc = engine.hosts[host].spawn(
+                    probe.argv(PROBE_SECONDS), folder / probe.name, folder / f"{probe.name}.stderr"
+                )
+                self._running.append((host, probe, proc, time.monotonic()))
         except BaseException:
             self.stop()
             raise

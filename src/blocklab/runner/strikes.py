@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from blocklab.errors import BlocklabError
-from blocklab.faults import AnyFault
 from blocklab.faults.base import SETTLED_SECONDS
 from blocklab.model.plan import Power, Step
-from blocklab.model.protocols import Scene
 from blocklab.runner.engine import Engine
+from blocklab.study.drill_phases import Strike
 
 # A rate is steady when its last three seconds are within a tenth of their mean.
 STEADY_SECONDS, STEADY = 3, 0.1
@@ -78,9 +77,10 @@ class _Due:
     ``missed``: all of its nodes were dead when it was due; ``failed``: it could not be mended when that was due.
     """
 
-    def __init__(self, name: str, fault: AnyFault, moment: float) -> None:
-        self.name = name
-        self.fault = fault
+    def __init__(self, plan: Strike, moment: float) -> None:
+        self.name = plan.name
+        self.fault = plan.fault
+        self.plan = plan
         self.moment = moment
         self.struck: float | None = None
         self.healed: float | None = None
@@ -91,9 +91,8 @@ class _Due:
 class Strikes:
     """The study's faults on one stack. ``dice`` decides moments that are ranges."""
 
-    def __init__(self, engine: Engine, faults: Mapping[str, AnyFault], scene: Scene, dice: random.Random) -> None:
+    def __init__(self, engine: Engine, strikes: Iterable[Strike], dice: random.Random) -> None:
         self._engine = engine
-        self._scene = scene
         self._started = time.monotonic()
         self._settled: float | None = None
         self.dead: set[str] = set()
@@ -106,7 +105,7 @@ class Strikes:
         self.warnings: list[str] = []
         """Faults that did not strike, or could not be mended in time."""
         # In the order of the file, so that the dice fall alike each time.
-        self._due = [_Due(name, fault, fault.moment(dice)) for name, fault in faults.items()]
+        self._due = [_Due(each, each.fault.moment(dice)) for each in strikes]
 
     def start(self) -> None:
         """The load has started."""
@@ -147,7 +146,7 @@ class Strikes:
                 yield begin + seconds, due
 
     def _strike(self, due: _Due) -> list[tuple[str, float]]:
-        whole = due.fault.strike(self._scene)
+        whole = due.plan.strike.steps
         steps = self._left(whole)
         if self._stuck(steps):
             return []
@@ -181,9 +180,8 @@ class Strikes:
             due.healed = time.monotonic()
 
     def _mending(self, due: _Due) -> list[Step]:
-        fault = due.fault
-        moved = fault.mend_data(self._scene, self._scene.peer) if self.taken_over else ()
-        return self._left((*fault.heal(self._scene), *moved))
+        there = due.plan.mend_there if self.taken_over else ()
+        return self._left((*due.plan.mend.steps, *there))
 
     def _left(self, steps: Sequence[Step]) -> list[Step]:
         return [step for step in steps if step.host not in self.dead]

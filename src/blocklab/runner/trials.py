@@ -14,7 +14,7 @@ import msgspec
 
 from blocklab.errors import BlocklabError
 from blocklab.model.plan import Port
-from blocklab.model.protocols import Workload
+from blocklab.model.protocols import Load, Workload
 from blocklab.model.sample import Parsed
 from blocklab.model.stop import SNIA_WINDOW, Rule
 from blocklab.runner.cross import Cross
@@ -24,6 +24,7 @@ from blocklab.stats.rounds import merged
 from blocklab.stats.settle import Settled, from_rounds, long_run
 from blocklab.stats.snia import snia
 from blocklab.store.run import Rate, Reason, Spread, Stopped
+from blocklab.study.phases import start
 
 # A tool that reports each second.
 INTERVAL = 1.0
@@ -82,7 +83,8 @@ class Trials:
 
     def _rounds(self) -> None:
         rule = self._rule
-        seconds, least, most = (rule.at_most, 1, 1) if rule.kind == "fixed" else (rule.each, rule.least, rule.most)
+        seconds = rule.seconds
+        least, most = (1, 1) if rule.kind == "fixed" else (rule.least, rule.most)
         trials = self._workload.trials(seconds)
         found: dict[str, list[Parsed]] = {phase: [] for phase in trials}
         going = list(trials)
@@ -105,8 +107,7 @@ class Trials:
     def _trial(self, trial: Workload, phase: str, number: int) -> Parsed:
         self._at = phase
         mark = self._engine.mark()
-        self._engine.carry_out(trial.arm(self._port), "prepare")
-        load = trial.load(self._port)
+        load = self._start(trial)
         folder = self._raw / f"{number:02d}-{phase or 'load'}"
         raw = run_once(self._engine, load, folder, self._cross)
         parsed = self._cross.judge(
@@ -115,6 +116,12 @@ class Trials:
         self._engine.undo(mark)
         # One fixed run is what people compare with fio's own figure; SNIA's rounds are the standard's affair.
         return trial.steady(parsed) if self._rule.kind == "rounds" else parsed
+
+    def _start(self, trial: Workload) -> Load:
+        """What the command needs each time; the command."""
+        found = start(trial, self._port, self._rule)
+        self._engine.go(found.arm)
+        return found.load
 
     def _told(self, phase: str, rounds: list[Parsed]) -> None:
         if self._tell is not None:
@@ -165,7 +172,7 @@ class Trials:
     # -- one long run --------------------------------------------------------------------------------------
 
     def _long_runs(self) -> None:
-        trials = self._workload.trials(self._rule.at_most)
+        trials = self._workload.trials(self._rule.seconds)
         for phase in self._ordered(list(trials)):
             self._long_run(trials[phase], phase)
 
@@ -186,8 +193,7 @@ class Trials:
             return _sure(judged)
 
         mark = self._engine.mark()
-        self._engine.carry_out(trial.arm(self._port), "prepare")
-        load = trial.watched(trial.load(self._port))
+        load = self._start(trial)
         assert trial.ends_on is not None, "the study's check lets no other load through"
         if self._tell is not None:
             self._tell(phase, 0, ())

@@ -11,18 +11,19 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from blocklab.errors import BlocklabError, NodeLost, SetupError
 from blocklab.model.ground import Ground
 from blocklab.model.host import Lab, Site
-from blocklab.model.plan import Fact, Port, Step, again, before_data
+from blocklab.model.plan import Fact, Port
 from blocklab.runner.cross import Shape
 from blocklab.runner.engine import Engine
 from blocklab.stats.crosscheck import storeys
 from blocklab.store.run import Record
 from blocklab.study.copies import copied
 from blocklab.study.grid import Layout, hardware, plan_layers, plan_stack, topology, wires
-from blocklab.study.links import plan_links, plan_wires
+from blocklab.study.phases import Build, Do, Fill, Nodes, Phase, Undo, Volumes, build, facts_of, ready
 from blocklab.study.types import Study
 from blocklab.workloads import AnyWorkload
 
@@ -42,41 +43,33 @@ class Standing:
         self.facts: dict[str, tuple[Fact, ...]] = {}
         self.ports: dict[str, tuple[Port, ...]] = {}
         self._study = study
-        self._above: dict[str, int] = {}
-        shape = topology(study, stacks)
-        wires = plan_wires(shape, ground)
-        self._wires = wires.steps if fresh else ()
-        self._links = plan_links(shape, ground)
-        self._always = wires.facts + self._links.facts
-        self.plans = {name: plan_stack(study, name, number, ground) for number, name in enumerate(stacks)}
+        self._stacks = tuple(stacks)
+        self._fresh = fresh
         self.shapes = {name: _shape(study, name, number, ground) for number, name in enumerate(stacks)}
 
-    @property
-    def wires(self) -> int:
-        """How many of the first commands bring up the nodes' interfaces."""
-        return len(self._wires)
-
     def build(self, *, over_data: bool = False, for_data: bool = False) -> None:
-        """Links, then the stacks; ``over_data``: on volumes that have been built on before; ``for_data``: to load
-        data that are going to be copied.
+        """Links, then the stacks, as ``phases.build`` has it.
 
         Raises what ``Engine.carry_out`` raises; what was built then still has to be undone.
         """
-        self.engine.carry_out([*self._wires, *self._links.steps], "build")
-        for number, (name, plan) in enumerate(self.plans.items()):
-            layers = self._study.stacks[name].layers
-            for layer, storey in zip(layers, plan_layers(self._study, name, number, self.ground), strict=True):
-                steps = tuple(step for each in storey.values() for step in each.steps)
-                steps = before_data(steps) if for_data else steps
-                self.engine.carry_out(again(steps) if over_data else steps, "build")
-                if layer.gives == "block":
-                    self._above[name] = self.engine.mark()
-            self.facts[name] = self._always + plan.facts
-            self.ports[name] = plan.ports
+        self.carry_out(
+            build(
+                self._study,
+                self._stacks,
+                self.ground,
+                wired=not self._fresh,
+                over_data=over_data,
+                for_data=for_data,
+            )
+        )
 
-    def above(self, name: str) -> int:
-        """The mark of the engine's undos above which is only what stands on a stack's highest block device."""
-        return self._above[name]
+    def carry_out(self, plan: Build) -> None:
+        """The same, given its phases."""
+        for phase in plan.phases:
+            self.engine.go(phase)
+        self.facts = facts_of(self._study, self._stacks, self.ground)
+        for number, name in enumerate(self._stacks):
+            self.ports[name] = plan_stack(self._study, name, number, self.ground).ports
 
 
 def _shape(study: Study, name: str, number: int, ground: Ground) -> Shape:
@@ -97,8 +90,8 @@ class Workshop:
         self._site = site
         self._lab: Lab | None = None
         self._hardware = ""
-        self.wired = False
-        """Whether the nodes' interfaces were brought up since they booted, and so something was built on them."""
+        self.nodes = Nodes()
+        """What is on them."""
         self.made: dict[str, list[Record]] = {}
         """The commands that made what a copy holds, by the copy's name."""
         self.wires: list[Record] = []
@@ -120,7 +113,6 @@ class Workshop:
             say("starting nodes")
             self._lab = self._site.start(shape)
             self._hardware = hardware(shape)
-            self.wired = False
         assert self._lab is not None
         turn = Turn(self, self._lab, layout, ground, say)
         try:
@@ -135,6 +127,7 @@ class Workshop:
     def close(self) -> None:
         """End the nodes; copies of volumes go with them."""
         lab, self._lab = self._lab, None
+        self.nodes = Nodes()
         self.made.clear()
         if lab is not None:
             lab.close()
@@ -149,11 +142,11 @@ class Turn:
         self._layout = layout
         self._ground = ground
         self._say = say
-        self.reused = workshop.wired
+        self.reused = workshop.nodes.wired
         """Whether other layouts stood on these nodes before."""
         self._stand: Standing | None = None
-        # Whether what stands has no load's data on it: such a load undoes what it made, so the next may follow.
-        self._plain = False
+        # The copy that was restored, until the stack is built over it.
+        self._over = ""
         self.warnings: list[str] = []
 
     def ready(self, workload: AnyWorkload) -> Standing:
@@ -161,35 +154,87 @@ class Turn:
 
         Raises what building raises, and ``SetupError`` when data cannot be copied.
         """
-        stand = self._stood(workload)
+        here, shop = self._layout, self._workshop
+        started = time.monotonic()
+        phases, after = ready(here.study, here.stack, workload, self._ground, shop.nodes)
+        if phases:
+            self.make_way()
+        for phase in phases:
+            self._go(phase)
+        assert self._stand is not None
+        if phases:
+            shop.nodes = replace(shop.nodes, plain=after.plain)
+            self._say(f"stands after {time.monotonic() - started:.1f} s")
         # By the cell before, by loading the data, by building: a cell must not depend on what came before it.
         self._lab.refill()
-        return stand
+        return self._stand
 
-    def _stood(self, workload: AnyWorkload) -> Standing:
-        """What ``ready`` gives."""
-        wanted, steps = self._data(workload)
-        if self._stand is not None and self._plain and not wanted:
-            return self._stand
-        started = time.monotonic()
-        self.make_way()
-        if not wanted:
-            stand = self._build("building")
-            self._plain = True
+    def _go(self, phase: Phase) -> None:
+        if isinstance(phase, Volumes):
+            self._volumes(phase)
+        elif isinstance(phase, Build):
+            self._build(phase)
+        elif isinstance(phase, Fill):
+            self._fill(phase)
+        elif isinstance(phase, Undo):
+            self.make_way()
+        elif isinstance(phase, Do):
+            assert self._stand is not None
+            self._stand.engine.go(phase)
         else:
-            if not self._lab.saved(wanted):
-                self._make(wanted, steps)
+            raise TypeError(f"no phase of making a stack ready: {phase}")
+
+    def _volumes(self, phase: Volumes) -> None:
+        if phase.what == "save":
+            self._lab.save(phase.name)
+            shop = self._workshop
+            shop.nodes = replace(shop.nodes, saved=shop.nodes.saved | {phase.name})
+            return
+        if phase.what == "restore":
             self._say("restoring the data")
-            self._lab.restore(wanted)
-            stand = self._build("", over_data=True)
-            stand.engine.records[:0] = self._workshop.made[wanted]
-        self._say(f"stands after {time.monotonic() - started:.1f} s")
-        return stand
+            self._over = phase.name
+        self._lab.restore(phase.name)
+
+    def _build(self, phase: Build) -> None:
+        self._say("building")
+        shop, here = self._workshop, self._layout
+        fresh = not shop.nodes.wired
+        self._stand = stand = Standing(self._lab, here.study, [here.stack], self._ground, fresh=fresh)
+        stand.carry_out(phase)
+        # Every cell's record says how its nodes came to be, also when another layout's build did it.
+        if fresh:
+            first = phase.phases[0]
+            assert isinstance(first, Do)
+            shop.wires = stand.engine.records[: len(first.steps)]
+        else:
+            stand.engine.records[:0] = shop.wires
+        if self._over:
+            stand.engine.records[:0] = shop.made[self._over]
+            self._over = ""
+        shop.nodes = replace(shop.nodes, wired=True)
+
+    def _fill(self, phase: Fill) -> None:
+        """Build from scratch, load, take down, copy."""
+        self._build(phase.build)
+        assert self._stand is not None
+        self._say("loading the data")
+        started, engine = time.monotonic(), self._stand.engine
+        try:
+            engine.go(phase.data)
+            self._say(f"loaded in {time.monotonic() - started:.1f} s")
+            records = list(engine.records)
+            for each in phase.rest:
+                self._go(each)
+        except BlocklabError as error:
+            self._workshop.unmade.setdefault(phase.name, []).append(error)
+            raise
+        self._workshop.made[phase.name] = records
 
     def given_up(self, workload: AnyWorkload) -> BlocklabError | None:
         """Why that load's data cannot be had; None where it is worth a try. Loading may take minutes, so it is not
         tried again, in no layout; but a node may be lost by chance, once."""
-        errors = self._workshop.unmade.get(self._data(workload)[0], [])
+        name, _ = copied(self._layout.study, self._layout.stack, self._ground, workload)
+        errors = self._workshop.unmade.get(name, [])
         return errors[-1] if len(errors) > 1 or any(not isinstance(each, NodeLost) for each in errors) else None
 
     def clear(self) -> None:
@@ -203,7 +248,7 @@ class Turn:
         if self._stand is not None:
             self.warnings += self._stand.engine.warnings
             self._stand = None
-            self._plain = False
+            self._workshop.nodes = replace(self._workshop.nodes, plain=False)
 
     def make_way(self) -> None:
         """Take down what stands, wholly, so that the next load finds it built anew: volumes that something still
@@ -216,40 +261,3 @@ class Turn:
         self.clear()
         if len(self.warnings) > before:
             raise SetupError(f"the volumes cannot be copied or restored, being still in use: {self.warnings[-1]}")
-
-    def _build(self, said: str, *, over_data: bool = False, for_data: bool = False) -> Standing:
-        if said:
-            self._say(said)
-        fresh = not self._workshop.wired
-        if not over_data and not fresh:
-            self._lab.restore("")
-        stand = Standing(self._lab, self._layout.study, [self._layout.stack], self._ground, fresh=fresh)
-        self._stand = stand
-        stand.build(over_data=over_data, for_data=for_data)
-        # Every cell's record says how its nodes came to be, also when another layout's build did it.
-        if fresh:
-            self._workshop.wires = stand.engine.records[: stand.wires]
-        else:
-            stand.engine.records[:0] = self._workshop.wires
-        self._workshop.wired = True
-        return stand
-
-    def _data(self, workload: AnyWorkload) -> tuple[str, tuple[Step, ...]]:
-        """The name of the copy that a load works on, and the steps that load it; empty for a load without."""
-        return copied(self._layout.study, self._layout.stack, self._ground, workload)
-
-    def _make(self, name: str, steps: Sequence[Step]) -> None:
-        """Build from scratch, load, take down, copy."""
-        stand = self._build("building", for_data=True)
-        self._say("loading the data")
-        started = time.monotonic()
-        try:
-            stand.engine.carry_out(steps, "data")
-            self._say(f"loaded in {time.monotonic() - started:.1f} s")
-            records = list(stand.engine.records)
-            self.make_way()
-            self._lab.save(name)
-        except BlocklabError as error:
-            self._workshop.unmade.setdefault(name, []).append(error)
-            raise
-        self._workshop.made[name] = records

@@ -1,0 +1,253 @@
+"""A cell's life as data: its phases in order, from building the stack to the undo. All pure.
+
+``blocklab.runner`` carries them out and ``blocklab plan`` prints them; nothing else says what happens when.
+What happens in a drill beside these is in ``study.drill_phases``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from blocklab.model.ground import Ground
+from blocklab.model.plan import Fact, Port, Run, Step, again, before_data
+from blocklab.model.protocols import Load, Probe, Workload
+from blocklab.model.stop import Rule
+from blocklab.probes import PROBES
+from blocklab.study.copies import copied
+from blocklab.study.grid import layer_tag, plan_layers, plan_stack, topology
+from blocklab.study.links import plan_links, plan_wires
+from blocklab.study.types import Study
+from blocklab.workloads import AnyWorkload
+
+PROBE_SECONDS = 1
+# A page cache of 300 MB takes 150 s to go to a volume of 500 I/Os of 4 KiB a second.
+SYNC_SECONDS = 600.0
+# Marks in the pile of undos: below a cell, and below what stands on a stack's highest block device.
+CELL = "cell"
+ABOVE = "above"
+
+
+@dataclass(frozen=True)
+class Do:
+    """Steps in order. ``part`` is what their records are called; ``of`` is what they belong to (a layer, a fault,
+    a stage of a takeover); ``when`` says when, where it is not simply after the phase before.
+
+    ``kept``: the result stays for the next cell that asks for the same steps; their undo runs before others.
+    """
+
+    part: str
+    steps: tuple[Step, ...]
+    of: str = ""
+    when: str = ""
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in the pile of undos, for ``Undo``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Undo:
+    """Undo all steps since a mark in reverse order; all of them, without one."""
+
+    to: str = ""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Read knobs back. ``after``: after the workload, and compare what must have stayed the same meanwhile."""
+
+    facts: tuple[Fact, ...]
+    after: bool = False
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Start every probe on every host."""
+
+    hosts: tuple[str, ...]
+
+    @property
+    def commands(self) -> tuple[tuple[str, Probe], ...]:
+        """Each host with each probe."""
+        return tuple((host, probe) for host in self.hosts for probe in PROBES)
+
+
+@dataclass(frozen=True)
+class Unwatch:
+    """End the probes."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of a workload's command: the steps that it needs each time, and the command."""
+
+    arm: Do
+    load: Load
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Run the workload, once or as its rule says."""
+
+    workload: Workload
+    port: Port
+
+    @property
+    def starts(self) -> Mapping[str, Start]:
+        """The first start of each of the workload's phases, by the phase's name."""
+        rule = self.workload.rule()
+        trials = {"": self.workload} if rule is None else self.workload.trials(rule.seconds)
+        return {phase: start(trial, self.port, rule) for phase, trial in trials.items()}
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """What is done with all raw volumes at once: ``empty``, or ``save`` and ``restore`` a copy by its name."""
+
+    what: Literal["empty", "save", "restore"]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Build:
+    """Links, then the levels of the stacks, by an engine of its own."""
+
+    phases: tuple[Do | Mark, ...]
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Make the copy of the volumes that has a workload's data on it."""
+
+    name: str
+    build: Build
+    data: Do
+    rest: tuple[Undo, Volumes]
+
+
+Phase: TypeAlias = Do | Mark | Undo | Ask | Watch | Unwatch | Measure | Volumes | Build | Fill
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What is on booted nodes: whether their interfaces are up, whether the stack stands without any workload's
+    data, and the copies of the volumes that there are."""
+
+    wired: bool = False
+    plain: bool = False
+    saved: frozenset[str] = frozenset()
+
+
+def build(
+    study: Study,
+    stacks: Sequence[str],
+    ground: Ground,
+    *,
+    wired: bool = False,
+    over_data: bool = False,
+    for_data: bool = False,
+) -> Build:
+    """Build stacks. ``wired``: the nodes' interfaces are up; ``over_data``: on volumes that were built on before;
+    ``for_data``: to load data that will be copied."""
+    shape = topology(study, stacks)
+    phases: list[Do | Mark] = [] if wired else [Do("build", plan_wires(shape, ground).steps, "wires")]
+    phases.append(Do("build", plan_links(shape, ground).steps, "links"))
+    for number, name in enumerate(stacks):
+        levels = plan_layers(study, name, number, ground)
+        for layer, level in zip(study.stacks[name].layers, levels, strict=True):
+            steps = tuple(step for each in level.values() for step in each.steps)
+            steps = before_data(steps) if for_data else steps
+            phases.append(Do("build", again(steps) if over_data else steps, f"{name} {layer_tag(layer)}"))
+            if layer.gives == "block":
+                phases.append(Mark(f"{ABOVE} {name}"))
+    return Build(tuple(phases))
+
+
+def facts_of(study: Study, stacks: Sequence[str], ground: Ground) -> dict[str, tuple[Fact, ...]]:
+    """Each stack's questions to the system once it stands, with those of nodes and links."""
+    shape = topology(study, stacks)
+    always = plan_wires(shape, ground).facts + plan_links(shape, ground).facts
+    return {name: always + plan_stack(study, name, at, ground).facts for at, name in enumerate(stacks)}
+
+
+def folders_of(study: Study, stack: str, ground: Ground) -> tuple[Port, ...]:
+    """The stack's own file systems."""
+    levels = plan_layers(study, stack, 0, ground)
+    return tuple(port for level in levels for plan in level.values() for port in plan.ports if port.kind == "dir")
+
+
+def ready(
+    study: Study, stack: str, workload: AnyWorkload, ground: Ground, nodes: Nodes
+) -> tuple[tuple[Phase, ...], Nodes]:
+    """What makes the stack stand as the workload wants to find it, and what is on the nodes then.
+
+    Nothing where it stands already. A workload with data of its own gets the volumes from a copy that holds them,
+    and a copy that is not there is made first.
+    """
+    name, data = copied(study, stack, ground, workload)
+    if nodes.plain and not name:
+        return (), nodes
+    phases: list[Phase] = []
+
+    def built(*, over_data: bool = False, for_data: bool = False) -> Build:
+        nonlocal nodes
+        if nodes.wired and not over_data:
+            phases.append(Volumes("empty"))
+        found = build(study, [stack], ground, wired=nodes.wired, over_data=over_data, for_data=for_data)
+        nodes = Nodes(True, not name, nodes.saved)
+        return found
+
+    if not name:
+        phases.append(built())
+        return tuple(phases), nodes
+    if name not in nodes.saved:
+        first = built(for_data=True)
+        phases.append(Fill(name, first, Do("data", data), (Undo(), Volumes("save", name))))
+        nodes = Nodes(True, False, nodes.saved | {name})
+    phases += [Volumes("restore", name), built(over_data=True)]
+    return tuple(phases), nodes
+
+
+def measurement(
+    workload: Workload, port: Port, facts: Sequence[Fact], hosts: Sequence[str], folders: Sequence[Port]
+) -> tuple[Phase, ...]:
+    """Measure a workload on a stack that stands. ``facts`` are the stack's; ``hosts`` are watched."""
+    return (
+        Do("data", workload.lasting(port), kept=True),
+        Mark(CELL),
+        # First, for their start takes a moment; what they see before the workload is left out later.
+        Watch(tuple(hosts)),
+        prepared(workload, port, hosts, folders),
+        Ask((*facts, *workload.facts(port))),
+        Measure(workload, port),
+        Unwatch(),
+        # A mirror that broke meanwhile leaves results of another layout: ask again.
+        Ask(tuple(fact for fact in facts if fact.wanted), after=True),
+        Undo(CELL),
+    )
+
+
+def prepared(workload: Workload, port: Port, hosts: Iterable[str], folders: Iterable[Port]) -> Do:
+    """Prepare, and write back what building and preparing left dirty: seconds later it would hit the workload.
+
+    A sync leaves a file system's metadata in its log, and XFS writes them to their places half a minute later: for
+    a new database 0.8 MiB. Freezing ``folders`` for a moment does it now.
+    """
+    steps: list[Step] = [*workload.prepare(port)]
+    steps += [Run(host, ("sync",), timeout=SYNC_SECONDS) for host in hosts]
+    for folder in folders:
+        steps += [Run(folder.host, ("fsfreeze", f"--{what}", folder.where)) for what in ("freeze", "unfreeze")]
+    return Do("prepare", tuple(steps))
+
+
+def start(trial: Workload, port: Port, rule: Rule | None) -> Start:
+    """One start of a trial's command; one that is followed while it runs prints its figures meanwhile."""
+    load = trial.load(port)
+    followed = rule is not None and rule.kind == "long"
+    return Start(Do("prepare", trial.arm(port)), trial.watched(load) if followed else load)

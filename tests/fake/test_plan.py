@@ -1,0 +1,100 @@
+"""What ``blocklab plan`` prints is what a run does, in the same order; of drills too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from blocklab.cli.plan import Command, planned
+from blocklab.model.host import Result
+from blocklab.model.plan import Argv
+from blocklab.sites.fake import FakeSite
+from blocklab.study.read import build
+from blocklab.study.types import Study
+from tests.fake import test_run
+from tests.fake.answers import Answers
+from tests.fake.test_drill_ends import KILL, Drilled
+from tests.fake.test_drill_ends import study as drill
+
+# What only a run does: it looks at the counters around each run of a workload and at the clocks, gives volumes
+# their whole burst, fetches files, ends what it started, and asks a mirror whether it has come apart.
+BESIDE = ("tail", "date", "refill", "get", "signal", "ls")
+VERBS = {"keep": "save", "restore": "restore", "empty": "restore"}
+
+
+Line: TypeAlias = tuple[str, Argv]
+
+
+def told(command: Command) -> Line:
+    """A line of the plan as the fake lab's log has it."""
+    if command.argv:
+        return command.host, command.argv
+    verb, *words = command.said.split()
+    if verb == "write":
+        return command.host, ("put", words[0])
+    if verb == "power:":
+        return command.host, (words[0],)
+    return "", (VERBS[verb], words[-1] if verb != "empty" else "")
+
+
+def ran(site: FakeSite) -> list[Line]:
+    (lab,) = site.labs
+    return [(host, argv) for host, argv in lab.log if argv[0] not in BESIDE]
+
+
+def in_order(planned: list[Line], log: list[Line]) -> Line | None:
+    """The first line of the plan that the log does not have after the one before it."""
+    rest = iter(log)
+    return next((line for line in planned if line not in rest), None)
+
+
+def compared(study: Study, site: FakeSite) -> None:
+    (stack,) = study.stacks
+    lines, log = [told(command) for command in planned(study, stack)], ran(site)
+    assert len(lines) > 20
+    assert in_order(lines, log) is None
+    beside = [line for line in log if line not in lines]
+    assert beside == [], "a run does what no plan says"
+
+
+@pytest.mark.parametrize("stack", ["local", "mirror"])
+def test_a_measurement_does_what_its_plan_says(small: dict[str, Any], tmp_path: Path, stack: str) -> None:
+    small["workloads"] = {"io": test_run.io(small)}
+    small["stacks"], small["baseline"] = {stack: small["stacks"][stack]}, stack
+    study = build(small)
+    _, _, bad, site = test_run.go(study, tmp_path, Answers())
+    assert bad == 0
+    compared(study, site)
+
+
+def test_a_drill_does_what_its_plan_says(small: dict[str, Any], tmp_path: Path) -> None:
+    study = drill(small, "mirror", kill=KILL)
+    answers = Drilled()
+    answers.override["differ 0"] = Result(0, b"0\n", b"")
+    _, progress, bad, site = test_run.go(study, tmp_path, answers)
+    (found,) = progress.drills
+    assert bad == 0 and found.took_over and found.mirror is not None and found.mirror.status == "in sync"
+    compared(study, site)
+
+
+def test_a_drill_without_a_survivor_starts_the_node_again(small: dict[str, Any], tmp_path: Path) -> None:
+    study = drill(small, "local", kill=KILL)
+    _, progress, bad, site = test_run.go(study, tmp_path, Drilled())
+    assert bad == 0 and [each.took_over for each in progress.drills] == [False]
+    compared(study, site)
+
+
+def test_the_plan_of_a_drill_names_fault_fencing_and_each_stage(small: dict[str, Any]) -> None:
+    study = drill(small, "mirror", kill=KILL)
+    about = list(dict.fromkeys(each.about.split(" ")[0] for each in planned(study, "mirror") if each.about))
+    assert about[:5] == ["kill", "fencing", "promotion", "mount", "recovery"]
+    (kill,) = [each for each in planned(study, "mirror") if each.about.startswith("kill")]
+    assert kill.about == f"kill at {KILL['at']} of the load" and kill.said == "power: crash"
+
+
+def test_in_order_can_fail() -> None:
+    log: list[Line] = [("a", ("one",)), ("a", ("two",))]
+    assert in_order(log, log) is None
+    assert in_order(log[::-1], log) == ("a", ("one",))
