@@ -321,6 +321,10 @@ def test_the_committed_schema_is_what_the_command_prints() -> None:
     assert done.stdout == document("study.schema.json"), "`just schema` writes it anew"
 
 
+def test_the_readme_is_short() -> None:
+    assert len((house.ROOT / "README.md").read_text().splitlines()) <= 120
+
+
 # -- links and commands of the README ---------------------------------------------------------------------------
 
 
@@ -337,8 +341,8 @@ def test_the_search_for_dead_links_can_find(tmp_path: Path) -> None:
     assert house.broken_links(tmp_path / "a.md", text) == ["line 1: c.md", "line 1: b.md#nowhere"]
 
 
-def test_the_readme_is_about_commands_that_exist() -> None:
-    text = (house.ROOT / "README.md").read_text()
+def test_readme_and_contributing_are_about_commands_that_exist() -> None:
+    text = "".join((house.ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
     named = {word for block in house.blocks(text, "sh") for word in re.findall(r"^\./(\S+)", block, re.MULTILINE)}
     assert {"quickstart", "run-tests"} <= named
     for name in named:
