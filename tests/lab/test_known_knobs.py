@@ -15,10 +15,10 @@ from blocklab.layers.mysql import MariaDb
 from blocklab.layers.postgres import Postgres
 from blocklab.model import known
 from blocklab.model.dsn import Dsn
+from blocklab.model.ground import Topology
 from blocklab.model.host import Host, must
 from blocklab.model.known import Knob
 from blocklab.model.programs import AS_POSTGRES, MYSQL_CLIENT, MYSQL_HOME
-from blocklab.model.protocols import Map
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml import image
@@ -84,7 +84,7 @@ def test_what_a_server_shows_of_itself_it_would_also_take(stand: Standing, host:
     maria: dict[str, Any] = dict(row.split("\t", 1) for row in rows)
     assert len(post) > 300 and len(maria) > 500
     layers = (Postgres(settings=post), MariaDb(settings=maria))
-    found = [problem for layer in layers for problem in layer.problems("a1", Map({}, {}))]
+    found = [problem for layer in layers for problem in layer.problems("a1", Topology({}, {}, ()))]
     assert [(name, why) for name, why in found if OF_VALUES.search(why) and name not in ODD] == []
 
 

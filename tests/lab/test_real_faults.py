@@ -292,7 +292,7 @@ def test_a_mirror_gives_up_a_volume_with_errors_and_goes_on(small: dict[str, Any
     layers = [PLAIN, FRAGILE, DRBD, {"layer": "ext4"}]
     study = _study(small, layers)
     with standing(UmlSite(), study, ["one"]) as stand:
-        stack, twins = Stack(small, stand, layers), recipes.twins(study, "one", 0, stand.ground)
+        stack, twins = Stack(small, stand, layers), recipes.replicas(study, "one", 0, stand.ground)
         assert twins is not None
         for node, disks in (("active", "Diskless/UpToDate"), ("peer", "UpToDate/Diskless")):
             fault = VolumeError(at="1s", node=node)

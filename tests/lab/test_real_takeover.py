@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from blocklab.errors import CommandError, NodeLost, SetupError
-from blocklab.model.drill import Twins
+from blocklab.model.drill import Replicas
 from blocklab.model.dsn import Dsn
 from blocklab.model.host import Host, must
 from blocklab.model.plan import Power, undo_of
@@ -91,7 +91,7 @@ class Drill:
         for stage in recipe.stages:
             with self.timed(stage.name):
                 self.engine.carry_out(stage.steps, "takeover")
-        self.now = recipes.moved(self.now, "one")
+        self.now = recipes.failed_over(self.now, "one")
         assert self.active == recipe.survivor
         assert recipe.plan.ports[-1].where == self.where
         self.in_force(recipe.plan.facts)
@@ -117,8 +117,8 @@ class Drill:
 
     def compared(self) -> tuple[int, int]:
         """How many bytes the mirror found to differ, and how many different copies there are."""
-        twins = recipes.twins(self.now, "one", 0, self.stand.ground)
-        assert isinstance(twins, Twins)
+        twins = recipes.replicas(self.now, "one", 0, self.stand.ground)
+        assert isinstance(twins, Replicas)
         with self.timed("verify"):
             self.engine.carry_out(twins.verify, "drill")
         host, argv = twins.differ
@@ -129,7 +129,7 @@ class Drill:
         return differ, len(sums)
 
     def parted(self) -> str:
-        where = recipes.parted(self.now, "one", 0, self.stand.ground)
+        where = recipes.split_brain(self.now, "one", 0, self.stand.ground)
         assert where is not None
         return must(self.stand.lab.hosts[where[0]], where[1])
 

@@ -21,9 +21,8 @@ from blocklab.faults import AnyFault
 from blocklab.layers import AnyLayer, Drbd
 from blocklab.layers.figures import Figures
 from blocklab.model import describe
-from blocklab.model.ground import LinkSpec, NodeSpec
+from blocklab.model.ground import LinkSpec, NodeSpec, Topology
 from blocklab.model.netem import BASE_RTT
-from blocklab.model.protocols import Map
 from blocklab.model.stop import Stop
 from blocklab.model.units import Bandwidth, BitRate, Duration, Size, dec_hook, schema_hook
 from blocklab.sites.uml import doctor
@@ -291,7 +290,7 @@ def _layers(block: Any) -> list[Any]:
     stack = profiles.fill({"stacks": {"x": {"on": "a1", "layers": block}}})["stacks"]["x"]
     found = list(msgspec.convert(stack, Stack, dec_hook=dec_hook).layers)
     nodes = {name: NodeSpec() for name in ("a1", "a2")}
-    there = Map(nodes, {"zone": LinkSpec(("a1", "a2"))})
+    there = Topology(nodes, {"zone": LinkSpec(("a1", "a2"))}, ())
     for layer in found:
         assert layer.problems("a1", there) == []
     for below, layer in itertools.pairwise(found):

@@ -14,11 +14,11 @@ from blocklab.layers.filesystem import Ext4, Xfs
 from blocklab.layers.mysql import MariaDb, MySql
 from blocklab.layers.postgres import Postgres, parse_settings
 from blocklab.model import known, sysctls
-from blocklab.model.protocols import Map
+from blocklab.model.ground import Topology
 from blocklab.study.read import build
 from tools import knobs
 
-NOWHERE = Map({}, {})
+NOWHERE = Topology({}, {}, ())
 TABLES = sorted(path.stem for path in Path(known.__file__).parent.glob("*.txt"))
 
 
@@ -233,6 +233,6 @@ def test_a_table_with_a_word_that_nobody_knows_is_no_table() -> None:
 @pytest.mark.parametrize("option", ["data=writeback", "commit=60", "journal_checksum", "data_err=abort"])
 def test_options_of_a_journal_need_one(option: str) -> None:
     plain = Ext4(mkfs=("-O", "^has_journal"), mount=("barrier=0", option))
-    assert [where for where, _ in plain.problems("a1", Map({}, {}))] == ["mount[1]"]
-    assert Ext4(mount=("barrier=0", option)).problems("a1", Map({}, {})) == []
-    assert Ext4(mkfs=("-O", "^has_journal"), mount=("barrier=0",)).problems("a1", Map({}, {})) == []
+    assert [where for where, _ in plain.problems("a1", Topology({}, {}, ()))] == ["mount[1]"]
+    assert Ext4(mount=("barrier=0", option)).problems("a1", Topology({}, {}, ())) == []
+    assert Ext4(mkfs=("-O", "^has_journal"), mount=("barrier=0",)).problems("a1", Topology({}, {}, ())) == []

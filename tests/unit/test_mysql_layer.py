@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from blocklab.layers import MariaDb, MySql, mysql_settings
 from blocklab.layers.mysql_settings import Value
-from blocklab.model.ground import Ground
+from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Plan, Port, Put, Run, again, made_once
-from blocklab.model.protocols import Map, Place
+from blocklab.model.protocols import Equipped, Place
 from tests.unit.golden import FOLDER, Golden
 
 SHOWN = (FOLDER / "knobs" / "mariadb-variables").read_text()
-NOWHERE = Map({}, {})
+NOWHERE = Topology({}, {}, ())
 BELOW = (Port("a1", "dir", "/mnt/db"),)
 SETTINGS: dict[str, Value] = {"innodb_buffer_pool_size": "256M", "innodb_page_size": "8k", "log_bin": True}
 SERVERS: dict[str, type[MariaDb] | type[MySql]] = {"mariadb": MariaDb, "mysql": MySql}
@@ -224,4 +224,4 @@ def test_the_one_spelling_is_its_own_spelling(text: str) -> None:
 
 
 def test_only_one_of_them_needs_more_than_the_usual_image() -> None:
-    assert MySql.needs == ("mysql",) and MariaDb.needs == ()
+    assert MySql.needs == ("mysql",) and not isinstance(MariaDb(), Equipped)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
 from blocklab.layers import Cap, Volume, cap, stripe
-from blocklab.model.ground import NodeSpec, Profile
+from blocklab.model.ground import NodeSpec, Profile, Topology
 from blocklab.model.plan import Run, again
-from blocklab.model.protocols import Map
 from blocklab.model.units import Bandwidth, Duration, Size
 from blocklab.sites.fake import FakeSite
 from blocklab.sites.uml.volumes import limits
@@ -44,6 +43,13 @@ def study_of(small: dict[str, Any], *layers: dict[str, Any], **more: Any) -> Stu
     small["baseline"] = "one"
     small["workloads"] = {"io": small["workloads"]["io"]}
     return build({**small, **more})
+
+
+def asked(study: Study) -> Profile:
+    """The raw volume that the study's stack asks its site for."""
+    lowest = study.stacks["one"].layers[0]
+    assert isinstance(lowest, Volume)
+    return lowest.profiles()[0]
 
 
 def refused(small: dict[str, Any], *layers: dict[str, Any], **more: Any) -> StudyError:
@@ -140,7 +146,7 @@ def test_a_bandwidth_that_is_made_from_no_iops_is_no_cap_and_is_refused(small: d
     error = refused(small, {**ONE, "profile": "mine"}, EXT4, profiles=mine)
     assert error.path == "stacks.one.layers[0].iops" and "mine makes the bandwidth" in str(error)
     found = study_of(small, {**ONE, "profile": "mine", "iops": 1000}, EXT4, profiles=mine)
-    assert found.stacks["one"].layers[0].profiles()[0].bandwidth == Bandwidth("128000KiB/s")
+    assert asked(found).bandwidth == Bandwidth("128000KiB/s")
 
 
 @pytest.mark.parametrize("profile", ["gp2", "mine"])
@@ -149,11 +155,11 @@ def test_no_cap_may_be_given_beside_a_profile_that_depends_on_the_size(
 ) -> None:
     mine = {"mine": {"bandwidth_per_io": "128KiB", "write_latency": "1ms"}}
     free = {"profile": profile, "iops": 0, "bandwidth": "0B/s"}
-    (found,) = study_of(small, {**ONE, **free}, EXT4, profiles=mine).stacks["one"].layers[0].profiles()
+    found = asked(study_of(small, {**ONE, **free}, EXT4, profiles=mine))
     assert not (found.iops or found.bandwidth or found.burst_iops or found.burst_seconds) and found.write_latency
     # One that is given is a cap, and one that is not is still asked for.
     capped = study_of(small, {**ONE, **free, "bandwidth": "60MB/s"}, EXT4, profiles=mine)
-    assert capped.stacks["one"].layers[0].profiles()[0].bandwidth == Bandwidth("60MB/s")
+    assert asked(capped).bandwidth == Bandwidth("60MB/s")
     del free["bandwidth"]
     error = refused(small, {**ONE, **free}, EXT4, profiles=mine)
     assert error.path == "stacks.one.layers[0].iops" and "or the bandwidth here" in str(error)
@@ -216,7 +222,7 @@ def test_every_shipped_profile_gives_figures_and_says_where_from(small: dict[str
     assert "(20" in entry.source
     iops = {"iops": 400} if entry.iops_provisioned else {}
     volume = volume_of(small, profile=name, **iops)
-    assert not volume.problems("a1", Map({"a1": NodeSpec()}, {})) and not volume.profiles()[0].plain
+    assert not volume.problems("a1", Topology({"a1": NodeSpec()}, {}, ())) and not volume.profiles()[0].plain
     assert limits(volume.profiles()[0])
 
 
@@ -253,9 +259,7 @@ def test_provisioned_iops_are_bounded_by_the_provisioned_size(small: dict[str, A
 def test_a_profile_of_ones_own_wins_over_the_shipped_one(small: dict[str, Any]) -> None:
     mine = {"gp3": {"iops": 70, "read_latency": "3ms"}}
     study = study_of(small, {**ONE, "profile": "gp3"}, EXT4, profiles=mine)
-    assert study.stacks["one"].layers[0].profiles()[0] == Profile(
-        size=Size("64MiB"), iops=70, read_latency=Duration("3ms")
-    )
+    assert asked(study) == Profile(size=Size("64MiB"), iops=70, read_latency=Duration("3ms"))
 
 
 def test_an_instances_limit_holds_for_each_direction(small: dict[str, Any]) -> None:
@@ -279,7 +283,7 @@ def test_factors_on_profile_size_and_figures(small: dict[str, Any]) -> None:
     study = study_of(small, {**ONE, "profile": "gp2"}, EXT4, factors=factors)
 
     def profile(disk: str, nominal: str) -> Profile:
-        return variant(study, {"disk": disk, "nominal": nominal}).stacks["one"].layers[0].profiles()[0]
+        return asked(variant(study, {"disk": disk, "nominal": nominal}))
 
     assert profile("gp2", "small").iops == 150 and profile("gp2", "large").iops == 1500
     assert profile("gp3", "small") == profile("gp3", "large") != profile("gp2", "small")

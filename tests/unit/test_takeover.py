@@ -17,15 +17,15 @@ from blocklab.sites.fake import FakeSite
 from blocklab.study.grid import clients, plan_stack, topology
 from blocklab.study.read import build
 from blocklab.study.takeover import (
+    failed_over,
     ground_steps,
-    moved,
-    parted,
     rejoin,
+    replicas,
     restart,
     revive,
+    split_brain,
     survivor_of,
     takeover,
-    twins,
 )
 from blocklab.study.types import Study
 from blocklab.workloads import Pgbench
@@ -77,8 +77,8 @@ def test_the_takeover_of_a_stack(small: dict[str, Any], golden: Golden, name: st
     study = study_of(small, STACKS[name])
     shape, ground = stood(study)
     recipe = takeover(study, "one", 3, ground)
-    after = moved(study, "one")
-    compare = twins(after, "one", 3, ground)
+    after = failed_over(study, "one")
+    compare = replicas(after, "one", 3, ground)
     golden.check(f"takeovers/{name}.json", {
         "survivor": recipe.survivor, "old": recipe.old,
         **{stage.name: plain(stage.steps) for stage in recipe.stages},
@@ -87,7 +87,7 @@ def test_the_takeover_of_a_stack(small: dict[str, Any], golden: Golden, name: st
         "ground": plain(ground_steps(shape, ground, "a1")),
         "revive": plain(revive(after, "one", 3, ground, "a1")),
         "rejoin": plain(rejoin(after, "one", 3, ground)),
-        "parted": msgspec.to_builtins(parted(after, "one", 3, ground)),
+        "split_brain": msgspec.to_builtins(split_brain(after, "one", 3, ground)),
         "verify": plain(compare.verify) if compare else None,
         "differ": compare and compare.differ,
         "copies": compare and dict(compare.copies),
@@ -113,8 +113,8 @@ def test_what_a_takeover_asks_and_does_is_on_the_survivor(small: dict[str, Any],
     assert {port.host for port in recipe.plan.ports} == {"a2"}
     assert all(step.host == "a1" for step in ground_steps(shape, ground, "a1"))
     # And back again.
-    back = takeover(moved(study, "one"), "one", 0, ground)
-    assert (back.survivor, back.old) == ("a1", "a2") and moved(moved(study, "one"), "one") == study
+    back = takeover(failed_over(study, "one"), "one", 0, ground)
+    assert (back.survivor, back.old) == ("a1", "a2") and failed_over(failed_over(study, "one"), "one") == study
 
 
 @pytest.mark.parametrize("layers", [[VOLUME, XFS], [VOLUME, {**DRBD, "standalone": True}, XFS]])
@@ -122,10 +122,10 @@ def test_a_stack_without_a_survivor(small: dict[str, Any], layers: list[dict[str
     study = study_of(small, layers)
     _, ground = stood(study)
     assert survivor_of(study.stacks["one"]) == ""
-    for what in (lambda: moved(study, "one"), lambda: takeover(study, "one", 0, ground)):
+    for what in (lambda: failed_over(study, "one"), lambda: takeover(study, "one", 0, ground)):
         with pytest.raises(ValueError, match="the stack one is on a1 alone"):
             what()
-    assert rejoin(study, "one", 0, ground) == () and twins(study, "one", 0, ground) is None
+    assert rejoin(study, "one", 0, ground) == () and replicas(study, "one", 0, ground) is None
     names = [stage.name for stage in restart(study, "one", 0, ground)]
     assert names == ["promotion", "mount", *(["resync"] if len(layers) == 3 else [])]
 
@@ -136,13 +136,13 @@ def test_a_disk_without_a_mirror_starts_over_its_data(small: dict[str, Any]) -> 
     stages = restart(study, "local", 0, ground)
     assert [stage.name for stage in stages] == ["promotion", "mount", "recovery"]
     assert not any(isinstance(step, Run) and step.argv[0].startswith("mkfs") for step in stages[1].steps)
-    assert parted(study, "local", 0, ground) is None and revive(study, "local", 0, ground, "a1")
+    assert split_brain(study, "local", 0, ground) is None and revive(study, "local", 0, ground, "a1")
 
 
 def test_a_verification_uses_the_studys_own_algorithm(small: dict[str, Any]) -> None:
     for net, count in (({}, 1), ({"verify-alg": "sha1"}, 0)):
         study = study_of(small, [VOLUME, {**DRBD, "net": net}])
-        compare = twins(study, "one", 0, stood(study)[1])
+        compare = replicas(study, "one", 0, stood(study)[1])
         assert compare is not None
         chosen = [step for step in compare.verify if isinstance(step, Run) and "net-options" in step.argv]
         assert len(chosen) == count
@@ -153,7 +153,7 @@ def test_every_started_thing_is_stopped_again(small: dict[str, Any]) -> None:
         study = study_of(small, layers)
         _, ground = stood(study)
         steps: list[Step] = [step for stage in takeover(study, "one", 0, ground).stages for step in stage.steps]
-        steps += rejoin(moved(study, "one"), "one", 0, ground)
+        steps += rejoin(failed_over(study, "one"), "one", 0, ground)
         started = {"mount", "primary", "--assemble", "nbd-client", "nbd-server", "up", "start"}
         for step in steps:
             # The options are adjusted, too, once it is up.
@@ -201,7 +201,7 @@ def test_the_client_of_a_drill_needs_a_link_to_the_survivor(drilled: dict[str, A
     ground = FakeSite().ground(shape)
     ends = ground.ends
     assert clients(study, "mirror", ground) == (ends["client"]["a1"].address,)
-    assert clients(moved(study, "mirror"), "mirror", ground) == (ends["other"]["a2"].address,)
+    assert clients(failed_over(study, "mirror"), "mirror", ground) == (ends["other"]["a2"].address,)
     configs = [step.text for stage in takeover(study, "mirror", 0, ground).stages for step in stage.steps
                if isinstance(step, Put) and step.path.endswith("server.conf")]  # fmt: skip
     assert len(configs) == 1 and ends["other"]["a2"].address in configs[0]

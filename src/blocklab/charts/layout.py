@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from blocklab.model.protocols import Drawn, Linked
 from blocklab.model.units import Duration, Size, enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import exact
 from blocklab.stats.grid import Side, levels_of
-from blocklab.study.grid import hosts_at, hosts_of, layer_tag
+from blocklab.study.grid import hosts_at, hosts_of, spans
 from blocklab.study.types import Study
-
-_NAMES = {
-    "volume": "Volume", "shared": "Shared volume", "stripe": "MD RAID-0", "lvm_stripe": "LVM stripe",
-    "raid10": "MD RAID-10", "cap": "IOPS cap", "drbd": "DRBD mirror", "net_mirror": "MD RAID-1 over NBD",
-    "xfs": "xfs", "ext4": "ext4", "postgres": "PostgreSQL", "mariadb": "MariaDB", "mysql": "MySQL",
-    "imported": "Imported: measured elsewhere",
-}  # fmt: skip
 
 
 class Box(msgspec.Struct, frozen=True):
@@ -60,18 +55,16 @@ def _layout(analysis: Analysis, label: str, side: Side) -> Layout:
     nodes = hosts_of(stack)
     boxes = []
     for row, layer in enumerate(stack.layers):
-        title = _NAMES.get(layer_tag(layer), layer_tag(layer).replace("_", " "))
-        if getattr(layer, "standalone", False):
-            title += ", disconnected"
-        if (count := getattr(layer, "count", 1)) > 1:
-            title = f"{count} {title.lower()}s"
-        reach = layer.spans(stack.on)
+        title, detail = layer.tag, ""
+        if isinstance(layer, Drawn):
+            title, detail = layer.title, _detail(layer.details())
+        reach = spans(layer, stack.on)
         if len(reach) > 1:
             columns = [nodes.index(host) for host in reach]
-            link = _link(analysis, label, side, getattr(layer, "link", ""))
-            boxes.append(Box(title, _detail(layer), row, min(columns), max(columns) - min(columns) + 1, link))
+            link = _link(analysis, label, side, layer.link if isinstance(layer, Linked) else "")
+            boxes.append(Box(title, detail, row, min(columns), max(columns) - min(columns) + 1, link))
             continue
-        boxes += [Box(title, _detail(layer), row, nodes.index(host), 1) for host in hosts_at(stack, row)]
+        boxes += [Box(title, detail, row, nodes.index(host), 1) for host in hosts_at(stack, row)]
     rows = len(stack.layers)
     clients = _clients(study, nodes)
     for column, (client, loads) in enumerate(clients.items(), len(nodes)):
@@ -99,15 +92,10 @@ def _varied(analysis: Analysis, side: Side) -> tuple[str, ...]:
     )
 
 
-def _detail(layer: Any) -> str:
+def _detail(details: Mapping[str, Any]) -> str:
     """What the study sets of a layer, in a few words."""
     said = []
-    for field, value in msgspec.structs.asdict(layer).items():
-        default = _default(layer, field)
-        if field in ("peer", "link", "count", "standalone") or _unset(value, default):
-            continue
-        if value == default and field != "protocol":
-            continue
+    for label, value in details.items():
         if isinstance(value, msgspec.Struct):
             # What a profile's name stands for.
             inner = msgspec.structs.asdict(value).items()
@@ -116,26 +104,9 @@ def _detail(layer: Any) -> str:
             said += [f"{key} {_word(item)}" for key, item in value.items()]
         elif isinstance(value, tuple):
             said.append(" ".join(str(item) for item in value))
-        elif field == "says":
-            said.append(value)
-        elif field == "size":
-            said.append(exact(value, "B"))
         else:
-            said.append(f"{field.replace('_', ' ')} {_word(value)}")
+            said.append(f"{label} {_word(value)}".lstrip())
     return ", ".join(said)
-
-
-def _unset(value: Any, default: Any) -> bool:
-    """Nothing is said of what is empty, but for a no where yes is the default."""
-    return not value and not (value is False and default is True)
-
-
-def _default(layer: Any, field: str) -> Any:
-    fields, defaults = layer.__struct_fields__, layer.__struct_defaults__
-    at = fields.index(field) - (len(fields) - len(defaults))
-    found: Any = defaults[at] if at >= 0 else None
-    # What is made anew for each layer stands there as the function that makes it.
-    return found.factory() if hasattr(found, "factory") else found
 
 
 def _word(value: Any) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import ClassVar, Literal, TypeAlias
 
 from blocklab.layers.base import Base
 from blocklab.layers.figures import BURST, LATENCIES, Figures, bad_limits, given
+from blocklab.model.ground import Topology
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Step, Wait
-from blocklab.model.protocols import Map, Place
+from blocklab.model.protocols import Layer, Paired, Place
 from blocklab.model.units import Bandwidth
 
 # Our field, the file of cgroup v1's blkio controller, the key in cgroup v2's io.max.
@@ -73,8 +74,9 @@ class Cap(Base, frozen=True, tag="cap"):
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"
+    title: ClassVar[str] = "IOPS cap"
 
-    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+    def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """No limit at all, limits of nothing, a profile with what a cap cannot hold."""
         found = []
         for name in (*LATENCIES, *BURST):
@@ -89,6 +91,28 @@ class Cap(Base, frozen=True, tag="cap"):
         for name in ("read_iops", "write_iops"):
             if self.limits().get(name, 0) > MOST_IOPS:
                 found.append((name, f"must be at most {MOST_IOPS}"))
+        return found
+
+    def misplaced(self, below: Sequence[Layer]) -> list[tuple[str, str]]:
+        """Over a cap of the other version, and over one of the same device that limits the same."""
+        found = []
+        if any(isinstance(each, Cap) and each.by != self.by for each in below):
+            said = "a node's kernel has one version of cgroups for block devices at a time"
+            found.append(("by", f"{said}; take the same for all caps"))
+        for index, each in reversed(list(enumerate(below))):
+            if isinstance(each, Cap):
+                found += [
+                    (
+                        "profile" if getattr(self, name) is None else name,
+                        f"layers[{index}] has set {name} of the same device already, and the kernel has one limit "
+                        "for it; keep one of them",
+                    )
+                    for name in self.limits()
+                    if name in each.limits()
+                ]
+            elif not (isinstance(each, Paired) and each.one_copy):
+                # Another device.
+                break
         return found
 
     def width(self, below: int) -> int:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import ClassVar, Literal, Self, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
 from blocklab.layers import drbd_options, drbd_pair
 from blocklab.layers.base import Base
 from blocklab.layers.peer import link_problems, peer_problems
-from blocklab.model.drill import Twins
+from blocklab.model.drill import Replicas
+from blocklab.model.ground import Topology
 from blocklab.model.plan import UNCHANGED, Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
-from blocklab.model.protocols import Map, Place
+from blocklab.model.protocols import Place
 
 Value: TypeAlias = str | int | bool
 FIRST_PORT = 7000
@@ -30,6 +31,8 @@ LAGGING = frozenset({"Connected", "Ahead", "SyncSource", "PausedSyncS"})
 # Tenths of a second that DRBD waits for an answer before it drops the connection, where the study has no others.
 PATIENCE = {"ping-timeout": 5, "timeout": 60}
 GENERATION = "data generation"
+# Internal metadata of DRBD 8.4 in sectors: 8 for each 2^18 of the device (its bitmap), and 72.
+_SECTOR, _BITMAP, _NOTES = 512, 2**18, 72
 
 
 class Drbd(Base, frozen=True, tag="drbd"):
@@ -87,19 +90,21 @@ class Drbd(Base, frozen=True, tag="drbd"):
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"
+    one_copy: ClassVar[bool] = False
+    device: ClassVar[str] = "drbd"
 
-    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+    def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """A peer that is not another known node, a link that does not join the two, options DRBD cannot read."""
-        found = peer_problems(self.peer, host, map) + link_problems(self.link, self.peer, host, map)
+        found = peer_problems(self.peer, host, lab) + link_problems(self.link, self.peer, host, lab)
         for section, options in (("net", self.net), ("disk", self.disk)):
             found += _bad_options(section, options)
         if self.net.get("on-congestion") in ("pull-ahead", "disconnect") and self.protocol != "A":
             found.append(("net.on-congestion", "only protocol A can pull ahead; set protocol: A or leave it out"))
-        return found or self._too_far(map)
+        return found or self._too_far(lab)
 
-    def _too_far(self, map: Map) -> list[tuple[str, str]]:
+    def _too_far(self, lab: Topology) -> list[tuple[str, str]]:
         """A link over which no answer comes in time."""
-        rtt = map.links[self.link].rtt if self.link in map.links else 0.0
+        rtt = lab.links[self.link].rtt if self.link in lab.links else 0.0
         waits = {name: int(canonical(_text(self.net.get(name, usual)))) for name, usual in PATIENCE.items()}
         return [
             (
@@ -111,13 +116,25 @@ class Drbd(Base, frozen=True, tag="drbd"):
             if rtt * 10 >= tenths
         ]
 
-    def links(self) -> tuple[str, ...]:
-        """The one to the peer."""
-        return (self.link,)
+    @property
+    def connected(self) -> bool:
+        """Unless it is run alone."""
+        return not self.standalone
 
-    def spans(self, host: str) -> tuple[str, ...]:
-        """The host and its peer."""
-        return (host, self.peer)
+    @property
+    def title(self) -> str:
+        """DRBD, and whether it is run alone."""
+        return "DRBD mirror, disconnected" if self.standalone else "DRBD mirror"
+
+    def details(self) -> dict[str, Any]:
+        """The protocol too where it is the usual one: what a write waits for is the first thing to know."""
+        return {"protocol": self.protocol} | {
+            name: value for name, value in super().details().items() if name != "standalone"
+        }
+
+    def holds(self, below: Sequence[int]) -> list[int]:
+        """All but the internal metadata at the end."""
+        return [size - _SECTOR * (8 * -(-size // (_SECTOR * _BITMAP)) + _NOTES) for size in below]
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Both sides up and connected, ``place.host`` primary, both disks up to date; then alone, if asked."""
@@ -172,7 +189,11 @@ class Drbd(Base, frozen=True, tag="drbd"):
         """The peer; none for a mirror that is run alone, whose peer lacks what was written since."""
         return "" if self.standalone else self.peer
 
-    def moved(self, peer: str) -> Self:
+    def resource(self, stack: str) -> str:
+        """The stack's name."""
+        return stack
+
+    def failed_over(self, peer: str) -> Self:
         """With the other node as its peer."""
         return msgspec.structs.replace(self, peer=peer)
 
@@ -203,11 +224,11 @@ class Drbd(Base, frozen=True, tag="drbd"):
         name, number = place.stack, place.number
         return drbd_pair.joined(place.host, self.peer, name, number, config, quickly=self._quickly)
 
-    def parted(self, place: Place) -> tuple[str, Argv] | None:
+    def split_brain(self, place: Place) -> tuple[str, Argv]:
         """What the kernel said when ``rejoin`` connected the two."""
         return place.host, drbd_pair.ask(place.stack, place.number, "parted")
 
-    def twins(self, place: Place, below: tuple[Port, ...]) -> Twins | None:
+    def replicas(self, place: Place, below: tuple[Port, ...]) -> Replicas | None:
         """``drbdadm verify``, and checksums of the devices below, but for DRBD's notes at their ends."""
         if self.standalone:
             return None

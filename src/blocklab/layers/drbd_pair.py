@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from blocklab.layers import checksum
-from blocklab.model.drill import Twins
+from blocklab.model.drill import Replicas
 from blocklab.model.plan import Argv, Put, Run, Step
 
 # How long an active side waits for the other one to connect: DRBD tries every 10 s (connect-int).
@@ -227,11 +227,11 @@ def joined(
 
 def compared(
     here: str, stack: str, minor: int, sides: Mapping[str, str], *, algorithm: str, quickly: bool
-) -> Twins:
+) -> Replicas:
     """Both sides compared by DRBD, and by checksums of the devices below. ``algorithm``: empty where one is set
     already. What is chosen for it is taken back: each time anew, since a new connection would forget it."""
     chosen = (Run(here, ("drbdadm", "net-options", f"--verify-alg={algorithm}", stack)),) if algorithm else ()
-    return Twins(
+    return Replicas(
         verify=(
             *(checksum.put(host, stack) for host in sides),
             *(put(host, stack) for host in sides),

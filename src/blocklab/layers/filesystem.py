@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import PurePosixPath
 from typing import ClassVar
 
 from blocklab.layers import mount_options
 from blocklab.layers.base import Base
+from blocklab.model.ground import Topology
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run
-from blocklab.model.protocols import Map, Place
+from blocklab.model.protocols import Place
 
 # "noatime", "barrier=0", "logbsize=256k", "data=writeback": one mount(8) option.
 _OPTION = re.compile(r"^[a-z0-9_]+(=[A-Za-z0-9_./:+-]+)?$")
@@ -58,7 +60,7 @@ class _FileSystem(Base, frozen=True):
     # Bytes of the smallest device that its mkfs takes.
     least: ClassVar[int] = 0
 
-    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+    def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """Mount options that mount(8) would read as several, and options that the kernel or mkfs refuses."""
         found = [
             (f"mount[{index}]", f"{option!r} is not one mount option; write one a line, e.g. noatime")
@@ -70,6 +72,19 @@ class _FileSystem(Base, frozen=True):
         if self.mkfs:
             found += ((f"mkfs[{index}]", why) for index, why in mount_options.mkfs_problems(self.name, self.mkfs))
         return found
+
+    @property
+    def title(self) -> str:
+        """As the kernel calls it."""
+        return self.name
+
+    def holds(self, below: Sequence[int]) -> list[int]:
+        """A device that is too small for its mkfs is refused."""
+        if "--unsupported" not in self.mkfs and 0 < sum(below) < self.least:
+            needs, has = (f"{size / 2**20:,.6g} MiB" for size in (self.least, sum(below)))
+            said = f"needs {needs}, but what it stands on has {has}; make the volume larger, or take ext4"
+            raise ValueError(said)
+        return list(below)
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """mkfs, mount; undone by umount."""
@@ -140,9 +155,9 @@ class Ext4(_FileSystem, frozen=True, tag="ext4"):
     name: ClassVar[str] = "ext4"
     always: ClassVar[Argv] = ("-F",)
 
-    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+    def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """As of every file system; and mount options of a journal that mkfs leaves out."""
-        found = super().problems(host, map)
+        found = super().problems(host, lab)
         if any("^has_journal" in word for word in self.mkfs):
             found += [
                 (f"mount[{index}]", f"{option!r} needs a journal, and mkfs makes none (^has_journal); drop one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import PurePosixPath
 from typing import ClassVar
@@ -9,7 +10,7 @@ from typing import ClassVar
 from blocklab.layers.base import Base
 from blocklab.model import fragile
 from blocklab.model.plan import Fact, Kind, Plan, Port, Run, Step, Wait
-from blocklab.model.protocols import Place
+from blocklab.model.protocols import Layer, Paired, Place, RawVolumes
 
 
 class Fragile(Base, frozen=True, tag="fragile"):
@@ -30,6 +31,14 @@ class Fragile(Base, frozen=True, tag="fragile"):
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"
+
+    def misplaced(self, below: Sequence[Layer]) -> list[tuple[str, str]]:
+        """On anything but a volume, which another node may have too."""
+        lower = below[-1]
+        if isinstance(lower, RawVolumes) or (isinstance(lower, Paired) and lower.one_copy):
+            return []
+        said = f"fragile makes a volume fail; put it directly on the volume or on shared, not on {lower.tag}"
+        return [("", said)]
 
     def width(self, below: int) -> int:
         """As many as below."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from blocklab.layers.base import Base
-from blocklab.model.plan import Kind
+from blocklab.model.plan import Kind, Plan, Port
+from blocklab.model.protocols import Place
 
 
 class ImportedLayer(Base, tag="imported", frozen=True):
@@ -22,6 +23,8 @@ class ImportedLayer(Base, tag="imported", frozen=True):
 
     takes: ClassVar[Kind | None] = None
     gives: ClassVar[Kind] = "block"
+    imported: ClassVar[Literal[True]] = True
+    title: ClassVar[str] = "Imported: measured elsewhere"
 
     says: str = ""
     """What the layout was, in the words of whoever measured it."""
@@ -29,3 +32,11 @@ class ImportedLayer(Base, tag="imported", frozen=True):
     def width(self, below: int) -> int:
         """One: nobody knows more."""
         return 1
+
+    def details(self) -> dict[str, Any]:
+        """What it was."""
+        return {"": self.says}
+
+    def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
+        """It cannot be built; ``study.check`` refuses it before anything could try."""
+        raise NotImplementedError

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from blocklab.layers.base import START_SECONDS, Base, seats_of
+from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.mysql_settings import Value, config, made_with, parse_variables, problem, query, text_of
 from blocklab.model.dsn import Dsn
+from blocklab.model.ground import Topology
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Wait
 from blocklab.model.programs import MYSQL_CLIENT, MYSQL_HOME
-from blocklab.model.protocols import Map, Place
+from blocklab.model.protocols import Place
 
 FIRST_PORT = 3306
 DATABASE = "bench"
 USER = "root"
+# "1280M", "4g", 134217728 (bytes)
+_SIZE = re.compile(r"^(?P<number>\d+)(?P<unit>[kKmMgGtT]?)$")
 _INIT_SECONDS = 600.0
 _STOP_SECONDS = 30
 # 2026-11-21  7:04:24 0 [Note] /usr/sbin/mariadbd: ready for connections.
@@ -52,14 +56,21 @@ class _Server(Base, frozen=True):
     fixed: ClassVar[Mapping[str, Value]] = {}
 
     @property
-    def seats(self) -> int | None:
+    def max_connections(self) -> int | None:
         """``max_connections``."""
-        return seats_of(self.settings, 151)
+        return max_connections_of(self.settings, 151)
 
-    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+    def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """Names that are no variable, those that the layer sets itself or that load libraries, bad values."""
         found = ((name, problem(self.name, name, value)) for name, value in self.settings.items())
         return [(f"settings.{name}", why) for name, why in found if why]
+
+    def memory(self) -> dict[str, tuple[str, float]]:
+        """``innodb_buffer_pool_size``."""
+        value = str(self.settings.get("innodb_buffer_pool_size", ""))
+        match = _SIZE.match(value)
+        size = int(match["number"]) * 2.0 ** (10 * " kmgt".index(match["unit"].lower() or " ")) if match else 0.0
+        return {"settings.innodb_buffer_pool_size": (value, size)}
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """System tables, configuration, start, the database ``bench``; undone by SIGKILL."""
@@ -130,6 +141,7 @@ class MariaDb(_Server, frozen=True, tag="mariadb"):
     """
 
     name: ClassVar[str] = "mariadb"
+    title: ClassVar[str] = "MariaDB"
     program: ClassVar[str] = "/usr/sbin/mariadbd"
     # Without TLS no key is made at each start, and no load pays for encryption, which some do not even ask for.
     fixed: ClassVar[Mapping[str, Value]] = {"user": "mysql", "skip_name_resolve": True, "ssl": False}
@@ -164,6 +176,7 @@ class MySql(_Server, frozen=True, tag="mysql"):
     """
 
     name: ClassVar[str] = "mysql"
+    title: ClassVar[str] = "MySQL"
     program: ClassVar[str] = f"{MYSQL_HOME}/bin/mysqld"
     needs: ClassVar[tuple[str, ...]] = ("mysql",)
     usual: ClassVar[Mapping[str, Value]] = {"performance_schema": False, "innodb_numa_interleave": False}

@@ -11,9 +11,10 @@ import msgspec
 from blocklab.layers import net_mirror_pair
 from blocklab.layers.base import Base
 from blocklab.layers.peer import link_problems, peer_problems
-from blocklab.model.drill import Twins
+from blocklab.model.drill import Replicas
+from blocklab.model.ground import Topology
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
-from blocklab.model.protocols import Map, Place
+from blocklab.model.protocols import Place
 from blocklab.model.units import Duration
 
 # NBD's registered port, and the first of ours.
@@ -75,10 +76,14 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"
+    one_copy: ClassVar[bool] = False
+    connected: ClassVar[bool] = True
+    device: ClassVar[str] = "md"
+    title: ClassVar[str] = "MD RAID-1 over NBD"
 
-    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+    def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """A peer that is not another known node, a link that does not join the two, numbers out of range."""
-        found = peer_problems(self.peer, host, map) + link_problems(self.link, self.peer, host, map)
+        found = peer_problems(self.peer, host, lab) + link_problems(self.link, self.peer, host, lab)
         if not 0 <= self.write_behind <= MOST_BEHIND:
             found.append(("write_behind", f"must be from 0 (off) to {MOST_BEHIND}"))
         elif self.write_behind and not (self.write_mostly and self.bitmap):
@@ -87,18 +92,10 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
             found.append(("connections", f"must be from 1 to {MOST_CONNECTIONS}"))
         if not 1 <= self.timeout <= 3600 or self.timeout % 1:
             found.append(("timeout", "must be whole seconds, from 1s to 3600s"))
-        elif self.link in map.links and self.timeout <= (rtt := map.links[self.link].rtt):
+        elif self.link in lab.links and self.timeout <= (rtt := lab.links[self.link].rtt):
             said = f"no answer can come so soon over {self.link}, whose rtt is {rtt}; give it more than that"
             found.append(("timeout", said))
         return found
-
-    def links(self) -> tuple[str, ...]:
-        """The one to the peer."""
-        return (self.link,)
-
-    def spans(self, host: str) -> tuple[str, ...]:
-        """The host and its peer."""
-        return (host, self.peer)
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """The peer's device served, connected, and joined with the local one."""
@@ -125,7 +122,7 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
         """The peer."""
         return self.peer
 
-    def moved(self, peer: str) -> Self:
+    def failed_over(self, peer: str) -> Self:
         """With the other node as its peer."""
         return msgspec.structs.replace(self, peer=peer)
 
@@ -156,12 +153,12 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
             served, mostly=self.write_mostly, bitmap=self.bitmap,
         )  # fmt: skip
 
-    def parted(self, place: Place) -> tuple[str, Argv] | None:
+    def split_brain(self, place: Place) -> tuple[str, Argv]:
         """What the other leg's superblock says, once ``rejoin`` has connected it."""
         remote, mirror = _devices(place)
         return place.host, net_mirror_pair.ask(place.stack, "parted", mirror, remote)
 
-    def twins(self, place: Place, below: tuple[Port, ...]) -> Twins | None:
+    def replicas(self, place: Place, below: tuple[Port, ...]) -> Replicas | None:
         """MD's check, and checksums of the legs' data areas."""
         remote, mirror = _devices(place)
         return net_mirror_pair.compared(place.host, place.stack, mirror, remote, _sides(below))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from blocklab.layers import checksum
-from blocklab.model.drill import Twins
+from blocklab.model.drill import Replicas
 from blocklab.model.plan import Argv, Put, Run, Step
 
 # A full copy, or a comparison, that takes longer than this is taken for stuck.
@@ -233,9 +233,9 @@ def joined(
     )
 
 
-def compared(here: str, stack: str, mirror: str, remote: str, sides: Mapping[str, str]) -> Twins:
+def compared(here: str, stack: str, mirror: str, remote: str, sides: Mapping[str, str]) -> Replicas:
     """Both legs compared by MD, and by checksums of their data areas."""
-    return Twins(
+    return Replicas(
         verify=(
             *(checksum.put(host, stack) for host in sides),
             put(here, stack),

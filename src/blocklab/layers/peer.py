@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from blocklab.model.protocols import Map
+from blocklab.model.ground import Topology
 
 
-def peer_problems(peer: str, host: str, map: Map) -> list[tuple[str, str]]:
+def peer_problems(peer: str, host: str, lab: Topology) -> list[tuple[str, str]]:
     """A ``peer`` that is not another known node."""
     if peer == host:
         return [("peer", f"{peer!r} is the node that the stack is active on; name another node")]
-    if peer not in map.nodes:
-        return [("peer", f"there is no node {peer!r}; there are {', '.join(map.nodes)}")]
+    if peer not in lab.nodes:
+        return [("peer", f"there is no node {peer!r}; there are {', '.join(lab.nodes)}")]
     return []
 
 
-def link_problems(link: str, peer: str, host: str, map: Map) -> list[tuple[str, str]]:
+def link_problems(link: str, peer: str, host: str, lab: Topology) -> list[tuple[str, str]]:
     """A ``link`` that does not join ``host`` and ``peer``."""
-    if link not in map.links:
-        return [("link", f"there is no link {link!r}; there are {', '.join(map.links) or 'none'}")]
-    if set(map.links[link].between) != {host, peer}:
-        return [("link", f"{link} joins {' and '.join(map.links[link].between)}, not {host} and {peer}")]
+    if link not in lab.links:
+        return [("link", f"there is no link {link!r}; there are {', '.join(lab.links) or 'none'}")]
+    if set(lab.links[link].between) != {host, peer}:
+        return [("link", f"{link} joins {' and '.join(lab.links[link].between)}, not {host} and {peer}")]
     return []

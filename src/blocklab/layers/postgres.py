@@ -9,16 +9,19 @@ from functools import partial
 from typing import ClassVar
 
 from blocklab.layers import postgres_settings
-from blocklab.layers.base import START_SECONDS, Base, seats_of
+from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.postgres_settings import ALIASES, BOOLEAN, BYTES, TIMES, Value, text_of
 from blocklab.model.dsn import Dsn
+from blocklab.model.ground import Topology
 from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run
 from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.programs import POSTGRES_BIN as BIN
-from blocklab.model.protocols import Map, Place
+from blocklab.model.protocols import Place
 
 FIRST_PORT = 5432
 DATABASE = "bench"
+# "512MB", "1.5 GB", 16384 (blocks of 8 KiB): a memory parameter
+_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|kB|MB|GB|TB|)\s*$")
 
 
 class Postgres(Base, frozen=True, tag="postgres"):
@@ -49,14 +52,23 @@ class Postgres(Base, frozen=True, tag="postgres"):
     takes: ClassVar[Kind | None] = "dir"
     gives: ClassVar[Kind] = "postgresql"
 
-    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+    def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """Names that are no parameter, those that the layer sets itself or that start a shell, bad values."""
         return [(f"settings.{name}", problem) for name, problem in postgres_settings.problems(self.settings)]
 
+    title: ClassVar[str] = "PostgreSQL"
+
     @property
-    def seats(self) -> int | None:
+    def max_connections(self) -> int | None:
         """``max_connections``, of which blocklab's user, a superuser, may have all."""
-        return seats_of({name.lower(): value for name, value in self.settings.items()}, 100)
+        return max_connections_of({name.lower(): value for name, value in self.settings.items()}, 100)
+
+    def memory(self) -> dict[str, tuple[str, float]]:
+        """``shared_buffers``."""
+        value = str(self.settings.get("shared_buffers", ""))
+        match = _SIZE.match(value)
+        size = float(match["number"]) * BYTES.get(match["unit"], 8192) if match else 0.0
+        return {"settings.shared_buffers": (value, size)}
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """initdb, configuration, start, the database ``bench``; undone by an immediate stop."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Self
 
@@ -10,8 +11,9 @@ import msgspec
 
 from blocklab.layers.base import Base
 from blocklab.layers.peer import peer_problems
+from blocklab.model.ground import Topology
 from blocklab.model.plan import Fact, Kind, Plan, Port, Run, Step
-from blocklab.model.protocols import Map, Place
+from blocklab.model.protocols import Layer, Place, RawVolumes
 
 
 class Shared(Base, frozen=True, tag="shared"):
@@ -37,14 +39,19 @@ class Shared(Base, frozen=True, tag="shared"):
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"
+    one_copy: ClassVar[bool] = True
+    title: ClassVar[str] = "Shared volume"
 
-    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+    def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """A peer that is not another known node."""
-        return peer_problems(self.peer, host, map)
+        return peer_problems(self.peer, host, lab)
 
-    def spans(self, host: str) -> tuple[str, ...]:
-        """The host and its peer."""
-        return (host, self.peer)
+    def misplaced(self, below: Sequence[Layer]) -> list[tuple[str, str]]:
+        """On anything but the volume itself."""
+        if isinstance(below[-1], RawVolumes):
+            return []
+        said = "shared is a volume that two nodes have; put it directly on the volume"
+        return [("", f"{said}, not on {below[-1].tag}")]
 
     def width(self, below: int) -> int:
         """As many as below."""
@@ -77,7 +84,7 @@ class Shared(Base, frozen=True, tag="shared"):
         """The peer."""
         return self.peer
 
-    def moved(self, peer: str) -> Self:
+    def failed_over(self, peer: str) -> Self:
         """With the other node as its peer."""
         return msgspec.structs.replace(self, peer=peer)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import msgspec
 
 from blocklab.layers.base import Base
+from blocklab.model.ground import Topology
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Wait
-from blocklab.model.protocols import Map, Place
+from blocklab.model.protocols import Place
 from blocklab.model.units import Size
 
 # LVM's extents of 4 MiB bound its stripe size; the same bounds for both, so that they stay comparable.
@@ -30,11 +32,19 @@ class _Joined(Base, frozen=True):
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"
 
-    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+    def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """A chunk that is no power of two, or out of bounds."""
         if not LEAST_CHUNK <= self.chunk <= MOST_CHUNK or self.chunk & (self.chunk - 1):
             return [("chunk", f"{self.chunk} is not a power of two from 4KiB to 4MiB")]
         return []
+
+    def holds(self, below: Sequence[int]) -> list[int]:
+        """What all have together, but for the notes on each."""
+        return [sum(self.usable(size) for size in below)]
+
+    def usable(self, size: int) -> int:
+        """What a volume of so many bytes has for data."""
+        raise NotImplementedError
 
     def width(self, below: int) -> int:
         """One port above two or more."""
@@ -47,6 +57,11 @@ class _Joined(Base, frozen=True):
 
 class _Md(_Joined, frozen=True):
     name: ClassVar[str]
+    device: ClassVar[str] = "md"
+
+    def usable(self, size: int) -> int:
+        """All but the superblock, metadata 1.2, and what stands before it."""
+        return size - 8192
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Make the array, or assemble it over its data; undone by stopping it."""
@@ -65,12 +80,8 @@ class _Md(_Joined, frozen=True):
                 undo=("mdadm", "--stop", device),
             ),
         )  # fmt: skip
-        fact = Fact(host, self.tag(), ("mdadm", "--detail", device), parse_detail, self.wanted(members))
+        fact = Fact(host, self.tag, ("mdadm", "--detail", device), parse_detail, self.wanted(members))
         return Plan(steps, (fact,), (Port(host, "block", device),))
-
-    def tag(self) -> str:
-        """The layer's name in a study."""
-        return str(self.__struct_config__.tag)
 
     def create(self) -> Argv:
         """What else mdadm --create is told."""
@@ -103,6 +114,7 @@ class Stripe(_Md, frozen=True, tag="stripe"):
     """
 
     name: ClassVar[str] = "raid0"
+    title: ClassVar[str] = "MD RAID-0"
 
 
 class Raid10(_Md, frozen=True, tag="raid10"):
@@ -124,6 +136,11 @@ class Raid10(_Md, frozen=True, tag="raid10"):
     makes reads as fast as from a stripe and writes slower: mdadm's ``--layout``."""
 
     name: ClassVar[str] = "raid10"
+    title: ClassVar[str] = "MD RAID-10"
+
+    def holds(self, below: Sequence[int]) -> list[int]:
+        """Half of it, for there are two copies."""
+        return [size // 2 for size in super().holds(below)]
 
     def create(self) -> Argv:
         """Two copies, no first synchronisation, no bitmap (mdadm would ask)."""
@@ -170,6 +187,14 @@ class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
 
     Read back before and after each load, by ``dmsetup table``: the target, the number of volumes, the chunk.
     """
+
+    device: ClassVar[str] = "dm-"
+    title: ClassVar[str] = "LVM stripe"
+
+    def usable(self, size: int) -> int:
+        """Whole extents of 4 MiB, but for the first MiB, which is LVM's own."""
+        extent = 4 * 2**20
+        return (size - 2**20) // extent * extent
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Physical volumes, a group, a volume; active until undone."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from blocklab.layers.base import Base
 from blocklab.layers.figures import LATENCIES, NAMES, Figures, bad_limits, given
-from blocklab.model.ground import Profile
+from blocklab.model.ground import Profile, Topology
 from blocklab.model.plan import Fact, Kind, Plan, Port, Wait
-from blocklab.model.protocols import Map, Place
+from blocklab.model.protocols import Place
 from blocklab.model.units import Bandwidth, Duration, Size
 
 # mkfs.ext4 and DRBD's own notes still fit.
@@ -89,7 +89,7 @@ class Volume(Base, frozen=True, tag="volume"):
     takes: ClassVar[Kind | None] = None
     gives: ClassVar[Kind] = "block"
 
-    def problems(self, host: str, map: Map) -> list[tuple[str, str]]:
+    def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """Sizes that no file system fits in, latencies of over 10 s, limits of nothing, a burst below the cap."""
         found = []
         if self.size < LEAST_SIZE:
@@ -136,6 +136,16 @@ class Volume(Base, frozen=True, tag="volume"):
     def width(self, below: int) -> int:
         """As many ports as volumes."""
         return self.count
+
+    @property
+    def title(self) -> str:
+        """With how many there are."""
+        return "Volume" if self.count == 1 else f"{self.count} volumes"
+
+    def details(self) -> dict[str, Any]:
+        """The size needs no name."""
+        found = super().details()
+        return {"": found.pop("size")} | {name: value for name, value in found.items() if name != "count"}
 
     def profiles(self) -> tuple[Profile, ...]:
         """The volumes that the site must give."""

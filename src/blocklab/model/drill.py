@@ -173,7 +173,7 @@ class Drill(msgspec.Struct, frozen=True):
         return self.struck is not None and verdict.last is not None and verdict.rto_seconds is None
 
 
-class Twins(msgspec.Struct, frozen=True):
+class Replicas(msgspec.Struct, frozen=True):
     """How the two sides of a mirror are compared, with nothing above it in use.
 
     ``verify`` makes the mirror compare them; ``differ`` (host, argv) prints how many bytes it found to differ.

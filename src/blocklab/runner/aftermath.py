@@ -48,7 +48,7 @@ class Aftermath:
 
     def moved(self) -> None:
         """The survivor is the active node from now on."""
-        self._study = recipes.moved(self._study, self._stack)
+        self._study = recipes.failed_over(self._study, self._stack)
 
     # -- the ledger ------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Aftermath:
         mirror is taken down first."""
         started = time.monotonic()
         study, stack, ground = self._study, self._stack, self._stand.ground
-        replicas, mirror = recipes.twins(study, stack, 0, ground), None
+        replicas, mirror = recipes.replicas(study, stack, 0, ground), None
         try:
             lone = not old and not self.restarted and self._printed_by(replicas.lone if replicas else None)
             for phase in sides(
@@ -152,7 +152,7 @@ class Aftermath:
         except BlocklabError as error:
             # Where nobody can tell, the reason is the first one.
             with contextlib.suppress(BlocklabError, TimeoutError):
-                if self._printed_by(recipes.parted(self._study, self._stack, 0, self._stand.ground)):
+                if self._printed_by(recipes.split_brain(self._study, self._stack, 0, self._stand.ground)):
                     return Mirror("split brain", why=error.message)
             raise
         return None

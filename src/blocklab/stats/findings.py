@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from blocklab.layers import ImportedLayer
+from blocklab.model.protocols import Imported, Mirror, Paired
 from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import carried_lead, needs, scheduled
@@ -75,17 +75,14 @@ def findings(analysis: Analysis) -> Findings:
 def describe(stack: Stack, links: Any) -> str:
     """What tells a stack from others in a few words: ``mirror on a2, 0.5 ms away``; empty for one node."""
     for layer in stack.layers:
-        if isinstance(layer, ImportedLayer):
+        if isinstance(layer, Imported):
             return layer.says
-        peer, link = getattr(layer, "peer", None), getattr(layer, "link", None)
-        if peer is None:
-            continue
-        if link is None:
-            return f"volume shared with {peer}"
-        if getattr(layer, "standalone", False):
-            return f"mirror on {peer}, disconnected"
-        if link in links:
-            return f"mirror on {peer}, {exact(links[link].rtt, 's')} away"
+        if isinstance(layer, Paired) and layer.one_copy:
+            return f"volume shared with {layer.peer}"
+        if isinstance(layer, Mirror) and not layer.connected:
+            return f"mirror on {layer.peer}, disconnected"
+        if isinstance(layer, Mirror) and layer.link in links:
+            return f"mirror on {layer.peer}, {exact(links[layer.link].rtt, 's')} away"
     return ""
 
 
@@ -281,12 +278,11 @@ def _added_latency(analysis: Analysis) -> Iterator[str]:
         text = f"{plus_minus(row.value, row.half, 's')} on {stack} "
         text += f"({quantity(abs(row.value - fastest.value), 's')} {more}"
         for layer in analysis.stacks[stack].stack.layers:
-            name, peer = getattr(layer, "link", ""), getattr(layer, "peer", "its peer")
-            if name in analysis.study.links and not getattr(layer, "standalone", False):
-                wanted = exact(analysis.study.links[name].rtt, "s")
-                ping = analysis.ping(stack, fastest.workload, name)
+            if isinstance(layer, Mirror) and layer.connected and layer.link in analysis.study.links:
+                wanted = exact(analysis.study.links[layer.link].rtt, "s")
+                ping = analysis.ping(stack, fastest.workload, layer.link)
                 took = f"took {quantity(ping, 's')}" if ping is not None else f"takes {wanted}"
-                text += f"; a round trip to {peer} {took}"
+                text += f"; a round trip to {layer.peer} {took}"
         said.append(text + ")")
     if said:
         place = fastest.phase or fastest.workload

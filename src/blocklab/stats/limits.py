@@ -9,6 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from blocklab.errors import StoreError
+from blocklab.model.protocols import Mirror
 from blocklab.stats.figures import Row
 from blocklab.stats.floor import marks, queue_depths
 from blocklab.stats.grid import Grid
@@ -113,7 +114,4 @@ def _place(row: Row) -> Place:
 
 def _mirrored(stack: Stack) -> bool:
     """Whether a write has to reach another node."""
-    return any(
-        getattr(layer, "peer", None) and getattr(layer, "link", None) and not getattr(layer, "standalone", False)
-        for layer in stack.layers
-    )
+    return any(isinstance(layer, Mirror) and layer.connected for layer in stack.layers)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from blocklab.errors import StudyError
-from blocklab.layers import AnyLayer, Cap, Fragile, ImportedLayer, Shared, Volume
 from blocklab.model import sysctls
-from blocklab.model.ground import LinkSpec, NodeSpec
-from blocklab.model.protocols import Map
+from blocklab.model.ground import LinkSpec, NodeSpec, Topology
+from blocklab.model.protocols import Choosy, Imported, Layer
 from blocklab.study import drills, sweep
 from blocklab.study.claims import expectations, phase_problems
 from blocklab.study.clients import client_problems
-from blocklab.study.grid import layer_tag
+from blocklab.study.grid import spans
 from blocklab.study.types import Stack, Study
 from blocklab.study.views import view_problems
-from blocklab.workloads import ImportedLoad
 
 Problem = tuple[str, str]
 # Each link is a network 10.77.N.0/24.
@@ -49,9 +47,9 @@ def buildable(study: Study) -> None:
         f"stacks.{name}.layers[{index}]"
         for name, stack in study.stacks.items()
         for index, layer in enumerate(stack.layers)
-        if isinstance(layer, ImportedLayer)
+        if isinstance(layer, Imported)
     ]
-    paths += [f"workloads.{name}" for name, load in study.workloads.items() if isinstance(load, ImportedLoad)]
+    paths += [f"workloads.{name}" for name, load in study.workloads.items() if isinstance(load, Imported)]
     for path in paths:
         hint = "`blocklab import` reads its logs, `blocklab report` shows it"
         raise StudyError(path, "is imported: it was measured elsewhere, and cannot be built or run", hint=hint)
@@ -131,78 +129,38 @@ def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
     if not stack.layers:
         yield f"{path}.layers", "is empty; start with a volume"
         return
-    layers = study_map(study)
-    below: AnyLayer | None = None
+    lab = Topology(study.nodes, study.links, ())
     ports = 0
     for index, layer in enumerate(stack.layers):
         at = f"{path}.layers[{index}]"
-        yield from _fits(at, below, layer)
-        for field, problem in layer.problems(stack.on, layers):
+        yield from _fits(at, layer, stack.layers[:index])
+        for field, problem in layer.problems(stack.on, lab):
             yield f"{at}.{field}" if field else at, problem
         try:
             ports = layer.width(ports)
         except ValueError as error:
-            yield at, f"{layer_tag(layer)} {error}"
+            yield at, f"{layer.tag} {error}"
             return
-        below = layer
     if ports > 1:
         yield f"{path}.layers", f"end with {ports} devices, but a load takes one; join them with a stripe"
-    yield from _caps(path, stack)
-    mirrors = [index for index, layer in enumerate(stack.layers) if len(layer.spans(stack.on)) > 1]
+    mirrors = [index for index, layer in enumerate(stack.layers) if len(spans(layer, stack.on)) > 1]
     if len(mirrors) > 1:
         yield f"{path}.layers[{mirrors[1]}]", "a mirror over a mirror cannot be built; keep one of them"
 
 
-def _caps(path: str, stack: Stack) -> Iterator[Problem]:
-    """Caps of both versions, and two of one device that limit the same."""
-    versions = {layer.by: index for index, layer in enumerate(stack.layers) if isinstance(layer, Cap)}
-    if len(versions) > 1:
-        at = f"{path}.layers[{max(versions.values())}].by"
-        yield (
-            at,
-            "a node's kernel has one version of cgroups for block devices at a time; take the same for all caps",
-        )
-    taken: dict[str, int] = {}
-    for index, layer in enumerate(stack.layers):
-        if isinstance(layer, Cap):
-            for name in layer.limits():
-                if name in taken:
-                    field = "profile" if getattr(layer, name) is None else name
-                    yield (
-                        f"{path}.layers[{index}].{field}",
-                        f"layers[{taken[name]}] has set {name} of the same device already, and the kernel has one "
-                        "limit for it; keep one of them",
-                    )
-                taken.setdefault(name, index)
-        elif not isinstance(layer, Shared):
-            # Another device.
-            taken = {}
-
-
-def _fits(at: str, below: AnyLayer | None, layer: AnyLayer) -> Iterator[Problem]:
-    tag = layer_tag(layer)
-    if below is None:
+def _fits(at: str, layer: Layer, below: Sequence[Layer]) -> Iterator[Problem]:
+    if not below:
         if layer.takes is not None:
-            yield at, f"{tag} needs a {layer.takes} below it; start with a volume"
+            yield at, f"{layer.tag} needs a {layer.takes} below it; start with a volume"
         return
-    lower = layer_tag(below)
     if layer.takes is None:
-        yield at, f"{tag} can only be the lowest layer"
-    elif isinstance(layer, Shared) and not isinstance(below, Volume):
-        yield at, f"shared is a volume that two nodes have; put it directly on the volume, not on {lower}"
-    elif isinstance(layer, Fragile) and not isinstance(below, Volume | Shared):
-        yield (
-            at,
-            f"fragile makes a volume fail; put it directly on the volume or on shared, not on {lower}",
-        )
-    elif layer.takes != below.gives:
-        cure = "; put xfs or ext4 between them" if (layer.takes, below.gives) == ("dir", "block") else ""
-        yield at, f"{tag} needs a {layer.takes}, but {lower} below it gives a {below.gives}{cure}"
-
-
-def study_map(study: Study) -> Map:
-    """What layers may look up in their checks."""
-    return Map(study.nodes, study.links)
+        yield at, f"{layer.tag} can only be the lowest layer"
+        return
+    if isinstance(layer, Choosy):
+        yield from ((f"{at}.{field}" if field else at, why) for field, why in layer.misplaced(below))
+    if layer.takes != (gives := below[-1].gives):
+        hint = "; put xfs or ext4 between them" if (layer.takes, gives) == ("dir", "block") else ""
+        yield at, f"{layer.tag} needs a {layer.takes}, but {below[-1].tag} below it gives a {gives}{hint}"
 
 
 def _workloads(study: Study) -> Iterator[Problem]:

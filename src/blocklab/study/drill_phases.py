@@ -12,12 +12,11 @@ from typing import Literal, TypeAlias
 
 from blocklab.faults import AnyFault, monitor
 from blocklab.faults.base import SETTLED_SECONDS
-from blocklab.layers import Drbd
-from blocklab.model.drill import Twins
+from blocklab.model.drill import Replicas
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Argv, Fact, Port, Power, Put, Run, Step, Wait
-from blocklab.model.protocols import Load, Scene
+from blocklab.model.protocols import DrbdResource, Load, Scene
 from blocklab.study import takeover as recipes
 from blocklab.study.drills import scene
 from blocklab.study.grid import hosts_of, plan_stack, port_for, topology
@@ -79,7 +78,7 @@ class Compare:
     """Compare both sides of the mirror. ``split``: the host and the command that prints something where both sides
     have what the other one lacks; None where they were never apart."""
 
-    replicas: Twins
+    replicas: Replicas
     split: tuple[str, Argv] | None
 
 
@@ -124,8 +123,9 @@ def _write(study: Study, stack: str, workload: Ledger, ground: Ground, port: Por
 
 def _monitor(study: Study, stack: str, ground: Ground, survivor: str) -> Monitor:
     here = scene(study, stack, 0, ground)
-    mirrored = any(isinstance(layer, Drbd) for layer in study.stacks[stack].layers)
-    argv = monitor.argv(monitor.address(here), study.takeover, stack if mirrored else "")
+    layers = study.stacks[stack].layers
+    resource = next((layer.resource(stack) for layer in layers if isinstance(layer, DrbdResource)), "")
+    argv = monitor.argv(monitor.address(here), study.takeover, resource)
     return Monitor(survivor, Do("prepare", (Put(survivor, monitor.PATH, monitor.SCRIPT),), "monitor"), argv)
 
 
@@ -241,9 +241,9 @@ def sides(
         phases.append(resync(study, stack, ground, hosts_of(study.stacks[stack])[1:]))
     elif lone:
         phases.append(resync(study, stack, ground))
-    if (replicas := recipes.twins(study, stack, 0, ground)) is not None:
+    if (replicas := recipes.replicas(study, stack, 0, ground)) is not None:
         apart = any(isinstance(each, Do) and each.of == RESYNC and each.steps for each in phases)
-        phases.append(Compare(replicas, recipes.parted(study, stack, 0, ground) if apart else None))
+        phases.append(Compare(replicas, recipes.split_brain(study, stack, 0, ground) if apart else None))
     return tuple(phases)
 
 
@@ -268,7 +268,7 @@ def whole(
              *(step for stage in write.takeover if isinstance(stage, Do) for step in stage.steps)]  # fmt: skip
     dead = {step.host for step in steps if isinstance(step, Power) and step.what == "crash"}
     if write.takeover:
-        after = recipes.moved(study, stack)
+        after = recipes.failed_over(study, stack)
         phases.append(read_back(after, stack, workload, ground))
         return (*phases, *sides(after, stack, shape, ground, old=active, alive=active not in dead))
     restarted = active in dead

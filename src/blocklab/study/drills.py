@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from blocklab.faults import Freeze, PowerCut, VolumeError, monitor
 from blocklab.faults.base import SETTLED_SECONDS
 from blocklab.faults.node import named
-from blocklab.layers import Shared
 from blocklab.model.ground import End, Ground, Topology
 from blocklab.model.plan import Port, Power
 from blocklab.model.protocols import Scene
 from blocklab.study.factors import left_out
-from blocklab.study.grid import between, hosts_of, plan_layers, topology
-from blocklab.study.takeover import survivor_of, twins
+from blocklab.study.grid import between, hosts_of, is_shared, plan_layers, topology
+from blocklab.study.takeover import replicas, survivor_of
 from blocklab.study.types import Study
 
 Problem = tuple[str, str]
@@ -51,7 +50,7 @@ def problems(study: Study) -> Iterator[Problem]:
         heir = survivor_of(stack)
         if heir and not between(study, heir, stack.on):
             yield f"stacks.{name}", f"no link joins {heir} and {stack.on}, over which the monitor pings; add one"
-        if not study.takeover.fence and any(isinstance(layer, Shared) for layer in stack.layers):
+        if not study.takeover.fence and is_shared(stack):
             yield (
                 "takeover.fence",
                 f"on the shared disk of {name} two nodes would write to one file system",
@@ -119,7 +118,7 @@ def _on_frozen(study: Study, here: Scene) -> Iterator[Problem]:
 
 def _from_the_stale_side(study: Study, here: Scene) -> Iterator[Problem]:
     """Power cuts after which the active node would start from a copy that its mirror had given up."""
-    if twins(study, here.stack, here.number, here.ground) is None:
+    if replicas(study, here.stack, here.number, here.ground) is None:
         return
     for name, error in study.faults.items():
         if not isinstance(error, VolumeError) or named(error.node, here) != here.active:

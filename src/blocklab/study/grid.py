@@ -10,11 +10,10 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.layers import AnyLayer, Shared
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.plan import Plan, Port
-from blocklab.model.protocols import Place
+from blocklab.model.protocols import Equipped, Layer, Linked, Paired, Place, RawVolumes
 from blocklab.model.units import Duration, enc_hook
 from blocklab.study.factors import (
     assignments,
@@ -163,8 +162,18 @@ def hosts_of(stack: Stack) -> tuple[str, ...]:
     """The nodes that a stack stands on, the active one first."""
     found = dict.fromkeys([stack.on])
     for layer in stack.layers:
-        found.update(dict.fromkeys(layer.spans(stack.on)))
+        found.update(dict.fromkeys(spans(layer, stack.on)))
     return tuple(found)
+
+
+def spans(layer: Layer, host: str) -> tuple[str, ...]:
+    """The hosts on which what is below the layer must be built so that it can be active on ``host``."""
+    return (host, layer.peer) if isinstance(layer, Paired) else (host,)
+
+
+def links_of(stack: Stack) -> tuple[str, ...]:
+    """The links that the stack's layers send data over, from below."""
+    return tuple(layer.link for layer in stack.layers if isinstance(layer, Linked))
 
 
 def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | None = None) -> Topology:
@@ -172,7 +181,7 @@ def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | Non
     the nodes and links that they use. The first node is the first stack's active one."""
     hosts = [host for name in stacks for host in hosts_of(study.stacks[name])]
     clients: set[str] = set()
-    links = {link for name in stacks for layer in study.stacks[name].layers for link in layer.links()}
+    links = {link for name in stacks for link in links_of(study.stacks[name])}
     for name in study.workloads if workloads is None else workloads:
         if client := study.workloads[name].client:
             clients.add(client)
@@ -188,10 +197,14 @@ def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | Non
         nodes={name: study.nodes[name] for name in order if name in study.nodes},
         links={name: link for name, link in study.links.items() if name in links},
         volumes=tuple(volumes),
-        addons=tuple(
-            sorted({need for name in stacks for layer in study.stacks[name].layers for need in layer.needs})
-        ),
+        addons=tuple(sorted({need for name in stacks for need in _needs(study.stacks[name])})),
     )
+
+
+def _needs(stack: Stack) -> Iterator[str]:
+    for layer in stack.layers:
+        if isinstance(layer, Equipped):
+            yield from layer.needs
 
 
 def _pair(study: Study, stack: str) -> bool:
@@ -209,11 +222,16 @@ def between(study: Study, client: str, host: str) -> str:
     return next((name for name, link in study.links.items() if set(link.between) == {client, host}), "")
 
 
+def is_shared(stack: Stack) -> bool:
+    """Whether both nodes of the stack have the same volumes."""
+    return any(isinstance(layer, Paired) and layer.one_copy for layer in stack.layers)
+
+
 def _volumes(name: str, stack: Stack) -> Iterator[VolumeSpec]:
     hosts = hosts_of(stack)
-    shared = any(isinstance(layer, Shared) for layer in stack.layers)
-    for index, profile in enumerate(stack.layers[0].profiles()):
-        if shared:
+    lowest = stack.layers[0]
+    for index, profile in enumerate(lowest.profiles() if isinstance(lowest, RawVolumes) else ()):
+        if is_shared(stack):
             yield VolumeSpec(name, hosts, profile, index)
         else:
             yield from (VolumeSpec(name, (host,), profile, index) for host in hosts)
@@ -245,19 +263,19 @@ def plan_stack(study: Study, name: str, number: int, ground: Ground) -> Plan:
     steps: list[Any] = []
     facts: list[Any] = []
     ports: list[Port] = []
-    for storey in plan_layers(study, name, number, ground):
-        for plan in storey.values():
+    for level in plan_layers(study, name, number, ground):
+        for plan in level.values():
             steps += plan.steps
             facts += plan.facts
-        ports += storey[on].ports
+        ports += level[on].ports
     return Plan(tuple(steps), tuple(facts), tuple(ports))
 
 
 @dataclass(frozen=True)
-class Spot:
+class Planned:
     """A layer on one host: where it is planned, the ports below it, and its plan."""
 
-    layer: AnyLayer
+    layer: Layer
     place: Place
     below: tuple[Port, ...]
     plan: Plan
@@ -265,27 +283,27 @@ class Spot:
 
 def plan_layers(study: Study, name: str, number: int, ground: Ground) -> Iterator[dict[str, Plan]]:
     """The plan of each layer of a stack on each of its hosts, from the raw volume up."""
-    for storey in spots(study, name, number, ground):
-        yield {host: spot.plan for host, spot in storey.items()}
+    for level in planned(study, name, number, ground):
+        yield {host: here.plan for host, here in level.items()}
 
 
-def spots(study: Study, name: str, number: int, ground: Ground) -> Iterator[dict[str, Spot]]:
+def planned(study: Study, name: str, number: int, ground: Ground) -> Iterator[dict[str, Planned]]:
     """Each layer of a stack on each of its hosts, from the raw volume up."""
     stack = study.stacks[name]
     given: dict[str, tuple[Port, ...]] = {}
     for index, layer in enumerate(stack.layers):
-        storey: dict[str, Spot] = {}
+        level: dict[str, Planned] = {}
         for host in hosts_at(stack, index):
             place = Place(name, host, number, ground, clients(study, name, ground) if host == stack.on else ())
-            below = tuple(port for peer in layer.spans(host) for port in given.get(peer, ()))
-            storey[host] = Spot(layer, place, below, layer.plan(place, below))
-        given = {host: spot.plan.ports for host, spot in storey.items()}
-        yield storey
+            below = tuple(port for peer in spans(layer, host) for port in given.get(peer, ()))
+            level[host] = Planned(layer, place, below, layer.plan(place, below))
+        given = {host: here.plan.ports for host, here in level.items()}
+        yield level
 
 
 def wires(study: Study, name: str, ground: Ground) -> dict[str, str]:
     """The interface of the first link that a stack sends data over, at each of its ends; empty without one."""
-    links = [link for layer in study.stacks[name].layers for link in layer.links() if link in ground.ends]
+    links = [link for link in links_of(study.stacks[name]) if link in ground.ends]
     return {host: end.nic for host, end in ground.ends[links[0]].items()} if links else {}
 
 
@@ -293,7 +311,7 @@ def hosts_at(stack: Stack, index: int) -> tuple[str, ...]:
     """The hosts on which the layer ``index`` is built: those that the layers above it span."""
     found = dict.fromkeys([stack.on])
     for layer in stack.layers[index + 1 :]:
-        found.update(dict.fromkeys(layer.spans(stack.on)))
+        found.update(dict.fromkeys(spans(layer, stack.on)))
     return tuple(found)
 
 
@@ -318,8 +336,3 @@ def _seen(port: Port, client: str, ground: Ground) -> Port:
         said = f"a load is to run on {client}, but no link joins it to {port.host}"
         raise StudyError("workloads", said, hint=f"links: {{name: {{between: [{client}, {port.host}]}}}}")
     return Port(client, port.kind, str(Dsn.of(port.where).at(address)))
-
-
-def layer_tag(layer: AnyLayer) -> str:
-    """``drbd`` for a ``Drbd``."""
-    return str(layer.__struct_config__.tag)

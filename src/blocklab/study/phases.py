@@ -16,7 +16,7 @@ from blocklab.model.protocols import Load, Probe, Workload
 from blocklab.model.stop import Rule
 from blocklab.probes import PROBES
 from blocklab.study.copies import copied
-from blocklab.study.grid import layer_tag, plan_layers, plan_stack, topology
+from blocklab.study.grid import plan_layers, plan_stack, topology
 from blocklab.study.links import plan_links, plan_wires
 from blocklab.study.types import Study
 from blocklab.workloads import AnyWorkload
@@ -163,7 +163,7 @@ def build(
         for layer, level in zip(study.stacks[name].layers, levels, strict=True):
             steps = tuple(step for each in level.values() for step in each.steps)
             steps = before_data(steps) if for_data else steps
-            phases.append(Do("build", again(steps) if over_data else steps, f"{name} {layer_tag(layer)}"))
+            phases.append(Do("build", again(steps) if over_data else steps, f"{name} {layer.tag}"))
             if layer.gives == "block":
                 phases.append(Mark(f"{ABOVE} {name}"))
     return Build(tuple(phases))
