@@ -13,7 +13,6 @@ from blocklab.probes.counters import Counters, difference, parse
 from blocklab.stats.crosscheck import (
     DEVICE_SLACK,
     FILE_SLACK,
-    PREFIX,
     Crosscheck,
     Io,
     Part,
@@ -66,7 +65,7 @@ def statuses(found: Crosscheck) -> set[str]:
 
 
 def value(found: Crosscheck, metric: str, layer: str, host: str = "a1") -> float:
-    (row,) = [s for s in found.samples if (s.metric, s.layer, s.host) == (PREFIX + metric, layer, host)]
+    (row,) = [s for s in found.samples if (s.metric, s.layer, s.host) == (f"layer.{metric}", layer, host)]
     return row.value
 
 
@@ -99,7 +98,7 @@ def test_every_row_is_a_figure_of_the_phase_under_a_name_of_its_own() -> None:
     found = crosscheck(BASE)
     assert len({(s.metric, s.layer, s.host) for s in found.samples}) == len(found.samples) > 30
     for sample in found.samples:
-        assert sample.metric.startswith(PREFIX) and sample.phase == "job" and sample.time is None
+        assert sample.metric.startswith("layer.") and sample.phase == "job" and sample.time is None
         assert sample.unit in ("1", "B")
 
 
@@ -143,7 +142,7 @@ def test_flushes_of_each_transaction() -> None:
 
 def test_devices_without_a_count_of_flushes_have_no_zero() -> None:
     found = crosscheck(BASE)
-    assert {s.layer for s in found.samples if s.metric == PREFIX + "flushes"} == {"ubdb"}
+    assert {s.layer for s in found.samples if s.metric == "layer.flushes"} == {"ubdb"}
 
 
 @pytest.mark.parametrize(("percent", "wrong"), [(-50, True), (-3, True), (-1, False), (1, False), (4, True)])
@@ -213,7 +212,7 @@ def test_buffered_io_is_not_passed_in_silence() -> None:
     io = fio_io([{"rw": "randwrite", "ioengine": "libaio"}], file=True)
     found = crosscheck(Part("a1", MIRROR, moved("buffered"), DIRECT, WIRE, io, "job"))
     assert statuses(found) == {"not comparable"} and "buffered" in found.checks[0].said
-    assert not [s for s in found.samples if s.metric == PREFIX + "write.amplification"]
+    assert not [s for s in found.samples if s.metric == "layer.write.amplification"]
     direct = crosscheck(Part("a1", MIRROR, moved("buffered"), DIRECT, WIRE, FILE, "job"))
     assert "Not all of fio's I/O reached the device" in direct.suspicion
 

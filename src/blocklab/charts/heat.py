@@ -14,8 +14,9 @@ import msgspec
 from blocklab.charts.base import DAGGER, PALETTE, Chart, Panel, contrast, heading, panel, tooltip
 from blocklab.charts.plan import STACK, Dot
 from blocklab.charts.sweep import MOST_PANELS, Sweep
+from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.format import number, quantity, scale, spelled
+from blocklab.stats.format import number, quantity, scale
 from blocklab.stats.grid import label_of
 from blocklab.study.factors import assignments, parts_of
 from blocklab.workloads.fio_jobs import size
@@ -54,10 +55,10 @@ def heat(sweep: Sweep, fixed: Mapping[str, str]) -> Chart | None:
     ends = (min(values), max(values))
     drawn = tuple(_panel(title, dots, sweep, across, (ends, fixed)) for title, dots in shown.items())
     marked = any(row.get("marked") for each in drawn for row in each.spec["datasets"]["cells"])
-    together = " Reads and writes together." if sweep.jobs and "." not in sweep.metric else ""
+    together = " Reads and writes together." if sweep.jobs and not metric_of(sweep.metric).of else ""
     caption = (
-        f"{scale(sweep.unit, sweep.metric)[1] or spelled(sweep.metric)}, the darker the more, on a logarithmic "
-        f"scale that all panels share.{together}"
+        f"{scale(sweep.unit, sweep.metric)[1] or metric_of(sweep.metric).words}, the darker the more, on a "
+        f"logarithmic scale that all panels share.{together}"
     )
     if marked:
         caption += (
@@ -149,7 +150,7 @@ def _panel(
 ) -> Panel:
     (low, high), fixed = shared
     factor, unit = scale(sweep.unit, sweep.metric)
-    unit = unit or spelled(sweep.metric)
+    unit = unit or metric_of(sweep.metric).words
     order = [_row_label(levels) for levels in itertools.product(*(sweep.dimensions[name] for name in across))]
     rows: list[dict[str, Any]] = []
     for dot in dots:

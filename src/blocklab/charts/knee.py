@@ -38,7 +38,7 @@ def depths(analysis: Analysis) -> tuple[str, ...]:
 def knee(analysis: Analysis, sweep: Sweep) -> Chart | None:
     """The chart of a sweep in which a depth takes several levels; None where there is none, or no latency, or
     where the sweep is of something else than throughput."""
-    if not is_throughput(sweep.unit, sweep.metric):
+    if not is_throughput(sweep.metric):
         return None
     known = [name for name in (DEPTH, *depths(analysis)) if len(sweep.dimensions.get(name, ())) > 1]
     dots = [dot for dot in sweep.dots if dot.wait is not None and dot.value > 0]

@@ -9,8 +9,8 @@ from typing import Any
 import altair as alt
 
 from blocklab.charts.base import Chart, Panel, at, colours, heading, log_ticks, panel, slug, text
+from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.compare import TRANSACTIONS
 from blocklab.stats.format import listed, number, quantity
 from blocklab.stats.summary import percentile
 
@@ -55,7 +55,7 @@ def latencies(analysis: Analysis) -> list[Chart | str]:
         elif _dense(analysis, workload):
             # charts.density shows them.
             continue
-        elif any(row.workload == workload and row.metric in TRANSACTIONS for row in analysis.rows):
+        elif any(row.workload == workload and metric_of(row.metric).transactions for row in analysis.rows):
             found.append(f"latency of single transactions in {workload}: the load kept no log of them")
     return found
 

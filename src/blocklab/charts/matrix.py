@@ -10,11 +10,12 @@ from blocklab.charts.knee import knee
 from blocklab.charts.plan import STACK, Dot, plan
 from blocklab.charts.sweep import Sweep, draw_sweep, unmet
 from blocklab.charts.waits import mixed
+from blocklab.model.metrics import metric as metric_of
 from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import asked_of, source_of
 from blocklab.stats.figures import Row
-from blocklab.stats.format import is_throughput, noun, spelled
+from blocklab.stats.format import is_throughput, noun
 from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import ratio
 from blocklab.stats.settle import from_rounds
@@ -128,7 +129,9 @@ def _sweep(
     notes = f" {len(shaped)} jobs of fio, by their options{together}.{unmet(made, view)}"
     unit = chosen[0].unit
     source = source_of(chosen[0])
-    label = name if metric == _TOGETHER[0] else f"{name} {spelled(metric)}{f' of {source}' if source else ''}"
+    label = (
+        name if metric == _TOGETHER[0] else f"{name} {metric_of(metric).words}{f' of {source}' if source else ''}"
+    )
     return Sweep(
         slug(label), label, tuple(dots), dimensions, made, unit, metric,
         _shares(analysis, dots, unit, metric), notes, (BLOCK, ACCESS), to_panels, jobs=name,
@@ -168,7 +171,7 @@ def _shares(analysis: Analysis, dots: Sequence[Dot], unit: str, metric: str) -> 
             noisy[stack] = (len(mine) - len(ranked), len(mine))
         if ranked:
             (low, worst), (high, best) = ranked[0], ranked[-1]
-            keeps = "keeps" if high.value <= 1 and is_throughput(unit, metric) else "has"
+            keeps = "keeps" if high.value <= 1 and is_throughput(metric) else "has"
             said.append(
                 f"{stack} {keeps} from {share_text(low)} ({_words(worst)}) to {share_text(high)} ({_words(best)})"
             )

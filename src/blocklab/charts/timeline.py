@@ -13,8 +13,9 @@ import altair as alt
 
 from blocklab.charts.bands import bands_of, is_pause, numbers_of, phase_at, phases_text
 from blocklab.charts.base import PALETTE, Chart, Panel, colours, heading, legend, log_ticks, panel, slug
+from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.figures import PROBE_INTERVAL, Measured, Points, Row, family, slack
+from blocklab.stats.figures import PROBE_INTERVAL, Measured, Points, Row, family
 from blocklab.stats.format import listed, quantity
 
 # Of more stacks than this a title tells the least and the most.
@@ -62,7 +63,10 @@ def timelines(analysis: Analysis) -> list[Chart | str]:
     block = [
         workload
         for workload in watched
-        if any(row.workload == workload and row.load and row.metric.endswith(".iops") for row in analysis.rows)
+        if any(
+            row.workload == workload and row.load and metric_of(row.metric).family == "iops"
+            for row in analysis.rows
+        )
     ]
     found: list[Chart | str] = []
     for workload in block or watched:
@@ -85,15 +89,15 @@ def timelines(analysis: Analysis) -> list[Chart | str]:
     return found
 
 
-def _middles(points: Points, layer: str, metric: str) -> Points:
+def _middles(points: Points, metric: str) -> Points:
     """Each point in the middle of the second that it stands for, as far as its probe tells the time."""
-    shift = (slack(layer, metric) - PROBE_INTERVAL) / 2
+    shift = (metric_of(metric).late - PROBE_INTERVAL) / 2
     return [(time + shift, value) for time, value in points]
 
 
 def _top_line(metric: str) -> Callable[[Measured], Lines]:
     def lines(measured: Measured) -> Lines:
-        points = _middles(measured.probe(measured.active, measured.device, metric), measured.device, metric)
+        points = _middles(measured.probe(measured.active, measured.device, metric), metric)
         return {f"{measured.device} on {measured.active}": points} if points else {}
 
     return lines
@@ -119,7 +123,7 @@ def _await_lines(metric: str) -> Callable[[Measured], Lines]:
         found = _top_line(metric)(measured)
         for host in measured.hosts:
             for device in _one_of_each(measured, host):
-                points = _middles(measured.probe(host, device, metric), device, metric)
+                points = _middles(measured.probe(host, device, metric), metric)
                 if points:
                     found[f"{device} on {host}"] = points
         return dict(list(found.items())[:MOST_LINES])
@@ -134,7 +138,7 @@ def _network_lines(measured: Measured) -> Lines:
         if metric == NETWORK.metric and not phase and layer != LOOPBACK:
             points = measured.probe(host, layer, metric)
             if any(value for _, value in points):
-                found[f"{layer} on {host}"] = _middles(points, layer, metric)
+                found[f"{layer} on {host}"] = _middles(points, metric)
     busiest = sorted(found, key=lambda name: -sum(value for _, value in found[name]))[:MOST_LINES]
     return {name: points for name, points in found.items() if name in busiest}
 
@@ -152,7 +156,7 @@ def _cpu_lines(measured: Measured) -> Lines:
         idle = measured.probe(host, "cpu", "cpu.idle")
         if idle:
             busy = [(time, 100 - value - waits.get(time, 0.0)) for time, value in idle]
-            found[host] = _middles(busy, "cpu", "cpu.idle")
+            found[host] = _middles(busy, "cpu.idle")
     return found
 
 
@@ -303,7 +307,7 @@ def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
     if len(mine) > MOST_TOLD:
         ends = [mine.index(end(mine, key=lambda row: row.value)) for end in (min, max)]
         said = f"from {told[ends[0]]} to {told[ends[1]]}"
-    way = measure.metric.partition(".")[0]
+    way = metric_of(measure.metric).of
     verb = f"a {way} waits" if measure.name == "await" else f"{way}s reach"
     return f"In {phase or workload}, {verb} {said}"
 
@@ -333,7 +337,7 @@ def _source(measure: Measure) -> str:
     if measure is NETWORK:
         return "From /proc/net/dev each second: what each interface sent."
     if measure.log:
-        way = measure.metric.partition(".")[0]
+        way = metric_of(measure.metric).of
         return (
             f"From iostat each second: how long a {way} took at the stack's highest block device, and at the "
             "volumes below a mirror."

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 
 import msgspec
 
+from blocklab.model.metrics import metric
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Row
 
 _MIDDLES = ("latency.p50", "latency.mean")
 _SLOW = ("latency.p99", "latency.p95")
-_WORDS = {"p50": "median", "mean": "mean", "p95": "95th percentile", "p99": "99th percentile"}
+_WORDS = {
+    "latency.p50": "median", "latency.mean": "mean", "latency.p95": "95th percentile",
+    "latency.p99": "99th percentile",
+}  # fmt: skip
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -29,9 +33,9 @@ def wait_of(analysis: Analysis, row: Row, middles: Sequence[str] = _MIDDLES) -> 
     if not row.load:
         return None
     mine = [each for each in analysis.reported[row.stack, row.workload, row.phase] if each.host == row.host]
-    way = row.metric.rpartition(".")[0]
-    for prefix in (f"{way}." if way else "", "new_order."):
-        if found := _wait({each.metric: each.value for each in mine}, prefix, middles):
+    for of in (metric(row.metric).of, "new_order"):
+        values = {each.family: row.value for row in mine if (each := metric(row.metric)).of == of}
+        if found := _wait(values, " of new orders" if of == "new_order" else "", middles):
             return found
     return None
 
@@ -49,17 +53,12 @@ def mixed(analysis: Analysis, rows: Sequence[Row]) -> Wait | None:
     return Wait(middle, found[0][1].name, max(slow) if len(slow) == len(found) else None, found[0][1].slow_name)
 
 
-def _wait(known: dict[str, float], prefix: str, middles: Sequence[str]) -> Wait | None:
-    middle = next((name for name in middles if known.get(prefix + name)), "")
-    slow = next((name for name in _SLOW if known.get(prefix + name)), "")
+def _wait(known: dict[str, float], of: str, middles: Sequence[str]) -> Wait | None:
+    middle = next((name for name in middles if known.get(name)), "")
+    slow = next((name for name in _SLOW if known.get(name)), "")
     if not middle and not slow:
         return None
     if not middle:
-        return Wait(known[prefix + slow], _word(slow, prefix))
-    top = known[prefix + slow] if slow else None
-    return Wait(known[prefix + middle], _word(middle, prefix), top, _word(slow, prefix) if slow else "")
-
-
-def _word(name: str, prefix: str) -> str:
-    of = "" if prefix != "new_order." else " of new orders"
-    return _WORDS[name.rpartition(".")[2]] + of
+        return Wait(known[slow], _WORDS[slow] + of)
+    top = known[slow] if slow else None
+    return Wait(known[middle], _WORDS[middle] + of, top, _WORDS[slow] + of if slow else "")

@@ -20,7 +20,7 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from blocklab.cli.progress import HEADLINES, Lines
+from blocklab.cli.progress import Lines
 from blocklab.model.drill import Drill
 from blocklab.model.sample import Parsed
 from blocklab.model.stop import Rule
@@ -28,7 +28,7 @@ from blocklab.report.stops import relative
 from blocklab.runner.run import Progress
 from blocklab.runner.strikes import Count
 from blocklab.stats.drills import tally
-from blocklab.stats.format import number
+from blocklab.stats.format import number, unit_of
 from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.estimate import shares, spoken
 from blocklab.study.factors import variant
@@ -229,10 +229,9 @@ def figure_text(name: str, rates: Sequence[Rate], after: str) -> str:
 
 
 def _rate(rate: Rate) -> str:
-    factor, unit = HEADLINES.get(rate.metric, (1.0, rate.metric))
     share = relative(rate)
     half = "" if share is None else f" ± {100 * share:.1f} %"
-    return f"{number((rate.value or 0.0) * factor)} {unit}{half}"
+    return f"{number(rate.value or 0.0)} {unit_of(rate.metric)}{half}"
 
 
 def _wanted(rule: Rule | None) -> str:

@@ -11,17 +11,16 @@ from rich.console import Console
 from rich.text import Text
 
 from blocklab.model.drill import Drill
+from blocklab.model.metrics import quoted
 from blocklab.model.sample import Parsed
 from blocklab.report.stops import relative
 from blocklab.runner.strikes import Count
 from blocklab.stats.drills import tally
+from blocklab.stats.format import scale, unit_of
 from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.types import Cell
 
 _STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow", "suspect": "bold yellow"}
-# The figures worth a look while the study goes on, and how many of them make a unit that people say.
-HEADLINES = {"tps": (1.0, "TPS"), "write.iops": (1.0, "write IOPS"), "read.iops": (1.0, "read IOPS")}
-
 # What a shell reports of a program that Ctrl-C ended.
 INTERRUPTED = 130
 # Of a load with more phases than this a line says only how many ended how.
@@ -82,11 +81,13 @@ class Lines:
 
 def headline(parsed: Parsed) -> str:
     """The figures of a cell in a few words, e.g. ``; rand-write-4k 1799 write IOPS``."""
-    words = []
-    for sample in parsed.samples:
-        if sample.time is None and sample.metric in HEADLINES:
-            factor, unit = HEADLINES[sample.metric]
-            words.append(f"{sample.phase} {sample.value * factor:.0f} {unit}".strip())
+    figures = [sample for sample in parsed.samples if sample.time is None]
+    shown = quoted(sample.metric for sample in figures)
+    words = [
+        f"{each.phase} {each.value * scale(each.unit)[0]:.0f} {unit_of(each.metric)}".strip()
+        for each in figures
+        if each.metric in shown
+    ]
     return "; " + ", ".join(words) if words else ""
 
 
@@ -108,9 +109,9 @@ def sureness(stops: Sequence[Stopped]) -> str:
 
 
 def _rate(rate: Rate) -> str:
-    factor, unit = HEADLINES.get(rate.metric, (1.0, rate.metric))
+    unit = unit_of(rate.metric)
     if rate.value is None:
         return f"no {unit}"
     share = relative(rate)
     half = "" if share is None else f" ± {100 * share:.1f} %"
-    return f"{rate.value * factor:.0f} {unit}{half}"
+    return f"{rate.value:.0f} {unit}{half}"

@@ -15,6 +15,7 @@ from blocklab.errors import ParseError
 from blocklab.imports.found import Found
 from blocklab.imports.pgbench import latency_figures
 from blocklab.imports.text import Bad, Refused, head, refusal, whole
+from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 from blocklab.workloads import fio_output, logs
 from blocklab.workloads.logs import Latency, every_second
@@ -124,13 +125,13 @@ def weighted(latency: Found, iops: Found) -> tuple[Sample, ...]:
     counts: dict[str, list[tuple[float, float]]] = {}
     for each in iops.samples:
         if each.time is not None:
-            counts.setdefault(each.metric.partition(".")[0], []).append((each.time, each.value))
+            counts.setdefault(metric_of(each.metric).of, []).append((each.time, each.value))
     courses: dict[str, list[Sample]] = {}
     for each in latency.samples:
         courses.setdefault(each.metric, []).append(each)
     means = []
     for metric, course in courses.items():
-        beside = sorted(counts.get(metric.partition(".")[0], []))
+        beside = sorted(counts.get(metric_of(metric).of, []))
         if not beside:
             continue
         near = median([after[0] - before[0] for before, after in pairwise(beside)] or [1.0]) / 2

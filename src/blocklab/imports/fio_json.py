@@ -10,6 +10,7 @@ from itertools import groupby, pairwise
 from blocklab.errors import ParseError
 from blocklab.imports.found import Found
 from blocklab.imports.text import Refused, Text, refusal
+from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 from blocklab.workloads import fio_output
 from blocklab.workloads.fio_output import Job, Output
@@ -21,8 +22,6 @@ TOOL = LAYER = "fio"
 _JSON = re.compile(r'^\{\s*"fio version" ?:', re.MULTILINE)
 # fio itself takes no more.
 _MOST_JOBS = 4096
-# What is the same of several clones of a job by adding up.
-_SUMS = (".iops", ".bandwidth", ".bytes", ".ios")
 
 
 def fits(head: str) -> bool:
@@ -151,13 +150,13 @@ def _together(figures: Sequence[Sample], clones: set[str]) -> Iterator[Sample]:
 
 
 def _joined(metric: str, by: dict[str, list[float]]) -> float | None:
-    values = by[metric]
-    if metric.endswith(_SUMS):
+    values, known = by[metric], metric_of(metric)
+    if known.countable:
         return sum(values)
-    if metric.endswith(".max"):
-        return max(values)
-    counts = by.get(f"{metric.partition('.')[0]}.ios", [])
-    if metric.endswith(".mean") and len(counts) == len(values):
+    if known.kind == "extreme":
+        return known.together(values)
+    counts = by.get(known.beside("ios"), [])
+    if known.kind == "mean" and len(counts) == len(values):
         return sum(value * count for value, count in zip(values, counts, strict=True)) / sum(counts)
     return None
 

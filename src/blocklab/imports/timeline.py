@@ -10,6 +10,7 @@ import msgspec
 
 from blocklab.errors import StudyError
 from blocklab.imports import phases as points
+from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 from blocklab.workloads.fio_jobs import Section, runtime, sections
 
@@ -22,8 +23,6 @@ HAIR = 0.001
 _LATE, _OFF = 3.0, 0.15
 # A device that stands on others is the one that the load saw.
 _UPPER = ("drbd", "md", "dm-")
-# Of a device; those of dstat's total begin with another word.
-_DEVICES = ("read.", "write.")
 _MOVED = ("read.bandwidth", "write.bandwidth")
 
 
@@ -46,7 +45,9 @@ def job_file(path: str, text: str) -> list[Section]:
 def devices(samples: Sequence[Sample], host: str) -> list[str]:
     """The block devices of a host that were watched, whether they did anything or not."""
     return list(
-        dict.fromkeys(each.layer for each in samples if each.host == host and each.metric.startswith(_DEVICES))
+        dict.fromkeys(
+            each.layer for each in samples if each.host == host and metric_of(each.metric).of in ("read", "write")
+        )
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Sample
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.crosscheck import PREFIX
 from blocklab.stats.figures import Measured, of_layer
 from blocklab.stats.format import number
 from blocklab.store.run import Run
@@ -125,7 +125,7 @@ def _rows(
     devices: dict[tuple[str, str], _Device] = {}
     by_phase: dict[tuple[str, str, str], dict[str, float]] = {}
     for sample in counted:
-        metric = sample.metric.removeprefix(PREFIX)
+        metric = metric_of(sample.metric).family
         layer = together.get((sample.host, sample.layer), sample.layer)
         figures = by_phase.setdefault((sample.host, layer, sample.phase), {})
         # The members of a stripe are flushed at the same time, and each has its share of the rest.
@@ -157,7 +157,7 @@ def _together(every: Sequence[Sample]) -> dict[tuple[str, str], str]:
     return {
         (sample.host, device): sample.layer
         for sample in every
-        if sample.metric == f"{PREFIX}write.amplification" and "+" in sample.layer
+        if metric_of(sample.metric).family == "write.amplification" and "+" in sample.layer
         for device in sample.layer.split("+")
     }
 

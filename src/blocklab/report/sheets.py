@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from blocklab.report.tables import Value, load_metrics, lower_devices, on_sheets, value_of
+from blocklab.report.tables import SHOWN, Value, load_metrics, lower_devices, on_sheets, value_of
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Row
 
-_KINDS = (
-    "tpmc", "tps", "iops", "bandwidth", "latency.mean", "latency.p95", "latency.p99", "commit.group", "lock.waits",
-    "failed",
-)  # fmt: skip
+# A row has no room for the median beside the mean.
+_KINDS = tuple(kind for kind in SHOWN if kind != "latency.p50")
 # More columns than this of lower devices hide all others.
 MOST_LOWER = 4
 
@@ -85,7 +83,7 @@ def _sheet(analysis: Analysis, name: str) -> Sheet:
 
 def _columns(analysis: Analysis, labels: Sequence[str], rows: Sequence[Row]) -> Iterator[_Column]:
     for metric, title in load_metrics((row.metric for row in rows if row.load), _KINDS):
-        if metric.endswith("failed") and not any(row.value for row in rows if row.metric == metric):
+        if metric == "failed" and not any(row.value for row in rows if row.metric == metric):
             continue
         yield _Column(title, metric, load=True)
     probed = dict.fromkeys((row.metric, row.host, row.layer, row.top) for row in rows if not row.load)

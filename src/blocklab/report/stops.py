@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis, Stop
 from blocklab.stats.caveats import often
-from blocklab.stats.format import NBSP, percent, plus_minus, seconds
+from blocklab.stats.format import NBSP, percent, plus_minus, scale, seconds
 from blocklab.stats.summary import percentile
 from blocklab.store.run import Rate, Reason
 
@@ -77,10 +78,10 @@ def _row(analysis: Analysis, stop: Stop) -> StopRow:
 
 def _rate(rate: Rate) -> str:
     """``write: 3,147 ± 2 IOPS (0.1 %)``; a load with one rate needs no way."""
-    way, _, kind = rate.metric.rpartition(".")
-    name = f"{way}: " if way else ""
+    known = metric_of(rate.metric)
+    name = f"{known.of}: " if known.of else ""
     if rate.value is None:
-        return f"{name}no {kind} that could be told"
+        return f"{name}no {scale(known.unit, rate.metric)[1] or known.words} that could be told"
     part = relative(rate)
     sure = f" ({percent(part)})" if part is not None else " (no interval)"
     return f"{name}{plus_minus(rate.value, rate.half, '1/s', rate.metric)}{sure}"

@@ -11,25 +11,20 @@ from typing import Any
 import msgspec
 
 from blocklab.charts.matrix import MANY_PHASES
+from blocklab.model.metrics import WAYS
+from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.compare import TRANSACTIONS, families
+from blocklab.stats.compare import families
 from blocklab.stats.figures import Row
 from blocklab.stats.format import NBSP, listed, number, percent, plus_minus, scale, seconds
 from blocklab.stats.ratio import verdict
 from blocklab.store.run import Run
 
 # Metrics of loads that the page shows, in this order; the CSV has all of them.
-_LOAD = (
+SHOWN = (
     "tpmc", "tps", "iops", "bandwidth", "latency.mean", "latency.p50", "latency.p95", "latency.p99",
     "commit.group", "lock.waits", "failed",
 )  # fmt: skip
-_WORDS = {
-    "tpmc": "tpmC", "tps": "TPS", "commit.group": "commits in a group", "lock.waits": "lock waits",
-    "iops": "IOPS", "bandwidth": "MB/s", "failed": "failed transactions",
-    "latency.mean": "latency, mean, ms", "latency.p50": "latency, p50, ms", "latency.p95": "latency, p95, ms",
-    "latency.p99": "latency, p99, ms", "await": "await, top device, ms",
-}  # fmt: skip
-_WAYS = ("read", "write", "trim", "sync")
 # The commands of more cells than this would be most of the page; steps.jsonl has them.
 MOST_RUNS = 24
 
@@ -66,7 +61,7 @@ def figure_groups(analysis: Analysis) -> tuple[Group, ...]:
     """The table of figures: TPS, IOPS, MB/s, latencies, await and CPU for each workload and phase."""
     groups = []
     # Transactions first, as everywhere on the page.
-    transactions = {row.workload for row in analysis.rows if row.load and row.metric in TRANSACTIONS}
+    transactions = {row.workload for row in analysis.rows if row.load and metric_of(row.metric).transactions}
     elsewhere = on_sheets(analysis)
     grouped = [label for label, side in analysis.workloads.items() if side.name not in elsewhere]
     for workload in sorted(grouped, key=lambda name: name not in transactions):
@@ -93,34 +88,35 @@ def on_sheets(analysis: Analysis) -> tuple[str, ...]:
     )
 
 
-def load_metrics(metrics: Iterable[str], kinds: Iterable[str] = _LOAD) -> Iterator[tuple[str, str]]:
+def load_metrics(metrics: Iterable[str], kinds: Iterable[str] = SHOWN) -> Iterator[tuple[str, str]]:
     """The metrics of a load that the page shows, in its order, and what they are called there.
 
     Of a type of transaction (``new_order.latency.p95``) the 95th percentile is shown.
     """
-    known = list(dict.fromkeys(metrics))
+    order = ("", *WAYS)
+    known = [metric_of(name) for name in dict.fromkeys(metrics)]
+    # The types of transactions come last, in the order of the run.
+    known.sort(key=lambda each: order.index(each.of) if each.of in order else len(order))
     for kind in kinds:
-        plain = [metric for metric in (kind, *(f"{way}.{kind}" for way in _WAYS)) if metric in known]
-        typed = [metric for metric in known if metric.endswith(f".{kind}") and metric not in plain]
-        for metric in [*plain, *(typed if kind == "latency.p95" else ())]:
-            prefix = metric.removesuffix(kind).removesuffix(".").replace("_", " ")
-            yield metric, f"{prefix} {_WORDS[kind]}".strip()
+        for each in known:
+            if each.family == kind and (each.of in order or kind == "latency.p95"):
+                yield each.name, f"{each.of.replace('_', ' ')} {each.title}".strip()
 
 
 def _load_lines(analysis: Analysis, workload: str, mine: list[Row]) -> Iterator[Line]:
     for metric, word in load_metrics(row.metric for row in mine if row.load):
         rows = {row.stack: row for row in mine if row.load and row.metric == metric}
-        if metric.endswith("failed") and not any(row.value for row in rows.values()):
+        if metric == "failed" and not any(row.value for row in rows.values()):
             continue
         yield _line(analysis, workload, word, rows, next(iter(rows.values())).layer)
 
 
 def _probe_lines(analysis: Analysis, workload: str, mine: list[Row]) -> Iterator[Line]:
-    for way in _WAYS:
+    for way in WAYS:
         rows = {row.stack: row for row in mine if row.top and row.metric == f"{way}.await"}
         if rows:
             devices = dict.fromkeys(row.layer for row in rows.values())
-            yield _line(analysis, workload, f"{way} {_WORDS['await']}", rows, f"iostat: {', '.join(devices)}")
+            yield _line(analysis, workload, f"{way} await, top device, ms", rows, f"iostat: {', '.join(devices)}")
         for host, device in lower_devices(analysis, workload):
             rows = {
                 row.stack: row

@@ -23,6 +23,7 @@ from typing import Literal
 
 import msgspec
 
+from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Row
 from blocklab.stats.format import listed, number, percent, quantity, shortened
@@ -169,11 +170,8 @@ def _judged(analysis: Analysis, at: tuple[str, str, str], asked: Asked) -> Carri
 
 
 def _kind(rows: Mapping[str, Row], metric: str, rate: float) -> Kind:
-    # "read.iops" has "read.latency.p99", "tps" just "latency.p99".
-    before = metric.rpartition(".")[0]
-    prefix = f"{before}." if before else ""
     values = {name: row.value for name, row in rows.items()}
-    p99, p999 = (values.get(f"{prefix}latency.{name}") for name in ("p99", "p99.9"))
+    p99, p999 = (values.get(metric_of(metric).beside(f"latency.{name}")) for name in ("p99", "p99.9"))
     return Kind(metric, rate, values.get(metric), p99, p999)
 
 
@@ -279,7 +277,7 @@ def _growing(analysis: Analysis, at: tuple[str, str, str]) -> str:
     """From what to what latency grew while all was carried; empty where it did not."""
     measured = analysis.measured.get(at[:2])
     for (_, _, metric, phase), points in measured.series.items() if measured is not None else ():
-        if phase != at[2] or not metric.endswith("latency.mean") or len(points) < _LEAST_COURSE:
+        if phase != at[2] or metric_of(metric).family != "latency.mean" or len(points) < _LEAST_COURSE:
             continue
         third = len(points) // 3
         first, last = (statistics.median(value for _, value in part) for part in (points[:third], points[-third:]))
@@ -290,7 +288,7 @@ def _growing(analysis: Analysis, at: tuple[str, str, str]) -> str:
 
 def _note(rows: Mapping[str, Row]) -> str:
     late = rows.get("lag.mean")
-    means = [row.value for name, row in rows.items() if name.endswith("latency.mean")]
+    means = [row.value for name, row in rows.items() if metric_of(name).family == "latency.mean"]
     if late is None or not means or late.value < _OWN * min(means):
         return ""
     return f"{quantity(late.value, 's')} of each latency is the node's own, which sends that late"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from blocklab.model.metrics import metric
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.floor import BUSY, LIMITED, NEAR, caution
 from blocklab.stats.format import capital, listed, percent, quantity, shortened
-from blocklab.stats.rounds import is_mean
 
 # blocklab's own process must not be seen in the figures: of one core, in %.
 QUIET = 2.0
@@ -48,7 +48,7 @@ def without_interval(analysis: Analysis, metrics: Collection[str]) -> str:
     """Why figures of these metrics have no interval, as the end of a sentence."""
     if analysis.imported:
         return "the logs have no course of them, or too short a one"
-    if not any(is_mean(metric) for metric in metrics):
+    if not any(metric(name).averaged for name in metrics):
         return "figures that are no means (percentiles, counts) have none in a single run"
     return "each was measured in one short run"
 

@@ -9,17 +9,17 @@ from typing import TypeVar
 
 import msgspec
 
+from blocklab.model.metrics import metric as metric_of
+from blocklab.model.metrics import quoted
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import scheduled
 from blocklab.stats.figures import Row
-from blocklab.stats.format import is_throughput, quantity, scale, spelled
+from blocklab.stats.format import is_throughput, quantity, scale
 from blocklab.stats.summary import Estimate
 
 T = TypeVar("T")
 # From this request size on people think of I/O as MB/s, below it as IOPS.
 LARGE_REQUEST = 64 * 1024
-# A database's throughput, by the figure that its users quote.
-TRANSACTIONS = ("tpmc", "tps")
 # Who measured a figure, where it is neither the load nor a node's CPU.
 _HIGHEST = "the highest device"
 
@@ -40,7 +40,7 @@ class Item(msgspec.Struct, frozen=True):
     @property
     def transactions(self) -> bool:
         """Whether this is a database's throughput rather than block I/O."""
-        return self.metric in TRANSACTIONS
+        return metric_of(self.metric).transactions
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class Family(msgspec.Struct, frozen=True):
     @property
     def transactions(self) -> bool:
         """Whether this is a database's throughput rather than block I/O."""
-        return self.metric in TRANSACTIONS
+        return metric_of(self.metric).transactions
 
 
 def _kept(made: Callable[[Analysis], T]) -> Callable[[Analysis], T]:
@@ -88,12 +88,13 @@ def families(analysis: Analysis) -> tuple[Family, ...]:
     chosen: dict[tuple[str, str, str, str], dict[str, None]] = {}
     for item in items(analysis):
         name = analysis.workloads[item.workload].name
-        way = item.metric.removesuffix(".bandwidth").removesuffix(".iops")
-        chosen.setdefault((name, item.phase, way, item.source), {})[item.metric] = None
+        known = metric_of(item.metric)
+        requests = known.beside(known.goes_with) if known.goes_with else item.metric
+        chosen.setdefault((name, item.phase, requests, item.source), {})[item.metric] = None
     found = []
-    for (name, phase, way, source), metrics in chosen.items():
+    for (name, phase, requests, source), metrics in chosen.items():
         # A factor that changes the request size must not tear a curve in two.
-        metric = next(iter(metrics)) if len(metrics) == 1 else f"{way}.iops"
+        metric = next(iter(metrics)) if len(metrics) == 1 else requests
         rows = every.get((name, phase, metric, source), [])
         factors = _several(analysis, rows)
         if factors:
@@ -139,9 +140,9 @@ def _label(place: str, row: Row, *, alone: bool) -> str:
     """The name of a workload or phase, with the figure's own where its unit does not tell it, or its direction
     where there are several."""
     source = source_of(row)
-    if source or not is_throughput(row.unit, row.metric):
-        return f"{place} {spelled(row.metric)}{f' of {source}' if source else ''}"
-    way = row.metric.rpartition(".")[0]
+    if source or not is_throughput(row.metric):
+        return f"{place} {metric_of(row.metric).words}{f' of {source}' if source else ''}"
+    way = metric_of(row.metric).of
     return place if alone or not way else f"{place} ({way})"
 
 
@@ -156,8 +157,8 @@ def source_of(row: Row) -> str | None:
 
 
 def is_asked(metric: str, y: str) -> bool:
-    """Whether a metric is the one that a layout asks for: by its name, or by its last parts (``latency.p99``)."""
-    return metric == y or metric.endswith(f".{y}")
+    """Whether a metric is the one that a layout asks for: by its name, or its family's (``latency.p99``)."""
+    return y in (metric, metric_of(metric).family)
 
 
 def asked_in_vain(analysis: Analysis) -> str:
@@ -208,30 +209,25 @@ def _usual(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 def _headlines(mine: list[Row]) -> list[str]:
-    metrics = dict.fromkeys(row.metric for row in mine)
-    for metric in TRANSACTIONS:
-        if metric in metrics:
-            return [metric]
+    first = quoted(row.metric for row in mine)
     found = []
-    for metric in metrics:
-        way, _, kind = metric.rpartition(".")
-        if kind != "iops":
-            continue
-        rates = {row.stack: row.value for row in mine if row.metric == metric}
+    for name in first:
+        known = metric_of(name)
+        sizes = known.beside("bandwidth") if known.family == "iops" else ""
+        rates = {row.stack: row.value for row in mine if row.metric == name}
         large = [
             row.value >= LARGE_REQUEST * rates[row.stack]
             for row in mine
-            if row.metric == f"{way}.bandwidth" and rates.get(row.stack)
+            if row.metric == sizes and rates.get(row.stack)
         ]
-        found.append(f"{way}.bandwidth" if large and all(large) else metric)
-    found = found or [metric for metric in metrics if metric.endswith(".bandwidth")]
-    return found or [metric for metric in metrics if any(r.metric == metric and r.unit == "1/s" for r in mine)][:1]
+        found.append(sizes if large and all(large) else name)
+    return found or [row.metric for row in mine if row.unit == "1/s"][:1]
 
 
 def verb(chosen: Sequence[Item]) -> str:
     """What a stack does to the baseline's figures: of its throughput it keeps a share, all else it has."""
     every = (row for item in chosen for row in item.figures.values())
-    return "keeps" if all(is_throughput(row.unit, row.metric) for row in every) else "has"
+    return "keeps" if all(is_throughput(row.metric) for row in every) else "has"
 
 
 def rate_label(item: Item, stack: str) -> str:

@@ -12,6 +12,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from blocklab.model.metrics import LAYER
+from blocklab.model.metrics import metric as metric_of
 from blocklab.model.plan import Port
 from blocklab.model.sample import Sample
 from blocklab.probes.counters import Counters, Disk
@@ -20,7 +22,6 @@ Verdict = Literal["ok", "suspect", "not comparable"]
 # Bottom to top; a stripe's members stand side by side.
 Storeys: TypeAlias = tuple[tuple[str, ...], ...]
 
-PREFIX = "layer."
 TOLERANCE = 0.02
 # What else may come to a block device while a load runs: reads of its first and last sectors when it is closed.
 DEVICE_SLACK = 64 * 1024
@@ -153,7 +154,7 @@ def _of_load(check: Check) -> Check:
 
 
 def _row(part: Part, metric: str, value: float, unit: str, layer: str, host: str) -> Sample:
-    return Sample(PREFIX + metric, float(value), unit, layer, host, part.phase)
+    return Sample(f"{LAYER}.{metric}", float(value), unit, layer, host, part.phase)
 
 
 def _devices(part: Part) -> Iterator[Sample]:
@@ -251,7 +252,7 @@ def _amplification(part: Part) -> Iterator[Sample]:
 def _flushes(part: Part) -> Iterator[Sample]:
     """How often a device was flushed for each transaction. A stripe's members are flushed at the same time."""
     # pgbench and sysbench tell the sum, go-tpc the count of each kind.
-    done = sum(s.value for s in _own(part) if s.metric == "transactions" or s.metric.endswith(".count"))
+    done = sum(s.value for s in _own(part) if metric_of(s.metric).family in ("transactions", "count"))
     for host, storeys in part.storeys.items():
         for device in dict.fromkeys(device for storey in storeys for device in storey):
             for disk in _disks(part, host, (device,)):

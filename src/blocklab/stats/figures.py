@@ -13,22 +13,17 @@ from typing import Any
 
 import msgspec
 
+from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 from blocklab.model.stop import MOST_ROUNDS
-from blocklab.stats.crosscheck import PREFIX
 from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
-from blocklab.stats.rounds import is_count, is_largest, is_mean
 from blocklab.stats.settle import from_rounds
 from blocklab.stats.summary import Estimate, batch_means, weighted_mean
 from blocklab.store.run import Rate, Run
 
 Points = list[tuple[float, float]]
 PROBE_INTERVAL = 1.0
-# iostat prints the time of a report without its fraction of a second. The probe starts it just after a whole
-# second (node/aligned.py), and it drifts by a few ms a second: a point may be this much later than it says.
-IOSTAT_SLACK = 0.2
-_IOSTAT = ("await", "iops", "bandwidth", "queue", "util")
 # How the kernel calls the device that a layer makes. Volumes and what caps them have the site's own names.
 _MADE = {
     "drbd": "drbd", "stripe": "md", "raid10": "md", "net_mirror": "md", "lvm_stripe": "dm-",
@@ -141,7 +136,11 @@ class Measured:
     @cached_property
     def device(self) -> str:
         """The highest block device of the stack on its active node, e.g. ``drbd0``; empty when unknown."""
-        watched = {layer for host, layer, metric, _ in self.series if host == self.active and _is_device(metric)}
+        watched = {
+            layer
+            for host, layer, name, _ in self.series
+            if host == self.active and metric_of(name).of in ("read", "write")
+        }
         for knob in self.run.knobs:
             # What the file system says that it is mounted on is the one sure word, unless iostat has another
             # name for it (/dev/mapper/... is dm-0).
@@ -197,11 +196,7 @@ class Measured:
 
 def of_layer(sample: Sample) -> bool:
     """Whether a figure is the kernel's count at a layer (``stats.crosscheck``) rather than the load's own."""
-    return sample.metric.startswith(PREFIX)
-
-
-def _is_device(metric: str) -> bool:
-    return metric.startswith(("read.", "write."))
+    return metric_of(sample.metric).counted
 
 
 def family(device: str) -> str:
@@ -252,9 +247,9 @@ def rows_of(point: Point, measured: Measured) -> Iterator[Row]:
     for phase_name, rounds in windows.items():
         # A load without phases reports its figures without a name; the probes' means go beside them.
         name = phase_name if phase_name in named else ""
-        for host, layer, metric, value, unit in _probe_means(measured, rounds):
+        for host, layer, mean, value, unit in _probe_means(measured, rounds):
             top = layer == measured.device and host == measured.active
-            yield Row(stack, workload, name, metric, value, unit, layer, host, top=top, **where)
+            yield Row(stack, workload, name, mean, value, unit, layer, host, top=top, **where)
 
 
 def sure(measured: Measured, sample: Sample) -> Estimate:
@@ -265,18 +260,19 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
     if not alone and (found := measured.decided.get((sample.phase, sample.metric))):
         # Without what the rule took for warm-up.
         return Estimate(sample.value if found.value is None else found.value, found.half)
-    leader = "tps" if sample.metric == "tpmc" else ""
-    if not rounds and sample.metric.endswith(".bandwidth"):
-        leader = sample.metric.removesuffix("bandwidth") + "iops"
+    known = metric_of(sample.metric)
+    leader = known.share_of
+    if not rounds and known.goes_with:
+        leader = known.beside(known.goes_with)
     if not alone and (rate := measured.decided.get((sample.phase, leader))):
         return _like(sample, rate, measured.run.figure(leader, sample.phase))
     if len(rounds) > 1:
-        if is_count(sample.metric) or is_largest(sample.metric):
+        if known.kind in ("counter", "extreme"):
             return Estimate(sample.value)
         # Without a cold first round, as the rates are; but SNIA's window is whole.
         kept = from_rounds(rounds, math.inf if measured.by_snia else 0.02, 2, MOST_ROUNDS)
         return Estimate(sample.value if kept.value is None else kept.value, kept.half)
-    if not is_mean(sample.metric):
+    if not known.averaged:
         # Its course is another quantity: errors in each second, each second's own percentile.
         return Estimate(sample.value)
     own = measured.series.get((sample.host, sample.layer, sample.metric, sample.phase), [])
@@ -296,29 +292,23 @@ def _probe_means(measured: Measured, rounds: Sequence[Phase]) -> Iterator[tuple[
     cpu: dict[str, dict[str, float]] = {}
     # A metric of no requests has no point: what one of a layer's series tells of the steps holds for all of them.
     steps: dict[tuple[str, str], float] = {}
-    for host, layer, metric in measured.probed:
-        step = interval(measured.probe(host, layer, metric))
+    for host, layer, name in measured.probed:
+        step = interval(measured.probe(host, layer, name))
         steps[host, layer] = min(step, steps.get((host, layer), step))
-    for (host, layer, metric), unit in measured.probed.items():
-        course = measured.probe(host, layer, metric)
-        late = slack(layer, metric)
+    for (host, layer, name), unit in measured.probed.items():
+        course = measured.probe(host, layer, name)
+        late = metric_of(name).late
         points = [point for phase in rounds for point in within(course, phase, late, steps[host, layer])]
-        value = _mean(measured, host, layer, metric, points)
+        value = _mean(measured, host, layer, name, points)
         if value is None:
             continue
-        yield host, layer, metric, value, unit
+        yield host, layer, name, value, unit
         if layer == "cpu":
-            cpu.setdefault(host, {})[metric] = value
+            cpu.setdefault(host, {})[name] = value
     for host, shares in cpu.items():
         if "cpu.idle" in shares:
             busy = 100 - shares["cpu.idle"] - shares.get("cpu.iowait", 0.0)
             yield host, "cpu", "cpu.busy", busy, "%"
-
-
-def slack(layer: str, metric: str) -> float:
-    """By how many seconds at most a probe's point may be later than its time says."""
-    watched = not metric.startswith(("rx.", "tx.")) and layer != "cpu"
-    return IOSTAT_SLACK if watched and metric.rpartition(".")[2] in _IOSTAT else 0.0
 
 
 def interval(points: Points) -> float:
@@ -343,12 +333,13 @@ def within(points: Points, phase: Phase, late: float = 0.0, step: float = PROBE_
     return points[first:last]
 
 
-def _mean(measured: Measured, host: str, layer: str, metric: str, points: Points) -> float | None:
+def _mean(measured: Measured, host: str, layer: str, name: str, points: Points) -> float | None:
     if not points:
         return None
-    if metric.endswith(".await"):
+    known = metric_of(name)
+    if known.weight:
         # A second with 3 requests must not count as much as one with 3,000.
-        counts = dict(measured.probe(host, layer, metric.removesuffix("await") + "iops"))
+        counts = dict(measured.probe(host, layer, known.beside(known.weight)))
         weights = [counts.get(time, 0.0) for time, _ in points]
         return weighted_mean([value for _, value in points], weights)
     return statistics.fmean([value for _, value in points])

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from blocklab.model.metrics import metric as metric_of
 from blocklab.model.protocols import Imported, Mirror, Paired
 from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
@@ -16,7 +17,7 @@ from blocklab.stats.claims import claim_text, claims
 from blocklab.stats.compare import Family, Item, families, plain_items, verb
 from blocklab.stats.drill_answer import drill_lead
 from blocklab.stats.expect import Verdict
-from blocklab.stats.format import capital, exact, listed, plus_minus, quantity, shortened, spelled
+from blocklab.stats.format import capital, exact, listed, plus_minus, quantity, shortened
 from blocklab.stats.ratio import ratio
 from blocklab.stats.ratio import verdict as verdict_of
 from blocklab.stats.shares import clear, of_baseline, share_text, throughout
@@ -120,7 +121,7 @@ def _described(analysis: Analysis, stack: str) -> str:
 
 def _noun(chosen: Sequence[Item]) -> str:
     if verb(chosen) != "keeps":
-        words = {spelled(item.metric) for item in chosen}
+        words = {metric_of(item.metric).words for item in chosen}
         return words.pop() if len(words) == 1 else "figures"
     if not all(item.transactions for item in chosen):
         return "I/O rate"
@@ -154,7 +155,7 @@ def _ranges(analysis: Analysis, chosen: Sequence[Item], what: str = "") -> Itera
     if not chosen:
         return
     # Reads and writes, and what else a block device does, come with their direction.
-    what = what or ("Block I/O" if all("." in item.metric for item in chosen) else "Besides")
+    what = what or ("Block I/O" if all(metric_of(item.metric).of for item in chosen) else "Besides")
     if text := _range_sentence(analysis, chosen, _noun(chosen)):
         yield f"{what}: {text}"
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.format import percent, quantity
 from blocklab.store.floor import EMPTY, FIGURES, RTT, SYSCALL, Floor, mirror, volume
 from blocklab.workloads import AnyWorkload
@@ -45,7 +46,7 @@ def limited(floor: Floor, kind: str, value: float) -> str | None:
     """
     own = floor.figures[kind]
     near = value <= NEAR * own.value if own.unit == "s" else value >= own.value / NEAR
-    return _within(quantity(value, own.unit, _metric(kind)), floor, kind) if near else None
+    return _within(_quantity(value, own.unit), floor, kind) if near else None
 
 
 def marks(
@@ -76,7 +77,8 @@ def marks(
 def _by_floor(
     floor: Floor, metric: str, value: float, mirrored: bool, depth: int | None, other: float
 ) -> str | None:
-    way, _, what = metric.partition(".")
+    known = metric_of(metric)
+    way, what = known.of, known.family
     if what == "latency.mean" and way in ("read", "write") and depth == 1:
         return limited(floor, _kind(way, "latency", 1, mirrored=mirrored), value)
     if what != "iops" or way not in ("read", "write") or depth is None:
@@ -98,17 +100,16 @@ def _kind(way: str, what: str, depth: int, *, mirrored: bool) -> str:
     return mirror(what, depth) if mirrored and way == "write" else volume(way, what, depth)
 
 
+def _quantity(value: float, unit: str) -> str:
+    """A figure of a floor; all of its rates are of I/Os."""
+    return quantity(value, unit, "iops" if unit == "1/s" else "")
+
+
 def _within(said: str, floor: Floor, *kinds: str) -> str:
     own = " and ".join(
-        f"{quantity(floor.figures[kind].value, floor.figures[kind].unit, _metric(kind))} ({FIGURES[kind][0]})"
-        for kind in kinds
+        f"{_quantity(floor.figures[kind].value, floor.figures[kind].unit)} ({FIGURES[kind][0]})" for kind in kinds
     )
     return f"{said} is within {NEAR:g} times the lab's own {own}"
-
-
-def _metric(kind: str) -> str:
-    # "volume.read.iops.qd32"
-    return "iops" if ".iops" in kind else ""
 
 
 def queue_depths(workload: AnyWorkload) -> dict[str, int | None]:
@@ -145,8 +146,7 @@ def table(floor: Floor) -> list[tuple[str, str, str]]:
     rows = []
     for name, (title, _) in FIGURES.items():
         own = floor.figures[name]
-        metric = _metric(name)
-        rows.append((title, quantity(own.value, own.unit, metric), quantity(own.spread, own.unit, metric)))
+        rows.append((title, _quantity(own.value, own.unit), _quantity(own.spread, own.unit)))
     return rows
 
 

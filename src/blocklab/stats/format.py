@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from blocklab.model.metrics import metric as metric_of
+
 # Closer together than that, two figures are the same to everybody.
 _MOST_MORE = 4
 # Keeps a number and its unit on one line.
@@ -19,36 +21,30 @@ _LABELS: dict[str, tuple[float, str]] = {
     "%": (1.0, "%"),
     "1": (1.0, ""),
 }
-_THROUGHPUT = ("TPS", "tpmC", "IOPS", "MB/s")
 
 
 def scale(unit: str, metric: str = "") -> tuple[float, str]:
     """Factor and label that a value in ``unit`` is shown with: seconds as ms, bytes as MB (10^6)."""
-    if unit == "1/s" and metric == "tps":
-        return 1.0, "TPS"
-    if metric == "tpmc":
-        return 1.0, "tpmC"
-    if unit == "1/s" and metric.endswith("iops"):
-        return 1.0, "IOPS"
+    if label := metric_of(metric).label:
+        return 1.0, label
     return _LABELS.get(unit, (1.0, unit))
 
 
-def is_throughput(unit: str, metric: str) -> bool:
+def is_throughput(metric: str) -> bool:
     """Whether a figure is work done in a time, and known by its unit alone."""
-    label = scale(unit, metric)[1]
-    # Bytes a second may be those of a log, too.
-    return label in _THROUGHPUT and (label != "MB/s" or metric.endswith("bandwidth"))
+    return metric_of(metric).headline > 0
 
 
 def noun(unit: str, metric: str) -> str:
     """What a figure is called in a sentence: throughput by its unit (``IOPS``), all else by its name (``write
     latency p99``)."""
-    return scale(unit, metric)[1] if is_throughput(unit, metric) else spelled(metric)
+    return scale(unit, metric)[1] if is_throughput(metric) else metric_of(metric).words
 
 
-def spelled(metric: str) -> str:
-    """A metric's name in words: ``new order latency p99``."""
-    return metric.replace(".", " ").replace("_", " ")
+def unit_of(metric: str) -> str:
+    """What the values of a rate are called, with its direction: ``TPS``, ``write IOPS``."""
+    known = metric_of(metric)
+    return f"{known.of} {scale(known.unit, metric)[1] or known.words}".strip()
 
 
 def number(value: float, beside: Sequence[float] = ()) -> str:

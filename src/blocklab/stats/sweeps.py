@@ -51,7 +51,7 @@ def ranges(analysis: Analysis, rows: Sequence[Row]) -> str:
         if not ranked:
             continue
         low, high = ranked[0], ranked[-1]
-        keeps = share_of(high).value <= 1 and is_throughput(rows[0].unit, rows[0].metric)
+        keeps = share_of(high).value <= 1 and is_throughput(rows[0].metric)
         does = f"{name} {'keeps' if keeps else 'has'}"
         if alike := throughout([share_of(row) for row in ranked]):
             said.append(f"{does} {alike}{' throughout' if len(ranked) > 1 else ''}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from blocklab.model.metrics import metric, quoted
 from blocklab.stats.blocks import paired
-from blocklab.stats.compare import TRANSACTIONS
 from blocklab.stats.differences import Difference, differences
 from blocklab.stats.figures import Row
 from blocklab.stats.grid import label_of
@@ -277,21 +277,14 @@ def headlines(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
         if pair.load:
             groups.setdefault((pair.cell, pair.phase), []).append(pair)
     found = [pair for group in groups.values() for pair in _headline(group)]
-    return tuple(sorted(found, key=lambda pair: pair.metric not in TRANSACTIONS))
+    return tuple(sorted(found, key=lambda pair: not metric(pair.metric).transactions))
 
 
 def _headline(group: Sequence[Pair]) -> Iterator[Pair]:
-    for metric in TRANSACTIONS:
-        if mine := [pair for pair in group if pair.metric == metric]:
-            yield from mine
-            return
-    for ending in ("iops", "bandwidth"):
-        if mine := [
-            pair for pair in group if pair.metric.rpartition(".")[2] == ending and (pair.a.value or pair.b.value)
-        ]:
-            yield from mine
-            return
-    yield from [pair for pair in group if pair.unit == "1/s"] or group
+    # Of a direction that neither side used there is nothing to say.
+    used = [pair for pair in group if metric(pair.metric).transactions or pair.a.value or pair.b.value]
+    shown = quoted(pair.metric for pair in used)
+    yield from [pair for pair in used if pair.metric in shown] or [p for p in group if p.unit == "1/s"] or group
 
 
 def metrics_of(pairs: Iterable[Pair]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.workloads.base import seconds_of
 
@@ -30,8 +31,6 @@ OURS: Mapping[str, str] = {
     # and the prefix of its name, which differs from section to section
     **{f"write_{kind}_log": "" for kind in LOGS},
 }  # fmt: skip
-# A rate, and what it is the rate of.
-_AMOUNTS = {"iops": "ios", "bandwidth": "bytes"}
 # By what part of a step a row may be late, and how much more for each step.
 _LATE, _DRIFT = 0.05, 0.002
 _MOST_SILENT = 86_400
@@ -240,16 +239,10 @@ def without_start(parsed: Parsed) -> Parsed:
             first[key] = sample
     changed = []
     for sample in parsed.samples:
-        way, _, kind = sample.metric.partition(".")
+        known = metric_of(sample.metric)
         begun = first.get((sample.phase, sample.metric))
-        if (
-            sample.time is None
-            and kind in _AMOUNTS
-            and begun is not None
-            and sample.value
-            and sample.phase in starts
-        ):
-            amount = whole[sample.phase, f"{way}.{_AMOUNTS[kind]}"]
+        if sample.time is None and known.amount and begun is not None and sample.value and sample.phase in starts:
+            amount = whole[sample.phase, known.beside(known.amount)]
             cut = (begun.time or 0.0) - starts[sample.phase]
             left = amount / sample.value - cut
             if cut > 0 and left >= 1:

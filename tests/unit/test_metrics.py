@@ -1,0 +1,127 @@
+"""The registry of metrics knows all that blocklab's parsers emit, and says what becomes of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from blocklab.model.metrics import known, metric, quoted
+from blocklab.model.sample import Parsed, Sample
+from blocklab.stats.format import quantity, unit_of
+from blocklab.stats.rounds import merged
+from tests.unit.golden import FOLDER
+
+
+def parsed_samples() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every sample in every golden file: what each parser made of a tool's real output."""
+
+    def found(value: Any) -> Iterator[dict[str, Any]]:
+        if isinstance(value, dict) and {"metric", "unit", "layer", "host"} <= value.keys():
+            yield value
+        for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            yield from found(each)
+
+    for path in sorted(FOLDER.rglob("*.json")):
+        try:
+            text = json.loads(path.read_bytes())
+        except ValueError:
+            # What a tool printed, and no JSON document of ours.
+            continue
+        yield from ((str(path.relative_to(FOLDER)), sample) for sample in found(text))
+
+
+def test_every_metric_that_a_parser_emits_is_in_the_registry_with_its_unit() -> None:
+    wrong: set[tuple[str, str, str]] = set()
+    samples = list(parsed_samples())
+    for name, sample in samples:
+        each = known(sample["metric"])
+        # A counter's time series is how many there were in each second.
+        by_second = each is not None and each.kind == "counter" and "time" in sample
+        if each is None or sample["unit"] != ("1/s" if by_second else each.unit):
+            wrong.add((name, sample["metric"], sample["unit"]))
+    assert not wrong
+    # All parsers have golden files, of which these are some of the layers.
+    assert {sample["layer"] for _, sample in samples} >= {
+        "fio",
+        "pgbench",
+        "sysbench",
+        "mysql",
+        "postgresql",
+        "cpu",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "family", "kind"),
+    [
+        ("tps", "", "tps", "rate"),
+        ("read.iops", "read", "iops", "rate"),
+        ("read.latency.p99.9", "read", "latency.p99.9", "percentile"),
+        ("new_order.count", "new_order", "count", "counter"),
+        ("log.bytes", "", "log.bytes", "rate"),
+        ("layer.write.bytes", "layer", "write.bytes", "counter"),
+        ("disk.read", "", "disk.read", "rate"),
+        ("disk.read.bandwidth", "disk.read", "bandwidth", "rate"),
+        ("write.clat.latency.max", "write.clat", "latency.max", "extreme"),
+        ("write.slat.mean", "write", "slat.mean", "mean"),
+    ],
+)
+def test_a_name_is_taken_apart_by_its_family(name: str, of: str, family: str, kind: str) -> None:
+    each = known(name)
+    assert each is not None
+    assert (each.name, each.of, each.family, each.kind) == (name, of, family, kind)
+
+
+def test_a_family_that_must_stand_alone_is_not_known_of_something() -> None:
+    assert known("read.tps") is None
+    assert known("toy.frobs") is None
+    assert metric("toy.frobs").kind == "gauge"
+
+
+def rounds(name: str, unit: str, *values: float) -> float:
+    """What the rounds of one phase come to."""
+    each = [Parsed((Sample(name, value, unit, "x", "a1"),)) for value in values]
+    return merged(each)[0].samples[0].value
+
+
+def test_rounds_are_put_together_by_kind() -> None:
+    assert rounds("write.bytes", "B", 1, 2) == 3
+    assert rounds("read.latency.max", "s", 1, 2) == 2
+    assert rounds("latency.min", "s", 1, 2) == 1
+    assert rounds("latency.p99", "s", 1, 2) == 1.5
+    # Its name ends like a counter's, but it is bytes a second.
+    assert rounds("log.bytes", "B/s", 1, 2) == 1.5
+
+
+def test_a_round_without_a_rate_had_none_and_a_round_without_a_latency_says_nothing() -> None:
+    none = Parsed((Sample("write.iops", 8.0, "1/s", "x", "a1"), Sample("write.latency.p99", 8.0, "s", "x", "a1")))
+    both = Parsed(
+        (
+            *none.samples,
+            Sample("read.iops", 4.0, "1/s", "x", "a1"),
+            Sample("read.latency.p99", 4.0, "s", "x", "a1"),
+        )
+    )
+    found = {each.metric: each.value for each in merged([both, none])[0].samples}
+    assert found["read.iops"] == 2.0
+    assert found["read.latency.p99"] == 4.0
+
+
+def test_users_quote_transactions_before_requests_and_requests_before_bytes() -> None:
+    assert quoted(["tps", "latency.p99", "tpmc"]) == ["tpmc"]
+    assert quoted(["write.bandwidth", "read.iops", "write.iops"]) == ["read.iops", "write.iops"]
+    assert quoted(["write.bandwidth", "cpu.user"]) == ["write.bandwidth"]
+    assert quoted(["cpu.user"]) == []
+
+
+def test_values_are_shown_in_the_unit_that_users_quote() -> None:
+    assert quantity(1200.0, "1/s", "tps") == "1,200\u00a0TPS"
+    assert quantity(1200.0, "1/s", "fsyncs") == "1,200\u00a0/s"
+    assert [unit_of(name) for name in ("write.iops", "tpmc", "read.bandwidth")] == [
+        "write IOPS",
+        "tpmC",
+        "read MB/s",
+    ]
