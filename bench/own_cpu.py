@@ -34,7 +34,7 @@ LOAD = Fio(
 
 def one(stand: Standing, tell: Tell | None) -> tuple[float, float]:
     """One cell: our share of a core from its preparation to the last parsed sample, and while its load ran (%)."""
-    engine, measured = Engine(stand.lab.hosts), Measured()
+    engine, measured = Engine(stand.lab), Measured()
     with tempfile.TemporaryDirectory() as raw:
         before, started = time.process_time(), time.monotonic()
         measure(

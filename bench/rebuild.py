@@ -11,7 +11,7 @@ import time
 from bench.common import PLAIN, mirror, show, study
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
-from blocklab.sites.uml.site import UmlSite
+from blocklab.sites.uml.site import UmlLab, UmlSite
 from blocklab.study.grid import port_for
 from blocklab.study.read import build
 
@@ -22,6 +22,12 @@ SERVER = {
         "innodb_buffer_pool_size": "1280M", "innodb_log_file_size": "512M", "innodb_flush_method": "O_DIRECT",
     },
 }  # fmt: skip
+
+
+def uml(stand: Standing) -> UmlLab:
+    """The lab, with all that it offers."""
+    assert isinstance(stand.lab, UmlLab)
+    return stand.lab
 
 
 def mirrors() -> None:
@@ -36,7 +42,7 @@ def mirrors() -> None:
         for _ in range(ROUNDS):
             started = time.monotonic()
             stand.engine.undo()
-            stand.lab.restore("")
+            uml(stand).restore("")
             again = Standing(stand.lab, what, list(stacks), stand.ground, fresh=False)
             # What was built last is what the end of the block takes down.
             stand.engine = again.engine
@@ -65,12 +71,12 @@ def data(warehouses: int) -> None:
         show(f"{warehouses} warehouses on MariaDB over a mirror: loaded", [time.monotonic() - started], "s")
         stand.engine.undo()
         started = time.monotonic()
-        stand.lab.save("loaded")
+        uml(stand).save("loaded")
         show("copied", [time.monotonic() - started], "s")
         restores, builds = [], []
         for _ in range(ROUNDS):
             started = time.monotonic()
-            stand.lab.restore("loaded")
+            uml(stand).restore("loaded")
             restores.append(time.monotonic() - started)
             again = Standing(stand.lab, what, ["m"], stand.ground, fresh=False)
             stand.engine = again.engine

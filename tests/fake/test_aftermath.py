@@ -41,7 +41,7 @@ class Stood:
         self.says: dict[str, Result] = {
             "differ": _said("0"), "/run/blocklab/one-checksum.py": _said("abc"), "-Hltn": _said(serves),
         }  # fmt: skip
-        stand = SimpleNamespace(engine=Engine(self.lab.hosts, self.lab.boot), ground=ground)
+        stand = SimpleNamespace(engine=Engine(self.lab), ground=ground)
         stand.engine.go(Mark(f"{ABOVE} one"))
         self.after = Aftermath(stand, what, "one", folder)  # type: ignore[arg-type]
 
@@ -82,7 +82,7 @@ def test_the_reason_why_a_mirror_cannot_be_joined_is_the_first_one(small: dict[s
     it.says["adjust"] = Result(10, b"", b"no such resource\n")
     it.says["parted"] = Result(2, b"", b"can't open file '/run/blocklab/one-drbd.py'\n")
     it.after.dead.add("a2")
-    it.lab.hosts["a2"].crash()
+    it.lab.crash("a2")
     mirror = it.after.mirror("a2")
     assert mirror is not None and mirror.status == "unknown"
     assert "no such resource" in mirror.why and "can't open" not in mirror.why

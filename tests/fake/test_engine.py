@@ -11,11 +11,12 @@ from blocklab.model.host import Result
 from blocklab.model.plan import Argv, Fact, Run, Step, undo_of
 from blocklab.runner.engine import Engine
 from blocklab.runner.run import standing
-from blocklab.sites.fake import FakeHost, FakeSite
+from blocklab.sites.fake import FakeSite
 from blocklab.study.grid import plan_ground, plan_stack, topology
 from blocklab.study.read import build
 from blocklab.study.types import Study
 from tests.fake.answers import Answers
+from tests.fake.labs import lab
 
 
 def steps_of(study: Study, stack: str) -> list[Step]:
@@ -74,7 +75,7 @@ def noting(said: list[str]) -> Engine:
         said.append(" ".join(argv))
         return Result(int(argv[0] == "bad"), b"1.0\n", b"")
 
-    return Engine({"a1": FakeHost("a1", answer, [])})
+    return Engine(lab("a1", answer=answer))
 
 
 def step(name: str) -> Run:
@@ -124,31 +125,30 @@ def test_a_failing_undo_masks_nothing_and_stops_nothing() -> None:
     def answer(_host: str, argv: Argv) -> Result:
         return Result(1, b"", b"broken\n") if argv[0] in ("fails", "undo-b") else Result(0, b"", b"")
 
-    log: list[tuple[str, Argv]] = []
-    engine = Engine({"h": FakeHost("h", answer, log)})
+    hosts = lab("h", answer=answer)
+    engine = Engine(hosts)
     with pytest.raises(CommandError, match="fails"):
         engine.carry_out(
             [Run("h", ("a",), undo=("undo-a",)), Run("h", ("b",), undo=("undo-b",)), Run("h", ("fails",))], "x"
         )
     engine.undo()
-    assert [argv[0] for _, argv in log] == ["a", "b", "fails", "undo-b", "undo-a"]
+    assert [argv[0] for _, argv in hosts.log] == ["a", "b", "fails", "undo-b", "undo-a"]
     assert len(engine.warnings) == 1 and "undo-b" in engine.warnings[0]
 
 
 def test_undo_of_a_lost_node_is_a_warning(small: dict[str, Any]) -> None:
     site = FakeSite(Answers())
     with standing(site, build(small), ["mirror"]) as stand:
-        stand.lab.hosts["a2"].crash()
+        site.labs[0].crash("a2")
     assert any("a2" in warning for warning in stand.engine.warnings)
     assert site.labs[0].closed
 
 
 def test_a_timeout_names_the_command() -> None:
-    class Slow(FakeHost):
-        def run(self, argv: Any, *, input: bytes = b"", timeout: float = 60.0) -> Result:
-            raise TimeoutError
+    def slow(host: str, argv: Argv) -> Result:
+        raise TimeoutError
 
-    engine = Engine({"h": Slow("h", Answers(), [])})
+    engine = Engine(lab("h", answer=slow))
     with pytest.raises(CommandError, match="h: exit code -9 from: sleep 9"):
         engine.carry_out([Run("h", ("sleep", "9"), timeout=0.1)], "x")
 
@@ -165,6 +165,6 @@ def test_steps_are_argv_and_never_shell_text(small: dict[str, Any]) -> None:
 def test_a_crash_while_standing_is_said(small: dict[str, Any]) -> None:
     site = FakeSite(Answers())
     with pytest.raises(NodeLost), standing(site, build(small), ["local"]) as stand:
-        stand.lab.hosts["a1"].crash()
+        site.labs[0].crash("a1")
         stand.lab.hosts["a1"].run(["true"])
     assert isinstance(NodeLost("a1", "x"), BlocklabError)

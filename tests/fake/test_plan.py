@@ -52,7 +52,7 @@ def in_order(planned: list[Line], log: list[Line]) -> Line | None:
 
 def compared(study: Study, site: FakeSite) -> None:
     (stack,) = study.stacks
-    lines, log = [told(command) for command in planned(study, stack)], ran(site)
+    lines, log = [told(command) for command in planned(study, stack, site)], ran(site)
     assert len(lines) > 20
     assert in_order(lines, log) is None
     beside = [line for line in log if line not in lines]
@@ -88,9 +88,11 @@ def test_a_drill_without_a_survivor_starts_the_node_again(small: dict[str, Any],
 
 def test_the_plan_of_a_drill_names_fault_fencing_and_each_stage(small: dict[str, Any]) -> None:
     study = drill(small, "mirror", kill=KILL)
-    about = list(dict.fromkeys(each.about.split(" ")[0] for each in planned(study, "mirror") if each.about))
+    about = list(
+        dict.fromkeys(each.about.split(" ")[0] for each in planned(study, "mirror", FakeSite()) if each.about)
+    )
     assert about[:5] == ["kill", "fencing", "promotion", "mount", "recovery"]
-    (kill,) = [each for each in planned(study, "mirror") if each.about.startswith("kill")]
+    (kill,) = [each for each in planned(study, "mirror", FakeSite()) if each.about.startswith("kill")]
     assert kill.about == f"kill at {KILL['at']} of the load" and kill.said == "power: crash"
 
 

@@ -22,6 +22,7 @@ from blocklab.study.read import build
 from blocklab.study.types import Study
 from blocklab.workloads import Pgbench
 from tests.lab.test_layers import state
+from tests.uml import uml
 
 PLAIN = {"layer": "volume", "size": "512MiB"}
 SETTINGS = {
@@ -84,9 +85,9 @@ def built_again_over_their_data(stand: Standing, study: Study, stacks: list[str]
     after = state(here)
     assert not [line for line in after["mounts"].splitlines() if line.split()[1] in map("/mnt/{}".format, stacks)]
     assert not [name for name in after["processes"].split() if name in ("mariadbd", "mysqld", "postgres")]
-    stand.lab.save("data")
-    stand.lab.restore("")
-    stand.lab.restore("data")
+    uml(stand).save("data")
+    uml(stand).restore("")
+    uml(stand).restore("data")
     second = Standing(stand.lab, study, stacks, stand.ground, fresh=False)
     second.build(over_data=True)
     for name in stacks:

@@ -24,6 +24,7 @@ from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.workloads import Ledger as LedgerLoad
 from tests.fake.test_run import Silent
+from tests.uml import uml
 
 BASE: dict[str, Any] = {
     "blocklab": 1,
@@ -236,5 +237,5 @@ def test_a_drill_whose_client_dies_leaves_nodes_and_links_whole(
 
 
 def _end_client(self: Any) -> bool:
-    self._engine.hosts["c1"].crash()
+    uml(self._stand).crash("c1")
     raise NodeLost("c1", "crashed on purpose")

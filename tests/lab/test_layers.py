@@ -17,6 +17,7 @@ from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.read import build
 from blocklab.study.types import Study
+from tests.uml import uml
 
 EBS = {
     "layer": "volume", "size": "512MiB", "read_latency": "450us", "write_latency": "450us",
@@ -106,7 +107,7 @@ def test_a_burst_that_was_used_up_is_whole_again_after_a_refill(small: dict[str,
         seconds(1040)
         # At 20 a second, whatever else this machine does.
         assert seconds(60) > 2
-        stand.lab.refill()
+        uml(stand).refill()
         assert seconds(60) < 2
 
 
@@ -122,7 +123,7 @@ def test_the_secondarys_disk_is_byte_identical_after_the_take_down(small: dict[s
         must(host, [*fio, "--refill_buffers=1", "--end_fsync=1"])
         size = int(must(host, ["blockdev", "--getsize64", "/dev/drbd0"]))
         stand.engine.undo()
-        primary, secondary = (stand.lab.volume("one", node) for node in ("a1", "a2"))
+        primary, secondary = (uml(stand).volume("one", node) for node in ("a1", "a2"))
         assert primary is not None and secondary is not None
         ours, theirs = content(primary, size), content(secondary, size)
         assert ours == theirs
@@ -222,6 +223,6 @@ def test_two_mirrors_share_three_nodes_in_one_lab(small: dict[str, Any]) -> None
 
 def test_volumes_can_live_on_a_disk(small: dict[str, Any], tmp_path: Path) -> None:
     with standing(UmlSite(tmp_path), study_of(small, STACKS["plain-ext4"]), ["one"]) as stand:
-        volume = stand.lab.volume("one", "a1")
+        volume = uml(stand).volume("one", "a1")
         assert volume is not None and volume.is_relative_to(tmp_path) and volume.stat().st_size == 512 * 2**20
     assert not list(tmp_path.iterdir())

@@ -20,6 +20,7 @@ from blocklab.sites.uml import image
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.read import build
 from blocklab.study.types import Study
+from tests.uml import uml
 
 PLAIN = {"layer": "volume", "size": "64MiB"}
 DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
@@ -76,7 +77,7 @@ def test_a_shared_volume_is_used_by_one_node_and_has_one_cap(
     with standing(UmlSite(), study, ["one"]) as stand:
         active, peer = stand.lab.hosts["a1"], stand.lab.hosts["a2"]
         device = stand.ports["one"][0].where
-        assert stand.lab.volume("one", "a1") == stand.lab.volume("one", "a2")
+        assert uml(stand).volume("one", "a1") == uml(stand).volume("one", "a2")
         active.put("/mnt/one/file", b"written on the active node")
         must(active, ["sync"])
         assert not wrong(stand)
@@ -161,16 +162,16 @@ def test_a_network_mirror_has_two_equal_legs_and_outlives_its_peer(small: dict[s
             assert host.run(["pgrep", "-x", "nbd-server|nbd-client|qemu-storage-da"]).code == 1
         assert must(there, ["ls", "/run/blocklab"]) == ""
         assert same_data(stand)
-        stand.lab.save("file")
-        stand.lab.restore("")
+        uml(stand).save("file")
+        uml(stand).restore("")
         stand = rebuilt(stand, study, over_data=False)
         assert must(here, ["ls", "/mnt/one"]) == "lost+found\n"
         undone(stand)
-        stand.lab.restore("file")
+        uml(stand).restore("file")
         stand = rebuilt(stand, study, over_data=True)
         assert must(here, ["sha256sum", "/mnt/one/file"]) == digest and not wrong(stand)
         # Without its peer: the write waits for the timeout, then the local leg goes on alone, and it is said.
-        there.crash()
+        uml(stand).crash("a2")
         must(here, ["dd", "if=/dev/zero", "of=/mnt/one/more", "bs=64k", "count=4", "conv=fsync"])
         local = [fact for fact in stand.facts["one"] if fact.host == "a1" and fact.layer == "net_mirror"]
         lost = {knob.name: knob.value for knob in not_in_force(stand.engine.ask(local))}
@@ -183,7 +184,7 @@ def same_data(stand: Standing) -> bool:
     """Whether both sides' volumes hold the same, behind what MD notes at their beginning."""
     equal = []
     for index in (0, 1):
-        ours, theirs = (stand.lab.volume("one", node, index) for node in ("a1", "a2"))
+        ours, theirs = (uml(stand).volume("one", node, index) for node in ("a1", "a2"))
         assert ours is not None and theirs is not None
         mine, peers = ours.read_bytes()[4 * MIB :], theirs.read_bytes()[4 * MIB :]
         # Something was written, so that equal means something.
@@ -220,7 +221,7 @@ def test_drbd_is_built_over_its_data_connected_or_alone(small: dict[str, Any]) -
         here, there = stand.lab.hosts["a1"], stand.lab.hosts["a2"]
         here.put("/mnt/one/file", b"x" * 100_000)
         undone(stand)
-        stand.lab.save("file")
+        uml(stand).save("file")
         for fields in (
             {"standalone": True, "net": {"max-buffers": 8000}},
             # What was written alone reaches the peer when both are built together again.
@@ -243,7 +244,7 @@ def test_drbd_is_built_over_its_data_connected_or_alone(small: dict[str, Any]) -
                 assert " cs:" not in must(host, ["cat", "/proc/drbd"])
                 assert must(host, ["ls", "/etc/drbd.d"]) == "global_common.conf\n"
         # Back to when there was but one file, on both sides.
-        stand.lab.restore("file")
+        uml(stand).restore("file")
         stand = rebuilt(stand, mirror(), over_data=True)
         assert not wrong(stand)
         assert must(here, ["ls", "/mnt/one"]).split() == ["file", "lost+found"]
@@ -251,7 +252,7 @@ def test_drbd_is_built_over_its_data_connected_or_alone(small: dict[str, Any]) -
         # From scratch, with an option that the kernel clamps: the value in force is told.
         with pytest.raises(StudyError, match=r"al-extents: 65534 is more .*: at most 6433"):
             mirror(disk={"al-extents": 65534})
-        stand.lab.restore("")
+        uml(stand).restore("")
         stand = rebuilt(stand, unchecked(mirror(standalone=True), disk={"al-extents": 65534}), over_data=False)
         assert {knob.host: knob.value for knob in not_in_force(knobs(stand))} == {"a1": "6433", "a2": "6433"}
         undone(stand)

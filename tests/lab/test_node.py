@@ -191,10 +191,10 @@ def test_a_panic_is_noticed_with_the_consoles_last_lines(doomed: UmlLab) -> None
 
 
 def test_a_crash_on_purpose_is_said_so(doomed: UmlLab) -> None:
-    doomed.hosts["a1"].crash()
+    doomed.crash("a1")
     with pytest.raises(NodeLost, match="crashed on purpose"):
         doomed.hosts["a1"].run(["true"])
-    doomed.hosts["a1"].crash()  # twice is harmless
+    doomed.crash("a1")  # twice is harmless
 
 
 def test_the_end_of_a_volumes_daemon_is_noticed_and_named() -> None:

@@ -59,7 +59,7 @@ class Wires:
         site = UmlSite()
         ground = site.ground(shape)
         self.lab: UmlLab = site.start(shape)
-        self.engine = Engine(self.lab.hosts, self.lab.boot)
+        self.engine = Engine(self.lab)
         self.scene = Scene("one", 0, "a1", "a2", ground, shape.links, {})
         try:
             self.engine.carry_out(plan_ground(shape, ground).steps, "build")

@@ -301,7 +301,7 @@ def test_a_crashed_node_boots_again_with_its_volumes_and_links(
             lab.boot("a1")
         for node in ("a1", "a2", "a1"):
             dead = lab.nodes[node]
-            lab.hosts[node].crash()
+            lab.crash(node)
             it.engine.forget(node)
             with pytest.raises(NodeLost):
                 must(dead, ["true"])

@@ -16,6 +16,7 @@ from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.read import build
 from blocklab.study.types import Study
+from tests.uml import uml
 
 VOLUMES = {"layer": "volume", "size": "64MiB", "count": 2}
 ONE = {"layer": "volume", "size": "64MiB"}
@@ -68,7 +69,7 @@ def test_a_stack_is_built_over_its_data_and_anew_without_residue(small: dict[str
         assert not not_in_force(over.engine.ask(over.facts["one"]))
         assert host.get(f"{folder}/file") == data
         take_down(over)
-        stand.lab.restore("")
+        uml(stand).restore("")
         anew = Standing(stand.lab, study, ["one"], stand.ground, fresh=False)
         anew.build()
         assert not not_in_force(anew.engine.ask(anew.facts["one"]))

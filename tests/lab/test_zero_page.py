@@ -131,7 +131,7 @@ def test_without_the_shim_such_writes_end_the_daemon(zeroout: bool, tmp_path: Pa
             time.sleep(0.05)
         # It waits for an answer that nobody gives any more.
         assert write.poll() is None
-        here.crash()
+        lab.crash("a1")
         with pytest.raises(NodeLost):
             write.wait(30)
     finally:

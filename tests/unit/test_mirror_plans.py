@@ -18,7 +18,9 @@ from blocklab.model.ground import LinkSpec, NodeSpec, Profile, Topology, VolumeS
 from blocklab.model.plan import Port, Run, before_data, made_once
 from blocklab.model.units import Duration, Size
 from blocklab.sites.fake import FakeSite
-from blocklab.sites.uml import site, volumes
+from blocklab.sites.names import ground as named
+from blocklab.sites.uml import volumes
+from blocklab.sites.uml.site import cpu_of
 from blocklab.study import links
 from blocklab.study.grid import plan_ground, plan_stack, topology
 from blocklab.study.read import build
@@ -71,7 +73,7 @@ def test_the_plan_of_bonded_links_and_kernel_parameters(small: dict[str, Any], g
     small["links"]["zone"] |= {"lanes": 2, "bond": "balance-xor", "mtu": 9000, "rate": "50Mbit/s"}
     small["nodes"]["a1"]["sysctl"] = {"net.ipv4.tcp_rmem": "4096 131072 6291456", "vm.swappiness": 0}
     shape = topology(study_of(small, STACKS["standalone"]), ["one"])
-    plan = plan_ground(shape, site.ground(shape))
+    plan = plan_ground(shape, named(shape))
     facts = [{"host": fact.host, "argv": fact.argv, "wanted": dict(fact.wanted)} for fact in plan.facts]
     golden.check("plans/lanes.json", msgspec.to_builtins({"steps": plan.steps, "facts": facts}))
 
@@ -197,7 +199,7 @@ def test_the_first_node_has_a_cpu_for_itself(
     monkeypatch: pytest.MonkeyPatch, cpus: set[int], found: list[int]
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cpus)
-    assert [site.cpu_of(number) for number in range(4)] == found
+    assert [cpu_of(number) for number in range(4)] == found
 
 
 def test_lanes_and_shared_volumes_have_a_name_on_each_node() -> None:
@@ -212,7 +214,7 @@ def test_lanes_and_shared_volumes_have_a_name_on_each_node() -> None:
         VolumeSpec("both", ("a", "b"), Profile(Size("1GiB")), 0),
         VolumeSpec("both", ("a", "b"), Profile(Size("1GiB"), iops=9), 1),
     )
-    ground = site.ground(Topology(nodes, joined, disks))
+    ground = named(Topology(nodes, joined, disks))
     assert ground.ends["one"]["a"].nic == "bond0" and ground.ends["one"]["a"].lanes == ("vec0", "vec1")
     assert ground.ends["two"]["a"].nic == "vec2" and ground.ends["two"]["c"].lanes == ("vec0",)
     assert ground.ends["three"]["a"].nic == "bond1" and ground.ends["three"]["c"].nic == "bond0"

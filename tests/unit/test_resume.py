@@ -17,7 +17,9 @@ from blocklab.cli import studies
 from blocklab.cli.main import main
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.model.sample import Parsed
+from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Power
 from blocklab.store.folder import Manifest, StudyFolder, claimed
+from blocklab.store.identity import identity
 from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
 from blocklab.study.read import build
@@ -27,11 +29,15 @@ from blocklab.study.types import Cell, Study
 class Site:
     """Told where the volumes are to be."""
 
-    def __init__(self, volumes: Path | None) -> None:
+    offers = frozenset({Power, EmulatedLinks, EmulatedVolumes})
+    base_rtt = base_latency = 0.0
+
+    def __init__(self, volumes: Path | None, machine: str) -> None:
         self.volumes = volumes
+        self.machine = machine
 
     def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
-        return {}
+        return {"site": "uml", "machine": self.machine} if self.machine else {}
 
 
 class Lab:
@@ -42,6 +48,7 @@ class Lab:
         self._most = 99
         self.begun: list[str] = []
         self.volumes: Path | None = None
+        self.machine = "here"
 
     def __call__(self, site: Site, study: Study, todo: Sequence[Cell], folder: StudyFolder, *_: Any) -> int:
         self.volumes = site.volumes
@@ -52,27 +59,31 @@ class Lab:
             # Not before the study began, by the same clock.
             outcome = Outcome("ok", started=time.time())
             with draft(folder.cells, cell.key) as here:
-                here.write(cell, outcome, environment={}, records=[], knobs=[], parsed=Parsed())
+                here.write(cell, outcome, environment=site.environment(), records=[], knobs=[], parsed=Parsed())
         return 0
 
     def do(self, *argv: str, most: int = 99) -> list[str]:
         """The labels of the cells that a command measured, before Ctrl-C or its end."""
+        code = self.code(*argv, most=most)
+        assert code == (INTERRUPTED if most < 99 else 0)
+        return self.begun
+
+    def code(self, *argv: str, most: int = 99) -> int:
+        """How a command ends."""
         self._most, self.begun = most, []
         sys.argv = ["blocklab", *argv, "--runs", str(self._runs)]
-        code = 0
         try:
             main()
         except SystemExit as end:
-            code = int(end.code or 0)
-        assert code == (INTERRUPTED if most < 99 else 0)
-        return self.begun
+            return int(end.code or 0)
+        return 0
 
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     made = Lab(tmp_path / "runs")
     monkeypatch.setattr(sys, "argv", [])
-    monkeypatch.setattr(studies, "UmlSite", Site)
+    monkeypatch.setattr(studies, "open_site", lambda name, volumes=None: Site(volumes, made.machine))
     monkeypatch.setattr(studies, "run_study", made)
     # Reports are others' affair.
     monkeypatch.setattr(studies, "analyse", lambda folder: None)
@@ -206,3 +217,36 @@ def test_two_do_not_measure_for_one_folder_at_once(
                 lab.do(*command)
             assert "another blocklab measures for" in capsys.readouterr().err and lab.begun == []
     assert lab.do("resume") == [EIGHT, *MIRROR]
+
+
+def test_runs_of_two_machines_never_pass_for_each_other(
+    lab: Lab, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lab.do("run", file, most=2) == [ONE, EIGHT]
+    lab.machine = "elsewhere"
+    for argv in (("resume",), ("run", file)):
+        assert lab.code(*argv) == 1 and lab.begun == []
+        said = " ".join(capsys.readouterr().err.split())
+        assert "runs of another machine" in said and "machine here" in said and "machine elsewhere" in said
+        assert "--again" in said and "--runs" in said
+    # All of it here, or in a folder of its own.
+    assert lab.do("run", file, "--again") == [ONE, EIGHT, *MIRROR]
+    lab.machine = "here"
+    lab._runs = tmp_path / "others"
+    assert lab.do("run", file) == [ONE, EIGHT, *MIRROR]
+
+
+def test_runs_that_do_not_say_where_they_were_measured_are_resumed(lab: Lab, file: str) -> None:
+    """Those of earlier versions."""
+    lab.machine = ""
+    assert lab.do("run", file, most=2) == [ONE, EIGHT]
+    lab.machine = "here"
+    assert lab.do("resume") == MIRROR
+
+
+def test_two_clouds_of_one_cpu_model_are_told_apart() -> None:
+    host = {"cpu": "Xeon", "cpus": 2}
+    one, other = (identity({"site": "uml", "machine": name, "host": host}) for name in ("a", "b"))
+    unnamed = identity({"site": "uml", "host": host})
+    assert one.may_be(one) and not one.may_be(other) and one.may_be(unnamed)
+    assert not unnamed.may_be(identity({"site": "uml", "host": {**host, "cpu": "EPYC"}}))

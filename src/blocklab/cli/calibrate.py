@@ -11,19 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from blocklab.cli.progress import INTERRUPTED
-from blocklab.errors import StudyError
-from blocklab.model.host import Site
+from blocklab.cli.studies import SiteName
 from blocklab.runner.calibrate import calibrate as measured
-from blocklab.sites.uml import image as images
-from blocklab.sites.uml.site import UmlSite
+from blocklab.sites import DEFAULT, cache_folder, open_site
 from blocklab.stats.floor import caution, table
 from blocklab.store.floor import save_floor
 
-SITES = ("uml",)
-
 
 def calibrate(
-    site: Annotated[str, typer.Argument(help="Where the lab is; there is only uml, this machine.")] = "uml",
+    site: SiteName = DEFAULT,
     addons: Annotated[
         list[str] | None,
         typer.Option(
@@ -38,11 +34,11 @@ def calibrate(
     """
     progress = Console(stderr=True, highlight=False)
     try:
-        floor = measured(_site(site, addons or []), say=lambda text: progress.print(text, markup=False))
+        floor = measured(open_site(site, addons=addons or ()), say=lambda text: progress.print(text, markup=False))
     except KeyboardInterrupt:
         progress.print("stopped; nothing is left running, nothing is stored", style="yellow")
         raise typer.Exit(INTERRUPTED) from None
-    path = save_floor(images.cache_folder(), floor)
+    path = save_floor(cache_folder(), floor)
     if as_json:
         typer.echo(json.dumps({"file": str(path), **msgspec.to_builtins(floor)}, indent=1))
         return
@@ -58,10 +54,3 @@ def calibrate(
     typer.echo(f"medians of {rounds} rounds, and the largest less the smallest; {floor.seconds:.0f} s; in {path}")
     if text := caution(floor):
         progress.print(text, style="yellow", markup=False, soft_wrap=True)
-
-
-def _site(name: str, addons: list[str]) -> Site:
-    """Raises ``StudyError`` for a site or an add-on that there is not, ``ImageError`` for an image."""
-    if name not in SITES:
-        raise StudyError("", f"there is no site {name!r}", hint=f"there is: {', '.join(SITES)}")
-    return UmlSite(image=images.require(addons))

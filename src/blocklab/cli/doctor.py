@@ -9,29 +9,35 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from blocklab.sites.uml import doctor as doctors
+from blocklab.cli.studies import SiteName
+from blocklab.model.site import Doctor, offered
+from blocklab.sites import DEFAULT, open_site
 
-STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+MARKS = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "bold red")}
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
+    site: SiteName = DEFAULT,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     host_packages: Annotated[
         bool, typer.Option("--host-packages", help="Print only the Debian packages that are missing.")
     ] = False,
 ) -> None:
-    """Say what this machine has and lacks, each with its cure. Exit code 1 when blocklab cannot work here."""
+    """Report missing requirements and how to fix them. Exit code 1 when blocklab cannot work here."""
+    asked = offered(open_site(site), Doctor)
     if host_packages:
-        missing = doctors.host_packages()
+        missing = asked.missing_packages()
         typer.echo(json.dumps(list(missing)) if as_json else " ".join(missing))
         return
-    found = doctors.facts()
+    found = asked.requirements()
     if as_json:
-        typer.echo(doctors.as_json(found))
+        rows = [{"name": each.name, "ok": each.ok, "found": each.found, "cure": each.cure} for each in found]
+        typer.echo(json.dumps(rows, indent=1))
     else:
         console = Console(highlight=False)
-        for fact in found:
-            mark = Text(doctors.MARKS[fact.ok], STYLES[fact.ok])
-            console.print(mark, Text(doctors.line(fact)), soft_wrap=True)
-    if doctors.failed(found):
+        for each in found:
+            text, style = MARKS[each.ok]
+            line = f"{each.name:<20} {each.found}" + (f"\n     -> {each.cure}" if each.cure else "")
+            console.print(Text(text, style), Text(line), soft_wrap=True)
+    if any(each.ok == "fail" for each in found):
         raise typer.Exit(1)

@@ -18,6 +18,7 @@ from blocklab.cli.studies import (
     Plain,
     Quick,
     Runs,
+    SiteName,
     Stacks,
     StudyFile,
     Volumes,
@@ -31,6 +32,7 @@ from blocklab.cli.studies import (
     sure,
 )  # fmt: skip
 from blocklab.errors import ParseError, StoreError, StudyError
+from blocklab.sites import DEFAULT
 from blocklab.stats.drills import again
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.run import ledger_of
@@ -51,6 +53,7 @@ def drill(
     ] = None,
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
+    site: SiteName = DEFAULT,
     anew: Annotated[bool, typer.Option("--again", help="Repeat finished drills.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
     plain: Plain = False,
@@ -81,7 +84,7 @@ def drill(
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
     with claimed(place_of(runs, what, quick=quick)):
-        folder = StudyFolder.create(runs, started(manifest, wanted, volumes, again=anew), study)
+        folder = StudyFolder.create(runs, started(manifest, wanted, site, volumes, again=anew), study)
         carry_out(folder, plain=plain, as_json=as_json)
 
 

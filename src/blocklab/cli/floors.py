@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console
 
 from blocklab.errors import StoreError
-from blocklab.sites.uml import image as images
+from blocklab.sites import cache_folder
 from blocklab.store.floor import load_floor, machine_of, save_floor
 from blocklab.store.folder import StudyFolder
 
@@ -25,7 +25,7 @@ def keep_floor(
     machine = machine_of(environment)
     try:
         if anew or load_floor(folder.path, machine) is None:
-            floor = load_floor(images.cache_folder(), machine)
+            floor = load_floor(cache_folder(), machine)
             if floor is not None:
                 save_floor(folder.path, floor)
     except StoreError as error:

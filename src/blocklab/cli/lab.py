@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import termios
 import tty
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from blocklab.cli.catalogue import study_file
-from blocklab.cli.studies import AsJson, At, Quick, StudyFile, Volumes, levels_of, selected
+from blocklab.cli.studies import AsJson, At, Quick, SiteName, StudyFile, Volumes, levels_of, selected
 from blocklab.errors import SetupError
+from blocklab.model.site import Lab, Leftovers, Room, Standing, offered
 from blocklab.runner.run import standing
-from blocklab.sites.uml import door
-from blocklab.sites.uml.room import check_room
-from blocklab.sites.uml.site import UmlLab, UmlSite
+from blocklab.sites import DEFAULT, open_site
 from blocklab.study.factors import variant
 from blocklab.study.grid import topology
 from blocklab.study.read import read
@@ -30,43 +30,31 @@ def up(
     quick: Quick = False,
     at: At = None,
     volumes: Volumes = None,
+    site: SiteName = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Build stacks of a study and leave them standing, for `blocklab sh` to play in."""
+    """Build stacks of a study and leave them running, for `blocklab sh`."""
     what = read(study_file(study), quick=quick)
     what = variant(what, levels_of(what, at))
     names = selected(what, stack)
-    there = door.standing_lab()
-    if there is not None:
-        raise SetupError(f"a lab of study {there['study']} is standing already", hint="blocklab down")
-    site = UmlSite(volumes)
-    if note := check_room(topology(what, names), volumes=volumes):
+    there = open_site(site, volumes=volumes)
+    door = offered(there, Standing)
+    if (running := door.about()) is not None:
+        raise SetupError(f"a lab of study {running['study']} is running already", hint="blocklab down")
+    if Room in there.offers and (note := offered(there, Room).room(topology(what, names), 1)):
         typer.echo(f"note: {note}", err=True)
-    held = door.claim()
 
-    def hold(ready: Callable[[], None]) -> None:
-        with standing(site, what, names) as stand:
-            assert isinstance(stand.lab, UmlLab)
-            about = {"study": what.name, "stacks": names, "nodes": list(stand.lab.nodes)}
-            gate = door.Door(about)
-            try:
-                ready()
-                gate.serve(stand.lab.nodes)
-            except BaseException:
-                gate.close()
-                raise
-        gate.close()
+    @contextlib.contextmanager
+    def built() -> Iterator[Lab]:
+        with standing(there, what, names) as stand:
+            yield stand.lab
 
-    try:
-        door.in_background(hold)
-    finally:
-        # The process that holds the lab holds it on.
-        os.close(held)
-    about = door.ask({"op": "about"})
+    door.stand(built, {"study": what.name, "stacks": names})
+    about = door.about() or {}
     if as_json:
         typer.echo(json.dumps(about))
         return
-    typer.echo(f"standing: {', '.join(about['stacks'])} on {', '.join(about['nodes'])}")
+    typer.echo(f"running: {', '.join(about['stacks'])} on {', '.join(about['nodes'])}")
     typer.echo(f"blocklab sh {about['nodes'][0]}    opens a shell; blocklab down ends it")
 
 
@@ -75,13 +63,14 @@ def sh(
     command: Annotated[
         list[str] | None, typer.Argument(help="A command and its arguments; a shell without.")
     ] = None,
+    site: SiteName = DEFAULT,
 ) -> None:
-    """Open a shell in a node of the standing lab, or run one command in it."""
-    fds = [0, 1, 2]
+    """Open a shell on a node of the running lab, or run one command there."""
+    door = offered(open_site(site), Standing)
     # As people write it for ssh and docker; what follows the node is taken as it is, the dashes too.
     command = command[1:] if command and command[0] == "--" else command
     if command:
-        answer = door.ask({"op": "sh", "node": node, "argv": command, "tty": None}, fds)
+        code = door.shell(node, command, None)
     elif not sys.stdin.isatty():
         raise SetupError("a shell needs a terminal", hint="give a command: blocklab sh NODE COMMAND...")
     else:
@@ -90,15 +79,29 @@ def sh(
         before = termios.tcgetattr(0)
         try:
             tty.setraw(0)
-            answer = door.ask({"op": "sh", "node": node, "argv": ["bash", "-l"], "tty": [rows, columns]}, fds)
+            code = door.shell(node, ["bash", "-l"], (rows, columns))
         finally:
             termios.tcsetattr(0, termios.TCSADRAIN, before)
-    code = answer["exit"]
     raise typer.Exit(code if code >= 0 else 128 - code)
 
 
-def down(as_json: AsJson = False) -> None:
-    """Take down the standing lab: stacks undone, nodes ended, volumes removed."""
-    about = door.ask({"op": "about"})
-    door.ask({"op": "down"})
-    typer.echo(json.dumps({"down": about}) if as_json else "down; nothing is left running")
+def down(site: SiteName = DEFAULT, as_json: AsJson = False) -> None:
+    """Remove the running lab, and what an interrupted run left on its hosts.
+
+    Stacks are undone, nodes end, volumes go. On hosts that outlive blocklab, all undos that are still in the
+    journal run, the last first; exit code 1 when one of them fails.
+    """
+    there = open_site(site)
+    about, failed = None, []
+    if Leftovers in there.offers:
+        failed = offered(there, Leftovers).clean()
+    if Standing in there.offers:
+        about = offered(there, Standing).take_down()
+    if as_json:
+        typer.echo(json.dumps({"down": about, "failed": failed}))
+    else:
+        for text in failed:
+            typer.echo(f"not undone: {text}", err=True)
+        typer.echo("down; nothing is left running" if not failed else "down, but for the above")
+    if failed:
+        raise typer.Exit(1)

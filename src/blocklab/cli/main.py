@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from blocklab import __version__
-from blocklab.cli import catalogue, image, imports, lab, studies
+from blocklab.cli import catalogue, imports, lab, studies
 from blocklab.cli.calibrate import calibrate
 from blocklab.cli.compare import compare
 from blocklab.cli.doctor import doctor
@@ -23,6 +23,8 @@ from blocklab.cli.plan import plan
 from blocklab.cli.report import report
 from blocklab.cli.size import size
 from blocklab.errors import BlocklabError, StudyError
+from blocklab.sites import COMMANDS
+from blocklab.sites import command as site_command
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,11 +43,12 @@ for command in _COMMANDS:
 app.command("import")(imports.import_)
 # What follows the node's name belongs to the node's command, dashes and all.
 app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(lab.sh)
-app.add_typer(image.app, name="image")
+for name in COMMANDS:
+    app.add_typer(site_command(name), name=name)
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: bool = typer.Option(False, "--version", help="Print the version and end.")) -> None:
+def _version(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
     if version:
         typer.echo(f"blocklab {__version__}")
         raise typer.Exit

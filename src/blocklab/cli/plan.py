@@ -19,6 +19,7 @@ from blocklab.cli.studies import (
     AsJson,
     At,
     Quick,
+    SiteName,
     Stacks,
     StudyFile,
     about,
@@ -30,8 +31,9 @@ from blocklab.cli.studies import (
 )
 from blocklab.errors import StudyError
 from blocklab.model.plan import Argv, Power, Put, Run, Step, undo_of
+from blocklab.model.site import Site, Snapshots
 from blocklab.model.undo import Undos
-from blocklab.sites.uml.site import ground as uml_ground
+from blocklab.sites import DEFAULT, open_site
 from blocklab.study.drill_phases import Compare, DrillPhase, ReadBack, Write, whole
 from blocklab.study.estimate import estimate
 from blocklab.study.factors import variant
@@ -101,6 +103,7 @@ def plan(
         bool, typer.Option("--cells", help="The grid and its time instead of commands.")
     ] = False,
     in_full: Annotated[bool, typer.Option("--whole", help="Long arguments from end to end.")] = False,
+    site: SiteName = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Print every command that a run would execute, host by host, in order. Runs none of them.
@@ -117,7 +120,8 @@ def plan(
         _grid(what, chosen(expanded(what, study, quick=quick), names, levels), as_json=as_json)
         return
     changed = variant(what, levels)
-    listing = {name: planned(changed, name) for name in names}
+    there = open_site(site)
+    listing = {name: planned(changed, name, there) for name in names}
     if as_json:
         rows = {name: [command.as_json() for command in commands] for name, commands in listing.items()}
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
@@ -157,10 +161,10 @@ def _grid(study: Study, wanted: Sequence[Cell], *, as_json: bool) -> None:
     typer.echo(about(study, wanted))
 
 
-def planned(study: Study, name: str) -> list[Command]:
+def planned(study: Study, name: str, site: Site) -> list[Command]:
     """All that happens for a stack, in order: the phases that a run carries out."""
     shape = topology(study, [name])
-    ground, nodes = uml_ground(shape), Nodes()
+    ground, nodes = site.ground(shape), Nodes(snapshots=Snapshots in site.offers)
     listed, facts = _Listed(), facts_of(study, [name], ground)[name]
     ports, folders = plan_stack(study, name, 0, ground).ports, folders_of(study, name, ground)
     for label, workload in study.workloads.items():
@@ -283,7 +287,7 @@ class _Listed:
         self.commands += [Command("compare", *each) for each in last]
 
     def _undone(self, to: int) -> None:
-        self.commands += [Command("undo", host, argv) for host, argv in self._undos.since(to)]
+        self.commands += [Command("undo", host, argv) for _, host, argv in self._undos.since(to)]
 
 
 def _command(phase: Do, step: Step) -> Command:

@@ -6,10 +6,10 @@ import json
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -23,16 +23,18 @@ from blocklab.cli.notes import too_short
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
+from blocklab.model.site import Room, Site, offered
 from blocklab.model.units import schema_hook
 from blocklab.runner.run import run_study
-from blocklab.sites.uml.room import check_room
-from blocklab.sites.uml.site import UmlSite
+from blocklab.sites import DEFAULT, SITES, open_site
 from blocklab.stats.analysis import analyse
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
+from blocklab.store.identity import identity
 from blocklab.study.check import buildable, combined_problems
 from blocklab.study.estimate import estimate, hardwares, spoken
 from blocklab.study.factors import assignments, loads, size
 from blocklab.study.grid import cells, layouts, topology
+from blocklab.study.needs import site_problems
 from blocklab.study.read import placed, read
 from blocklab.study.sweep import idle_problems
 from blocklab.study.types import Cell, Study
@@ -59,6 +61,7 @@ At = Annotated[
     typer.Option("--at", help="Only this level of a factor, as FACTOR=LEVEL; may be given several times."),
 ]
 Volumes = Annotated[Path | None, typer.Option("--volumes", help="Keep the volumes in this folder, not in memory.")]
+SiteName = Annotated[str, typer.Option("--site", help=f"Where the hosts are: {', '.join(SITES)}.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Say a line an event, on a terminal too.")]
 
@@ -69,6 +72,7 @@ def run(
     stack: Stacks = None,
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
+    site: SiteName = DEFAULT,
     again: Annotated[bool, typer.Option("--again", help="Measure finished cells again.")] = False,
     at: At = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
@@ -97,16 +101,17 @@ def run(
     seed = None if order is Order.AS_WRITTEN else random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
     with claimed(place_of(runs, what, quick=quick)):
-        folder = StudyFolder.create(runs, started(manifest, wanted, volumes, again=again), study)
+        folder = StudyFolder.create(runs, started(manifest, wanted, site, volumes, again=again), study)
         carry_out(folder, plain=plain, as_json=as_json)
 
 
-def started(manifest: Manifest, wanted: Sequence[Cell], volumes: Path | None, *, again: bool) -> Manifest:
+def started(
+    manifest: Manifest, wanted: Sequence[Cell], site: str, volumes: Path | None, *, again: bool
+) -> Manifest:
     """With how the study is started, so that ``resume`` goes on with the same."""
-    return msgspec.structs.replace(
-        manifest, volumes=str(volumes.absolute()) if volumes else "", todo=tuple(cell.key for cell in wanted),
-        since=time.time() if again else 0.0,
-    )  # fmt: skip
+    todo, kept = tuple(cell.key for cell in wanted), str(volumes.absolute()) if volumes else ""
+    since = time.time() if again else 0.0
+    return msgspec.structs.replace(manifest, site=site, volumes=kept, todo=todo, since=since)
 
 
 def resume(
@@ -143,14 +148,16 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         console.print(f"finished: all {len(wanted)} cells are measured; --again measures them again")
     bad = 0
     if todo:
-        site = UmlSite(volumes)
+        site = open_site(manifest.site, volumes=volumes)
         # Every stack's needs are checked before the first one starts.
-        notes = room_for(study, todo, folder.path / "study.yaml", volumes, quick=manifest.quick)
+        notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
         # A missing image or add-on is found before the first stack starts, not after hours.
         for addons in {topology(layout.study, [layout.stack]).addons for layout in layouts(study, todo)}:
-            keep_floor(folder, site.environment(addons), console)
+            environment = site.environment(addons)
+            same_machine(folder, wanted, todo, environment)
+            keep_floor(folder, environment, console)
         console.print(about(study, todo))
-        for note in [*notes, *too_short(study, todo)]:
+        for note in notes:
             console.print(f"note: {note}", style="yellow", markup=False)
         begun = time.monotonic()
         try:
@@ -171,14 +178,34 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         raise typer.Exit(1)
 
 
-def room_for(study: Study, wanted: Sequence[Cell], file: Path, volumes: Path | None, *, quick: bool) -> list[str]:
-    """What is to be said of the room that the layouts have here. Raises ``StudyError`` with file and line when it
-    is too little for one of them."""
+def fitting(study: Study, wanted: Sequence[Cell], file: Path, site: Site, *, quick: bool) -> list[str]:
+    """Notes on what these cells ask of a site. Raises ``StudyError`` with file and line for what it cannot give,
+    and for a layout that it has no room for."""
     try:
-        notes = [check_room(shape, volumes=volumes, copies=copies) for shape, copies in hardwares(study, wanted)]
+        for path, problem in site_problems(study, wanted, site.offers):
+            raise StudyError(path, problem, hint="another site may offer it: --site")
+        notes = list(too_short(study, wanted, site))
+        if Room in site.offers:
+            room = offered(site, Room).room
+            notes = [*(room(shape, copies) for shape, copies in hardwares(study, wanted)), *notes]
     except StudyError as error:
         raise placed(file, error, quick=quick) from error
     return [note for note in dict.fromkeys(notes) if note]
+
+
+def same_machine(
+    folder: StudyFolder, wanted: Sequence[Cell], todo: Sequence[Cell], environment: Mapping[str, Any]
+) -> None:
+    """Refuse to add to runs of another site or machine. Raises ``StoreError``."""
+    left = {cell.key for cell in todo}
+    here = identity(environment)
+    for cell in wanted:
+        there = None if cell.key in left else folder.identity(cell)
+        if there is not None and not there.may_be(here):
+            raise StoreError(
+                f"{folder.path} has runs of another machine: {there}; this is {here}",
+                hint="keep them apart with --runs DIR, or measure all cells here: run --again",
+            )
 
 
 def expanded(study: Study, file: Path, *, quick: bool = False) -> tuple[Cell, ...]:
@@ -270,13 +297,18 @@ def chosen(grid: Sequence[Cell], stacks: Sequence[str], levels: dict[str, str]) 
     return found
 
 
-def check(study: StudyFile, quick: Quick = False, volumes: Volumes = None, as_json: AsJson = False) -> None:
-    """Check a study file: fields, units, stacks, every combination, room on this machine. Starts nothing."""
+def check(
+    study: StudyFile,
+    quick: Quick = False,
+    volumes: Volumes = None,
+    site: SiteName = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Validate a study: fields, units, stacks, every combination, what the site offers, memory. Starts nothing."""
     study = study_file(study)
     what = read(study, quick=quick, first=lambda what: sure(what, yes=False))
     grid = expanded(what, study, quick=quick)
-    notes = room_for(what, grid, study, volumes, quick=quick)
-    for note in [*notes, *too_short(what, grid)]:
+    for note in fitting(what, grid, study, open_site(site, volumes=volumes), quick=quick):
         typer.echo(f"note: {note}", err=True)
     if as_json:
         typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))

@@ -15,23 +15,25 @@ class Undos:
         self._pile: list[tuple[int, str, Argv]] = []
         self._pushed = 0
 
-    def push(self, host: str, argv: Argv) -> None:
-        """Undo this by ``argv`` on ``host``; nothing for an empty one."""
+    def push(self, host: str, argv: Argv) -> int:
+        """Undo this by ``argv`` on ``host``, nothing for an empty one; its number."""
         if argv:
             self._pile.append((self._pushed, host, argv))
         self._pushed += 1
+        return self._pushed - 1
 
     def mark(self) -> int:
         """A place in the pile, of its own."""
         self._pushed += 1
         return self._pushed
 
-    def since(self, mark: int) -> Iterator[tuple[str, Argv]]:
-        """Take off all that was pushed since the mark, the last one first."""
+    def since(self, mark: int) -> Iterator[tuple[int, str, Argv]]:
+        """Take off all that was pushed since the mark, the last one first: (number, host, argv)."""
         while self._pile and self._pile[-1][0] >= mark:
-            _, host, argv = self._pile.pop()
-            yield host, argv
+            yield self._pile.pop()
 
-    def forget(self, host: str) -> None:
-        """Leave out those of a host that is dead: what they would undo went with it."""
+    def forget(self, host: str) -> list[int]:
+        """Leave out those of a host that is dead, since what they would undo went with it; their numbers."""
+        gone = [number for number, where, _ in self._pile if where == host]
         self._pile = [each for each in self._pile if each[1] != host]
+        return gone

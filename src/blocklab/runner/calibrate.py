@@ -16,8 +16,9 @@ import msgspec
 
 from blocklab.errors import KnobError, ParseError
 from blocklab.model.ground import Topology
-from blocklab.model.host import Site, must
+from blocklab.model.host import must
 from blocklab.model.plan import Fact, Run
+from blocklab.model.site import Site
 from blocklab.model.units import Duration
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing

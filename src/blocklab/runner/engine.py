@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from blocklab.errors import BlocklabError, CommandError, HostError, WaitError
 from blocklab.model.host import Host, Result
-from blocklab.model.plan import UNCHANGED, Argv, Fact, Knob, Power, Put, Run, Step, Wait, undo_of
+from blocklab.model.plan import UNCHANGED, Argv, Fact, Knob, Put, Run, Step, Wait, undo_of
+from blocklab.model.plan import Power as PowerStep
+from blocklab.model.site import Journal, Lab, Power, offered
 from blocklab.model.undo import Undos
 from blocklab.store.run import Record
 from blocklab.study.phases import Do, Mark, Undo
@@ -20,14 +22,14 @@ SAID_CHARACTERS = 4000
 
 
 class Engine:
-    """Runs steps on hosts; ``boot`` starts a dead one anew.
+    """Runs steps on a lab's hosts. Where these outlive us (``Journal``) each undo is on disk before its step runs.
 
     ``records`` grows by one for each command, ``warnings`` by what an undo could not do.
     """
 
-    def __init__(self, hosts: Mapping[str, Host], boot: Callable[[str], None] | None = None) -> None:
-        self.hosts = hosts
-        self._boot = boot or _cannot_boot
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._journal = offered(lab, Journal) if Journal in lab.offers else None
         self.records: list[Record] = []
         self.warnings: list[str] = []
         self._undos = Undos()
@@ -36,6 +38,11 @@ class Engine:
         # Steps whose result is kept, and the mark below their undos.
         self._kept: tuple[int, tuple[Step, ...]] | None = None
         self._known: dict[tuple[str, Argv], Mapping[str, str]] = {}
+
+    @property
+    def hosts(self) -> Mapping[str, Host]:
+        """The lab's, by name."""
+        return self._lab.hosts
 
     def go(self, phase: Do | Mark | Undo) -> None:
         """Carry out a phase of steps. Raises what ``carry_out`` raises."""
@@ -51,7 +58,7 @@ class Engine:
     def carry_out(self, steps: Iterable[Step], part: str) -> None:
         """Run the steps in order. Raises ``CommandError``, ``WaitError``, ``HostError``, ``NodeLost``."""
         for step in steps:
-            self._undos.push(step.host, undo_of(step))
+            self._push(step)
             if isinstance(step, Run):
                 self._command(step.host, step.argv, step.timeout, part)
             elif isinstance(step, Put):
@@ -60,6 +67,11 @@ class Engine:
                 self._wait(step, part)
             else:
                 self._power(step, part)
+
+    def _push(self, step: Step) -> None:
+        number = self._undos.push(step.host, undo := undo_of(step))
+        if self._journal is not None and undo:
+            self._journal.note(step.host, number, undo)
 
     def keep(self, steps: tuple[Step, ...], part: str) -> None:
         """Have the result of ``steps``: what was kept last if they are the same and not undone. Otherwise that is
@@ -85,16 +97,20 @@ class Engine:
 
     def forget(self, host: str) -> None:
         """Leave out the undos of a host that is dead: what they would undo went with it."""
-        self._undos.forget(host)
+        gone = self._undos.forget(host)
+        if self._journal is not None:
+            self._journal.done(host, gone)
         self._kept = None
 
     def undo(self, to: int = 0) -> None:
         """Undo everything since ``mark`` in reverse order. Never raises: a failing undo becomes a warning."""
         if self._kept is not None and self._kept[0] >= to:
             self._kept = None
-        for host, argv in self._undos.since(to):
+        for number, host, argv in self._undos.since(to):
             try:
                 self._command(host, argv, UNDO_SECONDS, "undo")
+                if self._journal is not None:
+                    self._journal.done(host, [number])
             except BlocklabError as error:
                 self.warnings.append(f"undo: {error.message}")
 
@@ -168,17 +184,12 @@ class Engine:
         argv = ("put", step.path)
         self.records.append(Record(part, step.host, argv, 0, time.monotonic() - started, step.text))
 
-    def _power(self, step: Power, part: str) -> None:
+    def _power(self, step: PowerStep, part: str) -> None:
         started = time.monotonic()
-        if step.what == "boot":
-            self._boot(step.host)
-        elif step.what == "crash":
-            self.hosts[step.host].crash()
+        power = offered(self._lab, Power)
+        getattr(power, step.what)(step.host)
+        if step.what == "crash":
             self.forget(step.host)
-        elif step.what == "freeze":
-            self.hosts[step.host].freeze()
-        else:
-            self.hosts[step.host].thaw()
         self.records.append(Record(part, step.host, ("power", step.what), 0, time.monotonic() - started))
 
     def _wait(self, step: Wait, part: str) -> None:
@@ -196,7 +207,3 @@ class Engine:
                 self.records.append(Record(part, step.host, step.argv, result.code, seconds, result.said))
                 raise WaitError(step.host, step.argv, step.seconds, result.said)
             time.sleep(POLL_SECONDS)
-
-
-def _cannot_boot(host: str) -> None:
-    raise HostError(host, "cannot be started anew: these hosts are not a lab's")

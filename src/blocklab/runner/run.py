@@ -14,8 +14,8 @@ import msgspec
 from blocklab.errors import BlocklabError, KnobError, NodeLost, StoreError, SuspectError
 from blocklab.model.drill import Drill
 from blocklab.model.drill import Ledger as Found
-from blocklab.model.host import Site
 from blocklab.model.sample import Parsed
+from blocklab.model.site import Site
 from blocklab.runner.drill import Drilling
 from blocklab.runner.measure import Measured, knob_error, measure, not_in_force, offsets, own, stepped
 from blocklab.runner.strikes import Count

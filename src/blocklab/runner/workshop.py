@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from blocklab.errors import BlocklabError, NodeLost, SetupError
-from blocklab.model.ground import Ground
-from blocklab.model.host import Lab, Site
+from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Fact, Port
+from blocklab.model.site import Lab, Refill, Site, Snapshots, offered
 from blocklab.runner.cross import Shape
 from blocklab.runner.engine import Engine
 from blocklab.stats.crosscheck import storeys
 from blocklab.store.run import Record
 from blocklab.study.copies import copied
 from blocklab.study.grid import Layout, hardware, plan_layers, plan_stack, topology, wires
-from blocklab.study.phases import Build, Do, Fill, Nodes, Phase, Undo, Volumes, build, facts_of, ready
+from blocklab.study.phases import Build, Do, Fill, Nodes, Phase, Renew, Undo, Volumes, build, facts_of, ready
 from blocklab.study.types import Study
 from blocklab.workloads import AnyWorkload
 
@@ -39,7 +39,7 @@ class Standing:
     def __init__(self, lab: Lab, study: Study, stacks: Sequence[str], ground: Ground, *, fresh: bool) -> None:
         self.lab = lab
         self.ground = ground
-        self.engine = Engine(lab.hosts, lab.boot)
+        self.engine = Engine(lab)
         self.facts: dict[str, tuple[Fact, ...]] = {}
         self.ports: dict[str, tuple[Port, ...]] = {}
         self._study = study
@@ -90,7 +90,7 @@ class Workshop:
         self._site = site
         self._lab: Lab | None = None
         self._hardware = ""
-        self.nodes = Nodes()
+        self.nodes = Nodes(snapshots=Snapshots in site.offers)
         """What is on them."""
         self.made: dict[str, list[Record]] = {}
         """The commands that made what a copy holds, by the copy's name."""
@@ -108,17 +108,20 @@ class Workshop:
         """Nodes for a layout, which is built when a load asks for it and taken down at the end of the block."""
         shape = topology(layout.study, [layout.stack])
         ground = self._site.ground(shape)
-        if self._lab is None or self._hardware != hardware(shape):
-            self.close()
-            say("starting nodes")
-            self._lab = self._site.start(shape)
-            self._hardware = hardware(shape)
-        assert self._lab is not None
-        turn = Turn(self, self._lab, layout, ground, say)
+        turn = Turn(self, self.lab(shape, say), layout, ground, say)
         try:
             yield turn
         finally:
             turn.clear()
+
+    def lab(self, shape: Topology, say: Say, *, fresh: bool = False) -> Lab:
+        """Nodes for a topology: those that are there if they are alike, unless ``fresh``."""
+        if self._lab is None or self._hardware != hardware(shape) or fresh:
+            self.close()
+            say("starting nodes")
+            self._lab = self._site.start(shape)
+            self._hardware = hardware(shape)
+        return self._lab
 
     def shortage(self) -> str:
         """What the nodes lack that are kept, with the cure; empty where nothing is known to be lacking."""
@@ -127,7 +130,7 @@ class Workshop:
     def close(self) -> None:
         """End the nodes; copies of volumes go with them."""
         lab, self._lab = self._lab, None
-        self.nodes = Nodes()
+        self.nodes = Nodes(snapshots=Snapshots in self._site.offers)
         self.made.clear()
         if lab is not None:
             lab.close()
@@ -166,7 +169,8 @@ class Turn:
             shop.nodes = replace(shop.nodes, plain=after.plain)
             self._say(f"stands after {time.monotonic() - started:.1f} s")
         # By the cell before, by loading the data, by building: a cell must not depend on what came before it.
-        self._lab.refill()
+        if Refill in self._lab.offers:
+            offered(self._lab, Refill).refill()
         return self._stand
 
     def _go(self, phase: Phase) -> None:
@@ -178,6 +182,9 @@ class Turn:
             self._fill(phase)
         elif isinstance(phase, Undo):
             self.make_way()
+        elif isinstance(phase, Renew):
+            shape = topology(self._layout.study, [self._layout.stack])
+            self._lab = self._workshop.lab(shape, self._say, fresh=True)
         elif isinstance(phase, Do):
             assert self._stand is not None
             self._stand.engine.go(phase)
@@ -186,14 +193,14 @@ class Turn:
 
     def _volumes(self, phase: Volumes) -> None:
         if phase.what == "save":
-            self._lab.save(phase.name)
+            offered(self._lab, Snapshots).save(phase.name)
             shop = self._workshop
             shop.nodes = replace(shop.nodes, saved=shop.nodes.saved | {phase.name})
             return
         if phase.what == "restore":
             self._say("restoring the data")
             self._over = phase.name
-        self._lab.restore(phase.name)
+        offered(self._lab, Snapshots).restore(phase.name)
 
     def _build(self, phase: Build) -> None:
         self._say("building")

@@ -1,1 +1,40 @@
-"""The only package that touches machines."""
+"""Sites by name: the one place that knows which there are. A site is a class in ``SITES``."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from blocklab.errors import StudyError
+from blocklab.sites.cache import cache_folder
+
+if TYPE_CHECKING:
+    # At run time only the standard library: `doctor` works before anything is installed.
+    from blocklab.model.site import Site
+
+__all__ = ["COMMANDS", "DEFAULT", "SITES", "cache_folder", "command", "open_site"]
+
+DEFAULT = "uml"
+# Name -> module and function that opens it; what is not asked for is not loaded.
+SITES = {"uml": ("blocklab.sites.uml.registered", "open_site")}
+# Commands that only one site has: name -> module and its typer application.
+COMMANDS = {"image": ("blocklab.sites.uml.commands", "app")}
+
+
+def open_site(name: str = DEFAULT, *, volumes: Path | None = None, addons: Iterable[str] = ()) -> Site:
+    """A site by its name. ``volumes`` is a folder for volumes, where it keeps any on this machine; ``addons`` are
+    what its hosts must have beyond the usual programs. Raises ``StudyError`` for an unknown name, ``SetupError``,
+    ``ImageError``."""
+    if name not in SITES:
+        raise StudyError("", f"--site {name}: no such site", hint=f"there is: {', '.join(SITES)}")
+    module, function = SITES[name]
+    site: Site = getattr(importlib.import_module(module), function)(volumes=volumes, addons=tuple(addons))
+    return site
+
+
+def command(name: str) -> Any:
+    """The typer application of a command that one site has."""
+    module, application = COMMANDS[name]
+    return getattr(importlib.import_module(module), application)

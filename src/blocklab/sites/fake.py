@@ -1,21 +1,32 @@
 """A site without machines, for tests: hosts that write down what they are told and answer from a table.
 
 ``answer`` gets (host, argv) and returns a ``Result``, or a ``Play`` for a spawned command that goes on; it may
-raise ``NodeLost`` to play a crash.
+raise ``NodeLost`` to play a crash. It offers every capability, of which a test may leave some out.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from blocklab.errors import NodeLost, SetupError
 from blocklab.model.ground import Ground, Topology
-from blocklab.model.host import Host, Result
+from blocklab.model.host import Result
 from blocklab.model.plan import Argv
-from blocklab.sites.uml.site import ground
+from blocklab.model.site import (
+    EmulatedLinks,
+    EmulatedVolumes,
+    Journal,
+    Leftovers,
+    Power,
+    Refill,
+    Room,
+    Snapshots,
+)
+from blocklab.sites.journal import FileJournal, replay
+from blocklab.sites.names import ground
 
 Answer = Callable[[str, Argv], Result]
 OK = Result(0, b"", b"")
@@ -132,45 +143,46 @@ class FakeHost:
         """Answered from the table; a plain ``Result`` is in the files at once."""
         return FakeProc(self._ask(argv), self, tuple(argv), out, err)
 
-    def crash(self) -> None:
-        """Every later call raises ``NodeLost``."""
-        self.log.append((self.name, ("crash",)))
-        self.crashed = True
 
-    def freeze(self) -> None:
-        """Noted."""
-        self.log.append((self.name, ("freeze",)))
-
-    def thaw(self) -> None:
-        """Noted."""
-        self.log.append((self.name, ("thaw",)))
+OFFERS = frozenset({Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, Room, Journal, Leftovers})
 
 
 class FakeLab:
     """Hosts of the topology that share one log."""
 
-    def __init__(self, topology: Topology, answer: Answer) -> None:
+    def __init__(self, topology: Topology, site: FakeSite) -> None:
+        self.offers = site.offers
         self.log: list[tuple[str, Argv]] = []
         self.closed = False
         self.copies: list[str] = []
         self.lacks = ""
-        self._hosts = {name: FakeHost(name, answer, self.log) for name in topology.nodes}
+        self._site = site
+        self._hosts = {name: FakeHost(name, site.answer, self.log) for name in topology.nodes}
 
     @property
-    def hosts(self) -> Mapping[str, Host]:
+    def hosts(self) -> Mapping[str, FakeHost]:
         """The hosts by name."""
         return self._hosts
 
-    def volume(self, stack: str, node: str, index: int = 0) -> Path | None:
-        """There is no file."""
-        return None
+    def crash(self, host: str) -> None:
+        """Noted; every later call to it raises ``NodeLost``."""
+        self.log.append((host, ("crash",)))
+        self._hosts[host].crashed = True
 
-    def boot(self, name: str) -> None:
+    def freeze(self, host: str) -> None:
+        """Noted."""
+        self.log.append((host, ("freeze",)))
+
+    def thaw(self, host: str) -> None:
+        """Noted."""
+        self.log.append((host, ("thaw",)))
+
+    def boot(self, host: str) -> None:
         """Noted; it answers again. Raises ``SetupError`` for one that was not crashed."""
-        if not self._hosts[name].crashed:
-            raise SetupError(f"{name} was not crashed, so it cannot be booted again")
-        self.log.append((name, ("boot",)))
-        self._hosts[name].crashed = False
+        if not self._hosts[host].crashed:
+            raise SetupError(f"{host} was not crashed, so it cannot be booted again")
+        self.log.append((host, ("boot",)))
+        self._hosts[host].crashed = False
 
     def save(self, name: str) -> None:
         """Noted in the log and in ``copies``."""
@@ -189,6 +201,16 @@ class FakeLab:
         """Noted in the log."""
         self.log.append(("", ("refill", "all")))
 
+    def note(self, host: str, number: int, argv: Argv) -> None:
+        """In the site's journal, where it has one."""
+        if self._site.journal is not None:
+            self._site.journal.note(host, number, argv)
+
+    def done(self, host: str, numbers: Sequence[int]) -> None:
+        """In the site's journal, where it has one."""
+        if self._site.journal is not None:
+            self._site.journal.done(host, numbers)
+
     def shortage(self) -> str:
         """What ``lacks`` says."""
         return self.lacks
@@ -199,21 +221,45 @@ class FakeLab:
 
 
 class FakeSite:
-    """Gives fake labs; ``labs`` keeps them all, for a test to look at."""
+    """Gives fake labs; ``labs`` keeps them all, for a test to look at.
 
-    def __init__(self, answer: Answer = always_ok) -> None:
+    ``without``: capabilities that it does not offer. ``journal``: a folder for the undos of its hosts, which then
+    outlive their lab: ``clean`` runs what is left.
+    """
+
+    name = "fake"
+    base_rtt = 0.0
+    base_latency = 0.0
+
+    def __init__(
+        self, answer: Answer = always_ok, *, without: Collection[type] = (), journal: Path | None = None
+    ) -> None:
+        self.offers = OFFERS - set(without)
         self.labs: list[FakeLab] = []
-        self._answer = answer
+        self.answer = answer
+        self.journal = FileJournal(journal) if journal else None
+        self.machine = "0123456789ab"
 
     def ground(self, topology: Topology) -> Ground:
-        """The same names as the UML site's."""
+        """Names by their numbers."""
         return ground(topology)
 
     def start(self, topology: Topology) -> FakeLab:
         """A new fake lab."""
-        self.labs.append(FakeLab(topology, self._answer))
+        self.labs.append(FakeLab(topology, self))
         return self.labs[-1]
 
     def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Just a name."""
-        return {"site": "fake"}
+        """Its name, and ``machine``."""
+        return {"site": self.name, "machine": self.machine}
+
+    def room(self, topology: Topology, copies: int) -> str:
+        """All that one wants."""
+        return ""
+
+    def clean(self) -> list[str]:
+        """Run what is left in the journal, on hosts that answer as those of a lab do."""
+        assert self.journal is not None
+        log: list[tuple[str, Argv]] = []
+        self.cleaned = log
+        return replay(self.journal, {name: FakeHost(name, self.answer, log) for name in self.journal.hosts()})

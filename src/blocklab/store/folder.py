@@ -22,7 +22,8 @@ import msgspec
 
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.units import dec_hook, enc_hook
-from blocklab.store.run import Run, analysed, load, outcome_of, sweep
+from blocklab.store.identity import Identity, identity
+from blocklab.store.run import Run, analysed, environment_of, load, outcome_of, sweep
 from blocklab.study.grid import is_drill, repeated
 from blocklab.study.types import Cell, Study
 from blocklab.workloads import ImportedLoad
@@ -35,7 +36,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """What ``study.json`` holds: the study with its quick patch applied, and its cells.
 
     ``seed`` decides the order in which cells that share a layout were run; None: as they stand in the file. How it
-    was started, for ``resume``: ``volumes`` is the folder that the volumes are kept in, empty for memory; ``todo``
+    was started, for ``resume``: ``site``; ``volumes`` is the folder for the volumes, empty for memory; ``todo``
     has the keys of the cells that were asked for, None for all of them; a run that began before ``since`` (seconds
     since the epoch) is to be measured again.
     """
@@ -46,6 +47,7 @@ class Manifest(msgspec.Struct, frozen=True):
     source: str = ""
     seed: int | None = None
     volumes: str = ""
+    site: str = "uml"
     todo: tuple[str, ...] | None = None
     since: float = 0.0
     format: int = FORMAT
@@ -163,6 +165,13 @@ class StudyFolder:
             return False
         outcome = outcome_of(folder)
         return outcome.status == "ok" and outcome.started >= since
+
+    def identity(self, cell: Cell) -> Identity | None:
+        """Which machine the cell was measured on; None where there is no run, or one that cannot be read."""
+        try:
+            return identity(environment_of(self.cells / cell.key))
+        except StoreError:
+            return None
 
     def missing(self, cells: Sequence[Cell], since: float = 0.0) -> tuple[Cell, ...]:
         """The cells that have no such run yet, in order."""

@@ -320,6 +320,11 @@ def outcome_of(folder: Path) -> Outcome:
     return _read_json(folder / "result.json", Outcome)
 
 
+def environment_of(folder: Path) -> dict[str, Any]:
+    """Just where a run was measured. Raises ``StoreError``."""
+    return _read_json(folder / "environment.json", dict[str, Any])
+
+
 def _write_json(path: Path, value: Any) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 from blocklab.model.ground import Ground
@@ -115,6 +116,11 @@ class Volumes:
 
 
 @dataclass(frozen=True)
+class Renew:
+    """End the nodes and start new ones, whose volumes are empty: where there are no copies of volumes."""
+
+
+@dataclass(frozen=True)
 class Build:
     """Links, then the levels of the stacks, by an engine of its own."""
 
@@ -131,17 +137,18 @@ class Fill:
     rest: tuple[Undo, Volumes]
 
 
-Phase: TypeAlias = Do | Mark | Undo | Ask | Watch | Unwatch | Measure | Volumes | Build | Fill
+Phase: TypeAlias = Do | Mark | Undo | Ask | Watch | Unwatch | Measure | Volumes | Renew | Build | Fill
 
 
 @dataclass(frozen=True)
 class Nodes:
     """What is on booted nodes: whether their interfaces are up, whether the stack stands without any workload's
-    data, and the copies of the volumes that there are."""
+    data, and the copies of the volumes that there are; ``snapshots``: whether there can be any."""
 
     wired: bool = False
     plain: bool = False
     saved: frozenset[str] = frozenset()
+    snapshots: bool = True
 
 
 def build(
@@ -188,30 +195,29 @@ def ready(
     """What makes the stack stand as the workload wants to find it, and what is on the nodes then.
 
     Nothing where it stands already. A workload with data of its own gets the volumes from a copy that holds them,
-    and a copy that is not there is made first.
+    and a copy that is not there is made first; without copies the data are loaded each time.
     """
     name, data = copied(study, stack, ground, workload)
     if nodes.plain and not name:
         return (), nodes
     phases: list[Phase] = []
-
-    def built(*, over_data: bool = False, for_data: bool = False) -> Build:
-        nonlocal nodes
-        if nodes.wired and not over_data:
-            phases.append(Volumes("empty"))
-        found = build(study, [stack], ground, wired=nodes.wired, over_data=over_data, for_data=for_data)
-        nodes = Nodes(True, not name, nodes.saved)
-        return found
-
+    wired, saved = nodes.wired, nodes.saved
+    if wired and (not name or not nodes.snapshots or name not in saved):
+        # It is built from scratch, on empty volumes.
+        phases.append(Volumes("empty") if nodes.snapshots else Renew())
+        wired = wired and nodes.snapshots
+    there = partial(build, study, [stack], ground)
     if not name:
-        phases.append(built())
-        return tuple(phases), nodes
-    if name not in nodes.saved:
-        first = built(for_data=True)
-        phases.append(Fill(name, first, Do("data", data), (Undo(), Volumes("save", name))))
-        nodes = Nodes(True, False, nodes.saved | {name})
-    phases += [Volumes("restore", name), built(over_data=True)]
-    return tuple(phases), nodes
+        phases.append(there(wired=wired))
+    elif not nodes.snapshots:
+        phases += [there(wired=wired), Do("data", data)]
+    else:
+        if name not in saved:
+            steps = Do("data", data)
+            phases.append(Fill(name, there(wired=wired, for_data=True), steps, (Undo(), Volumes("save", name))))
+        phases += [Volumes("restore", name), there(wired=True, over_data=True)]
+        saved |= {name}
+    return tuple(phases), Nodes(True, not name, saved, nodes.snapshots)
 
 
 def measurement(

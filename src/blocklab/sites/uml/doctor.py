@@ -23,6 +23,7 @@ from typing import Literal
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
+from blocklab.sites.cache import cache_folder
 from blocklab.sites.uml import recipe
 from blocklab.sites.uml.memory import available
 
@@ -82,7 +83,7 @@ def facts() -> list[Fact]:
         cpus(),
         memory(),
         shared_memory(),
-        room("room for images", recipe.cache_folder(), 4, "BLOCKLAB_CACHE"),
+        room("room for images", cache_folder(), 4, "BLOCKLAB_CACHE"),
         *tree_room(),
         *image(),
         other_nodes(),
@@ -196,7 +197,7 @@ def namespace_cure(said: str, sysctls: Path = Path("/proc/sys")) -> str:
 
 def _as_root() -> str:
     """sudo has a home of its own, where nobody else looks for the image, and does not know this environment."""
-    return f'sudo env BLOCKLAB_CACHE={recipe.cache_folder()} "$(command -v blocklab)" image build'
+    return f'sudo env BLOCKLAB_CACHE={cache_folder()} "$(command -v blocklab)" image build'
 
 
 def seccomp(status: Path = Path("/proc/self/status")) -> Fact:
@@ -284,7 +285,7 @@ def tree_room() -> list[Fact]:
 
 def _image_folder() -> Path:
     """That of this version's image, or of one with add-ons, which does as well; where it would be without any."""
-    images = recipe.cache_folder() / "images"
+    images = cache_folder() / "images"
     known = [images / key for key in recipe.recipe_keys()]
     return next((path for path in known if os.path.exists(path / "image.json")), known[0])  # noqa: PTH110
 

@@ -18,11 +18,13 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from blocklab.errors import BlocklabError, SetupError
-from blocklab.sites.uml.image import cache_folder
+from blocklab.model.site import Lab
+from blocklab.sites.cache import cache_folder
 from blocklab.sites.uml.node import Node, Shell
 from blocklab.sites.uml.processes import check_socket
 
@@ -242,6 +244,29 @@ def claim() -> int:
         except OSError:
             # Some network file systems know no locks: then it has to do without.
             return held
+
+
+def stand(build: Callable[[], AbstractContextManager[Lab]], about: Mapping[str, Any]) -> None:
+    """Hold what ``build()`` builds in a process of its own until a ``down`` comes; return once it stands. Raises
+    ``SetupError`` where another lab stands, or with what was said when it could not be built."""
+    held = claim()
+
+    def hold(ready: Callable[[], None]) -> None:
+        with build() as lab:
+            gate = Door({**about, "nodes": list(lab.hosts)})
+            try:
+                ready()
+                gate.serve({name: host for name, host in lab.hosts.items() if isinstance(host, Node)})
+            except BaseException:
+                gate.close()
+                raise
+        gate.close()
+
+    try:
+        in_background(hold)
+    finally:
+        # The process that holds the lab holds it on.
+        os.close(held)
 
 
 def standing_lab() -> dict[str, Any] | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -351,12 +350,3 @@ def recipe_keys(addons: Iterable[str] = ()) -> list[str]:
     more = [name for name in ADDONS if name not in needed]
     sets = (extra for count in range(len(more) + 1) for extra in itertools.combinations(more, count))
     return [recipe_key(needed.union(extra)) for extra in sets]
-
-
-def cache_folder() -> Path:
-    """``$BLOCKLAB_CACHE``, else ``$XDG_CACHE_HOME/blocklab``, else ``~/.cache/blocklab``. May not exist yet."""
-    if own := os.environ.get("BLOCKLAB_CACHE"):
-        return Path(own).absolute()
-    # The XDG specification: a relative path is to be ignored.
-    shared = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(shared) if shared.startswith("/") else Path.home() / ".cache") / "blocklab"

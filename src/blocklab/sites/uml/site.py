@@ -7,19 +7,35 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from blocklab.errors import SetupError
-from blocklab.model.ground import End, Ground, Topology
+from blocklab.model.ground import Ground, Topology
 from blocklab.model.host import Host, must
+from blocklab.model.netem import BASE_RTT
+from blocklab.model.site import (
+    Doctor,
+    EmulatedLinks,
+    EmulatedVolumes,
+    Lab,
+    Power,
+    Refill,
+    Requirement,
+    Room,
+    Snapshots,
+    Standing,
+)
+from blocklab.sites.names import ground
+from blocklab.sites.uml import doctor, door
 from blocklab.sites.uml import image as images
 from blocklab.sites.uml.environment import environment
 from blocklab.sites.uml.node import Node, kernel_argv
 from blocklab.sites.uml.processes import Folder, Process, check_path, scratch
 from blocklab.sites.uml.room import check_room, shortage
-from blocklab.sites.uml.volumes import Volume, copy_sparse, empty, make_file
+from blocklab.sites.uml.volumes import PATH_SECONDS, Volume, copy_sparse, empty, make_file
 from blocklab.sites.uml.watch import Watch
 
 BOOT_SECONDS = 30.0
@@ -29,35 +45,13 @@ FRAME = 64
 LINK_BUFFER = 1 << 20
 
 
-def ground(topology: Topology) -> Ground:
-    """Interfaces in the order of the links, devices in the order of the volumes, on each node."""
-    ends: dict[str, dict[str, End]] = {}
-    nics = dict.fromkeys(topology.nodes, 0)
-    bonds = dict.fromkeys(topology.nodes, 0)
-    for number, (name, link) in enumerate(topology.links.items(), 1):
-        ends[name] = {}
-        for side, node in enumerate(link.between, 1):
-            lanes = tuple(f"vec{nics[node] + lane}" for lane in range(link.lanes))
-            nics[node] += link.lanes
-            nic = lanes[0]
-            if link.lanes > 1:
-                nic = f"bond{bonds[node]}"
-                bonds[node] += 1
-            ends[name][node] = End(nic, f"10.77.{number}.{side}", lanes)
-    devices: dict[str, dict[str, tuple[str, ...]]] = {}
-    plain = dict.fromkeys(topology.nodes, ord("b"))
-    virtio = dict.fromkeys(topology.nodes, ord("a"))
-    for volume in topology.volumes:
-        kind, letters = ("ubd", plain) if volume.profile.plain else ("vd", virtio)
-        for node in volume.nodes:
-            mine = devices.setdefault(volume.stack, {})
-            mine[node] = (*mine.get(node, ()), f"/dev/{kind}{chr(letters[node])}")
-            letters[node] += 1
-    return Ground(ends, devices)
+OFFERS = frozenset({Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, Room, Standing, Doctor})
 
 
 class UmlLab:
     """Started nodes. ``close`` ends everything; a janitor does it when blocklab is killed."""
+
+    offers = OFFERS
 
     def __init__(self, image: images.Image, topology: Topology, base: Path, volumes: Path | None) -> None:
         self._image = image
@@ -175,8 +169,21 @@ class UmlLab:
                 return volume.file
         return None
 
-    def boot(self, name: str) -> None:
+    def crash(self, host: str) -> None:
+        """End a node's process."""
+        self._nodes[host].crash()
+
+    def freeze(self, host: str) -> None:
+        """Stop a node's processes."""
+        self._nodes[host].freeze()
+
+    def thaw(self, host: str) -> None:
+        """Let a node's processes go on."""
+        self._nodes[host].thaw()
+
+    def boot(self, host: str) -> None:
         """Boot a node again that was crashed. Raises ``SetupError`` for one that runs, ``NodeLost``."""
+        name = host
         dead = self._nodes[name]
         if not dead.doomed.is_set():
             raise SetupError(f"{name} was not crashed, so it cannot be booted again")
@@ -279,6 +286,11 @@ class UmlSite:
     this version's own.
     """
 
+    name = "uml"
+    offers = OFFERS
+    base_rtt = BASE_RTT
+    base_latency = PATH_SECONDS
+
     def __init__(self, volumes: Path | None = None, image: images.Image | None = None) -> None:
         if volumes is not None and not volumes.is_dir():
             raise SetupError(f"--volumes {volumes}: no such folder", hint="make it first, or take another one")
@@ -291,15 +303,51 @@ class UmlSite:
         self._image = image
 
     def ground(self, topology: Topology) -> Ground:
-        """The names that ``start`` will give. Raises ``StudyError`` when the machine has no room."""
+        """The names that ``start`` will give."""
         return ground(topology)
 
     def start(self, topology: Topology) -> UmlLab:
         """Boot the nodes. Raises ``SetupError``, ``ImageError``, ``NodeLost``, ``StudyError``."""
-        check_room(topology, volumes=self._volumes)
+        self.room(topology, 1)
         return UmlLab(self._image or images.require(topology.addons), topology, scratch(), self._volumes)
 
     def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Kernel, CPU, image, the version of every package in it, and where volumes are. Raises ``ImageError``."""
+        """Machine, kernel, CPU, image, the version of every package in it, and where volumes are. Raises
+        ``ImageError``."""
         place = self._volumes.absolute() if self._volumes else scratch()
         return {**environment(self._image or images.require(addons)), "volumes": str(place)}
+
+    def room(self, topology: Topology, copies: int) -> str:
+        """Whether nodes and volumes fit into this machine's memory. Raises ``StudyError``."""
+        return check_room(topology, volumes=self._volumes, copies=copies)
+
+    # -- a lab that stays up -----------------------------------------------------------------------------------
+
+    def stand(self, build: Callable[[], AbstractContextManager[Lab]], about: Mapping[str, Any]) -> None:
+        """In a process of its own, behind a socket. Raises ``SetupError``."""
+        door.stand(build, about)
+
+    def about(self) -> dict[str, Any] | None:
+        """What the process behind the socket says."""
+        return door.standing_lab()
+
+    def shell(self, host: str, argv: Sequence[str], size: tuple[int, int] | None) -> int:
+        """Over the socket, which takes our standard streams along."""
+        answer = door.ask({"op": "sh", "node": host, "argv": list(argv), "tty": size}, [0, 1, 2])
+        return int(answer["exit"])
+
+    def take_down(self) -> dict[str, Any]:
+        """Stacks undone, nodes ended, volumes removed."""
+        about = door.ask({"op": "about"})
+        door.ask({"op": "down"})
+        return about
+
+    # -- requirements ------------------------------------------------------------------------------------------
+
+    def requirements(self) -> Sequence[Requirement]:
+        """What this machine has and lacks."""
+        return doctor.facts()
+
+    def missing_packages(self) -> Sequence[str]:
+        """Debian packages."""
+        return doctor.host_packages()

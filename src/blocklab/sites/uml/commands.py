@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from blocklab.errors import StudyError
+from blocklab.sites.cache import cache_folder
 from blocklab.sites.uml import image as images
 
 app = typer.Typer(no_args_is_help=True, help="Build, list and remove node images.")
@@ -73,7 +74,7 @@ def list_(
     if found:
         Console(highlight=False).print(table)
     else:
-        typer.echo(f"no images in {images.cache_folder()}")
+        typer.echo(f"no images in {cache_folder()}")
     if packages:
         for name, version in sorted(images.require().packages.items()):
             typer.echo(f"{name} {version}")

@@ -1,0 +1,201 @@
+"""Sites: where hosts come from. What only some of them can do is a small protocol of its own.
+
+A site says in ``offers`` which of these it and its labs have, before anything is started; ``offered`` gives an
+object as one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar, cast
+
+from blocklab.errors import SetupError
+from blocklab.model.ground import Ground, Topology
+from blocklab.model.host import Host
+from blocklab.model.plan import Argv
+
+T = TypeVar("T")
+
+
+class Offers(Protocol):
+    """Says which capabilities it has."""
+
+    @property
+    def offers(self) -> frozenset[type]:
+        """The protocols of this module that it has."""
+
+
+class Lab(Offers, Protocol):
+    """Hosts that a site has started."""
+
+    @property
+    def hosts(self) -> Mapping[str, Host]:
+        """The hosts by name."""
+
+    def shortage(self) -> str:
+        """What the hosts lack (room, say) and what to do; empty where nothing is known to be missing."""
+
+    def close(self) -> None:
+        """End what ``start`` began; safe to call twice."""
+
+
+class Site(Offers, Protocol):
+    """A way to get hosts."""
+
+    name: str
+
+    def ground(self, topology: Topology) -> Ground:
+        """The names that ``start`` will give; pure. Raises ``StudyError``, ``SetupError``."""
+
+    def start(self, topology: Topology) -> Lab:
+        """Start the hosts; on an error nothing is left. Raises ``SetupError``, ``NodeLost``."""
+
+    def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The fingerprint, JSON-able: ``site``, ``machine`` (an identity that no other machine has), ``host``,
+        versions. Raises ``ImageError`` where there are no such hosts."""
+
+
+# -- what a lab may be able to do ------------------------------------------------------------------------------
+
+
+class Power(Protocol):
+    """Control of the hosts' power, by their names."""
+
+    def crash(self, host: str) -> None:
+        """End a host at once, as a power cut does; nothing when it is dead. It is gone on return."""
+
+    def freeze(self, host: str) -> None:
+        """Stop a host where it is: it neither answers nor ends, and does not notice."""
+
+    def thaw(self, host: str) -> None:
+        """Let a frozen host go on."""
+
+    def boot(self, host: str) -> None:
+        """Start a crashed host again, with its volumes as they are; ``hosts`` has the new one.
+
+        Raises ``SetupError`` for one that is not dead, ``NodeLost`` when it does not come up.
+        """
+
+
+class Snapshots(Protocol):
+    """Copies of all raw volumes, kept as long as the lab lives."""
+
+    def save(self, name: str) -> None:
+        """Copy all raw volumes under a name. Nothing may use them now. Raises ``SetupError`` without room."""
+
+    def saved(self, name: str) -> bool:
+        """Whether there is a copy of that name."""
+
+    def restore(self, name: str) -> None:
+        """Put all raw volumes back as they were at ``save``; empty, for the name ``""``."""
+
+
+class Refill(Protocol):
+    """Volumes whose burst credits can be restored."""
+
+    def refill(self) -> None:
+        """Give all raw volumes their whole burst again. Raises ``SetupError``."""
+
+
+class Journal(Protocol):
+    """Undos that are kept on disk, so that hosts which outlive blocklab can be cleaned later."""
+
+    def note(self, host: str, number: int, argv: Argv) -> None:
+        """Keep an undo, before the step that it undoes runs. Raises ``StoreError``."""
+
+    def done(self, host: str, numbers: Sequence[int]) -> None:
+        """Drop undos that have run, or whose host is gone. Raises ``StoreError``."""
+
+
+# -- what a site may be able to do -----------------------------------------------------------------------------
+
+
+class EmulatedLinks(Protocol):
+    """Links with any RTT, jitter and rate."""
+
+    base_rtt: float
+    """What a link takes by itself (s)."""
+
+
+class EmulatedVolumes(Protocol):
+    """Raw volumes with any size, latency and cap."""
+
+    base_latency: float
+    """What a volume with a latency takes by itself (s)."""
+
+
+class Room(Protocol):
+    """Hosts on a machine whose memory is limited."""
+
+    def room(self, topology: Topology, copies: int) -> str:
+        """A note on what may not fit, with ``copies`` of each volume; empty where there is none. Raises
+        ``StudyError`` for what does not fit."""
+
+
+class Standing(Protocol):
+    """Labs that stay up after the command that started them."""
+
+    def stand(self, build: Callable[[], AbstractContextManager[Lab]], about: Mapping[str, Any]) -> None:
+        """Keep what ``build()``, a context manager, holds until ``take_down``. ``about`` says what it is. Raises
+        ``SetupError``, and what building raises."""
+
+    def about(self) -> dict[str, Any] | None:
+        """What stands; None where nothing does."""
+
+    def shell(self, host: str, argv: Sequence[str], size: tuple[int, int] | None) -> int:
+        """Run a command on a host that stands, on this process's own standard streams; its exit code. ``size`` has
+        the terminal's rows and columns, None without one. Raises ``SetupError``."""
+
+    def take_down(self) -> dict[str, Any]:
+        """End what stands; what it was. Raises ``SetupError`` where nothing stands."""
+
+
+class Leftovers(Protocol):
+    """Hosts on which a run may have left something."""
+
+    def clean(self) -> list[str]:
+        """Run all undos that are left in the journal, the last first; what could not be undone stays there, and is
+        said."""
+
+
+class Requirement(Protocol):
+    """One thing that a site needs."""
+
+    @property
+    def name(self) -> str:
+        """What it is."""
+
+    @property
+    def ok(self) -> str:
+        """``ok``, ``warn`` or ``fail``."""
+
+    @property
+    def found(self) -> str:
+        """What is there."""
+
+    @property
+    def cure(self) -> str:
+        """How to fix it; empty where nothing is wrong."""
+
+
+class Doctor(Protocol):
+    """Reports missing requirements."""
+
+    def requirements(self) -> Sequence[Requirement]:
+        """All of them, the most important first."""
+
+    def missing_packages(self) -> Sequence[str]:
+        """The distribution's packages that are missing on this machine."""
+
+
+def offered(what: Offers, capability: type[T]) -> T:
+    """The site or lab as one of its capabilities. Raises ``SetupError`` where it lacks it."""
+    if capability not in what.offers:
+        raise SetupError(f"this site has no {words(capability)}", hint="another one may have: --site")
+    return cast(T, what)
+
+
+def words(capability: type) -> str:
+    """A capability's name in words: ``emulated links``."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in capability.__name__).strip()
