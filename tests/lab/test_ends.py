@@ -142,11 +142,11 @@ def test_up_sh_down(study: Path, tmp_path: Path) -> None:
 
     before = leftovers()
     nothing = call("sh", "a1", "true")
-    assert nothing.returncode == 1 and "no lab is standing" in nothing.stderr
+    assert nothing.returncode == 1 and "no lab is running" in nothing.stderr
     try:
         up = call("up", str(study), "--stack", "mirror")
         assert up.returncode == 0, up.stderr
-        assert "standing: mirror on a1, a2" in up.stdout
+        assert "running: mirror on a1, a2" in up.stdout
         assert call("sh", "a1", "drbdadm", "dstate", "mirror").stdout == "UpToDate/UpToDate\n"
         assert call("sh", "a2", "--", "hostname", "--short").stdout == "a2\n"
         assert call("sh", "a1", "sh", "-c", "echo bad >&2; exit 3").returncode == 3
@@ -155,7 +155,7 @@ def test_up_sh_down(study: Path, tmp_path: Path) -> None:
         wrong = call("sh", "zz", "true")
         assert wrong.returncode == 1 and "the nodes are a1, a2" in wrong.stderr
         twice = call("up", str(study), "--stack", "mirror")
-        assert twice.returncode == 1 and "standing already" in twice.stderr
+        assert twice.returncode == 1 and "running already" in twice.stderr
     finally:
         down = call("down")
     assert down.returncode == 0 and "nothing is left running" in down.stdout

@@ -242,7 +242,7 @@ def test_a_door_that_is_not_ours_stays(tmp_path: Path, monkeypatch: pytest.Monke
     path.parent.mkdir()
     # No socket, which nobody can connect to either: refused, as by a lab that was killed.
     path.touch()
-    with pytest.raises(SetupError, match="no lab is standing"):
+    with pytest.raises(SetupError, match="no lab is running"):
         door.ask({"op": "about"})
     assert path.exists(), "whoever makes a new one clears it away"
 

@@ -427,18 +427,18 @@ def shell(monkeypatch: pytest.MonkeyPatch, *argv: str) -> int:
 
 
 def test_an_unknown_site_is_one_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert shell(monkeypatch, "calibrate", "cloud") == 2
+    assert shell(monkeypatch, "calibrate", "--site", "cloud") == 2
     out, err = capsys.readouterr()
-    assert out == "" and err == "error: there is no site 'cloud'\n  hint: there is: uml\n"
+    assert out == "" and err == "error: --site cloud: no such site\n  hint: there is: uml\n"
 
 
 def test_the_command_prints_and_stores(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path))
-    monkeypatch.setattr("blocklab.cli.calibrate._site", lambda name, addons: Machined(Says()))
+    monkeypatch.setattr("blocklab.cli.calibrate.open_site", lambda name, addons: Machined(Says()))
     monkeypatch.setattr(bench, "_COPIES_PER_SECOND", 100)
-    assert shell(monkeypatch, "calibrate", "uml") == 0
+    assert shell(monkeypatch, "calibrate", "--site", "uml") == 0
     out, err = capsys.readouterr()
     assert "4 KiB read on a raw volume, queue depth 1" in out and "IOPS" in out
     assert str(floor_file(tmp_path, MACHINE)) in out.replace("\n", "")
@@ -457,7 +457,7 @@ def test_ctrl_c_stores_nothing(
         raise KeyboardInterrupt
 
     monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path))
-    monkeypatch.setattr("blocklab.cli.calibrate._site", lambda name, addons: Machined(Says()))
+    monkeypatch.setattr("blocklab.cli.calibrate.open_site", lambda name, addons: Machined(Says()))
     monkeypatch.setattr("blocklab.cli.calibrate.measured", stopped)
     assert shell(monkeypatch, "calibrate") == 130
     assert "nothing is stored" in capsys.readouterr().err and not (tmp_path / "floors").exists()

@@ -271,10 +271,10 @@ def test_what_the_lab_is_too_slow_for_is_said(small: dict[str, Any], tmp_path: P
     assert done.exit_code == 0, done.exception
     notes = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
     assert notes == [
-        "note: stacks.local.layers[0].write_latency: 50us asked for, about 230us in force: its way takes that",
-        "note: links.zone.rtt: 50us asked for, 150us in force: the link alone takes that",
-        "note: stacks.mirror.layers[0].read_latency: 110us asked for, about 230us in force: its way takes that",
-        "note: stacks.mirror.layers[0].write_latency: 52us asked for, about 230us in force: its way takes that",
+        "note: stacks.local.layers[0].write_latency: requested 50us; the minimum here is about 230us",
+        "note: links.zone.rtt: requested 50us; the minimum here is 150us",
+        "note: stacks.mirror.layers[0].read_latency: requested 110us; the minimum here is about 230us",
+        "note: stacks.mirror.layers[0].write_latency: requested 52us; the minimum here is about 230us",
     ]
     small["stacks"]["mirror"]["layers"][0].pop("profile")
     small["stacks"]["local"]["layers"][0] |= {"write_latency": "0s"}

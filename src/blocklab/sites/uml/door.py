@@ -193,7 +193,7 @@ def _call(request: Mapping[str, Any], fds: Sequence[int] = ()) -> Iterator[socke
         try:
             end.connect(str(door_path()))
         except (FileNotFoundError, ConnectionRefusedError) as error:
-            raise SetupError("no lab is standing", hint="blocklab up STUDY --stack NAME") from error
+            raise SetupError("no lab is running", hint="blocklab up STUDY --stack NAME") from error
         except OSError as error:
             problem = f"{door_path()} cannot be reached: {error.strerror or error}"
             raise SetupError(
@@ -210,7 +210,7 @@ def ask(request: Mapping[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
         while not text.endswith(b"\n"):
             data = end.recv(REQUEST_BYTES)
             if not data:
-                raise SetupError("the standing lab is gone", hint=f"see {log_path()}")
+                raise SetupError("the running lab is gone", hint=f"see {log_path()}")
             text += data
     answer: dict[str, Any] = json.loads(text)
     if "error" in answer:
