@@ -29,6 +29,7 @@ from typing import NoReturn
 import msgspec
 
 from blocklab.errors import BlocklabError, NodeLost
+from blocklab.judge.series import LEAST_VALUES, batches, standard_error, t975
 from blocklab.model.sample import Parsed
 from blocklab.model.stop import Stop
 from blocklab.model.units import Duration, Share
@@ -36,7 +37,6 @@ from blocklab.runner.measure import Measured, measure
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
-from blocklab.stats.series import LEAST_VALUES, batches, standard_error, t975
 from blocklab.stats.summary import percentile
 from blocklab.store.run import Reason
 from blocklab.study.grid import port_for

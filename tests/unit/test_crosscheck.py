@@ -7,10 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from blocklab.model.plan import Port
-from blocklab.model.sample import Sample
-from blocklab.probes.counters import Counters, difference, parse
-from blocklab.stats.crosscheck import (
+from blocklab.judge.crosscheck import (
     DEVICE_SLACK,
     FILE_SLACK,
     Crosscheck,
@@ -21,6 +18,9 @@ from blocklab.stats.crosscheck import (
     fio_io,
     storeys,
 )
+from blocklab.model.plan import Port
+from blocklab.model.sample import Sample
+from blocklab.probes.counters import Counters, difference, parse
 from tests.unit.golden import FOLDER, Golden
 
 MIRROR: dict[str, Storeys] = {"a1": (("ubdb",), ("drbd0",)), "a2": (("ubdb",),)}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from blocklab.judge.rounds import merged
 from blocklab.model.metrics import known, metric, quoted
 from blocklab.model.sample import Parsed, Sample
 from blocklab.stats.format import quantity, unit_of
-from blocklab.stats.rounds import merged
 from tests.unit.golden import FOLDER
 
 

@@ -25,9 +25,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocklab.stats.series import batches, corrected, mser, t975, truncate, von_neumann
-from blocklab.stats.settle import Settled, from_rounds, long_run
-from blocklab.stats.snia import snia
+from blocklab.judge.series import batches, corrected, mser, t975, truncate, von_neumann
+from blocklab.judge.settle import Settled, from_rounds, long_run
+from blocklab.judge.snia import snia
 
 Draw = Callable[[random.Random], float]
 

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.judge.rounds import merged
+from blocklab.model.sample import Parsed, Phase, Sample, Spread
 from blocklab.model.stop import AnyStop, Rule, Stop, rule_of
 from blocklab.model.units import Share, dec_hook
 from blocklab.stats.blocks import combined, interval, paired
 from blocklab.stats.figures import Measured, Row, sure
-from blocklab.stats.rounds import merged
 from blocklab.stats.summary import Estimate
-from blocklab.store.run import Outcome, Rate, Run, Spread, Stopped
+from blocklab.store.run import Outcome, Rate, Run, Stopped
 from blocklab.study.types import Cell
 from blocklab.workloads import AnyWorkload, Fio
 

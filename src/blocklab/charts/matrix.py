@@ -10,6 +10,7 @@ from blocklab.charts.knee import knee
 from blocklab.charts.plan import STACK, Dot, plan
 from blocklab.charts.sweep import Sweep, draw_sweep, unmet
 from blocklab.charts.waits import mixed
+from blocklab.judge.settle import from_rounds
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.analysis import Analysis
@@ -18,7 +19,6 @@ from blocklab.stats.figures import Row
 from blocklab.stats.format import is_throughput, noun
 from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import ratio
-from blocklab.stats.settle import from_rounds
 from blocklab.stats.shares import clear, of_baseline, share_text
 from blocklab.stats.summary import Estimate
 from blocklab.workloads import Fio, ImportedLoad

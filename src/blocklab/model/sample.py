@@ -36,6 +36,16 @@ class Phase(msgspec.Struct, frozen=True):
     end: float
 
 
+class Spread(msgspec.Struct, frozen=True):
+    """A figure's value in each round of its phase, in the order of the rounds."""
+
+    phase: str
+    metric: str
+    layer: str
+    host: str
+    values: tuple[float, ...]
+
+
 class Transaction(msgspec.Struct, frozen=True, array_like=True):
     """One operation that the load logged: when it ended (seconds since the epoch) and how long it took (s)."""
 

@@ -1,4 +1,4 @@
-"""The kernel's counters on every host around each run of a load: read here, judged by ``stats.crosscheck``."""
+"""The kernel's counters on every host around each run of a load: read here, judged by ``judge.crosscheck``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.judge.crosscheck import Part, Storeys, crosscheck, fio_io
 from blocklab.model.plan import Port
 from blocklab.model.protocols import Workload
 from blocklab.model.sample import Parsed
 from blocklab.probes import counters
 from blocklab.runner.engine import Engine
-from blocklab.stats.crosscheck import Part, Storeys, crosscheck, fio_io
 
 
 class Shape(msgspec.Struct, frozen=True):

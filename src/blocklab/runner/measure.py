@@ -12,13 +12,13 @@ from blocklab.errors import BlocklabError, HostError, KnobError, NodeLost, Parse
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Fact, Knob, Port
 from blocklab.model.protocols import Probe, Workload
-from blocklab.model.sample import OWN, Parsed, Sample
+from blocklab.model.sample import OWN, Parsed, Sample, Spread
 from blocklab.probes import PROBES
 from blocklab.runner.cross import Cross, Shape
 from blocklab.runner.engine import Engine
 from blocklab.runner.single import run_once, stop
 from blocklab.runner.trials import Tell, Trials
-from blocklab.store.run import Record, Spread, Stopped
+from blocklab.store.run import Record, Stopped
 from blocklab.study.phases import (
     CELL,
     PROBE_SECONDS,

@@ -1,6 +1,6 @@
 """A load that goes on until its figures are sure: in short rounds, or in one long run of each phase.
 
-The decision is statistics (``stats.settle``); what is here starts, ends and counts.
+The decision is statistics (``judge.settle``); what is here starts, ends and counts.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import TypeAlias
 import msgspec
 
 from blocklab.errors import BlocklabError
+from blocklab.judge.rounds import merged
+from blocklab.judge.settle import Settled, from_rounds, long_run
+from blocklab.judge.snia import snia
 from blocklab.model.plan import Port
 from blocklab.model.protocols import Load, Workload
-from blocklab.model.sample import Parsed
+from blocklab.model.sample import Parsed, Spread
 from blocklab.model.stop import SNIA_WINDOW, Rule
 from blocklab.runner.cross import Cross
 from blocklab.runner.engine import Engine
 from blocklab.runner.single import run_once, run_until
-from blocklab.stats.rounds import merged
-from blocklab.stats.settle import Settled, from_rounds, long_run
-from blocklab.stats.snia import snia
-from blocklab.store.run import Rate, Reason, Spread, Stopped
+from blocklab.store.run import Rate, Reason, Stopped
 from blocklab.study.phases import start
 
 # A tool that reports each second.

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from blocklab.errors import BlocklabError, NodeLost, SetupError
+from blocklab.judge.crosscheck import storeys
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Fact, Port
 from blocklab.model.site import Lab, Refill, Site, Snapshots, offered
 from blocklab.runner.cross import Shape
 from blocklab.runner.engine import Engine
-from blocklab.stats.crosscheck import storeys
 from blocklab.store.run import Record
 from blocklab.study.copies import copied
 from blocklab.study.grid import Layout, hardware, plan_layers, plan_stack, topology, wires

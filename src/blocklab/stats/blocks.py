@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from blocklab.judge.series import t975
 from blocklab.stats.figures import Row
-from blocklab.stats.series import t975
 from blocklab.stats.summary import Estimate
 
 Key: TypeAlias = tuple[str, ...]

@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
+from blocklab.judge.settle import from_rounds
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
-from blocklab.stats.settle import from_rounds
 from blocklab.stats.summary import Estimate, batch_means, weighted_mean
 from blocklab.store.run import Rate, Run
 
@@ -195,7 +195,7 @@ class Measured:
 
 
 def of_layer(sample: Sample) -> bool:
-    """Whether a figure is the kernel's count at a layer (``stats.crosscheck``) rather than the load's own."""
+    """Whether a figure is the kernel's count at a layer (``judge.crosscheck``) rather than the load's own."""
     return metric_of(sample.metric).counted
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from blocklab.stats.series import t975
+from blocklab.judge.series import t975
 
 BATCHES = 10
 # With fewer batches the t factor is so large that the interval says nothing.

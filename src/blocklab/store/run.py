@@ -36,7 +36,7 @@ import msgspec
 from blocklab.errors import StoreError
 from blocklab.model.drill import Drill, Ledger
 from blocklab.model.plan import Knob
-from blocklab.model.sample import OWN, Latencies, Parsed, Phase, Sample, Transaction
+from blocklab.model.sample import OWN, Latencies, Parsed, Phase, Sample, Spread, Transaction
 from blocklab.store import tables
 from blocklab.store.imported import ImportedFile
 from blocklab.study.types import Cell
@@ -92,16 +92,6 @@ class Stopped(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     cut: float = 0.0
     why: str = ""
-
-
-class Spread(msgspec.Struct, frozen=True):
-    """A figure's value in each round of its phase, in the order of the rounds."""
-
-    phase: str
-    metric: str
-    layer: str
-    host: str
-    values: tuple[float, ...]
 
 
 class Outcome(msgspec.Struct, frozen=True):

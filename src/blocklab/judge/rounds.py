@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from blocklab.model.metrics import metric
-from blocklab.model.sample import Parsed, Sample
-from blocklab.store.run import Spread
+from blocklab.model.sample import Parsed, Sample, Spread
 
 
 def merged(rounds: Sequence[Parsed]) -> tuple[Parsed, tuple[Spread, ...]]:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from blocklab.judge.series import batches, drifts, mser, shifted, standard_error, t975, variance
 from blocklab.model.stop import SYSTEMATIC
-from blocklab.stats.series import batches, drifts, mser, shifted, standard_error, t975, variance
 
 # A rule that is asked again and again stops when the spread looks small by luck, so its intervals are too short by
 # about this much. Measured: see tests/unit/test_settle.py.

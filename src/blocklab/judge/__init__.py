@@ -1,0 +1,1 @@
+"""What decides while a study runs, and later again: stopping rules, and whether the layers agree. Pure."""
