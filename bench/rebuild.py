@@ -9,6 +9,7 @@ import sys
 import time
 
 from bench.common import PLAIN, mirror, show, study
+from blocklab.model.protocols import WithData
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlLab, UmlSite
@@ -65,6 +66,7 @@ def data(warehouses: int) -> None:
         }
     )  # fmt: skip
     load = what.workloads["tpcc"]
+    assert isinstance(load, WithData)
     with standing(UmlSite(), what, ["m"]) as stand:
         started = time.monotonic()
         stand.engine.carry_out(load.data(port_for(load, stand.ports["m"], stand.ground)), "data")

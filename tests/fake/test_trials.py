@@ -162,11 +162,11 @@ def test_each_round_is_told_to_draw_its_own_lots(
 ) -> None:
     numbers = []
 
-    def dealt(self: Fio, number: int) -> Fio:
+    def reseeded(self: Fio, number: int) -> Fio:
         numbers.append(number)
         return self
 
-    monkeypatch.setattr(Fio, "dealt", dealt)
+    monkeypatch.setattr(Fio, "reseeded", reseeded)
     fios(local(small, io=one({"rounds": "3..3"})), tmp_path, Fios())
     assert numbers == [1, 2, 3]
     numbers.clear()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from blocklab.model.host import must
+from blocklab.model.protocols import Armed, Live, Ruled, WithData
 from blocklab.model.sample import Parsed
 from blocklab.runner.cross import Cross
 from blocklab.runner.measure import Measured, measure, not_in_force
@@ -69,7 +70,7 @@ def measured(stand: Standing, stack: str, workload: dict[str, object], folder: P
     """The figures of a load, with its data."""
     load = study((stack,), workload).workloads["it"]
     port = port_for(load, stand.ports[stack], stand.ground)
-    stand.engine.carry_out(load.data(port), "data")
+    stand.engine.carry_out(load.data(port) if isinstance(load, WithData) else (), "data")
     found = Measured()
     measure(stand.engine, load, port, stand.facts[stack], folder, found, stand.shapes[stack])
     assert not not_in_force(found.knobs) and found.warnings == [] and found.suspicions == []
@@ -171,11 +172,13 @@ def test_a_load_that_is_ended_early_has_a_whole_summary(
     port = port_for(load, stand.ports[stack], stand.ground)
     engine, mark = stand.engine, stand.engine.mark()
     if stack == "maria" and "warehouse" not in must(stand.lab.hosts["a1"], servers.sql(port, "SHOW TABLES")):
+        assert isinstance(load, WithData)
         engine.carry_out(load.data(port), "data")
     engine.carry_out(load.prepare(port), "prepare")
+    assert isinstance(load, Ruled)
     [trial] = load.trials(60).values()
-    engine.carry_out(trial.arm(port), "prepare")
-    assert trial.ends_on is not None
+    engine.carry_out(trial.arm(port) if isinstance(trial, Armed) else (), "prepare")
+    assert isinstance(trial, Live)
     seen: list[float] = []
 
     def enough(out: bytes, err: bytes) -> bool:

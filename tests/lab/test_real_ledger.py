@@ -18,6 +18,7 @@ from blocklab.model.drill import Ledger as Found
 from blocklab.model.dsn import Dsn
 from blocklab.model.host import Host, must
 from blocklab.model.plan import Port, Run
+from blocklab.model.protocols import WithData
 from blocklab.model.units import Duration
 from blocklab.runner.measure import Measured, measure
 from blocklab.runner.run import standing
@@ -68,6 +69,7 @@ def stand() -> Iterator[Standing]:
     study = build(STUDY)
     with standing(UmlSite(), study, list(study.stacks)) as stand:
         load = study.workloads["it"]
+        assert isinstance(load, WithData)
         for stack in study.stacks:
             stand.engine.carry_out(load.data(port_for(load, stand.ports[stack], stand.ground)), "data")
         yield stand

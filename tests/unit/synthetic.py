@@ -20,7 +20,6 @@ from blocklab.study.read import build
 from blocklab.study.types import Cell, Study
 from blocklab.workloads import Fio
 from blocklab.workloads.fio_jobs import size as size_of
-from blocklab.workloads.fio_shapes import shapes
 
 EPOCH = 1_795_232_000.0
 # What the mirror adds to a write, and what each stack keeps of the local transactions.
@@ -531,7 +530,7 @@ def make_patterns(
     }
     stacks = {name: RAW["stacks"][name] for name in ("local", "drbd1")}
     plan = plan or study(name="patterns", workloads={"fio": load}, stacks=stacks, expect=[])
-    jobs = shapes(fio) if isinstance(fio := plan.workloads["fio"], Fio) else {}
+    jobs = fio.shapes() if isinstance(fio := plan.workloads["fio"], Fio) else {}
     grid = cells(plan)
     folder = StudyFolder.create(runs, Manifest(plan, grid))
     for number, cell in enumerate(grid):

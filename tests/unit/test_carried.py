@@ -16,6 +16,7 @@ from rich.console import Console
 
 from blocklab.errors import ParseError
 from blocklab.model.plan import Port, Put
+from blocklab.model.protocols import Asked
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import dec_hook
 from blocklab.report import render, terminal_table
@@ -27,7 +28,6 @@ from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
 from blocklab.workloads import AnyWorkload, OpenLoop, Pgbench, Sysbench
 from blocklab.workloads import open_loop_node as node
-from blocklab.workloads.asked import Asked
 from tests.unit import synthetic
 
 SPEC: dict[str, Any] = {"load": "open_loop", "size": "64MiB", "reads": 700, "writes": 300, "time": "30s"}

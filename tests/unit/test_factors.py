@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
 from blocklab.layers import Drbd, Postgres
+from blocklab.model.protocols import WithData
 from blocklab.model.units import Duration
 from blocklab.study.estimate import DATA_SECONDS, estimate, spoken
 from blocklab.study.factors import combinations, of_workload, parts_of, size, variant
@@ -207,7 +208,7 @@ def test_loads_with_data_count_in_the_estimate_and_others_do_not(small: dict[str
         "sysbench": {"load": "sysbench", "time": "20s"},
     }
     study = build(small)
-    assert all(each.has_data for each in study.workloads.values())
+    assert all(isinstance(each, WithData) for each in study.workloads.values())
     found = estimate(study, cells(study))
     # Two stacks, each with the data of two loads.
     assert found.total - 2 * without.load >= 4 * DATA_SECONDS > 0

@@ -284,13 +284,13 @@ def test_a_target_that_a_job_may_change_is_written_before_each_measurement(chang
 
 def test_each_round_draws_its_own_lots_unless_the_study_says_how() -> None:
     plain = load()
-    texts = [plain.dealt(number).text("/srv/x") for number in (1, 2)]
+    texts = [plain.reseeded(number).text("/srv/x") for number in (1, 2)]
     assert ["randseed=1\n" in texts[0], "randseed=2\n" in texts[1]] == [True, True]
     assert "randseed" not in plain.text("/srv/x")
     for name, value in (("randseed", 7), ("randrepeat", 0), ("allrandrepeat", 1)):
         first = next(iter(plain.jobs))
         given = msgspec.structs.replace(plain, jobs=plain.jobs | {first: plain.jobs[first] | {name: value}})
-        assert given.dealt(2) == given
+        assert given.reseeded(2) == given
 
 
 def round_of(first: float, then: float, seconds: float, *, logged: bool = True) -> Parsed:

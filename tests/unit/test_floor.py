@@ -15,10 +15,11 @@ from blocklab.cli.main import main
 from blocklab.errors import CommandError, KnobError, ParseError, StoreError
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
+from blocklab.model.protocols import QueueDepths
 from blocklab.runner import calibrate as bench
 from blocklab.runner.calibrate import calibrate
 from blocklab.sites.fake import FakeSite
-from blocklab.stats.floor import caution, limited, marks, queue_depths, table
+from blocklab.stats.floor import caution, limited, marks, table
 from blocklab.store.floor import (
     DELAYS_MS,
     FIGURES,
@@ -240,17 +241,17 @@ def test_limited_knows_which_way_is_near() -> None:
 )
 def test_queue_depth_of_fio(options: dict[str, Any], job: dict[str, Any], depth: int | None) -> None:
     load = Fio(size=None, options=options, jobs={"it": job})
-    assert queue_depths(load).get("it") == depth
-    assert queue_depths(load).get("another") is None
+    assert load.queue_depths().get("it") == depth
+    assert load.queue_depths().get("another") is None
 
 
 def test_queue_depth_of_a_job_file_a_matrix_and_another_load() -> None:
     text = "[global]\ndirect=1\nioengine=libaio\n[a]\nrw=read\niodepth=16\n[b]\nrw=write\n"
-    assert [queue_depths(Fio(jobtext=text))[name] for name in "ab"] == [16, 1]
+    assert [Fio(jobtext=text).queue_depths()[name] for name in "ab"] == [16, 1]
     matrix = Fio(options={"direct": 1, "ioengine": "libaio"}, matrix={"rw": ("randread",), "iodepth": (1, 32)})
-    assert [queue_depths(matrix)[name] for name in matrix.all_jobs] == [1, 32]
-    assert queue_depths(Pgbench()) == {}
-    assert [queue_depths(Dd(mode=mode, count=1))[""] for mode in ("direct", "dsync", "none")] == [1, None, None]
+    assert [matrix.queue_depths()[name] for name in matrix.all_jobs] == [1, 32]
+    assert not isinstance(Pgbench(), QueueDepths)
+    assert [Dd(mode=mode, count=1).queue_depths()[""] for mode in ("direct", "dsync", "none")] == [1, None, None]
 
 
 # -- what a person reads ------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 
 from blocklab.judge.rounds import merged
 from blocklab.model.sample import Parsed, Phase, Sample, Spread
+from blocklab.model.protocols import Ruled
 from blocklab.model.stop import AnyStop, Rule, Stop, rule_of
 from blocklab.model.units import Share, dec_hook
 from blocklab.stats.blocks import combined, interval, paired
@@ -17,15 +18,16 @@ from blocklab.stats.figures import Measured, Row, sure
 from blocklab.stats.summary import Estimate
 from blocklab.store.run import Outcome, Rate, Run, Stopped
 from blocklab.study.types import Cell
-from blocklab.workloads import AnyWorkload, Fio
+from blocklab.workloads import AnyWorkload, Dd, Fio, Pgbench, Sysbench, Tpcc
 
 
 def stop(raw: Any) -> Any:
     return msgspec.convert(raw, AnyStop, dec_hook=dec_hook)
 
 
-def load(**raw: Any) -> AnyWorkload:
+def load(**raw: Any) -> Fio | Pgbench | Sysbench | Tpcc:
     found: AnyWorkload = msgspec.convert(raw, AnyWorkload, dec_hook=dec_hook)
+    assert isinstance(found, Ruled)
     return found
 
 
@@ -93,7 +95,7 @@ def test_who_has_a_rule() -> None:
     assert load(load="tpcc").rule() == load(load="sysbench").rule() == Stop().rule()
     assert load(load="tpcc", time="5s").rule() is None
     assert load(load="pgbench").rule() == Stop().rule()
-    assert load(load="dd", mode="none", count=1).rule() is None
+    assert not isinstance(Dd(mode="none", count=1), Ruled)
     fio = {"load": "fio", "size": "1MiB", "jobs": {"a": {"rw": "read"}, "b": {"rw": "write"}}}
     assert load(**fio).rule() is None
     both = load(**fio, stop={"rounds": "3..5", "each": "2s"})

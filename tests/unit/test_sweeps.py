@@ -36,7 +36,7 @@ from blocklab.store.folder import StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.types import View
 from blocklab.workloads import Fio
-from blocklab.workloads.fio_shapes import axes_of, shapes, told_apart
+from blocklab.workloads.fio_shapes import axes, told_apart
 from tests.unit import synthetic
 
 _FAR = {"rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "10ms"]}}
@@ -370,10 +370,10 @@ def test_many_fio_jobs_are_curves_by_their_options(tmp_path: Path, monkeypatch: 
 
 def test_a_jobs_shape_is_read_from_its_options_or_its_file() -> None:
     text = "[global]\nrw=randrw\nrwmixread=70\n[a]\niodepth=8\nbs=16k\n[b]\nrw=write\n"
-    found = shapes(Fio(jobtext=text))
+    found = Fio(jobtext=text).shapes()
     assert found["a"] == {"iodepth": "8", "reads": "70%", "bs": "16k", "access": "random", "numjobs": "1"}
     assert (found["b"]["reads"], found["b"]["access"]) == ("0%", "sequential")
-    mixed = shapes(Fio(options={"rw": "randrw:8"}, jobs={"a": {"rwmixwrite": 30}, "b": {"rwmixwrite": 0}}))
+    mixed = Fio(options={"rw": "randrw:8"}, jobs={"a": {"rwmixwrite": 30}, "b": {"rwmixwrite": 0}}).shapes()
     assert [(each["reads"], each["access"]) for each in mixed.values()] == [("70%", "random"), ("100%", "random")]
 
 
@@ -383,19 +383,20 @@ def test_the_jobs_of_a_matrix_have_shapes_too() -> None:
         matrix={"bs": ("4k", "16k"), "fsync": (0, 1), "iodepth": (1, 32)},
         options={"rw": "randrw", "rwmixread": 90},
     )
-    found = shapes(load)
+    found = load.shapes()
     assert list(found) == list(load.all_jobs)
     assert found["4k-fsync1-qd32"] == {
         "iodepth": "32", "reads": "90%", "bs": "4k", "access": "random", "numjobs": "1", "fsync": "1",
     }  # fmt: skip
     assert found["seq"]["fsync"] == "–" and told_apart(found.values())
-    assert axes_of(load) == ("iodepth", "reads", "bs", "access", "fsync")
+    assert tuple(axes(found.values())) == ("iodepth", "reads", "bs", "access", "fsync")
 
 
 def test_jobs_that_only_differ_in_their_engine_are_not_told_apart() -> None:
     load = Fio(jobs={"a": {"ioengine": "psync"}, "b": {"ioengine": "libaio"}})
-    assert not told_apart(shapes(load).values()) and axes_of(load) == ()
-    assert axes_of(Fio(matrix={"ioengine": ("psync", "libaio")})) == ("ioengine",)
+    assert not told_apart(load.shapes().values())
+    found = Fio(matrix={"ioengine": ("psync", "libaio")}).shapes().values()
+    assert told_apart(found) and tuple(axes(found)) == ("ioengine",)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ from blocklab.study.takeover import (
     takeover,
 )
 from blocklab.study.types import Study
-from blocklab.workloads import Pgbench
 from tests.unit.golden import Golden
 
 VOLUME = {"layer": "volume", "size": "512MiB"}
@@ -179,20 +178,19 @@ def test_the_legs_are_told_by_their_devices_after_they_changed_places() -> None:
 
 
 @pytest.fixture
-def drilled(monkeypatch: pytest.MonkeyPatch, small: dict[str, Any]) -> dict[str, Any]:
-    """A study whose load is drilled, from a node of its own, over one link."""
-    monkeypatch.setattr(Pgbench, "drilled", True)
+def drilled(small: dict[str, Any]) -> dict[str, Any]:
+    """A study whose workload is drilled, from a node of its own, over one link."""
     small["faults"] = {"kill": {"fault": "crash", "at": "4s"}}
     small["nodes"]["c1"] = {"memory": "256MiB"}
     small["links"]["client"] = {"between": ["c1", "a1"]}
     small["stacks"] = {"mirror": small["stacks"]["mirror"]}
     small["baseline"] = "mirror"
-    small["workloads"] = {"tx": {**small["workloads"]["tx"], "from": "c1"}}
+    small["workloads"] = {"tx": {"load": "ledger", "from": "c1"}}
     return small
 
 
 def test_the_client_of_a_drill_needs_a_link_to_the_survivor(drilled: dict[str, Any]) -> None:
-    with pytest.raises(StudyError, match=r"workloads\.tx\.from: the pgbench's node c1 needs a link to a2, which"):
+    with pytest.raises(StudyError, match=r"workloads\.tx\.from: the ledger's node c1 needs a link to a2, which"):
         build(drilled)
     drilled["links"]["other"] = {"between": ["a2", "c1"]}
     study = build(drilled)

@@ -12,6 +12,7 @@ from blocklab.charts.sweep import Sweep, draw_sweep, unmet
 from blocklab.charts.waits import mixed
 from blocklab.judge.settle import from_rounds
 from blocklab.model.metrics import metric as metric_of
+from blocklab.model.protocols import Shaped
 from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import asked_of, source_of
@@ -21,8 +22,7 @@ from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import ratio
 from blocklab.stats.shares import clear, of_baseline, share_text
 from blocklab.stats.summary import Estimate
-from blocklab.workloads import Fio, ImportedLoad
-from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, axes, shapes, told_apart
+from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, axes, told_apart
 
 # With more phases than this a bar for each cannot be read.
 MANY_PHASES = 15
@@ -48,11 +48,12 @@ def matrix_sweeps(analysis: Analysis) -> tuple[list[tuple[Sweep, Mapping[str, st
     notes = []
     view = analysis.study.report
     for name, workload in analysis.study.workloads.items():
-        if not isinstance(workload, Fio) and not (isinstance(workload, ImportedLoad) and workload.jobs):
+        every = workload.shapes() if isinstance(workload, Shaped) else {}
+        if not every:
             continue
         labels = [label for label, side in analysis.workloads.items() if side.name == name]
         phases = list(dict.fromkeys(phase for label in labels for phase in analysis.phases(label)))
-        shaped = {phase: shape for phase, shape in shapes(workload).items() if phase in phases}
+        shaped = {phase: shape for phase, shape in every.items() if phase in phases}
         levels = axes(shaped.values())
         asked = any(each in levels for each in view.axes)
         if len(phases) <= MANY_PHASES and not asked:

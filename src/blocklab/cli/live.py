@@ -32,6 +32,7 @@ from blocklab.stats.format import number, unit_of
 from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.estimate import shares, spoken
 from blocklab.study.factors import variant
+from blocklab.study.phases import rule_of
 from blocklab.study.types import Cell, Study
 
 # Between two drawings, and between two signals of the timer.
@@ -133,7 +134,7 @@ class Live:
         self._cell, self._phase = cell, None
         self._place = f"cell {number} of {count}: {cell.label}"
         self._doing, self._figure = "preparing", ""
-        self._rule = variant(self._study, cell.levels).workloads[cell.workload].rule()
+        self._rule = rule_of(variant(self._study, cell.levels).workloads[cell.workload])
         self._draw()
 
     def figure(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import msgspec
 
@@ -216,90 +216,236 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Workload(Protocol):
-    """A load and the parser of what it printed."""
+    """A command that puts work on a stack, and the parser of what it printed. What only some workloads can do is a
+    protocol of its own, below."""
 
     takes: ClassVar[tuple[Kind, ...]]
-    rates: ClassVar[tuple[str, ...]]
-    head_start: ClassVar[float]
-    ends_on: ClassVar[int | None]
-
-    @property
-    def has_data(self) -> bool:
-        """Whether ``data`` gives steps."""
 
     @property
     def client(self) -> str:
-        """The node that the load runs on (``from`` in the study); empty for the stack's own."""
-
-    @property
-    def sessions(self) -> int:
-        """How many connections to a database it has at once."""
-
-    @property
-    def room(self) -> int:
-        """Bytes that it surely needs of the stack; 0 where its fields do not tell."""
-
-    @property
-    def phases(self) -> tuple[str, ...] | None:
-        """The names of its phases, ``("",)`` for a load that has figures of the whole only; None where only its
-        output tells."""
+        """The node that it runs on (``from`` in the study); empty for the stack's own."""
 
     def problems(self) -> list[tuple[str, str]]:
-        """(field, problem and cure) pairs."""
-
-    def lasts(self) -> float | None:
-        """How long the load takes in seconds, where its fields tell; None where it ends by work done."""
-
-    def data(self, port: Port) -> tuple[Step, ...]:
-        """Steps that load what takes long to load, so that nothing is left to write back. They run once for each
-        layout; before each further load their result is restored from a copy of the volumes. Empty where
-        ``prepare`` does it all."""
-
-    def lasting(self, port: Port) -> tuple[Step, ...]:
-        """Steps whose result is as good for the next measurement that asks for the same ones on the same stack, so
-        that they run once for all of these; their undo runs before a load that asks for others."""
+        """(field, problem and hint) pairs."""
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
         """Steps before each measurement (files, tables); their undo runs after it."""
 
-    def arm(self, port: Port) -> tuple[Step, ...]:
-        """Quick steps before each single start of the command: the files that it reads."""
-
     def load(self, port: Port) -> Load:
         """The command to measure."""
-
-    def rule(self) -> Rule | None:
-        """When it was measured long enough; None where it ends by itself."""
-
-    def io_options(self) -> tuple[Mapping[str, str], ...]:
-        """fio's options of each of its jobs, which say how its figures compare with the devices'; empty for loads
-        that do not tell how many bytes they moved."""
-
-    def trials(self, seconds: float) -> Mapping[str, Self]:
-        """Each phase by its name as a load of its own that takes so many seconds; ``""`` for a load without
-        phases. Only of a load with a rule."""
-
-    def dealt(self, number: int) -> Self:
-        """The same load with other random numbers for each ``number``: rounds that draw the same lots agree
-        more than they should."""
-
-    def watched(self, load: Load) -> Load:
-        """The same command, so that it prints its figures meanwhile."""
-
-    def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
-        """Each of ``rates`` in each second so far, given what a trial has printed. Raises ``ParseError``."""
-
-    def steady(self, parsed: Parsed) -> Parsed:
-        """What a short round found, its rates without how it began where the tool tells of that."""
-
-    def facts(self, port: Port) -> tuple[Fact, ...]:
-        """Questions to the system once it is prepared, e.g. the tool's version."""
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
         """Samples out of ``raw``: ``stdout``, ``stderr`` and each fetched file by its base name.
 
         Raises ``ParseError``.
         """
+
+
+@runtime_checkable
+class Ruled(Workload, Protocol):
+    """A workload that can go on for as long as one likes, so that a stopping rule may end it."""
+
+    rates: ClassVar[tuple[str, ...]]
+    """The metrics by which one tells whether it was measured long enough."""
+
+    def rule(self) -> Rule | None:
+        """When it was measured long enough; None where its fields give it a length."""
+
+    def trials(self, seconds: float) -> Mapping[str, Self]:
+        """Each phase by its name as a workload of its own that takes so many seconds; ``""`` for one without
+        phases."""
+
+
+@runtime_checkable
+class Reseeded(Protocol):
+    """A workload whose program draws the same random numbers each time unless it is told otherwise."""
+
+    def reseeded(self, number: int) -> Self:
+        """The same workload with a seed of its own for each ``number``: rounds that draw alike agree more
+        than they should."""
+
+
+@runtime_checkable
+class Steadied(Protocol):
+    """A workload whose tool tells how each short round began."""
+
+    def steady(self, parsed: Parsed) -> Parsed:
+        """What a round found, its rates without how it began."""
+
+
+@runtime_checkable
+class Live(Protocol):
+    """A workload that can be followed while it runs, and ended early with a whole summary."""
+
+    ends_on: ClassVar[int]
+    """The signal upon which its program ends with a summary."""
+
+    def watched(self, load: Load) -> Load:
+        """The same command, so that it prints its metrics meanwhile."""
+
+    def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
+        """Each rate in each second so far, given what a trial has printed. Raises ``ParseError``."""
+
+
+@runtime_checkable
+class SlowStart(Protocol):
+    """A workload whose program takes a while before it begins."""
+
+    head_start: ClassVar[float]
+    """So long (s) at least."""
+
+
+@runtime_checkable
+class Armed(Protocol):
+    """A workload whose command needs files that are made anew each time."""
+
+    def arm(self, port: Port) -> tuple[Step, ...]:
+        """Quick steps before each single start of the command."""
+
+
+@runtime_checkable
+class WithData(Protocol):
+    """A workload that needs much data."""
+
+    def data(self, port: Port) -> tuple[Step, ...]:
+        """Steps that load what takes long to load, so that nothing is left to write back. They run once for each
+        layout; before each further measurement their result is restored from a copy of the volumes."""
+
+
+@runtime_checkable
+class Lasting(Protocol):
+    """A workload that leaves what was prepared for it as it was."""
+
+    def lasting(self, port: Port) -> tuple[Step, ...]:
+        """Steps whose result is as good for the next measurement that asks for the same ones on the same stack, so
+        that they run once for all of these; their undo runs before a workload that asks for others."""
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """A workload that has something to ask of its system."""
+
+    def facts(self, port: Port) -> tuple[Fact, ...]:
+        """Questions once it is prepared, e.g. the tool's version."""
+
+
+@runtime_checkable
+class Estimated(Protocol):
+    """A workload whose fields tell how long it takes."""
+
+    def lasts(self) -> float | None:
+        """Seconds; None where it ends by work done."""
+
+
+@runtime_checkable
+class Phased(Protocol):
+    """A workload with phases that have metrics of their own."""
+
+    @property
+    def phases(self) -> tuple[str, ...] | None:
+        """Their names; None where only the output tells."""
+
+    @property
+    def phase_count(self) -> int:
+        """How many there are at least, without making them all."""
+
+
+@runtime_checkable
+class Shaped(Protocol):
+    """A workload whose phases differ in a few options, by which a chart can lay them out."""
+
+    def shapes(self) -> dict[str, dict[str, str]]:
+        """Phase -> option -> value: ``{"iodepth": "32", "bs": "16k"}``; empty where that is not known."""
+
+
+@runtime_checkable
+class CountsIo(Protocol):
+    """A workload that tells how many bytes it moved, so that the kernel's counters can confirm it."""
+
+    def io_options(self) -> tuple[Mapping[str, str], ...]:
+        """fio's options of each of its jobs, which say how its own counts compare with the devices'."""
+
+
+@runtime_checkable
+class QueueDepths(Protocol):
+    """A workload that does I/O itself, so that the machine's own limits hold for it."""
+
+    def queue_depths(self) -> Mapping[str, int | None]:
+        """How many I/Os each phase has under way at once; None for I/O through the page cache."""
+
+
+@runtime_checkable
+class NeedsSpace(Protocol):
+    """A workload whose fields tell how much data it makes."""
+
+    @property
+    def room(self) -> int:
+        """Bytes that it surely needs; 0 where its fields do not tell after all."""
+
+
+@runtime_checkable
+class Connected(Protocol):
+    """A workload on a database."""
+
+    @property
+    def sessions(self) -> int:
+        """How many connections it has at once."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What was asked of one phase.
+
+    ``rates``: metric (``read.iops``, ``tps``) -> requests per second; empty for a phase that goes as fast as it
+    can. ``exact``: there are exactly rate x ``seconds`` requests; else their number is a matter of chance too.
+    ``seconds``: how long it goes, None where that is not known. ``level``: in percent of the need.
+    """
+
+    rates: Mapping[str, float] = {}
+    seconds: float | None = None
+    exact: bool = False
+    level: int = 100
+
+    @property
+    def total(self) -> float:
+        """All requests per second."""
+        return sum(self.rates.values())
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A workload that may have phases with an open loop: requests begin when they are due, whatever became of
+    others, and their latency counts from then."""
+
+    def asked_rates(self) -> Mapping[str, Asked]:
+        """Each phase with a rate, and those that show how much more there would be; empty without any rate."""
+
+
+class Way(NamedTuple):
+    """How a workload's client reaches a host: over which link."""
+
+    host: str
+    name: str
+    link: LinkSpec
+
+
+@runtime_checkable
+class Drilled(Workload, Protocol):
+    """A workload whose client keeps what became of each transaction, so that faults may strike under it."""
+
+    @property
+    def after(self) -> float:
+        """How long (s) it goes on after writes are accepted again."""
+
+    @property
+    def patience(self) -> float:
+        """How long (s) a transaction waits for its answer."""
+
+    def writer(self, port: Port, addresses: Sequence[str], seconds: float) -> Load:
+        """Its command for ``seconds`` or until SIGTERM, on whichever of ``addresses`` accepts writes."""
+
+    def late(self, stack: str, ways: Sequence[Way]) -> list[tuple[str, str]]:
+        """What it cannot have in time over these links, the active node's first: (field, problem and hint)
+        pairs."""
 
 
 class Scene(msgspec.Struct, frozen=True):

@@ -13,13 +13,13 @@ from blocklab.errors import BlocklabError, HostError, ParseError
 from blocklab.model.drill import Ledger, Mirror
 from blocklab.model.host import must
 from blocklab.model.plan import Argv, Power
+from blocklab.model.protocols import Drilled
 from blocklab.runner.workshop import Standing
 from blocklab.study import takeover as recipes
 from blocklab.study.drill_phases import RESYNC, Compare, read_back, restart, sides
 from blocklab.study.grid import topology
 from blocklab.study.phases import Do, Mark, Undo
 from blocklab.study.types import Study
-from blocklab.workloads import Ledger as LedgerLoad
 from blocklab.workloads import ledger_found
 
 READ_SECONDS = 120.0
@@ -52,14 +52,14 @@ class Aftermath:
 
     # -- the ledger ------------------------------------------------------------------------------------------
 
-    def ledger(self, workload: LedgerLoad) -> tuple[Ledger | None, str]:
+    def ledger(self, workload: Drilled) -> tuple[Ledger | None, str]:
         """What the database has, and why it could not be read where it could not."""
         try:
             return self._read(workload), ""
         except (BlocklabError, TimeoutError) as error:
             return None, error.message if isinstance(error, BlocklabError) else "did not answer in time"
 
-    def _read(self, workload: LedgerLoad) -> Ledger:
+    def _read(self, workload: Drilled) -> Ledger:
         active = self._study.stacks[self._stack].on
         phase = read_back(self._study, self._stack, workload, self._stand.ground)
         raw = self._printed(phase.host, phase.commands)

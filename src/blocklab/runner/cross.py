@@ -10,7 +10,7 @@ import msgspec
 from blocklab.errors import ParseError
 from blocklab.judge.crosscheck import Part, Storeys, crosscheck, fio_io
 from blocklab.model.plan import Port
-from blocklab.model.protocols import Workload
+from blocklab.model.protocols import CountsIo, Workload
 from blocklab.model.sample import Parsed
 from blocklab.probes import counters
 from blocklab.runner.engine import Engine
@@ -50,7 +50,7 @@ class Cross:
 
     def judge(self, workload: Workload, parsed: Parsed, folder: Path, phase: str, *, file: bool) -> Parsed:
         """What a run found, with the figures of each layer. What cannot be read is a warning."""
-        options = workload.io_options()
+        options = workload.io_options() if isinstance(workload, CountsIo) else ()
         try:
             moved = {name: self._moved(folder, name) for name in self._engine.hosts}
         except (ParseError, OSError) as error:

@@ -19,6 +19,7 @@ from blocklab.errors import BlocklabError, CommandError, HostError, ParseError
 from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Proc
+from blocklab.model.protocols import Drilled
 from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.lookout import Lookout
 from blocklab.runner.measure import Measured, Steady, offsets
@@ -30,7 +31,7 @@ from blocklab.study.drill_phases import FENCING, HEARD_SECONDS, NOTICE_SECONDS, 
 from blocklab.study.grid import hosts_of
 from blocklab.study.phases import Ask, Do
 from blocklab.study.types import Study
-from blocklab.workloads import Ledger, ledger_output
+from blocklab.workloads import ledger_output
 from blocklab.workloads.ledger_output import History
 
 LOOK_SECONDS = 0.02
@@ -54,7 +55,7 @@ class Drilling:
         stand: Standing,
         study: Study,
         stack: str,
-        workload: Ledger,
+        workload: Drilled,
         raw: Path,
         measured: Measured,
         seed: str,

@@ -11,7 +11,7 @@ from pathlib import Path
 from blocklab.errors import BlocklabError, HostError, KnobError, NodeLost, ParseError
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Fact, Knob, Port
-from blocklab.model.protocols import Probe, Workload
+from blocklab.model.protocols import Probe, Ruled, SlowStart, Workload
 from blocklab.model.sample import OWN, Parsed, Sample, Spread
 from blocklab.probes import PROBES
 from blocklab.runner.cross import Cross, Shape
@@ -31,6 +31,7 @@ from blocklab.study.phases import (
     Unwatch,
     Watch,
     measurement,
+    rule_of,
     start,
 )
 
@@ -121,7 +122,8 @@ class _Measurement:
 
     def _measure(self, phase: Measure) -> None:
         assert self._probes is not None
-        self._probes.wait(PROBE_LEAD - phase.workload.head_start)
+        load = phase.workload
+        self._probes.wait(PROBE_LEAD - (load.head_start if isinstance(load, SlowStart) else 0.0))
         _load(self._engine, self._cross, phase, self._raw / "load", self._measured, self._seed, self._tell)
         self._probes.wait(PROBE_LEAST)
         self._probes.heard(PROBE_MOST)
@@ -154,10 +156,10 @@ def _load(
     engine: Engine, cross: Cross, phase: Measure, raw: Path, measured: Measured, seed: str, tell: Tell | None
 ) -> None:
     """Run the load, once or as its rule says, and parse what it printed."""
-    workload, port, rule = phase.workload, phase.port, phase.workload.rule()
+    workload, port, rule = phase.workload, phase.port, rule_of(phase.workload)
     try:
-        if rule is None:
-            once, mark = start(workload, port, rule), engine.mark()
+        if rule is None or not isinstance(workload, Ruled):
+            once, mark = start(workload, port, None), engine.mark()
             engine.go(once.arm)
             if tell is not None:
                 tell("", 0, ())

@@ -14,6 +14,7 @@ import msgspec
 from blocklab.errors import BlocklabError, KnobError, NodeLost, StoreError, SuspectError
 from blocklab.model.drill import Drill
 from blocklab.model.drill import Ledger as Found
+from blocklab.model.protocols import Drilled, Workload
 from blocklab.model.sample import Parsed
 from blocklab.model.site import Site
 from blocklab.runner.drill import Drilling
@@ -25,7 +26,6 @@ from blocklab.store.run import Outcome, Rate, Status, Stopped, draft
 from blocklab.study.factors import variant
 from blocklab.study.grid import Layout, hardware, is_drill, layouts, port_for, topology
 from blocklab.study.types import Cell, Study
-from blocklab.workloads import AnyWorkload, Ledger
 
 
 class Progress(Protocol):
@@ -213,7 +213,7 @@ class _Group:
     def _say(self, text: str) -> None:
         self._progress.stack(self._layout.stack, text)
 
-    def _cell(self, cell: Cell, workload: AnyWorkload, stand: Standing) -> tuple[Status, bool]:
+    def _cell(self, cell: Cell, workload: Workload, stand: Standing) -> tuple[Status, bool]:
         """Measure and store one cell: (how it ended, whether the nodes are of no more use, one being lost or still
         under a fault)."""
         port = port_for(workload, stand.ports[cell.stack], stand.ground)
@@ -227,7 +227,7 @@ class _Group:
             ledger: Found | None = None
             try:
                 seed = "" if self._seed is None else f"{self._seed} {cell.key}"
-                if isinstance(workload, Ledger) and is_drill(self._layout.study, cell.workload):
+                if isinstance(workload, Drilled) and is_drill(self._layout.study, cell.workload):
                     what = self._layout.study
                     drilling = Drilling(
                         stand, what, cell.stack, workload, here.raw, measured, f"{self._seed} {cell.key}",

@@ -17,7 +17,7 @@ from blocklab.judge.rounds import merged
 from blocklab.judge.settle import Settled, from_rounds, long_run
 from blocklab.judge.snia import snia
 from blocklab.model.plan import Port
-from blocklab.model.protocols import Load, Workload
+from blocklab.model.protocols import Live, Load, Reseeded, Ruled, Steadied, Workload
 from blocklab.model.sample import Parsed, Spread
 from blocklab.model.stop import SNIA_WINDOW, Rule
 from blocklab.runner.cross import Cross
@@ -48,7 +48,7 @@ class Trials:
         self,
         engine: Engine,
         cross: Cross,
-        workload: Workload,
+        workload: Ruled,
         rule: Rule,
         port: Port,
         raw: Path,
@@ -95,7 +95,9 @@ class Trials:
                     self._told(phase, found[phase])
                     # In another cell, or the same one of another block, other lots again.
                     lots = number if self._random is None else self._random.randrange(1, 2**31)
-                    found[phase].append(self._trial(trials[phase].dealt(lots), phase, number))
+                    trial = trials[phase]
+                    again = trial.reseeded(lots) if isinstance(trial, Reseeded) else trial
+                    found[phase].append(self._trial(again, phase, number))
                     self._told(phase, found[phase])
                 if number >= least:
                     going = [phase for phase in going if not self._settled(found[phase])]
@@ -104,7 +106,7 @@ class Trials:
         finally:
             self._conclude(found, seconds)
 
-    def _trial(self, trial: Workload, phase: str, number: int) -> Parsed:
+    def _trial(self, trial: Ruled, phase: str, number: int) -> Parsed:
         self._at = phase
         mark = self._engine.mark()
         load = self._start(trial)
@@ -115,7 +117,7 @@ class Trials:
         )
         self._engine.undo(mark)
         # One fixed run is what people compare with fio's own figure; SNIA's rounds are the standard's affair.
-        return trial.steady(parsed) if self._rule.kind == "rounds" else parsed
+        return trial.steady(parsed) if self._rule.kind == "rounds" and isinstance(trial, Steadied) else parsed
 
     def _start(self, trial: Workload) -> Load:
         """What the command needs each time; the command."""
@@ -176,8 +178,9 @@ class Trials:
         for phase in self._ordered(list(trials)):
             self._long_run(trials[phase], phase)
 
-    def _long_run(self, trial: Workload, phase: str) -> None:
+    def _long_run(self, trial: Ruled, phase: str) -> None:
         self._at, rule = phase, self._rule
+        assert isinstance(trial, Live), "the study's check lets no other load through"
         judged: dict[str, Settled] = {}
 
         def enough(out: bytes, err: bytes) -> bool:
@@ -194,7 +197,6 @@ class Trials:
 
         mark = self._engine.mark()
         load = self._start(trial)
-        assert trial.ends_on is not None, "the study's check lets no other load through"
         if self._tell is not None:
             self._tell(phase, 0, ())
         folder = self._raw / (phase or "load")
@@ -245,7 +247,7 @@ def _known(judged: Mapping[str, Settled]) -> tuple[Rate, ...]:
     return tuple(Rate(metric, each.value, each.half) for metric, each in judged.items())
 
 
-def _rates(workload: Workload, rounds: list[Parsed]) -> dict[str, list[float]]:
+def _rates(workload: Ruled, rounds: list[Parsed]) -> dict[str, list[float]]:
     """Each rate that decides, in each round; a direction without I/O in a round has 0."""
     found: dict[str, list[float]] = {}
     for number, parsed in enumerate(rounds):

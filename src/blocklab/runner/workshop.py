@@ -17,6 +17,7 @@ from blocklab.errors import BlocklabError, NodeLost, SetupError
 from blocklab.judge.crosscheck import storeys
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Fact, Port
+from blocklab.model.protocols import Workload
 from blocklab.model.site import Lab, Refill, Site, Snapshots, offered
 from blocklab.runner.cross import Shape
 from blocklab.runner.engine import Engine
@@ -25,7 +26,6 @@ from blocklab.study.copies import copied
 from blocklab.study.grid import Layout, hardware, plan_layers, plan_stack, topology, wires
 from blocklab.study.phases import Build, Do, Fill, Nodes, Phase, Renew, Undo, Volumes, build, facts_of, ready
 from blocklab.study.types import Study
-from blocklab.workloads import AnyWorkload
 
 Say = Callable[[str], None]
 
@@ -152,7 +152,7 @@ class Turn:
         self._over = ""
         self.warnings: list[str] = []
 
-    def ready(self, workload: AnyWorkload) -> Standing:
+    def ready(self, workload: Workload) -> Standing:
         """The stack as that load wants to find it: over its data if it has some, its volumes' bursts not yet used.
 
         Raises what building raises, and ``SetupError`` when data cannot be copied.
@@ -237,7 +237,7 @@ class Turn:
             raise
         self._workshop.made[phase.name] = records
 
-    def given_up(self, workload: AnyWorkload) -> BlocklabError | None:
+    def given_up(self, workload: Workload) -> BlocklabError | None:
         """Why that load's data cannot be had; None where it is worth a try. Loading may take minutes, so it is not
         tried again, in no layout; but a node may be lost by chance, once."""
         name, _ = copied(self._layout.study, self._layout.stack, self._ground, workload)

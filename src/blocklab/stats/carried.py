@@ -24,10 +24,10 @@ from typing import Literal
 import msgspec
 
 from blocklab.model.metrics import metric as metric_of
+from blocklab.model.protocols import Asked, Connected, Paced
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Row
 from blocklab.stats.format import listed, number, percent, quantity, shortened
-from blocklab.workloads.asked import Asked, Paced
 
 Verdict = Literal["carried", "not carried", "unknown"]
 
@@ -229,8 +229,9 @@ def _verdict(
         if lab := _by_lab(analysis, found, rows):
             return "unknown", f"{reached}, but that is {lab}"
         # Fewer connections than the rate needs at this latency fall short on any layout.
-        sessions = analysis.workloads[at[1]].workload.sessions
-        return "not carried", f"{reached}{short}{f' with {sessions} connections' if sessions else ''}"
+        load = analysis.workloads[at[1]].workload
+        beside = f" with {load.sessions} connections" if isinstance(load, Connected) else ""
+        return "not carried", f"{reached}{short}{beside}"
     if found.low < ENOUGH * found.asked:
         return "unknown", f"{reached}, and the interval reaches below {percent(ENOUGH)}; run it longer"
     if grown := _growing(analysis, at):

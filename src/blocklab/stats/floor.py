@@ -16,15 +16,11 @@ an emulated delay says how true a round trip is, and steal how much of the machi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.format import percent, quantity
 from blocklab.store.floor import EMPTY, FIGURES, RTT, SYSCALL, Floor, mirror, volume
-from blocklab.workloads import AnyWorkload
-from blocklab.workloads.dd import Dd
-from blocklab.workloads.fio import Fio
-from blocklab.workloads.open_loop import OpenLoop
 
 NEAR = 1.5
 # From this share of a node's CPU time on (%), averaged over a phase, the CPU may be the limit.
@@ -35,8 +31,6 @@ UNSTEADY = 0.5
 _STEAL = 5.0
 # Units of what may be limited; shares, sizes and counts are not.
 _SPEEDS = ("s", "1/s", "1/min", "B/s")
-# What fio takes for a queue depth of 1 whatever iodepth says: these engines wait for each I/O.
-_WAITING = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 
 
 def limited(floor: Floor, kind: str, value: float) -> str | None:
@@ -63,7 +57,7 @@ def marks(
     """The sentence that marks a load's own figure as limited by the lab, without a full stop; empty if it is not.
 
     ``metric``, ``value`` and ``unit`` are the sample's; ``mirrored``: the stack has a mirror between two nodes;
-    ``depth``: the load's queue depth (``queue_depths``), None when it is not known, so that nothing is compared;
+    ``depth``: the load's queue depth (``QueueDepths``), None when it is not known, so that nothing is compared;
     ``busy``: the active node's mean ``cpu.busy`` in that phase (%); ``other``: of a phase that reads and writes,
     the IOPS of the other direction. Without a floor only the CPU is looked at.
     """
@@ -110,35 +104,6 @@ def _within(said: str, floor: Floor, *kinds: str) -> str:
         f"{_quantity(floor.figures[kind].value, floor.figures[kind].unit)} ({FIGURES[kind][0]})" for kind in kinds
     )
     return f"{said} is within {NEAR:g} times the lab's own {own}"
-
-
-def queue_depths(workload: AnyWorkload) -> dict[str, int | None]:
-    """How many I/Os each phase of a load has under way at once: ``iodepth`` x ``numjobs`` of fio's jobs; one of
-    dd; of an open loop as many as it may.
-
-    None for I/O through the page cache, which the volume's floors say nothing of; nothing of other loads.
-    """
-    if isinstance(workload, Dd):
-        return {"": 1 if workload.mode == "direct" else None}
-    if isinstance(workload, OpenLoop):
-        # As many as wait at once: a rate that is not reached has a long line.
-        return dict.fromkeys(workload.phases or (), workload.in_flight)
-    if not isinstance(workload, Fio):
-        return {}
-    return {section.name: _depth(section.options) for section in workload.sections()}
-
-
-def _depth(options: Mapping[str, str]) -> int | None:
-    direct = options.get("direct", "1" if options.get("buffered") == "0" else "0")
-    if direct == "0" or options.get("ioengine") == "null":
-        return None
-    try:
-        # fio's own default engine waits.
-        waits = options.get("ioengine", "psync") in _WAITING
-        deep = 1 if waits else int(options.get("iodepth", "1"))
-        return deep * int(options.get("numjobs", "1"))
-    except ValueError:
-        return None
 
 
 def table(floor: Floor) -> list[tuple[str, str, str]]:

@@ -9,9 +9,9 @@ from typing import TypeAlias
 import msgspec
 
 from blocklab.errors import StoreError
-from blocklab.model.protocols import Mirror
+from blocklab.model.protocols import Mirror, QueueDepths
 from blocklab.stats.figures import Row
-from blocklab.stats.floor import marks, queue_depths
+from blocklab.stats.floor import marks
 from blocklab.stats.grid import Grid
 from blocklab.store.floor import Floor, Machine, load_floor, machine_of
 from blocklab.store.folder import StudyFolder
@@ -86,14 +86,15 @@ def limits(places: Grid, rows: Sequence[Row], found: Mapping[At, Floor]) -> dict
         if row.metric == "cpu.busy" and row.host == active[row.stack]
     }
     rates = {_place(row): row.value for row in rows if row.load and row.metric in _BESIDE}
-    depths: dict[str, dict[str, int | None]] = {}
+    depths: dict[str, Mapping[str, int | None]] = {}
     limited: dict[Place, Limit] = {}
     for row in rows:
         if not row.load:
             continue
         load = (row.workload, row.phase)
         if row.workload not in depths:
-            depths[row.workload] = queue_depths(places.workloads[row.workload].workload)
+            workload = places.workloads[row.workload].workload
+            depths[row.workload] = workload.queue_depths() if isinstance(workload, QueueDepths) else {}
         floor = found.get((row.stack, row.workload))
         look = partial(
             marks, floor, row.metric, row.value, row.unit, mirrored=mirrored[row.stack],

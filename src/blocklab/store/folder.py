@@ -21,12 +21,12 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StoreError, StudyError
+from blocklab.model.protocols import Imported
 from blocklab.model.units import dec_hook, enc_hook
 from blocklab.store.identity import Identity, identity
 from blocklab.store.run import Run, analysed, environment_of, load, outcome_of, sweep
 from blocklab.study.grid import is_drill, repeated
 from blocklab.study.types import Cell, Study
-from blocklab.workloads import ImportedLoad
 
 FORMAT = 1
 _NEW = ".new"
@@ -55,7 +55,7 @@ class Manifest(msgspec.Struct, frozen=True):
     @property
     def imported(self) -> bool:
         """Whether its runs come from logs of elsewhere."""
-        return any(isinstance(load, ImportedLoad) for load in self.study.workloads.values())
+        return any(isinstance(load, Imported) for load in self.study.workloads.values())
 
 
 @contextlib.contextmanager

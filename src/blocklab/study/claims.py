@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from blocklab.errors import StudyError
+from blocklab.model.protocols import Phased
 from blocklab.study.factors import assignments, level_text, variant
 from blocklab.study.types import Expectation, Study
 
@@ -48,8 +49,8 @@ def phase_problems(study: Study, claim: Expectation) -> Iterator[Problem]:
         # A level that is none is refused by itself.
         return
     load = at.workloads.get(claim.workload)
-    phases = load.phases if load is not None else None
-    if phases is None or claim.phase in phases:
+    phases = load.phases if isinstance(load, Phased) else ("",)
+    if load is None or phases is None or claim.phase in phases:
         return
     if phases == ("",):
         yield "phase", f"{claim.workload} has no phases; leave it out"

@@ -8,19 +8,19 @@ import msgspec
 
 from blocklab.model.ground import Ground
 from blocklab.model.plan import Step, made_once
+from blocklab.model.protocols import WithData, Workload
 from blocklab.study.grid import plan_stack, port_for, topology
 from blocklab.study.types import Study
-from blocklab.workloads import AnyWorkload
 
 
-def copied(study: Study, stack: str, ground: Ground, workload: AnyWorkload) -> tuple[str, tuple[Step, ...]]:
+def copied(study: Study, stack: str, ground: Ground, workload: Workload) -> tuple[str, tuple[Step, ...]]:
     """The name of the copy that a load works on, and the steps that load it; empty for a load without.
 
     The name is a hash of the commands that decide what is on the volumes.
     """
-    steps = workload.data(port_for(workload, plan_stack(study, stack, 0, ground).ports, ground))
-    if not steps:
+    if not isinstance(workload, WithData):
         return "", ()
+    steps = workload.data(port_for(workload, plan_stack(study, stack, 0, ground).ports, ground))
     # A stack's name is in its paths, not in its data: two that make the same data share a copy.
     nameless = msgspec.structs.replace(study, stacks={"": study.stacks[stack]})
     ground = msgspec.structs.replace(ground, devices={"": ground.devices[stack]})

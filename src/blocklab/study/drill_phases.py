@@ -16,13 +16,13 @@ from blocklab.model.drill import Replicas
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Argv, Fact, Port, Power, Put, Run, Step, Wait
-from blocklab.model.protocols import DrbdResource, Load, Scene
+from blocklab.model.protocols import DrbdResource, Drilled, Load, Scene
 from blocklab.study import takeover as recipes
 from blocklab.study.drills import scene
 from blocklab.study.grid import hosts_of, plan_stack, port_for, topology
-from blocklab.study.phases import ABOVE, Ask, Do, Mark, Phase, Undo, prepared
+from blocklab.study.phases import ABOVE, Ask, Do, Mark, Phase, Undo, asked, kept, prepared
 from blocklab.study.types import Study
-from blocklab.workloads import Ledger, ledger_found
+from blocklab.workloads import ledger_found
 
 # A fault that leaves the node alive may show late: DRBD takes a silent peer for gone after 6 s, a database has
 # room in the files that it made before.
@@ -86,7 +86,7 @@ DrillPhase: TypeAlias = Phase | Write | ReadBack | Compare
 
 
 def writing(
-    study: Study, stack: str, workload: Ledger, ground: Ground, facts: Sequence[Fact], *, brief: bool = False
+    study: Study, stack: str, workload: Drilled, ground: Ground, facts: Sequence[Fact], *, brief: bool = False
 ) -> tuple[DrillPhase, ...]:
     """Prepare, and write until the drill is over. ``facts`` are the stack's. ``brief``: only what must be in force
     is asked; what a ping takes is known from the layout's first drill."""
@@ -96,19 +96,19 @@ def writing(
     nodes = tuple(topology(study, [stack]).nodes)
     folders = [each for each in ports if each.kind == "dir"]
     return (
-        Do("data", workload.lasting(port), kept=True),
+        kept(workload, port),
         prepared(workload, port, nodes, folders),
         # What has to stay the same under a measured workload may well change in a drill.
         Ask(
             tuple(
-                each for each in (*facts, *workload.facts(port)) if not each.steady and (each.wanted or not brief)
+                each for each in (*facts, *asked(workload, port)) if not each.steady and (each.wanted or not brief)
             )
         ),
         _write(study, stack, workload, ground, port, hosts[0]),
     )
 
 
-def _write(study: Study, stack: str, workload: Ledger, ground: Ground, port: Port, active: str) -> Write:
+def _write(study: Study, stack: str, workload: Drilled, ground: Ground, port: Port, active: str) -> Write:
     servers = {active: _address(port)}
     watch: Monitor | None = None
     takeover: tuple[Do | Mark, ...] = ()
@@ -158,7 +158,7 @@ def strikes_of(faults: Mapping[str, AnyFault], here: Scene) -> tuple[Strike, ...
     return tuple(found)
 
 
-def _longest(study: Study, workload: Ledger, takeover: Iterable[Do | Mark]) -> float:
+def _longest(study: Study, workload: Drilled, takeover: Iterable[Do | Mark]) -> float:
     """The most seconds that the client may have to write: whatever the faults do, it ends by itself."""
     faults = study.faults.values()
     # One that finds a node frozen waits for another one's end.
@@ -183,7 +183,7 @@ def _address(port: Port) -> str:
 # -- afterwards ------------------------------------------------------------------------------------------------
 
 
-def read_back(study: Study, stack: str, workload: Ledger, ground: Ground) -> ReadBack:
+def read_back(study: Study, stack: str, workload: Drilled, ground: Ground) -> ReadBack:
     """Read the ledger. ``study`` is the failed-over one after a takeover."""
     port = port_for(workload, plan_stack(study, stack, 0, ground).ports, ground)
     return ReadBack(port.host, ledger_found.reads(port))
@@ -256,7 +256,7 @@ def _boot(shape: Topology, ground: Ground, host: str) -> Do:
 
 
 def whole(
-    study: Study, stack: str, workload: Ledger, ground: Ground, facts: Sequence[Fact]
+    study: Study, stack: str, workload: Drilled, ground: Ground, facts: Sequence[Fact]
 ) -> tuple[DrillPhase, ...]:
     """A drill in which every fault strikes and the survivor, if there is one, takes over."""
     phases = list(writing(study, stack, workload, ground, facts))

@@ -9,7 +9,7 @@ from blocklab.faults.base import SETTLED_SECONDS
 from blocklab.faults.node import named
 from blocklab.model.ground import End, Ground, Topology
 from blocklab.model.plan import Port, Power
-from blocklab.model.protocols import Scene
+from blocklab.model.protocols import Drilled, Scene
 from blocklab.study.factors import left_out
 from blocklab.study.grid import between, hosts_of, is_shared, plan_layers, topology
 from blocklab.study.takeover import replicas, survivor_of
@@ -36,14 +36,14 @@ def problems(study: Study) -> Iterator[Problem]:
         return
     for field, problem in study.takeover.problems():
         yield f"takeover.{field}", problem
-    if not any(workload.drilled for workload in study.workloads.values()):
+    if not any(isinstance(workload, Drilled) for workload in study.workloads.values()):
         yield "faults", "no load would see them; add one with load: ledger"
     gone = left_out(study, {})
     for name, stack in study.stacks.items():
         struck = [
             load
             for load, each in study.workloads.items()
-            if each.drilled and {"stack": name, "workload": load} not in gone
+            if isinstance(each, Drilled) and {"stack": name, "workload": load} not in gone
         ]
         if not struck:
             continue

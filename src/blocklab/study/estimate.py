@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from blocklab.model.ground import Topology
+from blocklab.model.protocols import Estimated, WithData, Workload
 from blocklab.study.copies import copied
 from blocklab.study.drills import nominal
 from blocklab.study.factors import variant
@@ -45,10 +46,10 @@ def estimate(study: Study, cells: Sequence[Cell]) -> Estimate:
     with_data: set[tuple[str, str]] = set()
     for cell in cells:
         workload = variant(study, cell.levels).workloads[cell.workload]
-        lasts = workload.lasts()
+        lasts = _lasts(workload)
         open_ended += lasts is None
         load += UNKNOWN_SECONDS if lasts is None else lasts
-        if workload.has_data:
+        if isinstance(workload, WithData):
             with_data.add((cell.stack, cell.workload))
     boots = len({hardware(topology(layout.study, [layout.stack])) for layout in found})
     around = BOOT_SECONDS * boots + BUILD_SECONDS * len(found) + CELL_SECONDS * len(cells)
@@ -66,13 +67,17 @@ def shares(study: Study, cells: Sequence[Cell]) -> dict[str, float]:
     for kind, layout in zip(alike, found, strict=True):
         for cell in layout.cells:
             workload = variant(study, cell.levels).workloads[cell.workload]
-            lasts = workload.lasts()
+            lasts = _lasts(workload)
             took[cell.key] = (
                 (UNKNOWN_SECONDS if lasts is None else lasts) + CELL_SECONDS
                 + BUILD_SECONDS / len(layout.cells) + BOOT_SECONDS / boots[kind]
-                + (DATA_SECONDS / data[cell.stack, cell.workload] if workload.has_data else 0.0)
+                + (DATA_SECONDS / data[cell.stack, cell.workload] if isinstance(workload, WithData) else 0.0)
             )  # fmt: skip
     return took
+
+
+def _lasts(workload: Workload) -> float | None:
+    return workload.lasts() if isinstance(workload, Estimated) else None
 
 
 def hardwares(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[Topology, int]]:
@@ -87,7 +92,7 @@ def hardwares(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[Topology, i
         mine = copies.setdefault(kind, set())
         for cell in layout.cells:
             workload = variant(study, cell.levels).workloads[cell.workload]
-            if workload.has_data:
+            if isinstance(workload, WithData):
                 mine.add(copied(layout.study, layout.stack, nominal(shape), workload)[0])
     for kind, shape in shapes.items():
         yield shape, 1 + len(copies[kind])

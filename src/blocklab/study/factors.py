@@ -20,12 +20,13 @@ import msgspec
 from blocklab.errors import StudyError
 from blocklab.faults import AnyFault
 from blocklab.layers import AnyLayer
+from blocklab.model.protocols import Phased
 from blocklab.model.units import enc_hook
 from blocklab.study import profiles
 from blocklab.study.decode import decoded
 from blocklab.study.types import Factor, Study
 from blocklab.study.types import level_text as level_text
-from blocklab.workloads import AnyWorkload, Fio
+from blocklab.workloads import AnyWorkload
 
 Levels = dict[str, str]
 # ".rtt", "[1]", "[net.ipv4.tcp_rmem]", ".*"
@@ -52,21 +53,14 @@ def size(study: Study) -> int:
 
 def loads(study: Study) -> int:
     """How many phases of loads the grid has at most: a cell of fio has one for each of its jobs."""
-    return sum(_phases(workload) for workload in study.workloads.values()) * _each(study)
+    counts = (load.phase_count if isinstance(load, Phased) else 1 for load in study.workloads.values())
+    return sum(counts) * _each(study)
 
 
 def _each(study: Study) -> int:
     """How often each load is measured."""
     levels = math.prod(len(each.values) for each in study.factors.values())
     return len(study.stacks) * levels * study.repeats
-
-
-def _phases(workload: AnyWorkload) -> int:
-    # Without making the jobs of a matrix, of which there may be millions.
-    if not isinstance(workload, Fio):
-        return 1
-    made = math.prod(len(values) for values in workload.matrix.values()) if workload.matrix else 0
-    return max(1, len(workload.jobs) + made)
 
 
 def combinations(study: Study) -> Iterator[Levels]:

@@ -13,7 +13,7 @@ from blocklab.errors import StudyError
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.plan import Plan, Port
-from blocklab.model.protocols import Equipped, Layer, Linked, Paired, Place, RawVolumes
+from blocklab.model.protocols import Drilled, Equipped, Layer, Linked, Paired, Place, RawVolumes, Workload
 from blocklab.model.units import Duration, enc_hook
 from blocklab.study.factors import (
     assignments,
@@ -26,7 +26,6 @@ from blocklab.study.factors import (
 )
 from blocklab.study.links import plan_links, plan_wires
 from blocklab.study.types import FORMAT, Cell, Stack, Study
-from blocklab.workloads import AnyWorkload
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def spec_of(study: Study, stack: str, workload: str) -> dict[str, Any]:
 
 def is_drill(study: Study, workload: str) -> bool:
     """Whether the study's faults strike under that load."""
-    return bool(study.faults) and study.workloads[workload].drilled
+    return bool(study.faults) and isinstance(study.workloads[workload], Drilled)
 
 
 def layouts(study: Study, wanted: Sequence[Cell]) -> tuple[Layout, ...]:
@@ -315,7 +314,7 @@ def hosts_at(stack: Stack, index: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def port_for(workload: AnyWorkload, ports: Sequence[Port], ground: Ground) -> Port:
+def port_for(workload: Workload, ports: Sequence[Port], ground: Ground) -> Port:
     """The highest port of the first kind that the workload takes, as seen from the node that it runs on.
 
     Raises ``StudyError`` where that node has no link to it.

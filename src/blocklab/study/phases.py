@@ -13,14 +13,13 @@ from typing import Literal, TypeAlias
 
 from blocklab.model.ground import Ground
 from blocklab.model.plan import Fact, Port, Run, Step, again, before_data
-from blocklab.model.protocols import Load, Probe, Workload
+from blocklab.model.protocols import Armed, Asking, Lasting, Live, Load, Probe, Ruled, Workload
 from blocklab.model.stop import Rule
 from blocklab.probes import PROBES
 from blocklab.study.copies import copied
 from blocklab.study.grid import plan_layers, plan_stack, topology
 from blocklab.study.links import plan_links, plan_wires
 from blocklab.study.types import Study
-from blocklab.workloads import AnyWorkload
 
 PROBE_SECONDS = 1
 # A page cache of 300 MB takes 150 s to go to a volume of 500 I/Os of 4 KiB a second.
@@ -102,9 +101,11 @@ class Measure:
     @property
     def starts(self) -> Mapping[str, Start]:
         """The first start of each of the workload's phases, by the phase's name."""
-        rule = self.workload.rule()
-        trials = {"": self.workload} if rule is None else self.workload.trials(rule.seconds)
-        return {phase: start(trial, self.port, rule) for phase, trial in trials.items()}
+        workload = self.workload
+        rule = rule_of(workload)
+        if rule is None or not isinstance(workload, Ruled):
+            return {"": start(workload, self.port, None)}
+        return {phase: start(trial, self.port, rule) for phase, trial in workload.trials(rule.seconds).items()}
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ def folders_of(study: Study, stack: str, ground: Ground) -> tuple[Port, ...]:
 
 
 def ready(
-    study: Study, stack: str, workload: AnyWorkload, ground: Ground, nodes: Nodes
+    study: Study, stack: str, workload: Workload, ground: Ground, nodes: Nodes
 ) -> tuple[tuple[Phase, ...], Nodes]:
     """What makes the stack stand as the workload wants to find it, and what is on the nodes then.
 
@@ -225,12 +226,12 @@ def measurement(
 ) -> tuple[Phase, ...]:
     """Measure a workload on a stack that stands. ``facts`` are the stack's; ``hosts`` are watched."""
     return (
-        Do("data", workload.lasting(port), kept=True),
+        kept(workload, port),
         Mark(CELL),
         # First, for their start takes a moment; what they see before the workload is left out later.
         Watch(tuple(hosts)),
         prepared(workload, port, hosts, folders),
-        Ask((*facts, *workload.facts(port))),
+        Ask((*facts, *asked(workload, port))),
         Measure(workload, port),
         Unwatch(),
         # A mirror that broke meanwhile leaves results of another layout: ask again.
@@ -255,5 +256,21 @@ def prepared(workload: Workload, port: Port, hosts: Iterable[str], folders: Iter
 def start(trial: Workload, port: Port, rule: Rule | None) -> Start:
     """One start of a trial's command; one that is followed while it runs prints its figures meanwhile."""
     load = trial.load(port)
-    followed = rule is not None and rule.kind == "long"
-    return Start(Do("prepare", trial.arm(port)), trial.watched(load) if followed else load)
+    if rule is not None and rule.kind == "long" and isinstance(trial, Live):
+        load = trial.watched(load)
+    return Start(Do("prepare", trial.arm(port) if isinstance(trial, Armed) else ()), load)
+
+
+def rule_of(workload: Workload) -> Rule | None:
+    """When it was measured long enough; None where it ends by itself."""
+    return workload.rule() if isinstance(workload, Ruled) else None
+
+
+def kept(workload: Workload, port: Port) -> Do:
+    """What is prepared for this workload and the next ones that ask for the same."""
+    return Do("data", workload.lasting(port) if isinstance(workload, Lasting) else (), kept=True)
+
+
+def asked(workload: Workload, port: Port) -> tuple[Fact, ...]:
+    """The workload's own questions to the system."""
+    return workload.facts(port) if isinstance(workload, Asking) else ()

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from blocklab.model.ground import NodeSpec
-from blocklab.model.protocols import Database, Layer, RawVolumes, Sized
+from blocklab.model.protocols import Connected, Database, Layer, NeedsSpace, RawVolumes, Sized, Workload
 from blocklab.study.grid import is_drill
 from blocklab.study.takeover import survivor_of
 from blocklab.study.types import Stack, Study
-from blocklab.workloads import AnyWorkload
 
 Problem = tuple[str, str]
 MIB = 2**20
@@ -64,14 +63,14 @@ def _memory(nodes: Mapping[str, NodeSpec], name: str, stack: Stack, hosts: Seque
                     )
 
 
-def _overfull(path: str, workload: AnyWorkload, name: str, stack: Stack) -> Iterator[Problem]:
+def _overfull(path: str, workload: Workload, name: str, stack: Stack) -> Iterator[Problem]:
     has = held(stack.layers)
-    if 0 < has < workload.room:
+    if isinstance(workload, NeedsSpace) and 0 < has < workload.room:
         said = f"needs {_mib(workload.room)}, but the volumes of stack {name} have {_mib(has)} for it"
         yield path, f"{said}; make it smaller, or them larger"
     taken = [layer.max_connections for layer in stack.layers if isinstance(layer, Database)]
     most = min((each for each in taken if each is not None), default=None)
-    if most is not None and workload.sessions > most:
+    if most is not None and isinstance(workload, Connected) and workload.sessions > most:
         yield (
             path,
             f"has {workload.sessions} connections at once, but the database of stack {name} takes {most}; raise "

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from blocklab.model.protocols import Shaped
 from blocklab.study.types import Study, View
-from blocklab.workloads import Fio, ImportedLoad
-from blocklab.workloads.fio_shapes import axes_of
+from blocklab.workloads.fio_shapes import axes, told_apart
 
 
 def fio_axes(study: Study) -> tuple[str, ...]:
     """What the jobs of the study's fio loads differ in: ``("iodepth", "bs")``."""
-    loads = [each for each in study.workloads.values() if isinstance(each, Fio | ImportedLoad)]
-    return tuple(dict.fromkeys(axis for load in loads for axis in axes_of(load)))
+    found = [each.shapes().values() for each in study.workloads.values() if isinstance(each, Shaped)]
+    return tuple(dict.fromkeys(axis for shapes in found if told_apart(shapes) for axis in axes(shapes)))
 
 
 def view_problems(study: Study, view: View) -> Iterator[tuple[str, str]]:

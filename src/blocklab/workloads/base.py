@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import ClassVar, Self
+from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar
 
 import msgspec
 
-from blocklab.model.plan import Argv, Fact, Port, Step
-from blocklab.model.protocols import Load
-from blocklab.model.sample import Parsed
+from blocklab.model.plan import Argv, Fact
+from blocklab.model.protocols import Live, Load
 from blocklab.model.stop import DEFAULT, AnyStop, Rule, Stop, rule_of
 
 
@@ -37,75 +36,6 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
 
     refused: ClassVar[tuple[str, ...]] = ()
     """Fields of all loads that this one has no use for."""
-    rates: ClassVar[tuple[str, ...]] = ()
-    """The figures by which one tells whether it was measured long enough."""
-    drilled: ClassVar[bool] = False
-    """Whether the study's faults strike while it goes on."""
-    head_start: ClassVar[float] = 0.0
-    """So long (s) at least its program takes before it begins."""
-    ends_on: ClassVar[int | None] = None
-    """The signal upon which its program ends early with a whole summary."""
-
-    @property
-    def sessions(self) -> int:
-        """How many connections to a database it has at once."""
-        return 0
-
-    @property
-    def room(self) -> int:
-        """Bytes that it surely needs of what it is on."""
-        return 0
-
-    @property
-    def phases(self) -> tuple[str, ...] | None:
-        """The names of its phases, ``("",)`` for a load that has figures of the whole only; None where only its
-        output tells."""
-        return ("",)
-
-    @property
-    def has_data(self) -> bool:
-        """Whether it loads data of its own."""
-        return type(self).data is not Base.data
-
-    def data(self, port: Port) -> tuple[Step, ...]:
-        """Nothing that ``prepare`` does not make anew."""
-        return ()
-
-    def lasting(self, port: Port) -> tuple[Step, ...]:
-        """Nothing that the next measurement could use."""
-        return ()
-
-    def arm(self, port: Port) -> tuple[Step, ...]:
-        """Nothing that each start needs anew."""
-        return ()
-
-    def io_options(self) -> tuple[Mapping[str, str], ...]:
-        """Nothing: it does not tell how many bytes it moved."""
-        return ()
-
-    def rule(self) -> Rule | None:
-        """None: it ends by itself."""
-        return None
-
-    def trials(self, seconds: float) -> Mapping[str, Self]:
-        """Nothing: it cannot be cut."""
-        return {}
-
-    def dealt(self, number: int) -> Self:
-        """As it is: its program draws anew each time."""
-        return self
-
-    def watched(self, load: Load) -> Load:
-        """As it is."""
-        return load
-
-    def steady(self, parsed: Parsed) -> Parsed:
-        """As it is."""
-        return parsed
-
-    def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
-        """Nothing that can be read while it goes."""
-        return {}
 
 
 class Stoppable(Base, frozen=True, kw_only=True):
@@ -117,6 +47,10 @@ class Stoppable(Base, frozen=True, kw_only=True):
     def _timed(self) -> bool:
         """Whether the fields give it a length."""
         raise NotImplementedError
+
+    def watched(self, load: Load) -> Load:
+        """As it is: most tools print a line each second anyway."""
+        return load
 
     def rule(self) -> Rule | None:
         """None where the fields give it a length."""
@@ -130,7 +64,7 @@ class Stoppable(Base, frozen=True, kw_only=True):
         if isinstance(self.stop, Stop):
             problems = list(self.stop.problems())
             yield from ((f"stop.{name}", problem) for name, problem in problems)
-            if not problems and self.stop.rule().kind == "long" and self.ends_on is None:
+            if not problems and self.stop.rule().kind == "long" and not isinstance(self, Live):
                 yield "stop", "its program cannot be ended early; give rounds, like {rounds: 3..15, each: 4s}"
 
     def _expected(self, phases: int = 1) -> float:

@@ -75,6 +75,11 @@ class Commit(Base, frozen=True, tag="commit"):
         """Which methods there are decides the file system."""
         return None
 
+    @property
+    def phase_count(self) -> int:
+        """The tests."""
+        return _TESTS
+
     def lasts(self) -> float | None:
         """``time`` for each test."""
         return float(self.time) * _TESTS

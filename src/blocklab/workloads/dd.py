@@ -90,9 +90,9 @@ class Dd(Base, frozen=True, tag="dd"):
         """How many writes there are."""
         return self.count if self.count is not None else (self.size or 0) // self.bs
 
-    def lasts(self) -> float | None:
-        """Unknown: it ends by what is written."""
-        return None
+    def queue_depths(self) -> dict[str, int | None]:
+        """One, where it goes past the page cache."""
+        return {"": 1 if self.mode == "direct" else None}
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
         """That the folder or the device is there: dd makes a plain file of what is missing. No file yet."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import signal
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Size
-from blocklab.workloads import fio_jobs, fio_options, fio_output
+from blocklab.workloads import fio_jobs, fio_options, fio_output, fio_shapes
 from blocklab.workloads.base import Stoppable, version
 from blocklab.workloads.fio_jobs import JobValue
 
@@ -90,7 +91,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     rates: ClassVar[tuple[str, ...]] = ("read.iops", "write.iops", "trim.iops")
     # Loading its libraries, measuring its clock twice, a fixed nap of 0.1 s: in a node 0.36 s until the first I/O.
     head_start: ClassVar[float] = 0.25
-    ends_on: ClassVar[int | None] = signal.SIGINT
+    ends_on: ClassVar[int] = signal.SIGINT
 
     def problems(self) -> list[tuple[str, str]]:
         """Options that reach a shell or leave the stack, jobs without an end, sizes that fio would cut."""
@@ -120,6 +121,25 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         return tuple(section.name for section in self.sections())
 
     @property
+    def phase_count(self) -> int:
+        """The jobs; of a matrix, which may have millions, by the numbers of its values."""
+        made = math.prod(len(values) for values in self.matrix.values()) if self.matrix else 0
+        return max(1, len(self.jobs) + made)
+
+    def shapes(self) -> dict[str, dict[str, str]]:
+        """Options of a ``matrix`` that have no axis of their own are one by their own names."""
+        others = [name for name in self.matrix if name not in fio_shapes.TOLD]
+        return {
+            section.name: fio_shapes.shape(section.options)
+            | {name: section.options.get(name, fio_shapes.UNSET) for name in others}
+            for section in self.sections()
+        }
+
+    def queue_depths(self) -> dict[str, int | None]:
+        """``iodepth`` x ``numjobs`` of each job."""
+        return {section.name: fio_jobs.queue_depth(section.options) for section in self.sections()}
+
+    @property
     def all_jobs(self) -> dict[str, dict[str, JobValue]]:
         """``jobs``, then those of the matrix: the phases by their names, with the options of their own."""
         return self.jobs | _combined(self.matrix)
@@ -143,7 +163,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
             for name, job in self.all_jobs.items()
         }
 
-    def dealt(self, number: int) -> Self:
+    def reseeded(self, number: int) -> Self:
         """With a seed of its own, unless the study says how it draws."""
         given = set().union(self.options, *self.all_jobs.values())
         if given & {"randseed", "randrepeat", "allrandrepeat"}:

@@ -235,3 +235,21 @@ def _think(options: Mapping[str, str]) -> float:
     """How long (s) a job stalls each time; a plain number is in microseconds."""
     text = options.get("thinktime", "0")
     return seconds(f"{text}us" if text.isdigit() else text)
+
+
+# What fio takes for a queue depth of 1 whatever iodepth says: these engines wait for each I/O.
+_WAITING = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
+
+
+def queue_depth(options: Mapping[str, str]) -> int | None:
+    """How many I/Os a job has under way at once; None for I/O through the page cache, and where it cannot tell."""
+    direct = options.get("direct", "1" if options.get("buffered") == "0" else "0")
+    if direct == "0" or options.get("ioengine") == "null":
+        return None
+    try:
+        # fio's own default engine waits.
+        waits = options.get("ioengine", "psync") in _WAITING
+        deep = 1 if waits else int(options.get("iodepth", "1"))
+        return deep * int(options.get("numjobs", "1"))
+    except ValueError:
+        return None

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from blocklab.workloads.fio import Fio
 from blocklab.workloads.fio_jobs import size
-from blocklab.workloads.imported import ImportedLoad
 
 # fio's own names where it has one. ``rw`` is two of them: what is read, and in which order.
 DEPTH, BLOCK, READS, ACCESS, JOBS = "iodepth", "bs", "reads", "access", "numjobs"
@@ -17,20 +15,6 @@ TOLD = frozenset({"rw", "readwrite", "rwmixread", "rwmixwrite", "bs", "blocksize
 _SHARES = {"read": 100, "randread": 100, "write": 0, "randwrite": 0}
 # Of an option that a job does not set.
 UNSET = "–"
-
-
-def shapes(workload: Fio | ImportedLoad) -> dict[str, dict[str, str]]:
-    """What each job does, phase -> axis -> level: ``{"iodepth": "32", "bs": "16k", "reads": "90%", ...}``.
-
-    Options of a ``matrix`` that have no axis of their own are one by their own names.
-    """
-    if isinstance(workload, ImportedLoad):
-        return {name: _shape(options) for name, options in workload.jobs.items()}
-    others = [name for name in workload.matrix if name not in TOLD]
-    return {
-        section.name: _shape(section.options) | {name: section.options.get(name, UNSET) for name in others}
-        for section in workload.sections()
-    }
 
 
 def axes(shapes: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
@@ -50,13 +34,8 @@ def told_apart(shapes: Iterable[Mapping[str, str]]) -> bool:
     return len(set(places)) == len(places)
 
 
-def axes_of(workload: Fio | ImportedLoad) -> tuple[str, ...]:
-    """The axes on which a load's phases can be laid out; none where its jobs' options do not tell them apart."""
-    found = shapes(workload).values()
-    return tuple(axes(found)) if told_apart(found) else ()
-
-
-def _shape(options: Mapping[str, str]) -> dict[str, str]:
+def shape(options: Mapping[str, str]) -> dict[str, str]:
+    """What a job does, axis -> level: ``{"iodepth": "32", "bs": "16k", "reads": "90%", ...}``."""
     # "randrw:8" does eight requests for each place.
     kind = options.get("rw", options.get("readwrite", "read")).partition(":")[0]
     return {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from blocklab.model.plan import Fact, Kind, Port, Step
+from blocklab.model.plan import Kind, Port, Step
 from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed
+from blocklab.workloads import fio_shapes
 from blocklab.workloads.base import Base
 
 
@@ -24,6 +25,7 @@ class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
 
     takes: ClassVar[tuple[Kind, ...]] = ("block",)
     refused: ClassVar[tuple[str, ...]] = ("from",)
+    imported: ClassVar[Literal[True]] = True
 
     says: str = ""
     """What the load was, in the words of whoever ran it."""
@@ -35,15 +37,20 @@ class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
         """As its logs say."""
         return None
 
+    @property
+    def phase_count(self) -> int:
+        """Those of fio's jobs, where they are known."""
+        return max(1, len(self.jobs))
+
+    def shapes(self) -> dict[str, dict[str, str]]:
+        """Those of fio's jobs."""
+        return {name: fio_shapes.shape(options) for name, options in self.jobs.items()}
+
     def problems(self) -> list[tuple[str, str]]:
         """Nothing."""
         return []
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
-        """Nothing."""
-        return ()
-
-    def facts(self, port: Port) -> tuple[Fact, ...]:
         """Nothing."""
         return ()
 
@@ -54,7 +61,3 @@ class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
         """``blocklab.imports`` has read it already."""
         raise NotImplementedError
-
-    def lasts(self) -> float | None:
-        """Nobody knows."""
-        return None

@@ -9,7 +9,7 @@ import msgspec
 
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step
-from blocklab.model.protocols import Load
+from blocklab.model.protocols import Load, Way
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Duration
 from blocklab.workloads import ledger_output, servers
@@ -26,6 +26,8 @@ _MOST_RATE = 999_999
 _LEAST_PATIENCE, _MOST_PATIENCE = 0.05, 60.0
 _MOST_AFTER = 600.0
 _SPARE = 30.0
+# netem's jitter is normally distributed: an answer is hardly ever earlier than that.
+_SPREADS = 4
 
 
 class Ledger(Base, frozen=True, tag="ledger"):
@@ -77,8 +79,6 @@ class Ledger(Base, frozen=True, tag="ledger"):
     """Where a fault strikes: how long it goes on after writes are accepted again; at most 10 min."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql", "mysql")
-    rates: ClassVar[tuple[str, ...]] = ("tps",)
-    drilled: ClassVar[bool] = True
 
     def problems(self) -> list[tuple[str, str]]:
         """No client's node, counts below 1, times that are no whole seconds."""
@@ -151,6 +151,31 @@ class Ledger(Base, frozen=True, tag="ledger"):
             f"--seconds={seconds:g}", f"--patience={float(self.patience):g}s", f"--history={HISTORY}",
         )  # fmt: skip
         return Load(port.host, argv, seconds + 2 * self.patience + _SPARE, (HISTORY,))
+
+    def late(self, stack: str, ways: Sequence[Way]) -> list[tuple[str, str]]:
+        """A rate that its connections cannot have, and answers that all come too late: a transaction takes two
+        round trips."""
+        found = []
+        first = ways[0] if ways else None
+        if first is not None and self.rate != "max" and first.link.rtt:
+            most = self.connections / (2 * float(first.link.rtt))
+            if self.rate > most:
+                said = (
+                    f"{self.rate} a second cannot be had of stack {stack}: the link {first.name} has an rtt of "
+                    f"{first.link.rtt}, and with two round trips each {self.connections} connections make "
+                    f"{most:,.6g} at most; give more connections or a lower rate"
+                )
+                found.append(("rate", said))
+        for host, name, link in ways:
+            if self.patience <= 2 * (link.rtt - _SPREADS * link.jitter):
+                said = (
+                    f"{self.patience} are over before an answer can be there: a transaction takes two round "
+                    f"trips, and the link {name} to {host} has an rtt of {link.rtt}; give more than "
+                    f"{2 * link.rtt:g}s"
+                )
+                found.append(("patience", said))
+                break
+        return found
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         """The program's version, and how many rows there are."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import msgspec
 
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
-from blocklab.model.protocols import Load
+from blocklab.model.protocols import Asked, Load
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration, Size
 from blocklab.workloads import open_loop_output
-from blocklab.workloads.asked import Asked
 from blocklab.workloads.base import Base, version
 
 FOLDER = "/var/tmp/blocklab-open-loop"
@@ -151,6 +150,15 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
         """One for each level, and ``most``."""
         return tuple(self.asked_rates())
 
+    @property
+    def phase_count(self) -> int:
+        """One for each level, and ``most``."""
+        return len(self.asked_rates())
+
+    def queue_depths(self) -> dict[str, int | None]:
+        """As many as wait at once: a rate that is not reached has a long line."""
+        return dict.fromkeys(self.asked_rates(), self.in_flight)
+
     def asked_rates(self) -> Mapping[str, Asked]:
         """Of each level its rates; of ``most`` none."""
         each = {"read.iops": self.reads, "write.iops": self.writes, "sync.iops": self.flushes}
@@ -170,10 +178,6 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
     def lasts(self) -> float | None:
         """``time`` for each phase."""
         return len(self.asked_rates()) * (float(self.time) + 0.5)
-
-    def dealt(self, number: int) -> Self:
-        """With a seed of its own."""
-        return msgspec.structs.replace(self, seed=number)
 
     def lasting(self, port: Port) -> tuple[Step, ...]:
         """The target written once from end to end: what runs on it leaves it as long as it is."""

@@ -13,11 +13,10 @@ import msgspec
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
 from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.programs import POSTGRES_BIN as BIN
-from blocklab.model.protocols import Load
+from blocklab.model.protocols import Asked, Load
 from blocklab.model.sample import Parsed, Phase
 from blocklab.model.units import Duration
 from blocklab.workloads import pgbench_output
-from blocklab.workloads.asked import Asked
 from blocklab.workloads.base import Stoppable, version
 
 FOLDER = "/var/tmp/blocklab-pgbench"
@@ -103,7 +102,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql",)
     rates: ClassVar[tuple[str, ...]] = ("tps",)
     # The alarm by which it ends itself; it has a handler for no other signal.
-    ends_on: ClassVar[int | None] = signal.SIGALRM
+    ends_on: ClassVar[int] = signal.SIGALRM
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, no end or two, unknown scripts, those that run programs, options that are blocklab's."""

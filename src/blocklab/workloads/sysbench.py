@@ -10,11 +10,10 @@ import msgspec
 
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
-from blocklab.model.protocols import Load
+from blocklab.model.protocols import Asked, Load
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
 from blocklab.workloads import servers, stamp, sysbench_output
-from blocklab.workloads.asked import Asked
 from blocklab.workloads.base import Stoppable, version
 
 OptionValue: TypeAlias = str | int | float | bool

@@ -96,7 +96,7 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
 
     takes: ClassVar[tuple[Kind, ...]] = ("mysql", "postgresql")
     rates: ClassVar[tuple[str, ...]] = ("tps",)
-    ends_on: ClassVar[int | None] = signal.SIGINT
+    ends_on: ClassVar[int] = signal.SIGINT
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, times that are no whole seconds, options that are not go-tpc's or are blocklab's."""
