@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from blocklab.runner.run import run_study
 from blocklab.sites.fake import FakeLab, FakeSite
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
+from blocklab.study.kinds import registered
 from blocklab.study.read import build
 from blocklab.study.types import Study
 from blocklab.workloads.pgbench import Pgbench
@@ -24,20 +26,23 @@ from tests.fake.test_run import Silent, go, io
 LOAD = ("load-the-data",)
 
 
-@pytest.fixture
-def mixed(small: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Study:
-    """A load with data of its own before one without, on a stack at two distances."""
+class PgbenchWithData(Pgbench, frozen=True, tag="pgbench_with_data"):
+    """pgbench as a workload with data of its own."""
 
-    def data(self: Pgbench, port: Port) -> tuple[Step, ...]:
+    def data(self, port: Port) -> tuple[Step, ...]:
         return (Run(port.host, (*LOAD, str(self.scale))),)
 
-    monkeypatch.setattr(Pgbench, "data", data, raising=False)
-    tx = small["workloads"]["tx"]
+
+@pytest.fixture
+def mixed(small: dict[str, Any]) -> Iterator[Study]:
+    """A load with data of its own before one without, on a stack at two distances."""
+    tx = {**small["workloads"]["tx"], "load": "pgbench_with_data"}
     small["workloads"] = {"tx": tx, "more": {**tx, "clients": 4}, "other": {**tx, "scale": 2}, "io": io(small)}
     small["stacks"] = {"mirror": small["stacks"]["mirror"]}
     small["factors"] = {"rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "2ms"]}}
     small["baseline"] = "mirror"
-    return build(small)
+    with registered(PgbenchWithData):
+        yield build(small)
 
 
 class Loads(Answers):

@@ -12,6 +12,7 @@ from blocklab.model.host import Result
 from blocklab.model.plan import Argv, Port, Run, Step
 from blocklab.runner.engine import Engine
 from blocklab.sites.fake import FakeSite
+from blocklab.study.kinds import registered
 from blocklab.study.read import build
 from blocklab.workloads.fio import Fio
 from tests.fake.answers import Answers
@@ -20,14 +21,19 @@ from tests.fake.test_run import go, io
 LOAD = ("load-the-data",)
 
 
-@pytest.fixture
-def data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """fio as a load with data of its own."""
+class FioWithData(Fio, frozen=True, tag="fio_with_data"):
+    """fio as a workload with data of its own."""
 
-    def steps(self: Fio, port: Port) -> tuple[Step, ...]:
+    def data(self, port: Port) -> tuple[Step, ...]:
         return (Run(port.host, LOAD),)
 
-    monkeypatch.setattr(Fio, "data", steps, raising=False)
+
+@pytest.fixture
+def data(sweep: dict[str, Any]) -> Iterator[None]:
+    """The sweep's workload has data."""
+    sweep["workloads"]["io"]["load"] = "fio_with_data"
+    with registered(FioWithData):
+        yield
 
 
 @pytest.fixture
@@ -181,6 +187,7 @@ def test_a_rebuild_that_always_fails_is_tried_twice(sweep: dict[str, Any], tmp_p
     assert list(story(site)).count("load-the-data") == 2
 
 
+@pytest.mark.usefixtures("data")
 def test_a_warning_of_before_does_not_mean_that_volumes_are_in_use(
     sweep: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +198,6 @@ def test_a_warning_of_before_does_not_mean_that_volumes_are_in_use(
         carry_out(self, steps, part)
         self.warnings.append("cannot read knob")
 
-    monkeypatch.setattr(Fio, "data", lambda self, port: (Run(port.host, LOAD),), raising=False)
     monkeypatch.setattr(Engine, "carry_out", warns)
     folder, _, bad, _ = go(build(sweep), tmp_path, Answers())
     assert bad == 0 and {run.outcome.status for run in folder.runs()} == {"ok"}

@@ -17,6 +17,7 @@ from blocklab.model.metrics import metric as metric_of
 from blocklab.model.plan import Port
 from blocklab.model.sample import Sample
 from blocklab.probes.counters import Counters, Disk
+from blocklab.study.kinds import devices
 
 Verdict = Literal["ok", "suspect", "not comparable"]
 # Bottom to top; a stripe's members stand side by side.
@@ -31,10 +32,6 @@ FILE_SLACK = 256 * 1024
 # An fsync writes the file system's log. Measured for 4 KiB writes, each with an fsync, one job: ext4 12 KiB for
 # each of its commits, XFS 1 KiB, and most fsyncs found nothing to commit.
 SYNC_SLACK = 16 * 1024
-# Devices that hand their requests on: the kernel's part_stat for flushes is only kept where requests are queued.
-_WITHOUT_FLUSHES = ("drbd", "md", "dm-")
-# The loads that tell how many bytes they moved.
-_TELL = ("fio", "open_loop")
 _OFF = ("", "0", "none", "null", "false")
 
 
@@ -178,7 +175,8 @@ def _devices(part: Part) -> Iterator[Sample]:
 
 
 def _flushes_of(device: str, disk: Disk) -> int | None:
-    return None if device.startswith(_WITHOUT_FLUSHES) else disk.flushes
+    # What a layer makes hands requests on, and the kernel only counts flushes where requests are queued.
+    return None if device.startswith(tuple(devices().values())) else disk.flushes
 
 
 def _mirrors(part: Part) -> Iterator[Sample]:
@@ -271,7 +269,7 @@ def _own(part: Part) -> Iterator[Sample]:
 
 
 def _fio(part: Part, metric: str) -> float:
-    return sum(sample.value for sample in _own(part) if sample.layer in _TELL and sample.metric == metric)
+    return sum(sample.value for sample in _own(part) if sample.metric == metric)
 
 
 def _comparable(part: Part) -> bool:

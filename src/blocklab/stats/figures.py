@@ -21,13 +21,10 @@ from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
 from blocklab.stats.summary import Estimate, batch_means, weighted_mean
 from blocklab.store.run import Rate, Run
+from blocklab.study.kinds import devices
 
 Points = list[tuple[float, float]]
 PROBE_INTERVAL = 1.0
-# How the kernel calls the device that a layer makes. Volumes and what caps them have the site's own names.
-_MADE = {
-    "drbd": "drbd", "stripe": "md", "raid10": "md", "net_mirror": "md", "lvm_stripe": "dm-",
-}  # fmt: skip
 # A device with a smaller part of a host's traffic than this is not one that the stack stands on.
 LEAST_PART = 0.02
 MOST_LOWER = 8
@@ -157,7 +154,7 @@ class Measured:
     def _made(self) -> tuple[str, ...]:
         """How the names of the devices begin that the stack's layers make, from the top down."""
         kinds = (layer.get("layer", "") for layer in reversed(self.run.cell.spec["stack"]["layers"]))
-        return tuple(dict.fromkeys(_MADE[kind] for kind in kinds if kind in _MADE))
+        return tuple(dict.fromkeys(name for kind in kinds if (name := devices().get(kind))))
 
     def busiest(self, host: str, made: str = "") -> str:
         """The device with the most traffic on a host among those whose names begin with ``made``, or, without it,
@@ -201,7 +198,7 @@ def of_layer(sample: Sample) -> bool:
 
 def family(device: str) -> str:
     """Which kind of layer made a device: the part of its name that tells; empty for a volume."""
-    return next((made for made in _MADE.values() if device.startswith(made)), "")
+    return next((made for made in devices().values() if device.startswith(made)), "")
 
 
 def rows(places: Grid, runs: Mapping[tuple[str, str], Measured]) -> tuple[Row, ...]:

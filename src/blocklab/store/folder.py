@@ -26,6 +26,7 @@ from blocklab.model.units import dec_hook, enc_hook
 from blocklab.store.identity import Identity, identity
 from blocklab.store.run import Run, analysed, environment_of, load, outcome_of, sweep
 from blocklab.study.grid import is_drill, repeated
+from blocklab.study.kinds import with_study
 from blocklab.study.types import Cell, Study
 
 FORMAT = 1
@@ -142,7 +143,7 @@ class StudyFolder:
         """The study that was run. Raises ``StoreError``."""
         path = self.path / "study.json"
         try:
-            manifest = msgspec.json.decode(path.read_bytes(), type=Manifest, dec_hook=dec_hook)
+            manifest = msgspec.json.decode(path.read_bytes(), type=with_study(Manifest), dec_hook=dec_hook)
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} is not a study's folder: it has no study.json") from error
         except (OSError, msgspec.MsgspecError) as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import inspect
 
+from blocklab.study.kinds import study_type
 from blocklab.study.types import Study
 
 _BARE: dict[type, str] = {
@@ -55,7 +56,7 @@ def choices(plain: Mapping[str, Any], way: Sequence[str | int]) -> tuple[str, ..
     if not way:
         return ()
     *outer, last = way
-    around = [_study()]
+    around = [_fields(study_type())]
     value: Any = plain
     for part in outer:
         around = [inner for kind in around for inner in _below(kind, value, part)]
@@ -71,8 +72,8 @@ def choices(plain: Mapping[str, Any], way: Sequence[str | int]) -> tuple[str, ..
 
 
 @functools.cache
-def _study() -> inspect.Type:
-    return inspect.type_info(Study)
+def _fields(study: type[Study]) -> inspect.Type:
+    return inspect.type_info(study)
 
 
 def _flat(kinds: Any) -> Iterator[inspect.Type]:

@@ -12,6 +12,7 @@ import msgspec
 from blocklab.errors import StudyError
 from blocklab.model.units import dec_hook
 from blocklab.study.cures import cure
+from blocklab.study.kinds import study_type
 from blocklab.study.types import Study
 
 # msgspec ends its messages with "... - at `$.stacks[...].layers[1].protocol`" ([...] stands for any key),
@@ -27,7 +28,7 @@ _MOST = 2**63
 def decoded(plain: Mapping[str, Any]) -> Study:
     """The study, not checked yet. Raises ``StudyError`` with the path, without file and line."""
     try:
-        return msgspec.convert(plain, Study, dec_hook=dec_hook)
+        return msgspec.convert(plain, study_type(), dec_hook=dec_hook)
     except msgspec.ValidationError as error:
         problem, path = _located(plain, str(error))
         raise StudyError(path, problem, hint=cure(plain, parts(path), path, problem)) from error
@@ -80,7 +81,7 @@ def _located(plain: Mapping[str, Any], text: str) -> tuple[str, str]:
         for key in items:
             alone = _replaced(plain, parts(parent), {key: items[key]})
             try:
-                msgspec.convert(alone, Study, dec_hook=dec_hook)
+                msgspec.convert(alone, study_type(), dec_hook=dec_hook)
             except msgspec.ValidationError as error:
                 if str(error) == text:
                     path = path.replace("[...]", f".{key}", 1)

@@ -13,30 +13,23 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.faults import AnyFault
-from blocklab.layers import AnyLayer
 from blocklab.model.protocols import Phased
 from blocklab.model.units import enc_hook
 from blocklab.study import profiles
 from blocklab.study.decode import decoded
+from blocklab.study.kinds import kind_of
 from blocklab.study.types import Factor, Study
 from blocklab.study.types import level_text as level_text
-from blocklab.workloads import AnyWorkload
 
 Levels = dict[str, str]
 # ".rtt", "[1]", "[net.ipv4.tcp_rmem]", ".*"
 _PART = re.compile(r"(?:^|\.)(?P<name>[^.\[\]]+)|\[(?P<bracket>[^\]]+)\]")
 _PATH = re.compile(r"[^.\[\]]+(\.[^.\[\]]+|\[[^\]]+\])*")
-# The fields of each kind of layer, load and fault, by what tells it apart: ("load", "fio").
-_FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
-    (kind.__struct_config__.tag_field, kind.__struct_config__.tag): kind.__struct_encode_fields__
-    for kind in get_args(AnyLayer | AnyWorkload | AnyFault)
-}
 # What no factor changes. A study without them is copied in a moment, however many levels it has.
 _UNSWEPT: dict[str, Any] = {"factors": {}, "exclude": (), "expect": (), "notes": (), "quick": {}}
 
@@ -212,8 +205,8 @@ def _lists(value: Any) -> Any:
 
 def _lacks(plain: dict[str, Any], field: str) -> bool:
     """Whether it is a layer, load or fault of a kind that has no such field."""
-    kinds = (_FIELDS.get((tag, str(plain.get(tag)))) for tag in ("layer", "load", "fault"))
-    return any(fields is not None and field not in fields for fields in kinds)
+    kinds = (kind_of(tag, str(plain.get(tag))) for tag in ("layer", "load", "fault"))
+    return any(kind is not None and field not in kind.__struct_encode_fields__ for kind in kinds)
 
 
 def _kind(item: Any) -> str:
