@@ -218,8 +218,9 @@ def tag_of(kind: type) -> str | None:
 
 
 def tagged(package: ModuleType) -> set[type]:
-    """The classes with a tag: a layer or a load. What others derive from is none."""
-    return {kind for kind in classes(package) if tag_of(kind) is not None and not kind.__subclasses__()}
+    """The classes with a tag: a layer or a workload. What others of the package derive from is none."""
+    known = set(classes(package))
+    return {kind for kind in known if tag_of(kind) is not None and not known & set(kind.__subclasses__())}
 
 
 def probes(package: ModuleType) -> set[type]:
