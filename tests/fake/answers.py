@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from blocklab.model.host import Result
-from blocklab.model.plan import Argv
+from blocklab.model.plan import Argv, Port, Run, Step
 from blocklab.probes import PROBES
 from blocklab.sites.fake import FakeSite, Play
-from blocklab.workloads.fio import JOBFILE
+from blocklab.workloads.fio import JOBFILE, Fio
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "golden"
 SIZE = 512 * 2**20
@@ -57,6 +57,16 @@ Inter-|   Receive                                                |  Transmit
 # Seconds, of each.
 PROBE_CPU = 0.25
 _PROBES = {probe.argv(1) for probe in PROBES}
+
+
+LOAD = ("load-the-data",)
+
+
+class FioWithData(Fio, frozen=True, tag="fio_with_data"):
+    """fio as a workload with data of its own."""
+
+    def data(self, port: Port) -> tuple[Step, ...]:
+        return (Run(port.host, LOAD),)
 
 
 class Answers:

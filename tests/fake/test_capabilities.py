@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from blocklab.errors import SetupError
-from blocklab.model.plan import Port, Run, Step
 from blocklab.model.plan import Power as PowerStep
 from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Power, Refill, Room, Snapshots, offered, words
 from blocklab.runner.engine import Engine
@@ -16,17 +15,15 @@ from blocklab.runner.run import run_study
 from blocklab.sites.fake import OFFERS, FakeSite
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
+from blocklab.study.kinds import registered
 from blocklab.study.needs import site_problems
 from blocklab.study.read import build
 from blocklab.study.types import Study
-from blocklab.workloads.fio import Fio
-from tests.fake.answers import Answers
+from tests.fake.answers import LOAD, Answers, FioWithData
 from tests.fake.labs import lab
 from tests.fake.test_drill_ends import KILL
 from tests.fake.test_drill_ends import study as drill
 from tests.fake.test_run import Silent, io
-
-LOAD = ("load-the-data",)
 
 
 def lacking(study: Study, *without: type) -> dict[str, str]:
@@ -66,11 +63,13 @@ def test_a_lab_without_a_capability_says_which(small: dict[str, Any]) -> None:
 def story(small: dict[str, Any], tmp_path: Path, *without: type) -> list[str]:
     """What happens to nodes and volumes in a study with data, on a site that lacks something."""
     del small["stacks"]["mirror"]
-    small["workloads"] = {"io": io(small)}
+    small["workloads"] = {"io": {**io(small), "load": "fio_with_data"}}
     small["factors"] = {"depth": {"field": "workloads.io.options.iodepth", "values": [1, 8]}}
-    study, site = build(small), FakeSite(Answers(), without=without)
-    folder = StudyFolder.create(tmp_path, Manifest(study, cells(study)))
-    assert run_study(site, study, cells(study), folder, Silent()) == 0
+    site = FakeSite(Answers(), without=without)
+    with registered(FioWithData):
+        study = build(small)
+        folder = StudyFolder.create(tmp_path, Manifest(study, cells(study)))
+        assert run_study(site, study, cells(study), folder, Silent()) == 0
     events = []
     for each in site.labs:
         assert each.closed
@@ -83,21 +82,11 @@ def story(small: dict[str, Any], tmp_path: Path, *without: type) -> list[str]:
     return events
 
 
-@pytest.fixture
-def data(monkeypatch: pytest.MonkeyPatch) -> None:
-    def steps(self: Fio, port: Port) -> tuple[Step, ...]:
-        return (Run(port.host, LOAD),)
-
-    monkeypatch.setattr(Fio, "data", steps)
-
-
-@pytest.mark.usefixtures("data")
 def test_without_snapshots_data_are_loaded_on_new_nodes_each_time(small: dict[str, Any], tmp_path: Path) -> None:
     each = ["boot", "mkfs.xfs", "load-the-data", "refill", "measure"]
     assert story(small, tmp_path, Snapshots) == each * 2
 
 
-@pytest.mark.usefixtures("data")
 def test_with_all_capabilities_they_are_loaded_once(small: dict[str, Any], tmp_path: Path) -> None:
     first = ["boot", "mkfs.xfs", "load-the-data", "save"]
     assert story(small, tmp_path) == [*first, *["restore", "refill", "measure"] * 2]

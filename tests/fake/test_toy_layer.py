@@ -21,6 +21,7 @@ from blocklab.model.protocols import Load, Place
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Size
 from blocklab.report import render, terminal_table
+from blocklab.sites.fake import FakeSite
 from blocklab.stats.analysis import analyse
 from blocklab.study.check import combined_problems
 from blocklab.study.kinds import registered
@@ -204,7 +205,7 @@ def test_a_toy_is_unknown_where_it_is_not_registered(tmp_path: Path) -> None:
 
 
 def test_a_toy_goes_through_plan_run_crosscheck_diagram_and_report(study: Study, tmp_path: Path) -> None:
-    plan = [" ".join(command.argv) for command in planned(study, "safe")]
+    plan = [" ".join(command.argv) for command in planned(study, "safe", FakeSite())]
     assert any(line.startswith("cryptsetup luksFormat") for line in plan) and "cryptsetup close dm-900" in plan
 
     folder, progress, bad, site = go(study, tmp_path, Node())

@@ -9,23 +9,13 @@ from typing import Any
 import pytest
 
 from blocklab.model.host import Result
-from blocklab.model.plan import Argv, Port, Run, Step
+from blocklab.model.plan import Argv
 from blocklab.runner.engine import Engine
 from blocklab.sites.fake import FakeSite
 from blocklab.study.kinds import registered
 from blocklab.study.read import build
-from blocklab.workloads.fio import Fio
-from tests.fake.answers import Answers
+from tests.fake.answers import LOAD, Answers, FioWithData
 from tests.fake.test_run import go, io
-
-LOAD = ("load-the-data",)
-
-
-class FioWithData(Fio, frozen=True, tag="fio_with_data"):
-    """fio as a workload with data of its own."""
-
-    def data(self, port: Port) -> tuple[Step, ...]:
-        return (Run(port.host, LOAD),)
 
 
 @pytest.fixture

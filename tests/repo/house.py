@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -219,8 +219,23 @@ def tag_of(kind: type) -> str | None:
 
 def tagged(package: ModuleType) -> set[type]:
     """The classes with a tag: a layer or a workload. What others of the package derive from is none."""
-    known = set(classes(package))
-    return {kind for kind in known if tag_of(kind) is not None and not known & set(kind.__subclasses__())}
+
+    def derived(kind: type) -> bool:
+        below: list[type] = type.__subclasses__(kind)
+        return any(each.__module__.startswith(f"{package.__name__}.") for each in below)
+
+    return {kind for kind in classes(package) if tag_of(kind) is not None and not derived(kind)}
+
+
+def named_kinds(tree: ast.Module, names: Collection[str]) -> list[tuple[int, str]]:
+    """(line, name) of the imports of these names from the layers and the workloads."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+            ("blocklab.layers", "blocklab.workloads")
+        ):
+            found += [(node.lineno, each.name) for each in node.names if each.name in names]
+    return found
 
 
 def probes(package: ModuleType) -> set[type]:

@@ -156,6 +156,25 @@ def test_every_layer_load_and_fault_is_in_its_union(package: ModuleType, union: 
     assert {kind.__name__ for kind in house.members(union)} <= set(package.__all__)
 
 
+KINDS = {kind.__name__ for union in (layers.AnyLayer, workloads.AnyWorkload) for kind in house.members(union)}
+
+
+def test_no_other_module_names_a_layer_or_a_workload() -> None:
+    """They ask for what it can do (``model.protocols``)."""
+    found = []
+    for path, tree in house.trees(house.PACKAGE):
+        if path.relative_to(house.PACKAGE).parts[0] not in ("layers", "workloads"):
+            found += [(path, line, name) for line, name in house.named_kinds(tree, KINDS)]
+    house.none(found, "a layer or a workload by its class, where a capability of model/protocols.py would do:")
+
+
+@pytest.mark.parametrize(
+    "line", ["from blocklab.layers import Drbd", "from blocklab.workloads.fio import Fio, MIB"]
+)
+def test_the_search_for_names_of_layers_can_find(line: str) -> None:
+    assert house.named_kinds(ast.parse(line), KINDS)
+
+
 def test_every_probe_is_in_the_tuple() -> None:
     listed = [type(probe) for probe in probe_package.PROBES]
     assert house.probes(probe_package) == set(listed) and len(set(listed)) == len(listed)

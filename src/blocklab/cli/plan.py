@@ -31,6 +31,7 @@ from blocklab.cli.studies import (
 )
 from blocklab.errors import StudyError
 from blocklab.model.plan import Argv, Power, Put, Run, Step, undo_of
+from blocklab.model.protocols import Drilled
 from blocklab.model.site import Site, Snapshots
 from blocklab.model.undo import Undos
 from blocklab.sites import DEFAULT, open_site
@@ -57,7 +58,6 @@ from blocklab.study.phases import (
 )
 from blocklab.study.read import read
 from blocklab.study.types import Cell, Study
-from blocklab.workloads import Ledger
 
 # A longer argument hides the command that it belongs to; so much of its start is enough to know it.
 LONGEST = 200
@@ -170,7 +170,7 @@ def planned(study: Study, name: str, site: Site) -> list[Command]:
     for label, workload in study.workloads.items():
         phases, nodes = ready(study, name, workload, ground, nodes)
         listed.add(phases, label)
-        if isinstance(workload, Ledger) and is_drill(study, label):
+        if isinstance(workload, Drilled) and is_drill(study, label):
             listed.add(whole(study, name, workload, ground, facts), label)
             nodes = replace(nodes, plain=False)
         else:

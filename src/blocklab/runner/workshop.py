@@ -1,6 +1,6 @@
 """Where layouts are built one after the other: nodes that stay booted, and copies of volumes with data on them.
 
-A layout whose load needs much data (``Workload.data``) is built from scratch once; the data are loaded, the stack
+A layout whose load needs much data (``WithData``) is built from scratch once; the data are loaded, the stack
 is taken down and the volumes are copied. From then on each cell gets its volumes from the copy and the stack is
 built over them (``plan.again``), which takes seconds. A copy serves every layout that would have made the same:
 its name is a hash of the commands that decide what is on the volumes, so mirrors that differ in RTT share one.
