@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from blocklab.judge.rounds import merged
-from blocklab.model.sample import Parsed, Phase, Sample, Spread
 from blocklab.model.protocols import Ruled
+from blocklab.model.sample import Parsed, Phase, Sample, Spread
 from blocklab.model.stop import AnyStop, Rule, Stop, rule_of
 from blocklab.model.units import Share, dec_hook
 from blocklab.stats.blocks import combined, interval, paired

@@ -17,7 +17,6 @@ from blocklab.model.metrics import metric as metric_of
 from blocklab.model.plan import Port
 from blocklab.model.sample import Sample
 from blocklab.probes.counters import Counters, Disk
-from blocklab.study.kinds import devices
 
 Verdict = Literal["ok", "suspect", "not comparable"]
 # Bottom to top; a stripe's members stand side by side.
@@ -32,6 +31,8 @@ FILE_SLACK = 256 * 1024
 # An fsync writes the file system's log. Measured for 4 KiB writes, each with an fsync, one job: ext4 12 KiB for
 # each of its commits, XFS 1 KiB, and most fsyncs found nothing to commit.
 SYNC_SLACK = 16 * 1024
+# The kernel's drivers that hand requests on: it only counts flushes where requests are queued.
+_WITHOUT_FLUSHES = ("drbd", "md", "dm-")
 _OFF = ("", "0", "none", "null", "false")
 
 
@@ -175,8 +176,7 @@ def _devices(part: Part) -> Iterator[Sample]:
 
 
 def _flushes_of(device: str, disk: Disk) -> int | None:
-    # What a layer makes hands requests on, and the kernel only counts flushes where requests are queued.
-    return None if device.startswith(tuple(devices().values())) else disk.flushes
+    return None if device.startswith(_WITHOUT_FLUSHES) else disk.flushes
 
 
 def _mirrors(part: Part) -> Iterator[Sample]:

@@ -175,8 +175,7 @@ class Drawn(Protocol):
 
 @runtime_checkable
 class NamedDevice(Protocol):
-    """A layer whose block device the kernel gives a name of its own. Such devices hand requests on, so the kernel
-    keeps no count of flushes for them."""
+    """A layer whose block device the kernel gives a name of its own."""
 
     device: ClassVar[str]
     """How the name begins: ``drbd`` of ``/dev/drbd0``."""
