@@ -29,7 +29,7 @@ from blocklab.model.drill import Event
 from blocklab.model.ground import LinkSpec
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Port
-from blocklab.model.protocols import Fault, Scene
+from blocklab.model.protocols import Fault, Mended, Scene
 from blocklab.model.units import BitRate, Duration, Share
 from blocklab.runner.engine import Engine
 from blocklab.runner.measure import not_in_force
@@ -99,6 +99,7 @@ class Wires:
 
     def heal(self, fault: Fault) -> None:
         """Mend it."""
+        assert isinstance(fault, Mended)
         self.engine.carry_out(fault.heal(self.scene), "heal")
 
 
@@ -212,6 +213,7 @@ class Stack:
 
     def heal(self, fault: Fault) -> None:
         """Mend it."""
+        assert isinstance(fault, Mended)
         self.stand.engine.carry_out(fault.heal(self.scene), "heal")
 
     def wrong(self) -> dict[str, str]:

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from blocklab.model.plan import Step
 from blocklab.model.protocols import Scene
 from blocklab.model.units import Duration
 
@@ -63,16 +62,3 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="f
         if self.lasts is not None and not 0 < self.lasts <= MOST_SECONDS:
             found.append(("for", f"{self.lasts}: must be more than 0s and at most 1 h, or left out"))
         return found
-
-    def strike(self, scene: Scene) -> tuple[Step, ...]:
-        """Each fault has its own."""
-        raise NotImplementedError
-
-    def heal(self, scene: Scene) -> tuple[Step, ...]:
-        """Nothing that could be mended."""
-        return ()
-
-    def mend_data(self, scene: Scene, host: str) -> tuple[Step, ...]:
-        """Steps on ``host``, where the stack's data are in use now, that mend what lies in them and so went there
-        with them: nothing."""
-        return ()

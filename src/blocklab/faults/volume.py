@@ -81,6 +81,10 @@ class VolumeError(_OnVolume, frozen=True, tag="volume-error"):
             for host, device in self.on(scene)
         )
 
+    def stale(self, scene: Scene) -> str:
+        """The one that fails."""
+        return named(self.node, scene)
+
     def heal(self, scene: Scene) -> tuple[Step, ...]:
         """The table that it had."""
         steps: list[Step] = []

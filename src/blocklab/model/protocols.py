@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -463,18 +464,53 @@ class Scene(msgspec.Struct, frozen=True):
 class Fault(Protocol):
     """Something that breaks."""
 
+    @property
+    def at(self) -> str:
+        """When it strikes, as the study says it."""
+
+    @property
+    def when(self) -> str:
+        """What must be so before ``at`` counts; empty for the workload's start."""
+
+    @property
+    def lasts(self) -> float | None:
+        """After so long (s) it is mended; None for the end of the drill."""
+
+    def moments(self) -> tuple[float, float]:
+        """The earliest and the latest time (s) at which it strikes. Raises ``ValueError``."""
+
+    def moment(self, dice: random.Random) -> float:
+        """A time (s) in that range."""
+
     def problems(self, scene: Scene) -> list[tuple[str, str]]:
-        """What it names that the stack lacks: (field, problem and cure) pairs."""
+        """What it names that the stack lacks: (field, problem and hint) pairs."""
 
     def strike(self, scene: Scene) -> tuple[Step, ...]:
         """Steps that break it."""
 
+
+@runtime_checkable
+class Mended(Protocol):
+    """A fault that does not stay: a crashed node does, which is booted again anyway."""
+
     def heal(self, scene: Scene) -> tuple[Step, ...]:
-        """Steps that mend it; empty for what stays broken (a crashed node is booted again anyway)."""
+        """Steps that mend it."""
+
+
+@runtime_checkable
+class InData(Protocol):
+    """A fault that lies in the data, and goes to the survivor with them."""
 
     def mend_data(self, scene: Scene, host: str) -> tuple[Step, ...]:
-        """Steps on ``host``, where the stack's data are in use now, that mend what lies in them and so went there
-        with them; empty for what does not."""
+        """Steps that mend it on ``host``, where the stack's data are in use now."""
+
+
+@runtime_checkable
+class Outdates(Protocol):
+    """A fault after which a mirror goes on without one of its copies."""
+
+    def stale(self, scene: Scene) -> str:
+        """The node whose copy that is."""
 
 
 class Probe(Protocol):

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from blocklab.faults import AnyFault, monitor
+from blocklab.faults import monitor
 from blocklab.faults.base import SETTLED_SECONDS
 from blocklab.model.drill import Replicas
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Argv, Fact, Port, Power, Put, Run, Step, Wait
-from blocklab.model.protocols import DrbdResource, Drilled, Load, Scene
+from blocklab.model.protocols import DrbdResource, Drilled, Fault, InData, Load, Mended, Scene
 from blocklab.study import takeover as recipes
 from blocklab.study.drills import scene
 from blocklab.study.grid import hosts_of, plan_stack, port_for, topology
@@ -38,7 +38,7 @@ class Strike:
     lies in the data, once these are in use on the survivor."""
 
     name: str
-    fault: AnyFault
+    fault: Fault
     strike: Do
     mend: Do
     mend_there: tuple[Step, ...]
@@ -146,15 +146,16 @@ def _marked(part: str, stack: str, stages: Iterable[recipes.Stage]) -> tuple[Do 
     return tuple(phases)
 
 
-def strikes_of(faults: Mapping[str, AnyFault], here: Scene) -> tuple[Strike, ...]:
+def strikes_of(faults: Mapping[str, Fault], here: Scene) -> tuple[Strike, ...]:
     """Each fault as it strikes there."""
     found = []
     for name, fault in faults.items():
         at = f"at {fault.at} of the load" if not fault.when else f"{fault.at or '0s'} after the rate has settled"
         mended = f"after {fault.lasts}" if fault.lasts is not None else "at the end of the drill"
         strike = Do("fault", tuple(fault.strike(here)), name, at)
-        mend = Do("fault", tuple(fault.heal(here)), f"{name} mended", mended)
-        found.append(Strike(name, fault, strike, mend, tuple(fault.mend_data(here, here.peer))))
+        mend = Do("fault", fault.heal(here) if isinstance(fault, Mended) else (), f"{name} mended", mended)
+        there = fault.mend_data(here, here.peer) if isinstance(fault, InData) else ()
+        found.append(Strike(name, fault, strike, mend, there))
     return tuple(found)
 
 
@@ -197,7 +198,8 @@ def restart(
     hosts, gone = hosts_of(study.stacks[stack]), set(dead)
     here = scene(study, stack, 0, ground)
     # What mends faults that lie in the data, which no restart ends, before the database starts.
-    mend = tuple(step for each in study.faults.values() for step in each.mend_data(here, here.active))
+    faults = [each for each in study.faults.values() if isinstance(each, InData)]
+    mend = tuple(step for each in faults for step in each.mend_data(here, here.active))
     stages = [
         recipes.Stage(each.name, (*each.steps, *(mend if each.name == "mount" else ())))
         for each in recipes.restart(study, stack, 0, ground)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from blocklab.faults import Freeze, PowerCut, VolumeError, monitor
+from blocklab.faults import monitor
 from blocklab.faults.base import SETTLED_SECONDS
-from blocklab.faults.node import named
 from blocklab.model.ground import End, Ground, Topology
 from blocklab.model.plan import Port, Power
-from blocklab.model.protocols import Drilled, Scene
+from blocklab.model.protocols import Drilled, Fault, Mended, Outdates, Scene
 from blocklab.study.factors import left_out
 from blocklab.study.grid import between, hosts_of, is_shared, plan_layers, topology
 from blocklab.study.takeover import replicas, survivor_of
@@ -102,11 +101,12 @@ def _unheard(study: Study, here: Scene) -> Iterator[Problem]:
 def _on_frozen(study: Study, here: Scene) -> Iterator[Problem]:
     """Faults that would have to do something on a node that stands still until the end of the drill."""
     for name, freeze in study.faults.items():
-        if not isinstance(freeze, Freeze) or freeze.lasts is not None:
+        host = next(iter(_powered(freeze, here, "freeze")), "")
+        if not host or freeze.lasts is not None:
             continue
-        host = named(freeze.node, here)
         for other, each in study.faults.items():
-            steps = (*each.strike(here), *(each.heal(here) if each.lasts is not None else ()))
+            mended = each.heal(here) if isinstance(each, Mended) and each.lasts is not None else ()
+            steps = (*each.strike(here), *mended)
             needs = any(step.host == host and not isinstance(step, Power) for step in steps)
             if needs and _may_follow(study, other, name):
                 yield (
@@ -121,16 +121,21 @@ def _from_the_stale_side(study: Study, here: Scene) -> Iterator[Problem]:
     if replicas(study, here.stack, here.number, here.ground) is None:
         return
     for name, error in study.faults.items():
-        if not isinstance(error, VolumeError) or named(error.node, here) != here.active:
+        if not isinstance(error, Outdates) or error.stale(here) != here.active:
             continue
         for other, each in study.faults.items():
-            if isinstance(each, PowerCut) and _may_follow(study, other, name):
+            if _powered(each, here, "crash") == {here.active, here.peer} and _may_follow(study, other, name):
                 yield (
                     f"faults.{other}.at",
                     f"would be after {name}, when the mirror of {here.stack} goes on with the volume of "
                     f"{here.peer} alone; afterwards {here.active} starts from its own copy, and all that it "
                     f"lacks would be called lost; give {other} an earlier time, or leave {name} out",
                 )
+
+
+def _powered(fault: Fault, here: Scene, what: str) -> set[str]:
+    """The nodes whose power the fault has a say in, in that way."""
+    return {step.host for step in fault.strike(here) if isinstance(step, Power) and step.what == what}
 
 
 def _may_follow(study: Study, name: str, before: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from blocklab.model.ground import LinkSpec
 from blocklab.model.plan import Power as PowerStep
+from blocklab.model.protocols import Mended
 from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Power, words
 from blocklab.study.drills import nominal, scene
 from blocklab.study.grid import is_drill, layouts, topology
@@ -37,7 +38,8 @@ def _needs(study: Study, stack: str, *, drilled: bool) -> Iterator[tuple[str, ty
     if drilled:
         here = scene(study, stack, 0, nominal(shape))
         for name, fault in study.faults.items():
-            if any(isinstance(step, PowerStep) for step in (*fault.strike(here), *fault.heal(here))):
+            mended = fault.heal(here) if isinstance(fault, Mended) else ()
+            if any(isinstance(step, PowerStep) for step in (*fault.strike(here), *mended)):
                 yield f"faults.{name}", Power, "it crashes or stops a node"
         if study.takeover.fence:
             yield "takeover.fence", Power, "the old node is fenced by its power"
