@@ -9,7 +9,7 @@ import sys
 import time
 
 from bench.common import PLAIN, mirror, show, study
-from blocklab.model.protocols import WithData
+from blocklab.model.workload import WithData
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlLab, UmlSite

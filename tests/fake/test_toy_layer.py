@@ -16,10 +16,11 @@ from blocklab.errors import ParseError, StudyError
 from blocklab.layers.base import Base as Layer
 from blocklab.model.ground import Topology
 from blocklab.model.host import Result
+from blocklab.model.layer import Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step
-from blocklab.model.protocols import Load, Place
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Size
+from blocklab.model.workload import Load
 from blocklab.report import render, terminal_table
 from blocklab.sites.fake import FakeSite
 from blocklab.stats.analysis import analyse

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from blocklab.model.host import must
-from blocklab.model.protocols import Armed, Live, Ruled, WithData
 from blocklab.model.sample import Parsed
+from blocklab.model.workload import Armed, Live, Ruled, WithData
 from blocklab.runner.cross import Cross
 from blocklab.runner.measure import Measured, measure, not_in_force
 from blocklab.runner.run import standing

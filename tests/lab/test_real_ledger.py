@@ -18,8 +18,8 @@ from blocklab.model.drill import Ledger as Found
 from blocklab.model.dsn import Dsn
 from blocklab.model.host import Host, must
 from blocklab.model.plan import Port, Run
-from blocklab.model.protocols import WithData
 from blocklab.model.units import Duration
+from blocklab.model.workload import WithData
 from blocklab.runner.measure import Measured, measure
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing

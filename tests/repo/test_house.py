@@ -160,12 +160,15 @@ KINDS = {kind.__name__ for union in (layers.AnyLayer, workloads.AnyWorkload) for
 
 
 def test_no_other_module_names_a_layer_or_a_workload() -> None:
-    """They ask for what it can do (``model.protocols``)."""
+    """They ask for what it can do (``model.layer``, ``model.workload``)."""
     found = []
     for path, tree in house.trees(house.PACKAGE):
         if path.relative_to(house.PACKAGE).parts[0] not in ("layers", "workloads"):
             found += [(path, line, name) for line, name in house.named_kinds(tree, KINDS)]
-    house.none(found, "a layer or a workload by its class, where a capability of model/protocols.py would do:")
+    house.none(
+        found,
+        "a layer or a workload by its class, where a capability of model/layer.py or model/workload.py would do:",
+    )
 
 
 @pytest.mark.parametrize(

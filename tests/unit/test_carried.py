@@ -16,9 +16,9 @@ from rich.console import Console
 
 from blocklab.errors import ParseError
 from blocklab.model.plan import Port, Put
-from blocklab.model.protocols import Asked
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import dec_hook
+from blocklab.model.workload import Asked
 from blocklab.report import render, terminal_table
 from blocklab.stats import carried
 from blocklab.stats.analysis import Analysis, analyse

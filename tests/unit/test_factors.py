@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
 from blocklab.layers import Drbd, Postgres
-from blocklab.model.protocols import WithData
 from blocklab.model.units import Duration
+from blocklab.model.workload import WithData
 from blocklab.study.estimate import DATA_SECONDS, estimate, spoken
 from blocklab.study.factors import combinations, of_workload, parts_of, size, variant
 from blocklab.study.grid import cells, hardware, layouts, topology

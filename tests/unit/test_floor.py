@@ -15,7 +15,7 @@ from blocklab.cli.main import main
 from blocklab.errors import CommandError, KnobError, ParseError, StoreError
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
-from blocklab.model.protocols import QueueDepths
+from blocklab.model.workload import QueueDepths
 from blocklab.runner import calibrate as bench
 from blocklab.runner.calibrate import calibrate
 from blocklab.sites.fake import FakeSite

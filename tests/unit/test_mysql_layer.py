@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from blocklab.layers import MariaDb, MySql, mysql_settings
 from blocklab.layers.mysql_settings import Value
 from blocklab.model.ground import Ground, Topology
+from blocklab.model.layer import Equipped, Place
 from blocklab.model.plan import Plan, Port, Put, Run, again, made_once
-from blocklab.model.protocols import Equipped, Place
 from tests.unit.golden import FOLDER, Golden
 
 SHOWN = (FOLDER / "knobs" / "mariadb-variables").read_text()

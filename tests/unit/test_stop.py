@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from blocklab.judge.rounds import merged
-from blocklab.model.protocols import Ruled
 from blocklab.model.sample import Parsed, Phase, Sample, Spread
 from blocklab.model.stop import AnyStop, Rule, Stop, rule_of
 from blocklab.model.units import Share, dec_hook
+from blocklab.model.workload import Ruled
 from blocklab.stats.blocks import combined, interval, paired
 from blocklab.stats.figures import Measured, Row, sure
 from blocklab.stats.summary import Estimate

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from blocklab.model.protocols import Drawn, Linked
+from blocklab.model.layer import Drawn, Linked
 from blocklab.model.units import Duration, Size, enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import exact

@@ -12,8 +12,8 @@ from blocklab.charts.sweep import Sweep, draw_sweep, unmet
 from blocklab.charts.waits import mixed
 from blocklab.judge.settle import from_rounds
 from blocklab.model.metrics import metric as metric_of
-from blocklab.model.protocols import Shaped
 from blocklab.model.stop import MOST_ROUNDS
+from blocklab.model.workload import Shaped
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import asked_of, source_of
 from blocklab.stats.figures import Row

@@ -31,9 +31,9 @@ from blocklab.cli.studies import (
 )
 from blocklab.errors import StudyError
 from blocklab.model.plan import Argv, Power, Put, Run, Step, undo_of
-from blocklab.model.protocols import Drilled
 from blocklab.model.site import Site, Snapshots
 from blocklab.model.undo import Undos
+from blocklab.model.workload import Drilled
 from blocklab.sites import DEFAULT, open_site
 from blocklab.study.drill_phases import Compare, DrillPhase, ReadBack, Write, whole
 from blocklab.study.estimate import estimate

@@ -22,7 +22,7 @@ def max_connections_of(settings: Mapping[str, Any], usual: int) -> int | None:
 
 
 class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="layer"):
-    """A layer on one port of one host (``model.protocols.Layer`` without its plan)."""
+    """A layer on one port of one host (``model.layer.Layer`` without its plan)."""
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """Nothing beyond what the types say."""

@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, TypeAlias
 from blocklab.layers.base import Base
 from blocklab.layers.figures import BURST, LATENCIES, Figures, bad_limits, given
 from blocklab.model.ground import Topology
+from blocklab.model.layer import Layer, Paired, Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Step, Wait
-from blocklab.model.protocols import Layer, Paired, Place
 from blocklab.model.units import Bandwidth
 
 # Our field, the file of cgroup v1's blkio controller, the key in cgroup v2's io.max.

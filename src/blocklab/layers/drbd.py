@@ -13,8 +13,8 @@ from blocklab.layers.base import Base
 from blocklab.layers.peer import link_problems, peer_problems
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
+from blocklab.model.layer import Place
 from blocklab.model.plan import UNCHANGED, Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
-from blocklab.model.protocols import Place
 
 Value: TypeAlias = str | int | bool
 FIRST_PORT = 7000

@@ -11,8 +11,8 @@ from typing import ClassVar
 from blocklab.layers import mount_options
 from blocklab.layers.base import Base
 from blocklab.model.ground import Topology
+from blocklab.model.layer import Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run
-from blocklab.model.protocols import Place
 
 # "noatime", "barrier=0", "logbsize=256k", "data=writeback": one mount(8) option.
 _OPTION = re.compile(r"^[a-z0-9_]+(=[A-Za-z0-9_./:+-]+)?$")

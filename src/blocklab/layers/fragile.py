@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from blocklab.layers.base import Base
 from blocklab.model import fragile
+from blocklab.model.layer import Layer, Paired, Place, RawVolumes
 from blocklab.model.plan import Fact, Kind, Plan, Port, Run, Step, Wait
-from blocklab.model.protocols import Layer, Paired, Place, RawVolumes
 
 
 class Fragile(Base, frozen=True, tag="fragile"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from blocklab.layers.base import Base
+from blocklab.model.layer import Place
 from blocklab.model.plan import Kind, Plan, Port
-from blocklab.model.protocols import Place
 
 
 class ImportedLayer(Base, tag="imported", frozen=True):

@@ -10,9 +10,9 @@ from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.mysql_settings import Value, config, made_with, parse_variables, problem, query, text_of
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
+from blocklab.model.layer import Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Wait
 from blocklab.model.programs import MYSQL_CLIENT, MYSQL_HOME
-from blocklab.model.protocols import Place
 
 FIRST_PORT = 3306
 DATABASE = "bench"

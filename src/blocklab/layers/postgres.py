@@ -13,10 +13,10 @@ from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.postgres_settings import ALIASES, BOOLEAN, BYTES, TIMES, Value, text_of
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
+from blocklab.model.layer import Place
 from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run
 from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.programs import POSTGRES_BIN as BIN
-from blocklab.model.protocols import Place
 
 FIRST_PORT = 5432
 DATABASE = "bench"

@@ -12,8 +12,8 @@ import msgspec
 from blocklab.layers.base import Base
 from blocklab.layers.peer import peer_problems
 from blocklab.model.ground import Topology
+from blocklab.model.layer import Layer, Place, RawVolumes
 from blocklab.model.plan import Fact, Kind, Plan, Port, Run, Step
-from blocklab.model.protocols import Layer, Place, RawVolumes
 
 
 class Shared(Base, frozen=True, tag="shared"):

@@ -10,8 +10,8 @@ import msgspec
 
 from blocklab.layers.base import Base
 from blocklab.model.ground import Topology
+from blocklab.model.layer import Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Wait
-from blocklab.model.protocols import Place
 from blocklab.model.units import Size
 
 # LVM's extents of 4 MiB bound its stripe size; the same bounds for both, so that they stay comparable.

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from blocklab.layers.base import Base
 from blocklab.layers.figures import LATENCIES, NAMES, Figures, bad_limits, given
 from blocklab.model.ground import Profile, Topology
+from blocklab.model.layer import Place
 from blocklab.model.plan import Fact, Kind, Plan, Port, Wait
-from blocklab.model.protocols import Place
 from blocklab.model.units import Bandwidth, Duration, Size
 
 # mkfs.ext4 and DRBD's own notes still fit.

@@ -13,7 +13,7 @@ from blocklab.errors import BlocklabError, HostError, ParseError
 from blocklab.model.drill import Ledger, Mirror
 from blocklab.model.host import must
 from blocklab.model.plan import Argv, Power
-from blocklab.model.protocols import Drilled
+from blocklab.model.workload import Drilled
 from blocklab.runner.workshop import Standing
 from blocklab.study import takeover as recipes
 from blocklab.study.drill_phases import RESYNC, Compare, read_back, restart, sides

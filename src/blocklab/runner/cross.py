@@ -10,8 +10,8 @@ import msgspec
 from blocklab.errors import ParseError
 from blocklab.judge.crosscheck import Part, Storeys, crosscheck, fio_io
 from blocklab.model.plan import Port
-from blocklab.model.protocols import CountsIo, Workload
 from blocklab.model.sample import Parsed
+from blocklab.model.workload import CountsIo, Workload
 from blocklab.probes import counters
 from blocklab.runner.engine import Engine
 

@@ -19,7 +19,7 @@ from blocklab.errors import BlocklabError, CommandError, HostError, ParseError
 from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Proc
-from blocklab.model.protocols import Drilled
+from blocklab.model.workload import Drilled
 from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.lookout import Lookout
 from blocklab.runner.measure import Measured, Steady, offsets

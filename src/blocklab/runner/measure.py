@@ -11,8 +11,9 @@ from pathlib import Path
 from blocklab.errors import BlocklabError, HostError, KnobError, NodeLost, ParseError
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Fact, Knob, Port
-from blocklab.model.protocols import Probe, Ruled, SlowStart, Workload
+from blocklab.model.protocols import Probe
 from blocklab.model.sample import OWN, Parsed, Sample, Spread
+from blocklab.model.workload import Ruled, SlowStart, Workload
 from blocklab.probes import PROBES
 from blocklab.runner.cross import Cross, Shape
 from blocklab.runner.engine import Engine

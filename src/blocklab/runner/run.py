@@ -14,9 +14,9 @@ import msgspec
 from blocklab.errors import BlocklabError, KnobError, NodeLost, StoreError, SuspectError
 from blocklab.model.drill import Drill
 from blocklab.model.drill import Ledger as Found
-from blocklab.model.protocols import Drilled, Workload
 from blocklab.model.sample import Parsed
 from blocklab.model.site import Site
+from blocklab.model.workload import Drilled, Workload
 from blocklab.runner.drill import Drilling
 from blocklab.runner.measure import Measured, knob_error, measure, not_in_force, offsets, own, stepped
 from blocklab.runner.strikes import Count

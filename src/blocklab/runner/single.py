@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from blocklab.errors import CommandError, HostError
 from blocklab.model.host import Host, Proc, must
-from blocklab.model.protocols import Load
+from blocklab.model.workload import Load
 from blocklab.runner.cross import Cross
 from blocklab.runner.engine import Engine
 from blocklab.store.run import Record

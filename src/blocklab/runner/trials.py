@@ -17,9 +17,9 @@ from blocklab.judge.rounds import merged
 from blocklab.judge.settle import Settled, from_rounds, long_run
 from blocklab.judge.snia import snia
 from blocklab.model.plan import Port
-from blocklab.model.protocols import Live, Load, Reseeded, Ruled, Steadied, Workload
 from blocklab.model.sample import Parsed, Spread
 from blocklab.model.stop import SNIA_WINDOW, Rule
+from blocklab.model.workload import Live, Load, Reseeded, Ruled, Steadied, Workload
 from blocklab.runner.cross import Cross
 from blocklab.runner.engine import Engine
 from blocklab.runner.single import run_once, run_until

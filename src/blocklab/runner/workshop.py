@@ -17,8 +17,8 @@ from blocklab.errors import BlocklabError, NodeLost, SetupError
 from blocklab.judge.crosscheck import storeys
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Fact, Port
-from blocklab.model.protocols import Workload
 from blocklab.model.site import Lab, Refill, Site, Snapshots, offered
+from blocklab.model.workload import Workload
 from blocklab.runner.cross import Shape
 from blocklab.runner.engine import Engine
 from blocklab.store.run import Record

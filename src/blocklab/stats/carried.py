@@ -24,7 +24,7 @@ from typing import Literal
 import msgspec
 
 from blocklab.model.metrics import metric as metric_of
-from blocklab.model.protocols import Asked, Connected, Paced
+from blocklab.model.workload import Asked, Connected, Paced
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.figures import Row
 from blocklab.stats.format import listed, number, percent, quantity, shortened

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from blocklab.model.layer import Mirror, Paired
 from blocklab.model.metrics import metric as metric_of
-from blocklab.model.protocols import Imported, Mirror, Paired
+from blocklab.model.protocols import Imported
 from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import carried_lead, needs, scheduled

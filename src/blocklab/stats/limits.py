@@ -9,7 +9,8 @@ from typing import TypeAlias
 import msgspec
 
 from blocklab.errors import StoreError
-from blocklab.model.protocols import Mirror, QueueDepths
+from blocklab.model.layer import Mirror
+from blocklab.model.workload import QueueDepths
 from blocklab.stats.figures import Row
 from blocklab.stats.floor import marks
 from blocklab.stats.grid import Grid

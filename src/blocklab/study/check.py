@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from blocklab.errors import StudyError
 from blocklab.model import sysctls
 from blocklab.model.ground import LinkSpec, NodeSpec, Topology
-from blocklab.model.protocols import Choosy, Imported, Layer
+from blocklab.model.layer import Choosy, Layer
+from blocklab.model.protocols import Imported
 from blocklab.study import drills, sweep
 from blocklab.study.claims import expectations, phase_problems
 from blocklab.study.clients import client_problems

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from blocklab.errors import StudyError
-from blocklab.model.protocols import Phased
+from blocklab.model.workload import Phased
 from blocklab.study.factors import assignments, level_text, variant
 from blocklab.study.types import Expectation, Study
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from blocklab.model.protocols import Drilled, Way
+from blocklab.model.workload import Drilled, Way
 from blocklab.study.factors import is_left_out
 from blocklab.study.grid import between, is_drill, reached
 from blocklab.study.takeover import survivor_of

@@ -8,7 +8,7 @@ import msgspec
 
 from blocklab.model.ground import Ground
 from blocklab.model.plan import Step, made_once
-from blocklab.model.protocols import WithData, Workload
+from blocklab.model.workload import WithData, Workload
 from blocklab.study.grid import plan_stack, port_for, topology
 from blocklab.study.types import Study
 

@@ -15,8 +15,10 @@ from blocklab.faults.base import SETTLED_SECONDS
 from blocklab.model.drill import Replicas
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, Topology
+from blocklab.model.layer import DrbdResource
 from blocklab.model.plan import Argv, Fact, Port, Power, Put, Run, Step, Wait
-from blocklab.model.protocols import DrbdResource, Drilled, Fault, InData, Load, Mended, Scene
+from blocklab.model.protocols import Fault, InData, Mended, Scene
+from blocklab.model.workload import Drilled, Load
 from blocklab.study import takeover as recipes
 from blocklab.study.drills import scene
 from blocklab.study.grid import hosts_of, plan_stack, port_for, topology

@@ -8,7 +8,8 @@ from blocklab.faults import monitor
 from blocklab.faults.base import SETTLED_SECONDS
 from blocklab.model.ground import End, Ground, Topology
 from blocklab.model.plan import Port, Power
-from blocklab.model.protocols import Drilled, Fault, Mended, Outdates, Scene
+from blocklab.model.protocols import Fault, Mended, Outdates, Scene
+from blocklab.model.workload import Drilled
 from blocklab.study.factors import left_out
 from blocklab.study.grid import between, hosts_of, is_shared, plan_layers, topology
 from blocklab.study.takeover import replicas, survivor_of

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from blocklab.model.ground import Topology
-from blocklab.model.protocols import Estimated, WithData, Workload
+from blocklab.model.workload import Estimated, WithData, Workload
 from blocklab.study.copies import copied
 from blocklab.study.drills import nominal
 from blocklab.study.factors import variant

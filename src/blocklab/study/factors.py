@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.model.protocols import Phased
 from blocklab.model.units import enc_hook
+from blocklab.model.workload import Phased
 from blocklab.study import profiles
 from blocklab.study.decode import decoded
 from blocklab.study.kinds import kind_of

@@ -12,9 +12,10 @@ import msgspec
 from blocklab.errors import StudyError
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, Topology, VolumeSpec
+from blocklab.model.layer import Equipped, Layer, Linked, Paired, Place, RawVolumes
 from blocklab.model.plan import Plan, Port
-from blocklab.model.protocols import Drilled, Equipped, Layer, Linked, Paired, Place, RawVolumes, Workload
 from blocklab.model.units import Duration, enc_hook
+from blocklab.model.workload import Drilled, Workload
 from blocklab.study.factors import (
     assignments,
     combinations,

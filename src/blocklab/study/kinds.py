@@ -15,7 +15,7 @@ import msgspec
 
 from blocklab.faults import AnyFault
 from blocklab.layers import AnyLayer
-from blocklab.model.protocols import NamedDevice
+from blocklab.model.layer import NamedDevice
 from blocklab.study.types import Name, Stack, Study
 from blocklab.workloads import AnyWorkload
 

@@ -13,8 +13,9 @@ from typing import Literal, TypeAlias
 
 from blocklab.model.ground import Ground
 from blocklab.model.plan import Fact, Port, Run, Step, again, before_data
-from blocklab.model.protocols import Armed, Asking, Lasting, Live, Load, Probe, Ruled, Workload
+from blocklab.model.protocols import Probe
 from blocklab.model.stop import Rule
+from blocklab.model.workload import Armed, Asking, Lasting, Live, Load, Ruled, Workload
 from blocklab.probes import PROBES
 from blocklab.study.copies import copied
 from blocklab.study.grid import plan_layers, plan_stack, topology

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from blocklab.model.ground import NodeSpec
-from blocklab.model.protocols import Connected, Database, Layer, NeedsSpace, RawVolumes, Sized, Workload
+from blocklab.model.layer import Database, Layer, RawVolumes, Sized
+from blocklab.model.workload import Connected, NeedsSpace, Workload
 from blocklab.study.grid import is_drill
 from blocklab.study.takeover import survivor_of
 from blocklab.study.types import Stack, Study

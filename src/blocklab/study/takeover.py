@@ -15,8 +15,8 @@ import msgspec
 
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Ground, Topology
+from blocklab.model.layer import Mirror, Paired
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Step, again
-from blocklab.model.protocols import Mirror, Paired
 from blocklab.study.grid import Planned, planned
 from blocklab.study.links import plan_links, plan_wires
 from blocklab.study.types import Stack, Study

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from blocklab.model.protocols import Shaped
+from blocklab.model.workload import Shaped
 from blocklab.study.types import Study, View
 from blocklab.workloads.fio_shapes import axes, told_apart
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.model.plan import Argv, Fact
-from blocklab.model.protocols import Live, Load
 from blocklab.model.stop import DEFAULT, AnyStop, Rule, Stop, rule_of
+from blocklab.model.workload import Live, Load
 
 
 def version(host: str, layer: str, argv: Argv, find: Callable[[str], str]) -> Fact:

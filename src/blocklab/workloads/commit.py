@@ -12,9 +12,9 @@ import msgspec
 from blocklab.errors import ParseError
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.programs import POSTGRES_BIN
-from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
+from blocklab.model.workload import Load
 from blocklab.workloads import stamp
 from blocklab.workloads.base import Base, version
 

@@ -10,9 +10,9 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.plan import Fact, Kind, Port, Run, Step
-from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Size
+from blocklab.model.workload import Load
 from blocklab.workloads.base import Base, version
 
 LAYER = "dd"

@@ -13,9 +13,9 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
-from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Size
+from blocklab.model.workload import Load
 from blocklab.workloads import fio_jobs, fio_options, fio_output, fio_shapes
 from blocklab.workloads.base import Stoppable, version
 from blocklab.workloads.fio_jobs import JobValue

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from blocklab.model.plan import Kind, Port, Step
-from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed
+from blocklab.model.workload import Load
 from blocklab.workloads import fio_shapes
 from blocklab.workloads.base import Base
 

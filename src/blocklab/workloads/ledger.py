@@ -9,9 +9,9 @@ import msgspec
 
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step
-from blocklab.model.protocols import Load, Way
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Duration
+from blocklab.model.workload import Load, Way
 from blocklab.workloads import ledger_output, servers
 from blocklab.workloads.base import Base, version
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
-from blocklab.model.protocols import Asked, Load
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration, Size
+from blocklab.model.workload import Asked, Load
 from blocklab.workloads import open_loop_output
 from blocklab.workloads.base import Base, version
 

@@ -13,9 +13,9 @@ import msgspec
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
 from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.programs import POSTGRES_BIN as BIN
-from blocklab.model.protocols import Asked, Load
 from blocklab.model.sample import Parsed, Phase
 from blocklab.model.units import Duration
+from blocklab.model.workload import Asked, Load
 from blocklab.workloads import pgbench_output
 from blocklab.workloads.base import Stoppable, version
 

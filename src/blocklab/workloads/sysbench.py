@@ -10,9 +10,9 @@ import msgspec
 
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
-from blocklab.model.protocols import Asked, Load
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
+from blocklab.model.workload import Asked, Load
 from blocklab.workloads import servers, stamp, sysbench_output
 from blocklab.workloads.base import Stoppable, version
 

@@ -11,9 +11,9 @@ import msgspec
 
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step, Wait
-from blocklab.model.protocols import Load
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
+from blocklab.model.workload import Load
 from blocklab.workloads import servers, stamp, tpcc_output, tpcc_tables
 from blocklab.workloads.base import Stoppable, version
 

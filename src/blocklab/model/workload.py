@@ -1,0 +1,260 @@
+"""What a workload must offer, and what only some workloads can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+
+import msgspec
+
+from blocklab.model.ground import LinkSpec
+from blocklab.model.plan import Argv, Fact, Kind, Port, Step
+from blocklab.model.sample import Parsed
+from blocklab.model.stop import Rule
+
+
+class Load(msgspec.Struct, frozen=True):
+    """One command that makes load: at most ``seconds`` long, leaving ``fetch`` (files on the host) behind.
+
+    ``around``: commands whose output is kept from just before and just after the load, as the raw files
+    ``<name>.before`` and ``<name>.after``: a server's counters, of which the load's part is the difference.
+    """
+
+    host: str
+    argv: Argv
+    seconds: float
+    fetch: tuple[str, ...] = ()
+    around: Mapping[str, Argv] = {}
+
+
+class Workload(Protocol):
+    """A command that puts work on a stack, and the parser of what it printed. What only some workloads can do is a
+    protocol of its own, below."""
+
+    takes: ClassVar[tuple[Kind, ...]]
+
+    @property
+    def client(self) -> str:
+        """The node that it runs on (``from`` in the study); empty for the stack's own."""
+
+    def problems(self) -> list[tuple[str, str]]:
+        """(field, problem and hint) pairs."""
+
+    def prepare(self, port: Port) -> tuple[Step, ...]:
+        """Steps before each measurement (files, tables); their undo runs after it."""
+
+    def load(self, port: Port) -> Load:
+        """The command to measure."""
+
+    def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
+        """Samples out of ``raw``: ``stdout``, ``stderr`` and each fetched file by its base name.
+
+        Raises ``ParseError``.
+        """
+
+
+@runtime_checkable
+class Ruled(Workload, Protocol):
+    """A workload that can go on for as long as one likes, so that a stopping rule may end it."""
+
+    rates: ClassVar[tuple[str, ...]]
+    """The metrics by which one tells whether it was measured long enough."""
+
+    def rule(self) -> Rule | None:
+        """When it was measured long enough; None where its fields give it a length."""
+
+    def trials(self, seconds: float) -> Mapping[str, Self]:
+        """Each phase by its name as a workload of its own that takes so many seconds; ``""`` for one without
+        phases."""
+
+
+@runtime_checkable
+class Reseeded(Protocol):
+    """A workload whose program draws the same random numbers each time unless it is told otherwise."""
+
+    def reseeded(self, number: int) -> Self:
+        """The same workload with a seed of its own for each ``number``: rounds that draw alike agree more
+        than they should."""
+
+
+@runtime_checkable
+class Steadied(Protocol):
+    """A workload whose tool tells how each short round began."""
+
+    def steady(self, parsed: Parsed) -> Parsed:
+        """What a round found, its rates without how it began."""
+
+
+@runtime_checkable
+class Live(Protocol):
+    """A workload that can be followed while it runs, and ended early with a whole summary."""
+
+    ends_on: ClassVar[int]
+    """The signal upon which its program ends with a summary."""
+
+    def watched(self, load: Load) -> Load:
+        """The same command, so that it prints its metrics meanwhile."""
+
+    def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
+        """Each rate in each second so far, given what a trial has printed. Raises ``ParseError``."""
+
+
+@runtime_checkable
+class SlowStart(Protocol):
+    """A workload whose program takes a while before it begins."""
+
+    head_start: ClassVar[float]
+    """So long (s) at least."""
+
+
+@runtime_checkable
+class Armed(Protocol):
+    """A workload whose command needs files that are made anew each time."""
+
+    def arm(self, port: Port) -> tuple[Step, ...]:
+        """Quick steps before each single start of the command."""
+
+
+@runtime_checkable
+class WithData(Protocol):
+    """A workload that needs much data."""
+
+    def data(self, port: Port) -> tuple[Step, ...]:
+        """Steps that load what takes long to load, so that nothing is left to write back. They run once for each
+        layout; before each further measurement their result is restored from a copy of the volumes."""
+
+
+@runtime_checkable
+class Lasting(Protocol):
+    """A workload that leaves what was prepared for it as it was."""
+
+    def lasting(self, port: Port) -> tuple[Step, ...]:
+        """Steps whose result is as good for the next measurement that asks for the same ones on the same stack, so
+        that they run once for all of these; their undo runs before a workload that asks for others."""
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """A workload that has something to ask of its system."""
+
+    def facts(self, port: Port) -> tuple[Fact, ...]:
+        """Questions once it is prepared, e.g. the tool's version."""
+
+
+@runtime_checkable
+class Estimated(Protocol):
+    """A workload whose fields tell how long it takes."""
+
+    def lasts(self) -> float | None:
+        """Seconds; None where it ends by work done."""
+
+
+@runtime_checkable
+class Phased(Protocol):
+    """A workload with phases that have metrics of their own."""
+
+    @property
+    def phases(self) -> tuple[str, ...] | None:
+        """Their names; None where only the output tells."""
+
+    @property
+    def phase_count(self) -> int:
+        """How many there are at least, without making them all."""
+
+
+@runtime_checkable
+class Shaped(Protocol):
+    """A workload whose phases differ in a few options, by which a chart can lay them out."""
+
+    def shapes(self) -> dict[str, dict[str, str]]:
+        """Phase -> option -> value: ``{"iodepth": "32", "bs": "16k"}``; empty where that is not known."""
+
+
+@runtime_checkable
+class CountsIo(Protocol):
+    """A workload that tells how many bytes it moved, so that the kernel's counters can confirm it."""
+
+    def io_options(self) -> tuple[Mapping[str, str], ...]:
+        """fio's options of each of its jobs, which say how its own counts compare with the devices'."""
+
+
+@runtime_checkable
+class QueueDepths(Protocol):
+    """A workload that does I/O itself, so that the machine's own limits hold for it."""
+
+    def queue_depths(self) -> Mapping[str, int | None]:
+        """How many I/Os each phase has under way at once; None for I/O through the page cache."""
+
+
+@runtime_checkable
+class NeedsSpace(Protocol):
+    """A workload whose fields tell how much data it makes."""
+
+    @property
+    def room(self) -> int:
+        """Bytes that it surely needs; 0 where its fields do not tell after all."""
+
+
+@runtime_checkable
+class Connected(Protocol):
+    """A workload on a database."""
+
+    @property
+    def sessions(self) -> int:
+        """How many connections it has at once."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What was asked of one phase.
+
+    ``rates``: metric (``read.iops``, ``tps``) -> requests per second; empty for a phase that goes as fast as it
+    can. ``exact``: there are exactly rate x ``seconds`` requests; else their number is a matter of chance too.
+    ``seconds``: how long it goes, None where that is not known. ``level``: in percent of the need.
+    """
+
+    rates: Mapping[str, float] = {}
+    seconds: float | None = None
+    exact: bool = False
+    level: int = 100
+
+    @property
+    def total(self) -> float:
+        """All requests per second."""
+        return sum(self.rates.values())
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A workload that may have phases with an open loop: requests begin when they are due, whatever became of
+    others, and their latency counts from then."""
+
+    def asked_rates(self) -> Mapping[str, Asked]:
+        """Each phase with a rate, and those that show how much more there would be; empty without any rate."""
+
+
+class Way(NamedTuple):
+    """How a workload's client reaches a host: over which link."""
+
+    host: str
+    name: str
+    link: LinkSpec
+
+
+@runtime_checkable
+class Drilled(Workload, Protocol):
+    """A workload whose client keeps what became of each transaction, so that faults may strike under it."""
+
+    @property
+    def after(self) -> float:
+        """How long (s) it goes on after writes are accepted again."""
+
+    @property
+    def patience(self) -> float:
+        """How long (s) a transaction waits for its answer."""
+
+    def writer(self, port: Port, addresses: Sequence[str], seconds: float) -> Load:
+        """Its command for ``seconds`` or until SIGTERM, on whichever of ``addresses`` accepts writes."""
+
+    def late(self, stack: str, ways: Sequence[Way]) -> list[tuple[str, str]]:
+        """What it cannot have in time over these links, the active node's first: (field, problem and hint)
+        pairs."""
