@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import msgspec
 
+from blocklab.model.capability import Capability
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Ground, Profile, Topology
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Step
@@ -52,7 +53,7 @@ class Layer(Protocol):
 
 
 @runtime_checkable
-class RawVolumes(Protocol):
+class RawVolumes(Capability, Protocol):
     """The lowest layer, where the site has to give it volumes."""
 
     def profiles(self) -> tuple[Profile, ...]:
@@ -60,7 +61,7 @@ class RawVolumes(Protocol):
 
 
 @runtime_checkable
-class Linked(Protocol):
+class Linked(Capability, Protocol):
     """A layer that sends data over a link."""
 
     @property
@@ -69,7 +70,7 @@ class Linked(Protocol):
 
 
 @runtime_checkable
-class Paired(Protocol):
+class Paired(Capability, Protocol):
     """A layer on two nodes that is active on one: a mirror, or a disk that both nodes have.
 
     The layers below are built on both nodes.
@@ -122,7 +123,7 @@ class Mirror(Paired, Linked, Protocol):
 
 
 @runtime_checkable
-class DrbdResource(Protocol):
+class DrbdResource(Capability, Protocol):
     """A mirror of whose connection DRBD tells: the monitor of a takeover listens to it beside its pings."""
 
     def resource(self, stack: str) -> str:
@@ -130,7 +131,7 @@ class DrbdResource(Protocol):
 
 
 @runtime_checkable
-class Database(Protocol):
+class Database(Capability, Protocol):
     """A layer that is a database server."""
 
     @property
@@ -143,7 +144,7 @@ class Database(Protocol):
 
 
 @runtime_checkable
-class Sized(Protocol):
+class Sized(Capability, Protocol):
     """A block device or a file system that needs some of what is below it for itself."""
 
     def holds(self, below: Sequence[int]) -> list[int]:
@@ -152,7 +153,7 @@ class Sized(Protocol):
 
 
 @runtime_checkable
-class Choosy(Protocol):
+class Choosy(Capability, Protocol):
     """A layer that not every layer of the right kind may be below."""
 
     def misplaced(self, below: Sequence[Layer]) -> list[tuple[str, str]]:
@@ -160,7 +161,7 @@ class Choosy(Protocol):
 
 
 @runtime_checkable
-class Drawn(Protocol):
+class Drawn(Capability, Protocol):
     """A layer that says what the diagram of its stack shows."""
 
     @property
@@ -172,7 +173,7 @@ class Drawn(Protocol):
 
 
 @runtime_checkable
-class NamedDevice(Protocol):
+class NamedDevice(Capability, Protocol):
     """A layer whose block device the kernel gives a name of its own."""
 
     device: ClassVar[str]
@@ -180,7 +181,7 @@ class NamedDevice(Protocol):
 
 
 @runtime_checkable
-class Equipped(Protocol):
+class Equipped(Capability, Protocol):
     """A layer that needs more of its node's image than what every image has."""
 
     needs: ClassVar[tuple[str, ...]]

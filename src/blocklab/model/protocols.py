@@ -8,13 +8,14 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import msgspec
 
+from blocklab.model.capability import Capability
 from blocklab.model.ground import Ground, LinkSpec
 from blocklab.model.plan import Argv, Port, Step
 from blocklab.model.sample import Sample
 
 
 @runtime_checkable
-class Imported(Protocol):
+class Imported(Capability, Protocol):
     """A layer or a workload that was measured elsewhere: it cannot be built or run."""
 
     imported: ClassVar[Literal[True]]
@@ -66,7 +67,7 @@ class Fault(Protocol):
 
 
 @runtime_checkable
-class Mended(Protocol):
+class Mended(Capability, Protocol):
     """A fault that does not stay: a crashed node does, which is booted again anyway."""
 
     def heal(self, scene: Scene) -> tuple[Step, ...]:
@@ -74,7 +75,7 @@ class Mended(Protocol):
 
 
 @runtime_checkable
-class InData(Protocol):
+class InData(Capability, Protocol):
     """A fault that lies in the data, and goes to the survivor with them."""
 
     def mend_data(self, scene: Scene, host: str) -> tuple[Step, ...]:
@@ -82,7 +83,7 @@ class InData(Protocol):
 
 
 @runtime_checkable
-class Outdates(Protocol):
+class Outdates(Capability, Protocol):
     """A fault after which a mirror goes on without one of its copies."""
 
     def stale(self, scene: Scene) -> str:

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import msgspec
 
+from blocklab.model.capability import Capability
 from blocklab.model.ground import LinkSpec
 from blocklab.model.plan import Argv, Fact, Kind, Port, Step
 from blocklab.model.sample import Parsed
@@ -54,7 +55,7 @@ class Workload(Protocol):
 
 
 @runtime_checkable
-class Ruled(Workload, Protocol):
+class Ruled(Workload, Capability, Protocol):
     """A workload that can go on for as long as one likes, so that a stopping rule may end it."""
 
     rates: ClassVar[tuple[str, ...]]
@@ -69,7 +70,7 @@ class Ruled(Workload, Protocol):
 
 
 @runtime_checkable
-class Reseeded(Protocol):
+class Reseeded(Capability, Protocol):
     """A workload whose program draws the same random numbers each time unless it is told otherwise."""
 
     def reseeded(self, number: int) -> Self:
@@ -78,7 +79,7 @@ class Reseeded(Protocol):
 
 
 @runtime_checkable
-class Steadied(Protocol):
+class Steadied(Capability, Protocol):
     """A workload whose tool tells how each short round began."""
 
     def steady(self, parsed: Parsed) -> Parsed:
@@ -86,7 +87,7 @@ class Steadied(Protocol):
 
 
 @runtime_checkable
-class Live(Protocol):
+class Live(Capability, Protocol):
     """A workload that can be followed while it runs, and ended early with a whole summary."""
 
     ends_on: ClassVar[int]
@@ -100,7 +101,7 @@ class Live(Protocol):
 
 
 @runtime_checkable
-class SlowStart(Protocol):
+class SlowStart(Capability, Protocol):
     """A workload whose program takes a while before it begins."""
 
     head_start: ClassVar[float]
@@ -108,7 +109,7 @@ class SlowStart(Protocol):
 
 
 @runtime_checkable
-class Armed(Protocol):
+class Armed(Capability, Protocol):
     """A workload whose command needs files that are made anew each time."""
 
     def arm(self, port: Port) -> tuple[Step, ...]:
@@ -116,7 +117,7 @@ class Armed(Protocol):
 
 
 @runtime_checkable
-class WithData(Protocol):
+class WithData(Capability, Protocol):
     """A workload that needs much data."""
 
     def data(self, port: Port) -> tuple[Step, ...]:
@@ -125,7 +126,7 @@ class WithData(Protocol):
 
 
 @runtime_checkable
-class Lasting(Protocol):
+class Lasting(Capability, Protocol):
     """A workload that leaves what was prepared for it as it was."""
 
     def lasting(self, port: Port) -> tuple[Step, ...]:
@@ -134,7 +135,7 @@ class Lasting(Protocol):
 
 
 @runtime_checkable
-class Asking(Protocol):
+class Asking(Capability, Protocol):
     """A workload that has something to ask of its system."""
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
@@ -142,7 +143,7 @@ class Asking(Protocol):
 
 
 @runtime_checkable
-class Estimated(Protocol):
+class Estimated(Capability, Protocol):
     """A workload whose fields tell how long it takes."""
 
     def lasts(self) -> float | None:
@@ -150,7 +151,7 @@ class Estimated(Protocol):
 
 
 @runtime_checkable
-class Phased(Protocol):
+class Phased(Capability, Protocol):
     """A workload with phases that have metrics of their own."""
 
     @property
@@ -163,7 +164,7 @@ class Phased(Protocol):
 
 
 @runtime_checkable
-class Shaped(Protocol):
+class Shaped(Capability, Protocol):
     """A workload whose phases differ in a few options, by which a chart can lay them out."""
 
     def shapes(self) -> dict[str, dict[str, str]]:
@@ -171,7 +172,7 @@ class Shaped(Protocol):
 
 
 @runtime_checkable
-class CountsIo(Protocol):
+class CountsIo(Capability, Protocol):
     """A workload that tells how many bytes it moved, so that the kernel's counters can confirm it."""
 
     def io_options(self) -> tuple[Mapping[str, str], ...]:
@@ -179,7 +180,7 @@ class CountsIo(Protocol):
 
 
 @runtime_checkable
-class QueueDepths(Protocol):
+class QueueDepths(Capability, Protocol):
     """A workload that does I/O itself, so that the machine's own limits hold for it."""
 
     def queue_depths(self) -> Mapping[str, int | None]:
@@ -187,7 +188,7 @@ class QueueDepths(Protocol):
 
 
 @runtime_checkable
-class NeedsSpace(Protocol):
+class NeedsSpace(Capability, Protocol):
     """A workload whose fields tell how much data it makes."""
 
     @property
@@ -196,7 +197,7 @@ class NeedsSpace(Protocol):
 
 
 @runtime_checkable
-class Connected(Protocol):
+class Connected(Capability, Protocol):
     """A workload on a database."""
 
     @property
@@ -224,7 +225,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 @runtime_checkable
-class Paced(Protocol):
+class Paced(Capability, Protocol):
     """A workload that may have phases with an open loop: requests begin when they are due, whatever became of
     others, and their latency counts from then."""
 
@@ -241,7 +242,7 @@ class Way(NamedTuple):
 
 
 @runtime_checkable
-class Drilled(Workload, Protocol):
+class Drilled(Workload, Capability, Protocol):
     """A workload whose client keeps what became of each transaction, so that faults may strike under it."""
 
     @property

@@ -15,7 +15,6 @@ import msgspec
 
 from blocklab.faults import AnyFault
 from blocklab.layers import AnyLayer
-from blocklab.model.layer import NamedDevice
 from blocklab.study.types import Name, Stack, Study
 from blocklab.workloads import AnyWorkload
 
@@ -42,10 +41,10 @@ def kind_of(field: str, tag: str) -> Kind | None:
 
 
 def devices() -> dict[str, str]:
-    """How the names of the block devices begin that a kind of layer makes, by the layer's tag. Volumes and what
-    caps them have the site's own names."""
+    """How the names of the block devices begin that a kind of layer makes (``NamedDevice``), by the layer's
+    tag. Volumes and what caps them have the site's own names."""
     layers: dict[str, Any] = {tag: kind for (field, tag), kind in _by_name(_more).items() if field == "layer"}
-    return {tag: kind.device for tag, kind in layers.items() if isinstance(kind, NamedDevice)}
+    return {tag: kind.device for tag, kind in layers.items() if hasattr(kind, "device")}
 
 
 def study_type() -> type[Study]:
