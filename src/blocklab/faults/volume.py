@@ -82,7 +82,6 @@ class VolumeError(_OnVolume, frozen=True, tag="volume-error"):
         )
 
     def stale(self, scene: Scene) -> str:
-        """The one that fails."""
         return named(self.node, scene)
 
     def heal(self, scene: Scene) -> tuple[Step, ...]:

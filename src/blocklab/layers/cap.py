@@ -116,7 +116,6 @@ class Cap(Base, frozen=True, tag="cap"):
         return found
 
     def width(self, below: int) -> int:
-        """As many as below."""
         return below
 
     def limits(self) -> dict[str, int]:

@@ -118,7 +118,6 @@ class Drbd(Base, frozen=True, tag="drbd"):
 
     @property
     def connected(self) -> bool:
-        """Unless it is run alone."""
         return not self.standalone
 
     @property
@@ -190,11 +189,9 @@ class Drbd(Base, frozen=True, tag="drbd"):
         return "" if self.standalone else self.peer
 
     def resource(self, stack: str) -> str:
-        """The stack's name."""
         return stack
 
     def failed_over(self, peer: str) -> Self:
-        """With the other node as its peer."""
         return msgspec.structs.replace(self, peer=peer)
 
     def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:

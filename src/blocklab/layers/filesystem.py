@@ -75,7 +75,6 @@ class _FileSystem(Base, frozen=True):
 
     @property
     def title(self) -> str:
-        """As the kernel calls it."""
         return self.name
 
     def holds(self, below: Sequence[int]) -> list[int]:

@@ -41,7 +41,6 @@ class Fragile(Base, frozen=True, tag="fragile"):
         return [("", said)]
 
     def width(self, below: int) -> int:
-        """As many as below."""
         return below
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:

@@ -34,7 +34,6 @@ class ImportedLayer(Base, tag="imported", frozen=True):
         return 1
 
     def details(self) -> dict[str, Any]:
-        """What it was."""
         return {"": self.says}
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:

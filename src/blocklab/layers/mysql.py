@@ -57,7 +57,6 @@ class _Server(Base, frozen=True):
 
     @property
     def max_connections(self) -> int | None:
-        """``max_connections``."""
         return max_connections_of(self.settings, 151)
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
@@ -66,7 +65,6 @@ class _Server(Base, frozen=True):
         return [(f"settings.{name}", why) for name, why in found if why]
 
     def memory(self) -> dict[str, tuple[str, float]]:
-        """``innodb_buffer_pool_size``."""
         value = str(self.settings.get("innodb_buffer_pool_size", ""))
         match = _SIZE.match(value)
         size = int(match["number"]) * 2.0 ** (10 * " kmgt".index(match["unit"].lower() or " ")) if match else 0.0

@@ -119,11 +119,9 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
 
     @property
     def survivor(self) -> str:
-        """The peer."""
         return self.peer
 
     def failed_over(self, peer: str) -> Self:
-        """With the other node as its peer."""
         return msgspec.structs.replace(self, peer=peer)
 
     def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:

@@ -64,7 +64,6 @@ class Postgres(Base, frozen=True, tag="postgres"):
         return max_connections_of({name.lower(): value for name, value in self.settings.items()}, 100)
 
     def memory(self) -> dict[str, tuple[str, float]]:
-        """``shared_buffers``."""
         value = str(self.settings.get("shared_buffers", ""))
         match = _SIZE.match(value)
         size = float(match["number"]) * BYTES.get(match["unit"], 8192) if match else 0.0

@@ -43,7 +43,6 @@ class Shared(Base, frozen=True, tag="shared"):
     title: ClassVar[str] = "Shared volume"
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
-        """A peer that is not another known node."""
         return peer_problems(self.peer, host, lab)
 
     def misplaced(self, below: Sequence[Layer]) -> list[tuple[str, str]]:
@@ -54,7 +53,6 @@ class Shared(Base, frozen=True, tag="shared"):
         return [("", f"{said}, not on {below[-1].tag}")]
 
     def width(self, below: int) -> int:
-        """As many as below."""
         return below
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
@@ -81,11 +79,9 @@ class Shared(Base, frozen=True, tag="shared"):
 
     @property
     def survivor(self) -> str:
-        """The peer."""
         return self.peer
 
     def failed_over(self, peer: str) -> Self:
-        """With the other node as its peer."""
         return msgspec.structs.replace(self, peer=peer)
 
     def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:

@@ -134,12 +134,10 @@ class Volume(Base, frozen=True, tag="volume"):
         return found
 
     def width(self, below: int) -> int:
-        """As many ports as volumes."""
         return self.count
 
     @property
     def title(self) -> str:
-        """With how many there are."""
         return "Volume" if self.count == 1 else f"{self.count} volumes"
 
     def details(self) -> dict[str, Any]:
@@ -148,7 +146,6 @@ class Volume(Base, frozen=True, tag="volume"):
         return {"": found.pop("size")} | {name: value for name, value in found.items() if name != "count"}
 
     def profiles(self) -> tuple[Profile, ...]:
-        """The volumes that the site must give."""
         values = {name: given(self, name) for name in NAMES}
         told = {name: value for name, value in values.items() if value is not None}
         return (Profile(size=self.size, **told),) * self.count

@@ -77,11 +77,9 @@ class Commit(Base, frozen=True, tag="commit"):
 
     @property
     def phase_count(self) -> int:
-        """The tests."""
         return _TESTS
 
     def lasts(self) -> float | None:
-        """``time`` for each test."""
         return float(self.time) * _TESTS
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
@@ -95,13 +93,11 @@ class Commit(Base, frozen=True, tag="commit"):
         )
 
     def load(self, port: Port) -> Load:
-        """pg_test_fsync itself."""
         argv = (f"{POSTGRES_BIN}/pg_test_fsync", f"--filename={target(port)}", f"--secs-per-test={int(self.time)}")
         # Each operation of the last test may take long.
         return Load(port.host, stamp.stamped(SCRIPT, ("env", "LC_ALL=C", *argv)), 2 * (self.lasts() or 0) + _SPARE)
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
-        """pg_test_fsync's version."""
         # pg_test_fsync (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)
         ask = (f"{POSTGRES_BIN}/pg_test_fsync", "--version")
         return (version(port.host, LAYER, ask, lambda text: text.partition(") ")[2].strip()),)

@@ -117,7 +117,6 @@ class Dd(Base, frozen=True, tag="dd"):
         return Load(port.host, tuple(argv), longest, around=around)
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
-        """dd's version."""
         # dd (coreutils) 9.7
         return (version(port.host, "dd", ("dd", "--version"), lambda text: text.split("\n")[0].split()[-1]),)
 

@@ -117,7 +117,6 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     @property
     def phases(self) -> tuple[str, ...] | None:
-        """The jobs."""
         return tuple(section.name for section in self.sections())
 
     @property
@@ -329,7 +328,6 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         return tuple(steps)
 
     def arm(self, port: Port) -> tuple[Step, ...]:
-        """The job file."""
         return _armed(port, self.text(target(port)))
 
     def load(self, port: Port) -> Load:
@@ -341,7 +339,6 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         return Load(port.host, argv, longest, tuple(f"{FOLDER}/{log}" for log in logs))
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
-        """fio's version."""
         return (version(port.host, "fio", ("fio", "--version"), str.strip),)
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:

@@ -43,15 +43,12 @@ class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
         return max(1, len(self.jobs))
 
     def shapes(self) -> dict[str, dict[str, str]]:
-        """Those of fio's jobs."""
         return {name: fio_shapes.shape(options) for name, options in self.jobs.items()}
 
     def problems(self) -> list[tuple[str, str]]:
-        """Nothing."""
         return []
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
-        """Nothing."""
         return ()
 
     def load(self, port: Port) -> Load:

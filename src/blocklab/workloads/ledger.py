@@ -102,11 +102,9 @@ class Ledger(Base, frozen=True, tag="ledger"):
 
     @property
     def sessions(self) -> int:
-        """Its connections."""
         return self.connections
 
     def lasts(self) -> float | None:
-        """``time``."""
         return float(self.time)
 
     def data(self, port: Port) -> tuple[Step, ...]:

@@ -147,12 +147,10 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
 
     @property
     def phases(self) -> tuple[str, ...] | None:
-        """One for each level, and ``most``."""
         return tuple(self.asked_rates())
 
     @property
     def phase_count(self) -> int:
-        """One for each level, and ``most``."""
         return len(self.asked_rates())
 
     def queue_depths(self) -> dict[str, int | None]:
@@ -176,7 +174,6 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
         return ({"ioengine": "libaio", "direct": "1"},)
 
     def lasts(self) -> float | None:
-        """``time`` for each phase."""
         return len(self.asked_rates()) * (float(self.time) + 0.5)
 
     def lasting(self, port: Port) -> tuple[Step, ...]:
@@ -201,7 +198,6 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
         return ()
 
     def arm(self, port: Port) -> tuple[Step, ...]:
-        """The program and its plan."""
         return (
             Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)),
             Put(port.host, PROGRAM, program()),
@@ -225,12 +221,10 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
         )  # fmt: skip
 
     def load(self, port: Port) -> Load:
-        """The program itself."""
         seconds = len(self.asked_rates()) * (float(self.time) + _DRAIN) + _SPARE
         return Load(port.host, ("python3", "-I", "-S", PROGRAM, PLAN), seconds)
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
-        """Python's version."""
         # Python 3.13.5
         return (version(port.host, "python", ("python3", "--version"), lambda text: text.strip()[7:]),)
 

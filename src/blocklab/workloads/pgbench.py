@@ -147,7 +147,6 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     @property
     def sessions(self) -> int:
-        """One for each client."""
         return self.clients
 
     @property
@@ -162,7 +161,6 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         return {"": Asked({"tps": float(rate)}, seconds)} if rate else {}
 
     def trials(self, seconds: float) -> Mapping[str, Self]:
-        """The one phase."""
         return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
@@ -219,7 +217,6 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         return Load(port.host, tuple(argv), seconds + _SPARE, (f"{FOLDER}/log.*",) if self.log else ())
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
-        """pgbench's version."""
         # "pgbench (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)"
         ask = (f"{BIN}/pgbench", "--version")
         return (version(port.host, "pgbench", ask, lambda text: text.partition(") ")[2].strip()),)

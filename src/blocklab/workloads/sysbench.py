@@ -134,7 +134,6 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
 
     @property
     def sessions(self) -> int:
-        """One for each thread."""
         return self.threads
 
     @property
@@ -154,7 +153,6 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
         return {"": Asked({"tps": wanted}, seconds)} if wanted > 0 else {}
 
     def trials(self, seconds: float) -> Mapping[str, Self]:
-        """The one phase."""
         return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}
 
     def data(self, port: Port) -> tuple[Step, ...]:

@@ -138,7 +138,6 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
 
     @property
     def sessions(self) -> int:
-        """One for each thread."""
         return self.threads
 
     @property
@@ -147,7 +146,6 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
         return self.warehouses * _LEAST
 
     def trials(self, seconds: float) -> Mapping[str, Self]:
-        """The one phase."""
         return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
