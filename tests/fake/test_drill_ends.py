@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.faults import monitor
+from blocklab.model import node
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv, Run, Wait
 from blocklab.runner import drill as module
@@ -54,7 +54,7 @@ class Drilled(Answers):
     def __call__(self, host: str, argv: Argv) -> Result:
         if argv[0] == PROGRAM and "--version" not in argv:
             return self.client
-        if monitor.PATH in argv and argv[0] == "python3":
+        if node.path("monitor") in argv:
             return self.watch
         if argv == ("get", HISTORY):
             return Result(0, (GOLDEN / "ledger-killed" / "blocklab-ledger.tsv").read_bytes(), b"")

@@ -355,7 +355,6 @@ class Monitor:
 
     def __init__(self, host: Host, scene: Scene, folder: Path, takeover: Takeover, resource: str = "") -> None:
         self.out, self.err, self.host = folder / "monitor.out", folder / "monitor.err", host
-        host.put(monitor.PATH, monitor.SCRIPT.encode())
         argv = monitor.argv(monitor.address(scene), takeover, resource)
         self.proc: Proc = host.spawn(argv, self.out, self.err)
         self.wait("answered")

@@ -113,7 +113,7 @@ def test_every_package_that_is_imported_is_declared() -> None:
     found = []
     for path, tree in house.trees(house.PACKAGE):
         for line, name in house.imports(tree):
-            if name not in sys.stdlib_module_names | {"blocklab"} and not declared & {
+            if name not in sys.stdlib_module_names | {"blocklab", "blocklab_node"} and not declared & {
                 each.lower() for each in brings.get(name, ())
             }:
                 found.append((path, line, name))
@@ -249,3 +249,41 @@ def test_nothing_points_into_the_folders_of_one_machine() -> None:
     pattern = re.compile(rf"(?<![\w.*}})$~-])(/(?:{places})\S*)")
     found = [(path, line, what) for path, text in house.texts() for line, what in house.numbered(text, pattern)]
     house.none(found, "a path of one machine:")
+
+
+# -- programs for nodes are files ---------------------------------------------------------------------------------
+
+
+def programs_in_strings(tree: ast.Module) -> list[tuple[int, str]]:
+    """Long strings that are Python programs, and commands that edit files by sed or awk. Docstrings are none."""
+    documents = {id(each.body[0].value) for each in ast.walk(tree) if isinstance(each, DOCUMENTED) and each.body
+                 and isinstance(each.body[0], ast.Expr)}  # fmt: skip
+    found = []
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in documents:
+            if each.value.count("\n") > 3 and re.search(r"^(import|from) \w+", each.value, re.MULTILINE):
+                found.append((each.lineno, "a program in a string"))
+        elif isinstance(each, ast.Tuple) and each.elts and ast.unparse(each.elts[0]).strip("'") in EDITORS:
+            found.append((each.lineno, f"{ast.unparse(each.elts[0])} as an editor"))
+    return found
+
+
+EDITORS = ("sed", "awk", "perl")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
+
+
+def test_programs_for_nodes_are_files() -> None:
+    """What a node runs is linted, typed and tried like all else: ``blocklab_node``."""
+    found = [
+        (path, line, what) for path, tree in house.trees(house.PACKAGE) for line, what in programs_in_strings(tree)
+    ]
+    house.none(found, "belongs to src/blocklab_node:")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['A = """\nimport os\n\n\nprint(1)\n"""\n', 'A = ("sed", "-n")\n', 'def f():\n    return ("awk", "1")\n'],
+)
+def test_the_search_for_programs_can_find(text: str) -> None:
+    assert programs_in_strings(ast.parse(text))
+    assert not programs_in_strings(ast.parse('"""\nimport os\n\n\nprint(1)\n"""\n'))

@@ -27,7 +27,7 @@ from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
 from blocklab.workloads import AnyWorkload, OpenLoop, Pgbench, Sysbench
-from blocklab.workloads import open_loop_node as node
+from blocklab_node import open_loop as node
 from tests.unit import synthetic
 
 SPEC: dict[str, Any] = {"load": "open_loop", "size": "64MiB", "reads": 700, "writes": 300, "time": "30s"}

@@ -99,7 +99,7 @@ def test_plan_shows_the_start_of_a_long_argument_and_all_of_it_on_demand(shell: 
     call = ("plan", "mysql-rtt", "--stack", "mirror")
     code, out, err = shell(*call)
     lines = out.splitlines()
-    (cut,) = (line for line in lines if "blocklab-tpcc-fill.py '" in line)
+    (cut,) = (line for line in lines if "tables.py '" in line)
     assert code == 0 and re.search(r"… \([1-9],\d{3} more characters\)", cut) and len(cut) < 500
     assert "--whole" in err and max(map(len, lines)) < 1000
     code, whole, err = shell(*call, "--whole")

@@ -122,7 +122,7 @@ def test_commit_problems() -> None:
 
 
 def test_commit_removes_its_file() -> None:
-    there, remove, _ = commit().prepare(FOLDER)
+    there, remove = commit().prepare(FOLDER)
     assert isinstance(there, Run) and there.argv == ("test", "-d", "/mnt/x/")
     assert isinstance(remove, Run) and remove.undo == ("rm", "-f", "/mnt/x/blocklab.fsync")
     assert commit().load(FOLDER).argv[-2:] == ("--filename=/mnt/x/blocklab.fsync", "--secs-per-test=1")

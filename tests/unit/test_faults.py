@@ -30,12 +30,14 @@ from blocklab.model import fragile
 from blocklab.model.drill import Event
 from blocklab.model.ground import LinkSpec
 from blocklab.model.netem import netem
-from blocklab.model.plan import Port, Power, Put, Run, Step
+from blocklab.model.node import program
+from blocklab.model.plan import Port, Power, Run, Step
 from blocklab.model.protocols import Fault, Scene
 from blocklab.model.units import BitRate, Duration, Share, dec_hook
 from blocklab.sites.fake import FakeSite
 from blocklab.study.grid import plan_layers, plan_stack, topology
 from blocklab.study.read import build
+from blocklab_node import monitor as watcher
 
 VOLUME = {"layer": "volume", "size": "64MiB"}
 DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
@@ -322,10 +324,7 @@ def test_a_volume_that_cannot_fail(kind: type[VolumeError], small: dict[str, Any
 def test_a_full_file_system(mirror: Scene) -> None:
     fault = VolumeFull(at="1s")
     assert fault.problems(mirror) == []
-    put, fill = fault.strike(mirror)
-    assert isinstance(put, Put) and isinstance(fill, Run)
-    compile(put.text, put.path, "exec")
-    assert put.path in fill.argv and fill.argv[-1] == "/mnt/one/blocklab-fill"
+    assert fault.strike(mirror) == (Run("a1", program("fill", "/mnt/one/blocklab-fill")),)
     assert said(fault.heal(mirror)) == ["a1: rm -f /mnt/one/blocklab-fill"]
 
 
@@ -346,12 +345,16 @@ def test_the_plan_of_fragile_volumes(small: dict[str, Any]) -> None:
     lines = [line.removeprefix("a1: ") for line in said(plan.steps)]
     assert [line for line in lines if "dm" in line] == [
         "modprobe dm-mod",
-        "sed -n s|.*|0 & linear /dev/ubdb 0|w /run/blocklab/dm-1016.table /sys/class/block/ubdb/size",
+        " ".join(
+            program("verbs", "write", "/run/blocklab/dm-1016.table", "0 {sectors} linear /dev/ubdb 0", "/dev/ubdb")
+        ),
         "dmsetup create dm-1016 --notable --major 1 --minor 1016 --noudevsync",
         "dmsetup load dm-1016 /run/blocklab/dm-1016.table",
         "dmsetup resume --noudevsync dm-1016",
         "dmsetup mknodes dm-1016",
-        "sed -n s|.*|0 & linear /dev/ubdc 0|w /run/blocklab/dm-1017.table /sys/class/block/ubdc/size",
+        " ".join(
+            program("verbs", "write", "/run/blocklab/dm-1017.table", "0 {sectors} linear /dev/ubdc 0", "/dev/ubdc")
+        ),
         "dmsetup create dm-1017 --notable --major 1 --minor 1017 --noudevsync",
         "dmsetup load dm-1017 /run/blocklab/dm-1017.table",
         "dmsetup resume --noudevsync dm-1017",
@@ -417,12 +420,9 @@ def test_garbage_is_no_line_of_the_monitor(line: bytes) -> None:
 
 
 def test_the_monitor_is_told_what_the_study_says(mirror: Scene) -> None:
-    compile(monitor.SCRIPT, monitor.PATH, "exec")
     takeover = Takeover(interval=Duration("50ms"), misses=5)
     words = ("10.77.1.1", "0.05", "5", "one")
-    assert monitor.argv(monitor.address(mirror), takeover, "one") == (
-        "python3", "-I", "-S", monitor.PATH, *words,
-    )  # fmt: skip
+    assert monitor.argv(monitor.address(mirror), takeover, "one") == program("monitor", *words)
     assert monitor.argv("10.77.1.1", takeover)[-1] == ""
     assert monitor.address(msgspec.structs.replace(mirror, peer="b1")) == ""
 
@@ -444,14 +444,10 @@ class Line:
 
 def watch(monkeypatch: pytest.MonkeyPatch, misses: int) -> tuple[Any, list[str]]:
     """The monitor's own state, without a network; and the list of what it says."""
-    text = monitor.SCRIPT.removesuffix("main()\n")
-    assert text != monitor.SCRIPT
-    monkeypatch.setattr("sys.argv", ["monitor.py", "10.77.0.1", "0.02", str(misses), ""])
-    names: dict[str, Any] = {"__name__": "monitor"}
-    exec(compile(text, monitor.PATH, "exec"), names)
     told: list[str] = []
-    names["Pings"], names["say"] = Line, lambda what, said="": told.append(what)
-    return names["Watch"](), told
+    monkeypatch.setattr(watcher, "Pings", lambda address: Line())
+    monkeypatch.setattr(watcher, "say", lambda what, said="": told.append(what))
+    return watcher.Watch("10.77.0.1", 0.02, misses, ""), told
 
 
 def test_the_monitor_takes_nobody_for_dead_before_the_first_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,16 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import blocklab
 from blocklab.errors import ParseError
+from blocklab.model.node import program
 from blocklab.model.protocols import Probe
 from blocklab.model.sample import Sample
 from blocklab.probes import PROBES, Cpu, DrbdCounters, Iostat, Net
 from blocklab.probes.drbd import devices
 from blocklab.probes.points import rate
+from blocklab_node import sampler
 from tests.unit.golden import Golden, read
 
-SAMPLER = Path(blocklab.__file__).parent / "sites/uml/node/sampler.py"
+SAMPLER = Path(sampler.__file__)
 
 
 def lines(*texts: str | None, step: float = 1.0) -> bytes:
@@ -337,6 +338,6 @@ def test_sampler_keeps_the_cpu_lines_only() -> None:
 
 
 def test_argv() -> None:
-    assert Cpu().argv(1) == ("python3", "/usr/lib/blocklab/sampler.py", "1", "/proc/stat")
+    assert Cpu().argv(1) == program("sampler", "1", "/proc/stat")
     assert Iostat().argv(1)[:3] == ("env", "S_TIME_FORMAT=ISO", "LC_ALL=C")
     assert Iostat().argv(1)[-1] == "1"

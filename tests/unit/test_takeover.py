@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +9,7 @@ import msgspec
 import pytest
 
 from blocklab.errors import StudyError
-from blocklab.layers import checksum, drbd_pair, net_mirror, net_mirror_pair
+from blocklab.layers import net_mirror
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Put, Run, Step, undo_of
 from blocklab.sites.fake import FakeSite
@@ -28,6 +27,7 @@ from blocklab.study.takeover import (
     takeover,
 )
 from blocklab.study.types import Study
+from blocklab_node import drbd as follower
 from tests.unit.golden import Golden
 
 VOLUME = {"layer": "volume", "size": "512MiB"}
@@ -56,19 +56,8 @@ def stood(study: Study) -> tuple[Topology, Ground]:
 
 
 def plain(steps: Any) -> Any:
-    """Steps as data; of the programs, which are the same everywhere, the first line."""
-    programs = (drbd_pair.SCRIPT, net_mirror_pair.SCRIPT, checksum.SCRIPT)
-
-    def short(text: str) -> str:
-        return text.split("\n")[0] if text in programs else text
-
-    found = msgspec.to_builtins(steps)
-    for step in found:
-        if step["step"] == "put":
-            step["text"] = short(step["text"])
-        elif step["step"] == "run":
-            step["undo"] = [short(word) for word in step["undo"]]
-    return found
+    """Steps as data."""
+    return msgspec.to_builtins(steps)
 
 
 @pytest.mark.parametrize("name", STACKS)
@@ -212,34 +201,25 @@ def test_a_load_that_is_not_drilled_needs_no_other_link(drilled: dict[str, Any])
     assert "other" not in topology(build(drilled), ["mirror"]).links
 
 
-@pytest.mark.parametrize("script", [drbd_pair.SCRIPT, net_mirror_pair.SCRIPT, checksum.SCRIPT])
-def test_the_nodes_programs_are_python(script: str, tmp_path: Path) -> None:
-    compile(script, str(tmp_path), "exec")
-    assert "@" not in script
-
-
 class Node:
     """A node's DRBD program: the states that it finds, one after the other, each 50 ms later; and what it runs."""
 
-    def __init__(self, *states: dict[str, str]) -> None:
-        text, dispatch = drbd_pair.SCRIPT, "COMMANDS[sys.argv[1]](*sys.argv[2:])\n"
-        assert text.endswith(dispatch)
-        self._names: dict[str, Any] = {}
-        exec(compile(text.removesuffix(dispatch), "drbd.py", "exec"), self._names)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *states: dict[str, str]) -> None:
         self.now = 0.0
         self.ran: list[list[str]] = []
         left = list(states)
         clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self._sleep)
         tools = SimpleNamespace(run=lambda argv, check: self.ran.append(argv))
         state = {"state": lambda minor: left.pop(0) if len(left) > 1 else left[0], "since_mark": lambda minor: []}
-        self._names |= {**state, "time": clock, "subprocess": tools}
+        for name, value in {**state, "time": clock, "subprocess": tools}.items():
+            monkeypatch.setattr(follower, name, value)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
 
     def told(self, what: str, *words: str) -> None:
         """A command."""
-        self._names["COMMANDS"][what](*words)
+        follower.main(["drbd.py", what, *words])
 
 
 SYNCED = {"cs": "Connected", "ds": "UpToDate/UpToDate"}
@@ -247,23 +227,23 @@ COPIED = {"cs": "SyncSource", "ds": "UpToDate/Inconsistent"}
 
 
 @pytest.mark.parametrize("disks", ["Diskless/UpToDate", "UpToDate/Diskless", "Inconsistent/UpToDate"])
-def test_nobody_waits_an_hour_for_a_side_without_its_disk(disks: str) -> None:
-    node = Node({"cs": "Connected", "ds": disks})
+def test_nobody_waits_an_hour_for_a_side_without_its_disk(disks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(monkeypatch, {"cs": "Connected", "ds": disks})
     with pytest.raises(SystemExit, match=f"drbd0 is connected, and its disks stay {disks}"):
         node.told("joined", "0")
     assert node.now < 60
 
 
-def test_a_copy_may_take_its_time() -> None:
+def test_a_copy_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = {**COPIED, "cs": "Connected"}
-    node = Node(*[idle] * 20, *[COPIED] * 4000, *[idle] * 20, SYNCED)
+    node = Node(monkeypatch, *[idle] * 20, *[COPIED] * 4000, *[idle] * 20, SYNCED)
     node.told("joined", "0")
-    assert node.now > 3 * drbd_pair.CONNECT_SECONDS
+    assert node.now > 3 * follower.CONNECT_SECONDS
 
 
-def test_only_a_disk_that_was_given_up_is_taken_back() -> None:
+def test_only_a_disk_that_was_given_up_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     attach = ["drbdadm", "attach", "one"]
     for disks, ran in (("Diskless/UpToDate", [attach]), ("UpToDate/Diskless", []), ("UpToDate/UpToDate", [])):
-        node = Node({"cs": "Connected", "ds": disks})
+        node = Node(monkeypatch, {"cs": "Connected", "ds": disks})
         node.told("attached", "0", "one")
         assert node.ran == ran

@@ -19,9 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
-from blocklab.model.plan import Port, Put, Run, Wait
+from blocklab.model.plan import Port, Run, Wait
 from blocklab.model.units import dec_hook
-from blocklab.workloads import AnyWorkload, Tpcc, servers, stamp, tpcc_output, tpcc_tables
+from blocklab.workloads import AnyWorkload, Tpcc, servers, stamp, tpcc_output
+from blocklab_node import stamp as stamper_program
+from blocklab_node import tables
 from tests.unit.golden import Golden, read
 
 MYSQL = Port("db1", "mysql", "mysql://root@/bench?host=/run/blocklab/x&port=3307")
@@ -114,10 +116,9 @@ def test_missing_rows_are_seen() -> None:
     assert "(SELECT COUNT(*) FROM stock) = 200000 AND" in wait.argv[-1]
 
 
-def test_prepare_brings_the_stamper_and_warms_up() -> None:
-    [put] = load().prepare(MYSQL)
-    assert isinstance(put, Put) and put.text == stamp.SCRIPT
-    _, warm = load(warmup="7s").prepare(MYSQL)
+def test_prepare_warms_up() -> None:
+    assert load().prepare(MYSQL) == ()
+    (warm,) = load(warmup="7s").prepare(MYSQL)
     assert isinstance(warm, Run) and "--time=7s" in warm.argv and "--output=json" not in warm.argv
 
 
@@ -153,10 +154,8 @@ if "--tables" not in words:
 
 def filled(folder: Path, loaders: dict[str, list[str]]) -> subprocess.CompletedProcess[str]:
     (folder / "tool.py").write_text(TOOL)
-    # No pipes in /run here, which may not be ours.
-    script = tpcc_tables.SCRIPT.replace('dir="/run"', f"dir={str(folder)!r}")
     tool = [sys.executable, str(folder / "tool.py"), "--db=bench", "--port=3306"]
-    argv = [sys.executable, "-I", "-S", "-c", script, json.dumps(loaders), *tool]
+    argv = [sys.executable, "-I", "-S", tables.__file__, json.dumps(loaders), *tool]
     process = subprocess.Popen(
         argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -193,7 +192,7 @@ def test_a_loader_that_fails_ends_all(tmp_path: Path, table: str) -> None:
 
 def stamper(*argv: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-I", "-S", "-c", stamp.SCRIPT, *argv], capture_output=True, timeout=30, check=False
+        [sys.executable, "-I", "-S", stamper_program.__file__, *argv], capture_output=True, timeout=30, check=False
     )
 
 

@@ -30,7 +30,8 @@ from blocklab.cli.studies import (
     sure,
 )
 from blocklab.errors import StudyError
-from blocklab.model.plan import Argv, Power, Put, Run, Step, undo_of
+from blocklab.model import node
+from blocklab.model.plan import Argv, Equip, Power, Put, Run, Step, undo_of
 from blocklab.model.site import Site, Snapshots
 from blocklab.model.undo import Undos
 from blocklab.model.workload import Drilled
@@ -266,7 +267,6 @@ class _Listed:
     @_one.register
     def _(self, phase: Write, workload: str) -> None:
         if phase.monitor is not None:
-            self._one(phase.monitor.put, workload)
             self.commands.append(Command("monitor", phase.monitor.host, phase.monitor.argv))
         self.commands.append(Command("load", phase.load.host, phase.load.argv, workload=workload))
         for strike in phase.strikes:
@@ -296,6 +296,8 @@ def _command(phase: Do, step: Step) -> Command:
     )
     if isinstance(step, Put):
         return Command(phase.part, step.host, said=f"write {step.path} ({len(step.text)} bytes)", about=about)
+    if isinstance(step, Equip):
+        return Command(phase.part, step.host, said=f"put the programs of blocklab into {node.FOLDER}", about=about)
     if isinstance(step, Power):
         return Command(phase.part, step.host, said=f"power: {step.what}", about=about)
     return Command(phase.part if isinstance(step, Run) else "wait", step.host, step.argv, about=about)

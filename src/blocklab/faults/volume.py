@@ -7,31 +7,10 @@ from collections.abc import Iterator
 from blocklab.faults.base import Base
 from blocklab.faults.node import named, node_problems
 from blocklab.model import fragile
-from blocklab.model.plan import Put, Run, Step
+from blocklab.model.node import program
+from blocklab.model.plan import Run, Step
 from blocklab.model.protocols import Scene
 
-# Runs on the node. Reserving blocks takes milliseconds where writing them would take as long as the volume is big.
-FILL = '''\
-"""Takes all room of a file system with one file: reserves blocks in halving steps, down to the last one."""
-
-import errno
-import os
-import sys
-
-path = sys.argv[1]
-with open(path, "wb") as file:
-    block = os.statvfs(path).f_frsize
-    size, step = 0, 1 << 40
-    while step >= block:
-        try:
-            os.posix_fallocate(file.fileno(), size, step)
-            size += step
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EFBIG):
-                sys.exit(f"{path}: {error.strerror}")
-            step //= 2
-'''
-SCRIPT = "/run/blocklab/fill.py"
 FILE = "blocklab-fill"
 
 
@@ -150,11 +129,7 @@ class VolumeFull(Base, frozen=True, tag="volume-full"):
     def strike(self, scene: Scene) -> tuple[Step, ...]:
         """Fill it."""
         host = named(self.node, scene)
-        steps: list[Step] = [Put(host, SCRIPT, FILL)]
-        steps += [
-            Run(host, ("python3", "-I", "-S", SCRIPT, f"{folder}/{FILE}")) for folder in self._folders(scene)
-        ]
-        return tuple(steps)
+        return tuple(Run(host, program("fill", f"{folder}/{FILE}")) for folder in self._folders(scene))
 
     def heal(self, scene: Scene) -> tuple[Step, ...]:
         """Make room."""

@@ -10,6 +10,7 @@ from blocklab.layers.base import Base
 from blocklab.layers.figures import BURST, LATENCIES, Figures, bad_limits, given
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Paired, Place
+from blocklab.model.node import program
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Step, Wait
 from blocklab.model.units import Bandwidth
 
@@ -140,7 +141,10 @@ class Cap(Base, frozen=True, tag="cap"):
         steps = _mounted(host, folder, ("-t", "cgroup", "-o", "blkio", "cgroup"))
         files = {name: f"{folder}/{file}" for name, (file, _) in LIMITS.items()}
         for port in below:
-            steps += [_set(port, files[name], f"& {value}", undo="& 0") for name, value in self.limits().items()]
+            steps += [
+                _set(port, files[name], f"{{number}} {value}", undo="{number} 0")
+                for name, value in self.limits().items()
+            ]
         facts = tuple(self._fact(port, list(files.values()), len(below), parse_version_1) for port in below)
         return Plan(tuple(steps), facts, below)
 
@@ -161,7 +165,7 @@ class Cap(Base, frozen=True, tag="cap"):
             ),
         ]
         values = [f"{LIMITS[name][1]}={value}" for name, value in self.limits().items()]
-        steps += [_set(port, f"{group}/io.max", f"& {' '.join(values)}") for port in below]
+        steps += [_set(port, f"{group}/io.max", f"{{number}} {' '.join(values)}") for port in below]
         steps.append(Run(host, _move(f"{group}/cgroup.procs"), undo=_move(f"{folder}/cgroup.procs")))
         facts = [self._fact(port, [f"{group}/io.max"], len(below), parse_version_2) for port in below]
         facts.append(Fact(host, "cap", ("cat", "/proc/self/cgroup"), parse_group, {"group": f"/{GROUP}"}))
@@ -199,21 +203,17 @@ def _mounted(host: str, folder: str, what: Argv) -> list[Step]:
 
 
 def _set(port: Port, file: str, text: str, undo: str = "") -> Run:
-    """Write ``text`` to a file of the controller, with the device's number (major:minor) in place of ``&``.
-
-    A plan is made before the device has its number, so sed reads it where the kernel tells it.
-    """
+    """Write ``text`` to a file of the controller, with the device's major:minor in place of ``{number}``."""
 
     def argv(text: str) -> Argv:
-        return ("sed", "-n", f"s/.*/{text}/w {file}", _number_file(port))
+        return program("verbs", "write", file, text, port.where)
 
     return Run(port.host, argv(text), undo=argv(undo) if undo else ())
 
 
 def _move(procs: str) -> Argv:
     """Move whoever starts this command, and so all that it starts later, to another group."""
-    # "PPid:\t1": the command's parent
-    return ("sed", "-n", rf"s/^PPid:\t//w {procs}", "/proc/self/status")
+    return program("verbs", "adopt", procs)
 
 
 def parse_version_1(text: str) -> dict[str, str]:

@@ -1,78 +1,16 @@
-"""A checksum of a mirror's data on one side, made past the mirror: a small program that runs on the node."""
+"""A checksum of a mirror's data on one side, made past the mirror."""
 
 from __future__ import annotations
 
-from blocklab.model.plan import Argv, Put
-
-# Runs on the node, so it is text here.
-SCRIPT = '''\
-"""Prints the SHA-256 of a part of a block device, read past the page cache.
-
-    checksum.py DEVICE block NAME    from its beginning, as many bytes as the block device NAME has
-    checksum.py DEVICE md            the data area of a member of an MD array, by its superblock
-"""
-
-import hashlib
-import mmap
-import os
-import re
-import subprocess
-import sys
-
-CHUNK = 1 << 20
+from blocklab.model.node import program
+from blocklab.model.plan import Argv
 
 
-def area(device, how, *name):
-    """Where the data begin and how many bytes they are."""
-    if how == "block":
-        with open(f"/sys/class/block/{name[0]}/size") as file:
-            return 0, int(file.read()) * 512
-    text = subprocess.run(["mdadm", "--examine", device], capture_output=True, text=True, check=True).stdout
-    #     Array Size : 63488 KiB (62.00 MiB 65.01 MB)
-    #    Data Offset : 4096 sectors
-    size = re.search(r"^ *Array Size : (\\d+)", text, re.MULTILINE)
-    offset = re.search(r"^ *Data Offset : (\\d+) sectors", text, re.MULTILINE)
-    return int(offset[1]) * 512, int(size[1]) * 1024
-
-
-def main(device, *how):
-    at, left = area(device, *how)
-    if not left:
-        sys.exit(f"{device}: there are no data to compare")
-    digest = hashlib.sha256()
-    file = os.open(device, os.O_RDONLY | os.O_DIRECT)
-    # A server of the device may have written to memory only.
-    os.fsync(file)
-    memory = mmap.mmap(-1, CHUNK)
-    while left:
-        part = memoryview(memory)[: min(CHUNK, left)]
-        got = os.preadv(file, [part], at)
-        if not got:
-            sys.exit(f"{device} ends at {at}, {left} bytes too early")
-        digest.update(part[:got])
-        at += got
-        left -= got
-    print(digest.hexdigest())
-
-
-main(*sys.argv[1:])
-'''
-
-
-def put(host: str, stack: str) -> Put:
-    """The program on its node."""
-    return Put(host, _path(stack), SCRIPT)
-
-
-def of_beginning(stack: str, device: str, name: str) -> Argv:
+def of_beginning(device: str, name: str) -> Argv:
     """Of as much of ``device``, from its beginning, as the block device with the kernel's ``name`` holds."""
-    return ("python3", "-I", "-S", _path(stack), device, "block", name)
+    return program("checksum", device, "block", name)
 
 
-def of_member(stack: str, device: str) -> Argv:
+def of_member(device: str) -> Argv:
     """Of the data area of a member of an MD array."""
-    return ("python3", "-I", "-S", _path(stack), device, "md")
-
-
-def _path(stack: str) -> str:
-    return f"/run/blocklab/{stack}-checksum.py"
+    return program("checksum", device, "md")

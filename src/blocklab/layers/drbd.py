@@ -15,6 +15,7 @@ from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Place
 from blocklab.model.plan import UNCHANGED, Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
+from blocklab_node.drbd import SYNC_SECONDS
 
 Value: TypeAlias = str | int | bool
 FIRST_PORT = 7000
@@ -167,9 +168,7 @@ class Drbd(Base, frozen=True, tag="drbd"):
         else:
             steps.append(Run(here, ("drbdadm", "--", "--clear-bitmap", "new-current-uuid", name), once=True))
         steps.append(Run(here, promote, undo=("drbdadm", "secondary", name)))
-        steps.append(
-            Wait(here, ("drbdadm", "dstate", name), until="UpToDate/UpToDate", seconds=drbd_pair.SYNC_SECONDS)
-        )
+        steps.append(Wait(here, ("drbdadm", "dstate", name), until="UpToDate/UpToDate", seconds=SYNC_SECONDS))
         if self.standalone:
             # No undo: "down" takes a mirror down in either state.
             steps.append(Run(here, ("drbdadm", "disconnect", name), late=True))
@@ -223,7 +222,7 @@ class Drbd(Base, frozen=True, tag="drbd"):
 
     def split_brain(self, place: Place) -> tuple[str, Argv]:
         """What the kernel said when ``rejoin`` connected the two."""
-        return place.host, drbd_pair.ask(place.stack, place.number, "parted")
+        return place.host, drbd_pair.ask(place.number, "parted")
 
     def replicas(self, place: Place, below: tuple[Port, ...]) -> Replicas | None:
         """``drbdadm verify``, and checksums of the devices below, but for DRBD's notes at their ends."""

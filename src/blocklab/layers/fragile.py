@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import PurePosixPath
 from typing import ClassVar
 
 from blocklab.layers.base import Base
 from blocklab.model import fragile
 from blocklab.model.layer import Layer, Paired, Place, RawVolumes
+from blocklab.model.node import program
 from blocklab.model.plan import Fact, Kind, Plan, Port, Run, Step, Wait
 
 
@@ -67,13 +67,15 @@ class Fragile(Base, frozen=True, tag="fragile"):
 
 def _mapped(port: Port, name: str, device: str) -> tuple[Step, ...]:
     host, table = port.host, fragile.table(name)
-    # A plan is made before the device has its size, so sed reads it where the kernel tells it, in sectors.
-    size = f"/sys/class/block/{PurePosixPath(port.where).name}/size"
     # dmsetup wants a major number beside the minor; the kernel has its own, which only a table in the same command
     # would have to know.
     create = ("dmsetup", "create", name, "--notable", "--major", "1", "--minor", fragile.minor(name))
     return (
-        Run(host, ("sed", "-n", f"s|.*|0 & linear {port.where} 0|w {table}", size), undo=("rm", "-f", table)),
+        Run(
+            host,
+            program("verbs", "write", table, f"0 {{sectors}} linear {port.where} 0", port.where),
+            undo=("rm", "-f", table),
+        ),
         Run(host, (*create, "--noudevsync"), undo=("dmsetup", "remove", "--noudevsync", name)),
         Run(host, ("dmsetup", "load", name, table)),
         Run(host, ("dmsetup", "resume", "--noudevsync", name)),

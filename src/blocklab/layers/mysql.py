@@ -11,6 +11,7 @@ from blocklab.layers.mysql_settings import Value, config, made_with, parse_varia
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Place
+from blocklab.model.node import program
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Wait
 from blocklab.model.programs import MYSQL_CLIENT, MYSQL_HOME
 
@@ -103,7 +104,7 @@ class _Server(Base, frozen=True):
             ),
             # It is ready or has given up; then its log is shown, and where it is not ready that is the error.
             Wait(host, ("grep", "-E", f"{_READY}|{_ENDED}", log), seconds=START_SECONDS),
-            Run(host, ("sed", f"/{_READY}/q;$q1", log)),
+            Run(host, program("verbs", "until", _READY, log)),
         )  # fmt: skip
         dsn = Dsn("mysql", USER, DATABASE, run, port)
         return Plan(steps, (self._fact(host, dsn),), (Port(host, "mysql", str(dsn)),))

@@ -14,6 +14,7 @@ from blocklab.layers.peer import link_problems, peer_problems
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Place
+from blocklab.model.node import program
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.units import Duration
 
@@ -154,12 +155,12 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
     def split_brain(self, place: Place) -> tuple[str, Argv]:
         """What the other leg's superblock says, once ``rejoin`` has connected it."""
         remote, mirror = _devices(place)
-        return place.host, net_mirror_pair.ask(place.stack, "parted", mirror, remote)
+        return place.host, program("net_mirror", "parted", mirror, remote)
 
     def replicas(self, place: Place, below: tuple[Port, ...]) -> Replicas | None:
         """MD's check, and checksums of the legs' data areas."""
         remote, mirror = _devices(place)
-        return net_mirror_pair.compared(place.host, place.stack, mirror, remote, _sides(below))
+        return net_mirror_pair.compared(place.host, mirror, remote, _sides(below))
 
     @property
     def _bitmap(self) -> str:

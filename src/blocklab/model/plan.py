@@ -74,7 +74,13 @@ class Power(msgspec.Struct, frozen=True, tag_field="step", tag="power"):
     what: Literal["crash", "freeze", "thaw", "boot"]
 
 
-Step: TypeAlias = Run | Put | Wait | Power
+class Equip(msgspec.Struct, frozen=True, tag_field="step", tag="equip"):
+    """Put blocklab's own programs (``model.node``) on ``host``, as long as it runs."""
+
+    host: str
+
+
+Step: TypeAlias = Run | Put | Wait | Power | Equip
 
 
 def again(steps: Iterable[Step]) -> tuple[Step, ...]:

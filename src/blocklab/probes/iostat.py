@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model.node import program
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Sample
 
@@ -41,7 +42,7 @@ class _Report(msgspec.Struct):
 
 
 # Its times are whole seconds: it has to start just after one.
-ALIGNED = ("python3", "/usr/lib/blocklab/aligned.py")
+ALIGNED = program("aligned")
 
 
 class Iostat:

@@ -1,13 +1,12 @@
-"""What ``sites/uml/node/sampler.py`` prints: a /proc file as it was at each second."""
+"""What ``blocklab_node/sampler.py`` prints: a /proc file as it was at each second."""
 
 from __future__ import annotations
 
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model.node import program
 from blocklab.model.plan import Argv
-
-SAMPLER = "/usr/lib/blocklab/sampler.py"
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -19,7 +18,7 @@ class Point(msgspec.Struct, frozen=True):
 
 def argv(seconds: int, path: str) -> Argv:
     """The command that prints ``path`` every ``seconds``."""
-    return ("python3", SAMPLER, str(seconds), path)
+    return program("sampler", str(seconds), path)
 
 
 def points(text: bytes, tool: str) -> list[Point]:

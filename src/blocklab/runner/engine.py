@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterable, Mapping
 
 from blocklab.errors import BlocklabError, CommandError, HostError, WaitError
+from blocklab.model import node
 from blocklab.model.host import Host, Result
-from blocklab.model.plan import UNCHANGED, Argv, Fact, Knob, Put, Run, Step, Wait, undo_of
+from blocklab.model.plan import UNCHANGED, Argv, Equip, Fact, Knob, Put, Run, Step, Wait, undo_of
 from blocklab.model.plan import Power as PowerStep
 from blocklab.model.site import Journal, Lab, Power, offered
 from blocklab.model.undo import Undos
@@ -65,6 +66,8 @@ class Engine:
                 self._put(step, part)
             elif isinstance(step, Wait):
                 self._wait(step, part)
+            elif isinstance(step, Equip):
+                self._equip(step, part)
             else:
                 self._power(step, part)
 
@@ -173,14 +176,24 @@ class Engine:
             raise CommandError(host, argv, result.code, result.said)
         return record
 
-    def _put(self, step: Put, part: str) -> None:
-        started = time.monotonic()
+    def _write(self, step: Put) -> None:
         try:
             self.hosts[step.host].put(step.path, step.text.encode(), step.mode)
         except OSError as error:
             raise HostError(
                 step.host, f"cannot write {step.path}: {error.strerror or 'it takes too long'}"
             ) from error
+
+    def _equip(self, step: Equip, part: str) -> None:
+        started = time.monotonic()
+        for name in node.NAMES:
+            self._write(Put(step.host, node.path(name), node.text(name)))
+        argv = ("equip", node.FOLDER, node.digest())
+        self.records.append(Record(part, step.host, argv, 0, time.monotonic() - started))
+
+    def _put(self, step: Put, part: str) -> None:
+        started = time.monotonic()
+        self._write(step)
         argv = ("put", step.path)
         self.records.append(Record(part, step.host, argv, 0, time.monotonic() - started, step.text))
 

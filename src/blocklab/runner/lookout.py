@@ -19,7 +19,6 @@ class Lookout:
         self._file, self._errors = folder / "stdout", folder / "stderr"
         self._seen = 0
         self._events: tuple[Event, ...] = ()
-        engine.go(phase.put)
         folder.mkdir(parents=True)
         self.proc = engine.hosts[phase.host].spawn(phase.argv, self._file, self._errors)
 

@@ -16,7 +16,7 @@ from blocklab.model.drill import Replicas
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.layer import DrbdResource
-from blocklab.model.plan import Argv, Fact, Port, Power, Put, Run, Step, Wait
+from blocklab.model.plan import Argv, Fact, Port, Power, Run, Step, Wait
 from blocklab.model.protocols import Fault, InData, Mended, Scene
 from blocklab.model.workload import Drilled, Load
 from blocklab.study import takeover as recipes
@@ -48,10 +48,9 @@ class Strike:
 
 @dataclass(frozen=True)
 class Monitor:
-    """What watches the active node from the survivor: its program is put there, and ``argv`` runs it."""
+    """What watches the active node from the survivor."""
 
     host: str
-    put: Do
     argv: Argv
 
 
@@ -128,7 +127,7 @@ def _monitor(study: Study, stack: str, ground: Ground, survivor: str) -> Monitor
     layers = study.stacks[stack].layers
     resource = next((layer.resource(stack) for layer in layers if isinstance(layer, DrbdResource)), "")
     argv = monitor.argv(monitor.address(here), study.takeover, resource)
-    return Monitor(survivor, Do("prepare", (Put(survivor, monitor.PATH, monitor.SCRIPT),), "monitor"), argv)
+    return Monitor(survivor, argv)
 
 
 def _takeover(study: Study, stack: str, recipe: recipes.Recipe, active: str) -> tuple[Do | Mark, ...]:

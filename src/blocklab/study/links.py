@@ -8,15 +8,16 @@ from functools import partial
 
 from blocklab.model.ground import End, Ground, LinkSpec, Topology
 from blocklab.model.netem import netem
-from blocklab.model.plan import Fact, Plan, Run, Step
+from blocklab.model.plan import Equip, Fact, Plan, Run, Step
 
 
 def plan_wires(shape: Topology, ground: Ground) -> Plan:
-    """What nodes are told once after they booted, for as long as they run: kernel parameters, interfaces, bonds,
-    addresses. None of it is undone: a vec interface that went down does not come up again."""
+    """What nodes get once after they booted, for as long as they run: programs, kernel parameters, interfaces,
+    bonds, addresses. None of it is undone: a vec interface that went down does not come up again."""
     steps: list[Step] = []
     facts: list[Fact] = []
     for host, node in shape.nodes.items():
+        steps.append(Equip(host))
         for name, value in node.sysctl.items():
             steps.append(Run(host, ("sysctl", "-w", f"{name}={value}")))
             facts.append(

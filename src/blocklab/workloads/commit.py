@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
+from blocklab.model.plan import Fact, Kind, Port, Run, Step
 from blocklab.model.programs import POSTGRES_BIN
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
@@ -19,7 +19,6 @@ from blocklab.workloads import stamp
 from blocklab.workloads.base import Base, version
 
 LAYER = "pg_test_fsync"
-SCRIPT = "/var/tmp/blocklab-commit.py"
 # Four methods twice, five sizes, two orders of write and close, and writes without a sync.
 _TESTS = 16
 _SPARE = 60.0
@@ -89,13 +88,12 @@ class Commit(Base, frozen=True, tag="commit"):
             # It would write into the node's own root.
             Run(port.host, ("test", "-d", port.where)),
             Run(port.host, remove, undo=remove),
-            Put(port.host, SCRIPT, stamp.SCRIPT),
         )
 
     def load(self, port: Port) -> Load:
         argv = (f"{POSTGRES_BIN}/pg_test_fsync", f"--filename={target(port)}", f"--secs-per-test={int(self.time)}")
         # Each operation of the last test may take long.
-        return Load(port.host, stamp.stamped(SCRIPT, ("env", "LC_ALL=C", *argv)), 2 * (self.lasts() or 0) + _SPARE)
+        return Load(port.host, stamp.stamped(("env", "LC_ALL=C", *argv)), 2 * (self.lasts() or 0) + _SPARE)
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # pg_test_fsync (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from typing import ClassVar
 
 import msgspec
 
+from blocklab.model.node import program
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration, Size
@@ -17,7 +17,6 @@ from blocklab.workloads import open_loop_output
 from blocklab.workloads.base import Base, version
 
 FOLDER = "/var/tmp/blocklab-open-loop"
-PROGRAM = f"{FOLDER}/open_loop.py"
 PLAN = f"{FOLDER}/plan.json"
 MOST = "most"
 """The phase without a rate."""
@@ -200,12 +199,11 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
     def arm(self, port: Port) -> tuple[Step, ...]:
         return (
             Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)),
-            Put(port.host, PROGRAM, program()),
             Put(port.host, PLAN, self.plan(target(port))),
         )
 
     def plan(self, where: str) -> str:
-        """What the program reads: see ``open_loop_node.Plan``."""
+        """What the program reads: see ``blocklab_node.open_loop.Plan``."""
         phases = []
         for name, asked in self.asked_rates().items():
             of = asked.rates or {"read.iops": self.reads, "write.iops": self.writes, "sync.iops": self.flushes}
@@ -222,7 +220,7 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
 
     def load(self, port: Port) -> Load:
         seconds = len(self.asked_rates()) * (float(self.time) + _DRAIN) + _SPARE
-        return Load(port.host, ("python3", "-I", "-S", PROGRAM, PLAN), seconds)
+        return Load(port.host, program("open_loop", PLAN), seconds)
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # Python 3.13.5
@@ -234,11 +232,6 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
         return open_loop_output.parse(
             raw["stdout"], raw.get("stderr", b""), host, sizes, tuple(self.asked_rates())
         )
-
-
-def program() -> str:
-    """The text of ``open_loop_node``, which needs nothing of blocklab."""
-    return files("blocklab.workloads").joinpath("open_loop_node.py").read_text(encoding="utf-8")
 
 
 def target(port: Port) -> str:

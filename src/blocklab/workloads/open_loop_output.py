@@ -1,4 +1,4 @@
-"""What ``open_loop_node`` prints (one line of JSON), as samples."""
+"""What ``blocklab_node.open_loop`` prints (one line of JSON), as samples."""
 
 from __future__ import annotations
 

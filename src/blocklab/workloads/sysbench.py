@@ -9,7 +9,7 @@ from typing import ClassVar, Self, TypeAlias
 import msgspec
 
 from blocklab.model.dsn import Dsn
-from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
+from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
 from blocklab.model.workload import Asked, Load
@@ -18,7 +18,6 @@ from blocklab.workloads.base import Stoppable, version
 
 OptionValue: TypeAlias = str | int | float | bool
 
-SCRIPT = "/var/tmp/blocklab-sysbench.py"
 SCRIPTS = (
     "oltp_read_write", "oltp_read_only", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
     "oltp_update_index", "oltp_update_non_index",
@@ -166,7 +165,7 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
         """What stamps sysbench's lines with the time, and the run that warms up."""
-        steps: list[Step] = [Put(port.host, SCRIPT, stamp.SCRIPT)]
+        steps: list[Step] = []
         if self.warmup:
             warm = (*self._run(port), f"--time={int(self.warmup)}", self.script, "run")
             steps.append(Run(port.host, warm, timeout=self.warmup + _SPARE))
@@ -179,7 +178,7 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
             *self._run(port), f"--time={int(time)}", "--report-interval=1", "--percentile=99",
             "--histogram=on", self.script, "run",
         )  # fmt: skip
-        return Load(port.host, stamp.stamped(SCRIPT, argv), time + _SPARE, around=servers.counters(port))
+        return Load(port.host, stamp.stamped(argv), time + _SPARE, around=servers.counters(port))
 
     def _tool(self, port: Port) -> Argv:
         dsn = Dsn.of(port.where)

@@ -10,7 +10,7 @@ from typing import ClassVar, Self, TypeAlias
 import msgspec
 
 from blocklab.model.dsn import Dsn
-from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step, Wait
+from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step, Wait
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
 from blocklab.model.workload import Load
@@ -19,8 +19,6 @@ from blocklab.workloads.base import Stoppable, version
 
 OptionValue: TypeAlias = str | int | float | bool
 
-SCRIPT = "/var/tmp/blocklab-tpcc.py"
-FILLER = "/var/tmp/blocklab-tpcc-fill.py"
 OPTIONS = (
     "wait",
     "weight",
@@ -155,10 +153,9 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
     def data(self, port: Port) -> tuple[Step, ...]:
         """The tables; that all rows are there; nothing left to write back."""
         seconds = 300.0 + _SLOWEST * self.warehouses
-        fill = tpcc_tables.fill(FILLER, self._tool(port, "prepare"), port, servers.sql)
+        fill = tpcc_tables.fill(self._tool(port, "prepare"), port, servers.sql)
         return (
             *servers.relax(port),
-            Put(port.host, FILLER, tpcc_tables.SCRIPT),
             Run(port.host, fill, timeout=seconds),
             Wait(port.host, servers.sql(port, _counts(self.warehouses)), until="all rows", seconds=seconds / 10),
             *servers.settle(port, tpcc_tables.TABLES),
@@ -166,7 +163,7 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
         """What stamps go-tpc's lines with the time, and the run that warms up."""
-        steps: list[Step] = [Put(port.host, SCRIPT, stamp.SCRIPT)]
+        steps: list[Step] = []
         if self.warmup:
             warm = (*self._run(port), f"--time={int(self.warmup)}s")
             steps.append(Run(port.host, warm, timeout=self._seconds(self.warmup)))
@@ -176,7 +173,7 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
         """go-tpc with figures each second, and the server's counters around it."""
         time = self.time or 0
         argv = (*self._run(port), f"--time={int(time)}s", "--interval=1s", "--output=json")
-        return Load(port.host, stamp.stamped(SCRIPT, argv), self._seconds(time), around=servers.counters(port))
+        return Load(port.host, stamp.stamped(argv), self._seconds(time), around=servers.counters(port))
 
     def _tool(self, port: Port, action: str, params: str = "") -> Argv:
         dsn = Dsn.of(port.where)

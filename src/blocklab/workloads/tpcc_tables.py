@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from blocklab.model.node import program
 from blocklab.model.plan import Argv, Port
 
 TABLES = (
@@ -18,56 +19,13 @@ TABLES = (
 # Seconds for which a server waits for the next rows; its own default is 30.
 _PATIENCE = 7 * 24 * 3600
 
-# Runs on the node, so it is text here. go-tpc makes the tables before it writes, and they must be there before
-# the readers start, without which it cannot open the pipes: hence its short run for one table to begin with.
-# Then it gets a port at which nobody listens, and so only writes: on PostgreSQL it would make the indexes
-# again, and wait for the readers.
-SCRIPT = '''\
-"""Fills TPC-C's tables: a JSON object, table -> command that reads rows of CSV; then go-tpc's command."""
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
-import time
-
-loaders, tool = json.loads(sys.argv[1]), sys.argv[2:]
-database = next(word.removeprefix("--db=") for word in tool if word.startswith("--db="))
-quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-with tempfile.TemporaryDirectory(dir="/run") as folder:
-    running = []
-    try:
-        subprocess.run([*tool, "--tables=warehouse", f"--output-dir={folder}/first"], check=True, **quiet)
-        for table, argv in loaders.items():
-            pipe = f"{folder}/{database}.{table}.0.csv"
-            os.mkfifo(pipe)
-            argv = [word.replace("{file}", pipe) for word in argv]
-            running.append((table, subprocess.Popen(argv, **quiet)))
-        alone = [word if not word.startswith("--port=") else "--port=1" for word in tool]
-        running.append((tool[0], subprocess.Popen([*alone, f"--output-dir={folder}"], **quiet)))
-        while running:
-            time.sleep(0.02)
-            for name, process in running:
-                if process.poll():
-                    sys.exit(f"{name}: ended with {process.returncode}")
-            running = [(name, process) for name, process in running if process.returncode is None]
-    finally:
-        # One that ended leaves the others waiting at their pipes for ever.
-        for _, process in running:
-            process.kill()
-            process.wait()
-'''
-
-
-def fill(script: str, tool: Argv, port: Port, sql: Callable[[Port, str], Argv]) -> Argv:
-    """The command that fills the tables, run by ``SCRIPT``, which stands on the node under the path ``script``.
-
-    ``tool`` is go-tpc's command to prepare them, ``sql`` gives the command for a statement.
-    """
+def fill(tool: Argv, port: Port, sql: Callable[[Port, str], Argv]) -> Argv:
+    """The command that fills the tables. ``tool`` is go-tpc's command to prepare them, ``sql`` gives the command
+    for a statement."""
     loaders = {table: _loader(port, table, sql) for table in TABLES}
     csv = ("--no-check", "--threads=1", "--output-type=csv")
-    return ("python3", "-I", "-S", script, json.dumps(loaders), *tool, *csv)
+    return program("tables", json.dumps(loaders), *tool, *csv)
 
 
 def _loader(port: Port, table: str, sql: Callable[[Port, str], Argv]) -> Argv:

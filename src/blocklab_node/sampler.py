@@ -5,6 +5,8 @@ Usage: ``python3 sampler.py SECONDS PATH``. Each line is JSON: ``{"t": seconds s
 end it between two lines, so that no line is cut.
 """
 
+from __future__ import annotations
+
 import json
 import signal
 import sys

@@ -1,0 +1,58 @@
+"""Small verbs on files of a host, where no program of it does the same.
+
+verbs.py write FILE TEXT [DEVICE]   writes TEXT; in it {number} is the device's major:minor, {sectors} its size in
+                                    sectors of 512 bytes: a plan is made before the device has them
+verbs.py adopt FILE                 writes the number of the process that started this: into a cgroup's
+                                    cgroup.procs, so that all that it starts later is in that group
+verbs.py until TEXT FILE            prints FILE; exit code 1 where it does not hold TEXT
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+
+def _of(device: str, name: str) -> str:
+    # /sys/class/block/vda/dev: 254:0     /sys/class/block/vda/size: 131072
+    with open(f"/sys/class/block/{os.path.basename(device)}/{name}") as file:
+        return file.read().strip()
+
+
+def write(path: str, text: str, device: str = "") -> None:
+    """In one system call, as files of the kernel want it."""
+    if device:
+        text = text.replace("{number}", _of(device, "dev")).replace("{sectors}", _of(device, "size"))
+    with open(path, "w") as file:
+        file.write(text + "\n")
+
+
+def adopt(path: str) -> None:
+    """The caller moves itself."""
+    write(path, str(os.getppid()))
+
+
+def until(text: str, path: str) -> None:
+    """What is there is shown in any case: it says why the text is not."""
+    with open(path, errors="replace") as file:
+        there = file.read()
+    print(there, end="")
+    if text not in there:
+        sys.exit(1)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"write": write, "adopt": adopt, "until": until}
+
+
+def main(argv: Sequence[str]) -> int:
+    """One verb; it ends with the reason where it fails."""
+    try:
+        COMMANDS[argv[1]](*argv[2:])
+    except OSError as error:
+        sys.exit(f"{error.filename}: {error.strerror}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
