@@ -50,6 +50,14 @@ def test_a_crash_and_fencing_need_power(small: dict[str, Any]) -> None:
     assert lacking(study) == {}
 
 
+@pytest.mark.parametrize(
+    "fault", [{"fault": "link-cut"}, {"fault": "link-loss"}, {"fault": "link-slow", "rtt": "50ms"}]
+)
+def test_a_fault_of_a_link_needs_emulated_links(small: dict[str, Any], fault: dict[str, Any]) -> None:
+    study = drill(small, "mirror", far={**fault, "link": "zone", "at": "1s"})
+    assert "faults.far" in lacking(study, EmulatedLinks) and lacking(study) == {}
+
+
 def test_a_lab_without_a_capability_says_which(small: dict[str, Any]) -> None:
     for capability in (Power, Snapshots, Refill):
         site = FakeSite(without=[capability])

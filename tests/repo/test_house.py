@@ -18,6 +18,7 @@ import pytest
 
 from blocklab import faults, layers, workloads
 from blocklab import probes as probe_package
+from blocklab.sites import SITES
 from tests.repo import house
 
 ONLY_SITES = "only sites start processes or open sockets"
@@ -249,6 +250,27 @@ def test_nothing_points_into_the_folders_of_one_machine() -> None:
     pattern = re.compile(rf"(?<![\w.*}})$~-])(/(?:{places})\S*)")
     found = [(path, line, what) for path, text in house.texts() for line, what in house.numbered(text, pattern)]
     house.none(found, "a path of one machine:")
+
+
+# -- one seam to machines -----------------------------------------------------------------------------------------
+
+
+def sites_named(tree: ast.Module) -> list[tuple[int, str]]:
+    """String constants that are a site's name."""
+    return [(each.lineno, str(each.value)) for each in ast.walk(tree)
+            if isinstance(each, ast.Constant) and each.value in SITES]  # fmt: skip
+
+
+def test_no_module_outside_sites_names_a_site() -> None:
+    """Beside the import contract: by no string either."""
+    found = [
+        (path, line, what)
+        for path, tree in house.trees(house.PACKAGE)
+        if "sites" not in path.relative_to(house.PACKAGE).parts
+        for line, what in sites_named(tree)
+    ]
+    house.none(found, "only blocklab/sites may name a site:")
+    assert sites_named(ast.parse('site = "uml"\n')), "the search can find one"
 
 
 # -- programs for nodes are files ---------------------------------------------------------------------------------

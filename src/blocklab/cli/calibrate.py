@@ -12,8 +12,9 @@ from rich.table import Table
 
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.cli.studies import SiteName
+from blocklab.model.cache import cache_folder
 from blocklab.runner.calibrate import calibrate as measured
-from blocklab.sites import DEFAULT, cache_folder, open_site
+from blocklab.sites import DEFAULT, open_site
 from blocklab.stats.floor import caution, table
 from blocklab.store.floor import save_floor
 

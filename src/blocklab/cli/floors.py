@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console
 
 from blocklab.errors import StoreError
-from blocklab.sites import cache_folder
+from blocklab.model.cache import cache_folder
 from blocklab.store.floor import load_floor, machine_of, save_floor
 from blocklab.store.folder import StudyFolder
 

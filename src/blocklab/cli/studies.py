@@ -148,7 +148,7 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         console.print(f"finished: all {len(wanted)} cells are measured; --again measures them again")
     bad = 0
     if todo:
-        site = open_site(manifest.site, volumes=volumes)
+        site = open_site(manifest.site or DEFAULT, volumes=volumes)
         # Every stack's needs are checked before the first one starts.
         notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
         # A missing image or add-on is found before the first stack starts, not after hours.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from blocklab.faults.base import Base
@@ -10,6 +12,7 @@ from blocklab.model.ground import LinkSpec
 from blocklab.model.netem import NETEM_LIMIT, netem
 from blocklab.model.plan import Argv, Run, Step
 from blocklab.model.protocols import Scene
+from blocklab.model.site import EmulatedLinks
 from blocklab.model.units import Duration, Share
 
 # netem wants an argument.
@@ -18,6 +21,7 @@ _FROM = "from "
 
 
 class _OnLink(Base, frozen=True):
+    needs: ClassVar[tuple[type, ...]] = (EmulatedLinks,)
     link: str
     """The link by its name. The stack has to send data over it."""
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from blocklab.faults.base import Base
 from blocklab.model.plan import Power, Step
 from blocklab.model.protocols import Scene
+from blocklab.model.site import Power as PowerControl
 
 
 def named(node: str, scene: Scene) -> str:
@@ -31,6 +32,8 @@ class Crash(Base, frozen=True, tag="crash"):
         faults:
           kill: {fault: crash, at: 4s..8s}
     """
+
+    needs: ClassVar[tuple[type, ...]] = (PowerControl,)
 
     node: str = "active"
     """``active``, ``peer`` or a node's name."""
@@ -62,6 +65,8 @@ class PowerCut(Base, frozen=True, tag="power-cut"):
           dark: {fault: power-cut, at: 5s}
     """
 
+    needs: ClassVar[tuple[type, ...]] = (PowerControl,)
+
     refused: ClassVar[tuple[str, ...]] = ("for",)
 
     def problems(self, scene: Scene) -> list[tuple[str, str]]:
@@ -85,6 +90,8 @@ class Freeze(Base, frozen=True, tag="freeze"):
         faults:
           pause: {fault: freeze, at: 5s, for: 3s}
     """
+
+    needs: ClassVar[tuple[type, ...]] = (PowerControl,)
 
     node: str = "active"
     """``active``, ``peer`` or a node's name."""

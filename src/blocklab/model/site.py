@@ -84,9 +84,6 @@ class Snapshots(Protocol):
     def save(self, name: str) -> None:
         """Copy all raw volumes under a name. Nothing may use them now. Raises ``SetupError`` without room."""
 
-    def saved(self, name: str) -> bool:
-        """Whether there is a copy of that name."""
-
     def restore(self, name: str) -> None:
         """Put all raw volumes back as they were at ``save``; empty, for the name ``""``."""
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import vl_convert
 
+from blocklab.model.cache import cache_folder
+
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -38,12 +40,8 @@ def bundle() -> str:
 
 
 def cache_path() -> Path:
-    """``$BLOCKLAB_CACHE``, else ``$XDG_CACHE_HOME/blocklab``, else ``~/.cache/blocklab``; one file a version."""
-    shared = os.environ.get("XDG_CACHE_HOME", "")
-    base = (Path(shared) if shared.startswith("/") else Path.home() / ".cache") / "blocklab"
-    if own := os.environ.get("BLOCKLAB_CACHE"):
-        base = Path(own).absolute()
-    return base / f"vega-{version('vl-convert-python')}.js"
+    """One file for each version, in the cache folder."""
+    return cache_folder() / f"vega-{version('vl-convert-python')}.js"
 
 
 def _digest(text: str) -> str:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from blocklab.errors import StudyError
-from blocklab.sites.cache import cache_folder
 
 if TYPE_CHECKING:
     # At run time only the standard library: `doctor` works before anything is installed.
     from blocklab.model.site import Site
 
-__all__ = ["COMMANDS", "DEFAULT", "SITES", "cache_folder", "command", "open_site"]
+__all__ = ["COMMANDS", "DEFAULT", "SITES", "command", "open_site"]
 
 DEFAULT = "uml"
 # Name -> module and function that opens it; what is not asked for is not loaded.

@@ -189,10 +189,6 @@ class FakeLab:
         self.log.append(("", ("save", name)))
         self.copies.append(name)
 
-    def saved(self, name: str) -> bool:
-        """Whether it was saved."""
-        return name in self.copies
-
     def restore(self, name: str) -> None:
         """Noted in the log."""
         self.log.append(("", ("restore", name)))

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from blocklab.model.ground import LinkSpec
-from blocklab.model.plan import Power as PowerStep
-from blocklab.model.protocols import Mended
 from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Power, words
-from blocklab.study.drills import nominal, scene
 from blocklab.study.grid import is_drill, layouts, topology
 from blocklab.study.types import Cell, Study
 
@@ -36,10 +33,8 @@ def _needs(study: Study, stack: str, *, drilled: bool) -> Iterator[tuple[str, ty
     if any(not volume.profile.plain for volume in shape.volumes):
         yield f"stacks.{stack}.layers[0]", EmulatedVolumes, "the volume has a latency or a cap"
     if drilled:
-        here = scene(study, stack, 0, nominal(shape))
         for name, fault in study.faults.items():
-            mended = fault.heal(here) if isinstance(fault, Mended) else ()
-            if any(isinstance(step, PowerStep) for step in (*fault.strike(here), *mended)):
-                yield f"faults.{name}", Power, "it crashes or stops a node"
+            for capability in fault.needs:
+                yield f"faults.{name}", capability, f"a {fault.__struct_config__.tag}"
         if study.takeover.fence:
             yield "takeover.fence", Power, "the old node is fenced by its power"

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from blocklab.errors import StudyError
-from blocklab.sites.cache import cache_folder
+from blocklab.model.cache import cache_folder
 from blocklab.sites.uml import image as images
 
 app = typer.Typer(no_args_is_help=True, help="Build, list and remove node images.")

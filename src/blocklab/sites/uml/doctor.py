@@ -23,7 +23,7 @@ from typing import Literal
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from blocklab.sites.cache import cache_folder
+from blocklab.model.cache import cache_folder
 from blocklab.sites.uml import recipe
 from blocklab.sites.uml.memory import available
 

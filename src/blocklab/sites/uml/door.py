@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from blocklab.errors import BlocklabError, SetupError
+from blocklab.model.cache import cache_folder
 from blocklab.model.site import Lab
-from blocklab.sites.cache import cache_folder
 from blocklab.sites.uml.node import Node, Shell
 from blocklab.sites.uml.processes import check_socket
 

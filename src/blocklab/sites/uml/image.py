@@ -28,7 +28,7 @@ from typing import IO
 import msgspec
 
 from blocklab.errors import ImageError, StudyError
-from blocklab.sites.cache import cache_folder
+from blocklab.model.cache import cache_folder
 from blocklab.sites.uml import recipe, rootfs, tools
 from blocklab.sites.uml.recipe import ADDONS, recipe_key, recipe_keys
 

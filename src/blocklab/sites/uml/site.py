@@ -215,10 +215,6 @@ class UmlLab:
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
-    def saved(self, name: str) -> bool:
-        """Whether ``save`` was called with that name."""
-        return (self._place / f"saved-{name}").is_dir()
-
     def restore(self, name: str) -> None:
         """Put the volumes back as they were at ``save``; as empty as at the start, without a name. Raises
         ``SetupError`` where they cannot be copied."""

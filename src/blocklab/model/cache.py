@@ -1,4 +1,5 @@
-"""Where node images and calibrations are kept. Standard library only: it is read before anything is installed."""
+"""Where node images, calibrations and charts' scripts are kept. Standard library only: `doctor` reads it before
+anything is installed."""
 
 from __future__ import annotations
 
