@@ -52,7 +52,7 @@ def residue(host: Host) -> list[str]:
     ]
     found += [line for line in must(host, ["cat", "/proc/self/cgroup"]).splitlines() if not line.endswith(":/")]
     found += must(host, ["ls", "/run/blocklab", "/dev/mapper"]).split()
-    return [each for each in found if each not in ("/run/blocklab:", "/dev/mapper:", "control")]
+    return [each for each in found if each not in ("/run/blocklab:", "node", "/dev/mapper:", "control")]
 
 
 @pytest.mark.parametrize("name", STACKS)
