@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from blocklab.errors import StudyError
+from blocklab.faults.base import Base
+from blocklab.model.plan import Run, Step
+from blocklab.model.protocols import Scene
+from blocklab.study.drill_phases import strikes_of
+from blocklab.study.drills import nominal, scene
 from blocklab.study.grid import cells, is_drill, layouts, topology
+from blocklab.study.kinds import registered
 from blocklab.study.read import build
 from blocklab.study.types import Study
 
@@ -180,3 +186,23 @@ def test_a_stack_of_one_copy_may_lose_its_power_after_its_volume() -> None:
     for layer in ([], [{"layer": "shared", "peer": "a2"}]):
         layers = [VOLUME, *layer, {"layer": "fragile"}, *TOP]
         assert study(stacks={"s": {"on": "a1", "layers": layers}}, faults={"broken": BROKEN, "dark": DARK})
+
+
+class Unplug(Base, frozen=True, tag="unplug"):
+    """A fault that the package does not know, as CONTRIBUTING.md says."""
+
+    def strike(self, scene: Scene) -> tuple[Step, ...]:
+        return (Run(scene.active, ("unplug", scene.stack)),)
+
+
+def test_a_fault_of_ones_own_strikes_once_it_is_registered() -> None:
+    faults = {"pull": {"fault": "unplug", "at": "5s"}}
+    with pytest.raises(StudyError, match="invalid value 'unplug'"):
+        study(faults=faults)
+    with registered(Unplug):
+        made = study(faults=faults)
+        here = scene(made, "mirror", 0, nominal(topology(made, ["mirror"])))
+    (pull,) = strikes_of(made.faults, here)
+    assert pull.strike.steps == (Run("a1", ("unplug", "mirror")),)
+    # It has no way to be mended, so it stays.
+    assert pull.mend.steps == pull.mend_there == ()
