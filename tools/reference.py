@@ -149,7 +149,9 @@ def _stands(kind: Any) -> str:
 
 def _rows(page: str, kind: type[msgspec.Struct]) -> Iterator[str]:
     texts, own = field_docs(kind), inspect.get_annotations(kind)
-    for field in sorted(msgspec.structs.fields(kind), key=lambda field: field.name not in own):
+    for field in sorted(
+        msgspec.structs.fields(kind), key=lambda field: field.name not in own and not field.required
+    ):
         name = field.encode_name
         if name in getattr(kind, "refused", ()):
             continue

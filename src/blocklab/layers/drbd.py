@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self, TypeAlias
-
-import msgspec
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from blocklab.layers import drbd_options, drbd_pair
-from blocklab.layers.base import Base
-from blocklab.layers.peer import link_problems, peer_problems
+from blocklab.layers.peer import OnTwoNodes, link_problems, peer_problems
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Place
-from blocklab.model.plan import UNCHANGED, Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
+from blocklab.model.plan import UNCHANGED, Argv, Fact, Plan, Port, Put, Run, Step, Wait
 from blocklab_node.drbd import SYNC_SECONDS
 
 Value: TypeAlias = str | int | bool
@@ -36,7 +33,7 @@ GENERATION = "data generation"
 _SECTOR, _BITMAP, _NOTES = 512, 2**18, 72
 
 
-class Drbd(Base, frozen=True, tag="drbd"):
+class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     """A synchronous or asynchronous mirror of the block device below on another node: the kernel's DRBD 8.4.
 
     Its metadata are internal: at the end of the volume. See [its
@@ -65,8 +62,6 @@ class Drbd(Base, frozen=True, tag="drbd"):
     ``balance-xor`` and ``active-backup`` send one stream over one lane, so that nothing is gained.
     """
 
-    peer: str
-    """The other node."""
     link: str
     """The link between the two. Its ``rtt`` has to be shorter than the ``ping-timeout``: 0.5 s, unless ``net`` has
     another one, in tenths of a second."""
@@ -89,8 +84,6 @@ class Drbd(Base, frozen=True, tag="drbd"):
     alone, as after the loss of its peer, and notes in its bitmap what the peer misses. The net options are then in
     force on the waiting peer only. A load's data are loaded while it is still connected."""
 
-    takes: ClassVar[Kind | None] = "block"
-    gives: ClassVar[Kind] = "block"
     one_copy: ClassVar[bool] = False
     device: ClassVar[str] = "drbd"
 
@@ -189,9 +182,6 @@ class Drbd(Base, frozen=True, tag="drbd"):
 
     def resource(self, stack: str) -> str:
         return stack
-
-    def failed_over(self, peer: str) -> Self:
-        return msgspec.structs.replace(self, peer=peer)
 
     def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
         """Cut off from the other side, primary."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import msgspec
 
 from blocklab.layers import net_mirror_pair
-from blocklab.layers.base import Base
-from blocklab.layers.peer import link_problems, peer_problems
+from blocklab.layers.peer import OnTwoNodes, link_problems, peer_problems
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Place
 from blocklab.model.node import program
-from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
+from blocklab.model.plan import Argv, Fact, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.units import Duration
 
 # NBD's registered port, and the first of ours.
@@ -29,7 +28,7 @@ MOST_BEHIND = 16383
 _MEMBER = re.compile(r"^\s+\d+\s+\d+\s+\d+\s+\d+\s+(?P<state>[a-z -]+?)\s+(?P<device>/dev/\S+)$", re.MULTILINE)
 
 
-class NetMirror(Base, frozen=True, tag="net_mirror"):
+class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
     """A mirror of the block device below on another node: the kernel's RAID-1 over the local device and one by
     NBD.
 
@@ -53,8 +52,6 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
     its remote leg during the load makes the cell invalid.
     """
 
-    peer: str
-    """The other node."""
     link: str
     """The link between the two."""
     write_mostly: bool = True
@@ -75,8 +72,6 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
     """A request that the peer leaves unanswered for so long fails, and RAID-1 goes on with the local leg alone:
     ``nbd-client -timeout``. Whole seconds, 1s to 3600s, and longer than the link's ``rtt``."""
 
-    takes: ClassVar[Kind | None] = "block"
-    gives: ClassVar[Kind] = "block"
     one_copy: ClassVar[bool] = False
     connected: ClassVar[bool] = True
     device: ClassVar[str] = "md"
@@ -117,13 +112,6 @@ class NetMirror(Base, frozen=True, tag="net_mirror"):
             ),
         )
         return Plan(steps, self._facts(place, mirror, remote), (Port(here, "block", mirror),))
-
-    @property
-    def survivor(self) -> str:
-        return self.peer
-
-    def failed_over(self, peer: str) -> Self:
-        return msgspec.structs.replace(self, peer=peer)
 
     def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
         """No longer served, but an array of one leg."""

@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Self
+
+import msgspec
+
+from blocklab.layers.base import Base
 from blocklab.model.ground import Topology
+from blocklab.model.plan import Kind
+
+
+class OnTwoNodes(Base, frozen=True):
+    """A block device on two nodes that is active on one of them."""
+
+    peer: str
+    """The other node."""
+
+    takes: ClassVar[Kind | None] = "block"
+    gives: ClassVar[Kind] = "block"
+
+    @property
+    def survivor(self) -> str:
+        return self.peer
+
+    def failed_over(self, peer: str) -> Self:
+        return msgspec.structs.replace(self, peer=peer)
 
 
 def peer_problems(peer: str, host: str, lab: Topology) -> list[tuple[str, str]]:

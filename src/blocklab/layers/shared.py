@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar
 
-import msgspec
-
-from blocklab.layers.base import Base
-from blocklab.layers.peer import peer_problems
+from blocklab.layers.peer import OnTwoNodes, peer_problems
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Place, RawVolumes
-from blocklab.model.plan import Fact, Kind, Plan, Port, Run, Step
+from blocklab.model.plan import Fact, Plan, Port, Run, Step
 
 
-class Shared(Base, frozen=True, tag="shared"):
+class Shared(OnTwoNodes, frozen=True, tag="shared"):
     """One volume that is attached to two nodes: the shared disk of a cluster, active on one of them.
 
     It stands directly on the volume, whose caps hold for what both nodes do together.
@@ -34,11 +31,6 @@ class Shared(Base, frozen=True, tag="shared"):
     Read back on the peer, before and after each load: read-only, not mounted, held.
     """
 
-    peer: str
-    """The other node."""
-
-    takes: ClassVar[Kind | None] = "block"
-    gives: ClassVar[Kind] = "block"
     one_copy: ClassVar[bool] = True
     title: ClassVar[str] = "Shared volume"
 
@@ -76,13 +68,6 @@ class Shared(Base, frozen=True, tag="shared"):
             ]
             facts += _guard(port, hold)
         return Plan(tuple(steps), tuple(facts), here)
-
-    @property
-    def survivor(self) -> str:
-        return self.peer
-
-    def failed_over(self, peer: str) -> Self:
-        return msgspec.structs.replace(self, peer=peer)
 
     def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
         """The guard's hold let go, the device writable. What keeps the other node from writing is not here: it has
