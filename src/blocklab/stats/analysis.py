@@ -17,9 +17,9 @@ from blocklab.model.sample import Sample
 from blocklab.stats.blocks import Blocks, combined
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.figures import Measured, Row, find, rows
-from blocklab.stats.grid import Grid, Point, Side, grid
+from blocklab.stats.grid import Grid, Point, Side, grid, place_of
 from blocklab.stats.limits import Floors, Limit, Place, floors, limits
-from blocklab.store.folder import StudyFolder
+from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Run, Stopped
 from blocklab.study.types import Cell, Study
 
@@ -77,7 +77,8 @@ class Analysis:
 
     Cells are known by the labels of their stack and their load, which in a study with factors have the levels in
     them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart. ``runs`` has each
-    cell's first readable run, ``every`` all of them, those of further blocks without samples.
+    cell's first readable run, ``every`` all of them, those of further blocks without samples. ``left_out``: the
+    cells of the study that nobody asked for, and that were never measured.
     """
 
     study: Study
@@ -96,6 +97,7 @@ class Analysis:
     tables: tuple[tuple[Row, ...], ...] = ()
     own: tuple[Own, ...] = ()
     every: tuple[Run, ...] = ()
+    left_out: int = 0
     blocks: Blocks = field(default_factory=Blocks)
 
     @cached_property
@@ -270,9 +272,11 @@ def analyse(folder: StudyFolder) -> Analysis:
     A cell that cannot be read becomes a gap, so that one broken file does not hide the others.
     """
     manifest = folder.manifest()
-    study = manifest.study
-    blocks = [[cell for cell in manifest.cells if cell.block == number] for number in range(study.repeats)]
-    places = grid(study, blocks[0])
+    study, cells = manifest.study, asked(folder, manifest)
+    blocks = [[cell for cell in cells if cell.block == number] for number in range(study.repeats)]
+    # A cell that was asked for in any repeat has its place.
+    wanted = {place_of(cell) for cell in cells}
+    places = grid(study, [cell for cell in manifest.cells if cell.block == 0 and place_of(cell) in wanted])
     runs: dict[tuple[str, str], Run] = {}
     measured: dict[tuple[str, str], Measured] = {}
     gaps = []
@@ -314,12 +318,21 @@ def analyse(folder: StudyFolder) -> Analysis:
     # What one block lacks another may have.
     reasons = {(gap.stack, gap.workload): gap.status for gap in gaps if (gap.stack, gap.workload) not in measured}
     pairs = Blocks(tables)
-    verdicts = tuple(judge(claim, table, places.points, reasons, pairs) for claim in study.expect)
+    claims = [claim for claim in study.expect if places.about(claim)]
+    verdicts = tuple(judge(claim, table, places.points, reasons, pairs) for claim in claims)
     return Analysis(
-        study, manifest.quick, places, manifest.cells, runs, measured, tuple(gaps), table, verdicts,
+        study, manifest.quick, places, cells, runs, measured, tuple(gaps), table, verdicts,
         tuple(stops), tuple(seeds), floors(folder, places, runs), tuple(drills), tuple(tables),
-        tuple(own), tuple(every), pairs,
+        tuple(own), tuple(every), len(manifest.cells) - len(cells), pairs,
     )  # fmt: skip
+
+
+def asked(folder: StudyFolder, manifest: Manifest) -> tuple[Cell, ...]:
+    """The cells that the last call asked for, and those that were measured before it."""
+    if manifest.todo is None:
+        return manifest.cells
+    keys = set(manifest.todo)
+    return tuple(cell for cell in manifest.cells if cell.key in keys or folder.there(cell))
 
 
 def _judged(run: Run | StoreError | None, point: Point) -> tuple[Run | None, Gap | None]:

@@ -155,6 +155,9 @@ def caveats(analysis: Analysis) -> Iterator[str]:
     yield from _limited(analysis)
     yield from _certainty(analysis)
     yield from _unsure(analysis)
+    if analysis.left_out:
+        whole = len(analysis.cells) + analysis.left_out
+        yield f"This report covers {len(analysis.cells)} of the study's {whole} cells, those that were asked for."
     if analysis.quick:
         yield "This was a quick run, with shorter loads than the study asks for: good for a first look."
     # One for each of its blocks.

@@ -12,7 +12,7 @@ import msgspec
 
 from blocklab.model.units import QUANTITIES
 from blocklab.study.factors import Levels, assignments, of_workload, variant
-from blocklab.study.types import Cell, Stack, Study
+from blocklab.study.types import Cell, Expectation, Stack, Study
 from blocklab.workloads import AnyWorkload
 
 # Stack, workload and levels of a cell.
@@ -70,19 +70,32 @@ class Grid:
 
     def point(self, cell: Cell) -> Point:
         """Where a cell of any block stands. Raises ``KeyError`` for one that the first block lacks."""
-        return self.places[_place(cell)]
+        return self.places[place_of(cell)]
 
     @property
     def baseline(self) -> str:
         """The name of the stack that the others are compared with; for a single stack that of its first levels."""
-        name = self.study.baseline or next(iter(self.study.stacks))
-        return name if len(self.study.stacks) > 1 else self._labels(name)[0]
+        return self._base if self._several else next(iter(self.stacks))
 
     @cached_property
     def baselines(self) -> tuple[str, ...]:
         """The labels that others are compared with."""
-        name = self.study.baseline or next(iter(self.study.stacks))
-        return self._labels(name) if len(self.study.stacks) > 1 else (self.baseline,)
+        return self._labels(self._base) if self._several else (self.baseline,)
+
+    @property
+    def _base(self) -> str:
+        """The baseline's name; where a part of the study has none of it, the first stack's."""
+        wanted = self.study.baseline
+        return wanted if self._labels(wanted) else next(iter(self.stacks.values())).name
+
+    @property
+    def _several(self) -> bool:
+        return len({side.name for side in self.stacks.values()}) > 1
+
+    def about(self, claim: Expectation) -> bool:
+        """Whether all stacks and workloads of a claim are in it."""
+        names = {side.name for side in (*self.stacks.values(), *self.workloads.values())}
+        return {claim.stack, claim.workload, claim.relative_to, claim.against} - {""} <= names
 
     @cached_property
     def factors(self) -> tuple[str, ...]:
@@ -93,7 +106,7 @@ class Grid:
         """The label of the stack that a cell is compared with: the baseline at the same levels of all that both
         have (the first such, where only the baseline varies more), or a single stack's first ones; empty without
         one."""
-        alone = len(self.study.stacks) == 1
+        alone = not self._several
         for label in self.baselines:
             other = self._cells.get((label, point.workload))
             if other and (alone or all(point.at.get(name, level) == level for name, level in other.at.items())):
@@ -109,7 +122,8 @@ class Grid:
 
 
 def grid(study: Study, cells: Sequence[Cell]) -> Grid:
-    """The grid of a study. Raises ``StudyError`` when a cell has a level that the study has not."""
+    """The grid of a study's cells, or of a part of them: stacks and workloads without cells are not in it. Raises
+    ``StudyError`` when a cell has a level that the study has not."""
     known = levels_of(study)
     several = [name for name, levels in known.items() if len(levels) > 1]
     loads = {name for name in several if of_workload(study.factors[name])}
@@ -135,12 +149,16 @@ def grid(study: Study, cells: Sequence[Cell]) -> Grid:
                 ordered[label] = Side(name, levels, variant(study, whole.get(label, {})))
         return ordered
 
-    places = {_place(cell): point for cell, point in zip(cells, points, strict=True)}
-    stacks, workloads = sides(list(study.stacks), load=False), sides(list(study.workloads), load=True)
+    places = {place_of(cell): point for cell, point in zip(cells, points, strict=True)}
+    # Of none at all, the study's own names: a report says then that nothing was measured.
+    here, loaded = {cell.stack for cell in cells}, {cell.workload for cell in cells}
+    stacks = sides([name for name in study.stacks if name in here or not cells], load=False)
+    workloads = sides([name for name in study.workloads if name in loaded or not cells], load=True)
     return Grid(study, points, stacks, workloads, places)
 
 
-def _place(cell: Cell) -> _Place:
+def place_of(cell: Cell) -> _Place:
+    """What two repeats of a cell have in common."""
     return cell.stack, cell.workload, frozenset(cell.levels.items())
 
 

@@ -167,6 +167,10 @@ class StudyFolder:
         outcome = outcome_of(folder)
         return outcome.status == "ok" and outcome.started >= since
 
+    def there(self, cell: Cell) -> bool:
+        """Whether the cell has a run, good or bad."""
+        return (self.cells / cell.key).is_dir()
+
     def identity(self, cell: Cell) -> Identity | None:
         """Which machine the cell was measured on; None where there is no run, or one that cannot be read."""
         try:
