@@ -1,6 +1,6 @@
-"""What it takes to write and to read a study of 137 cells with series, as Parquet and as JSON lines (format 1).
+"""What it takes to write and to read a study of 137 cells with series, as Parquet.
 
-CPU time, since one thread does it all; each way in processes of its own, taking turns; medians.
+CPU time, since one thread does it all; each time in a process of its own; medians.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-
-import msgspec
 
 from blocklab.model.sample import Parsed, Sample, Transaction
 from blocklab.store import tables
@@ -51,69 +49,57 @@ def parsed(seconds: int, transactions: int) -> Parsed:
     return Parsed(tuple(rows), (), done)
 
 
-def write(folder: Path, form: int, seconds: int, transactions: int) -> None:
+def write(folder: Path, seconds: int, transactions: int) -> None:
     """The tables of all cells."""
     rows = parsed(seconds, transactions)
     for number in range(CELLS):
         cell = folder / str(number)
         cell.mkdir(exist_ok=True)
-        if form == tables.PARQUET:
-            tables.write(cell, rows)
-        else:
-            encoder = msgspec.json.Encoder()
-            (cell / "samples.jsonl").write_bytes(encoder.encode_lines(rows.samples))
-            (cell / "transactions.jsonl").write_bytes(encoder.encode_lines(rows.transactions))
+        tables.write(cell, rows)
 
 
-def read(folder: Path, form: int) -> int:
+def read(folder: Path) -> int:
     """How many samples and transactions there are, all of them kept in memory as a report does."""
-    cells = [(tables.samples(cell, form), tables.transactions(cell, form)) for cell in sorted(folder.iterdir())]
+    cells = [(tables.samples(cell), tables.transactions(cell)) for cell in sorted(folder.iterdir())]
     return sum(len(samples) + len(done) for samples, done in cells)
 
 
-def child(folder: Path, form: int, seconds: int, transactions: int) -> None:
+def child(folder: Path, seconds: int, transactions: int) -> None:
     """Prints CPU seconds to write and to read, peak memory (MiB) after each, and the rows."""
     start = time.process_time()
-    write(folder, form, seconds, transactions)
+    write(folder, seconds, transactions)
     middle, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rows = read(folder, form)
+    rows = read(folder)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps([middle - start, time.process_time() - middle, memory, peak, rows]))
 
 
 def main() -> None:
-    """Both forms, each so many times."""
+    """So many times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--transactions", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        child(options.folder, options.child, options.seconds, options.transactions)
+        child(options.folder, options.seconds, options.transactions)
         return
-    found: dict[int, list[Sequence[float]]] = {1: [], 2: []}
-    sizes = {}
+    found: list[Sequence[float]] = []
+    size = 0.0
     for _ in range(options.rounds):
-        for form in found:
-            with tempfile.TemporaryDirectory() as folder:
-                argv = [sys.executable, "-m", "bench.loading", "--child", str(form), "--folder", folder]
-                argv += ["--seconds", str(options.seconds), "--transactions", str(options.transactions)]
-                done = subprocess.run(argv, check=True, capture_output=True, text=True)
-                found[form].append(json.loads(done.stdout))
-                sizes[form] = sum(path.stat().st_size for path in Path(folder).rglob("*.*")) / 2**20
-    each = f"{options.seconds} s and {options.transactions} transactions"
-    print(f"{CELLS} cells of {each} each, median of {options.rounds}")
+        with tempfile.TemporaryDirectory() as folder:
+            argv = [sys.executable, "-m", "bench.loading", "--child", "--folder", folder]
+            argv += ["--seconds", str(options.seconds), "--transactions", str(options.transactions)]
+            done = subprocess.run(argv, check=True, capture_output=True, text=True)
+            found.append(json.loads(done.stdout))
+            size = sum(path.stat().st_size for path in Path(folder).rglob("*.*")) / 2**20
+    put, get, _, peak, rows = (statistics.median(column) for column in zip(*found, strict=True))
+    print(f"{CELLS} cells of {options.seconds} s and {options.transactions} transactions, median of {len(found)}")
     print(
-        f"  {'':<12}{'write':>10}{'a cell':>10}{'read':>10}{'a cell':>10}{'memory':>12}{'on disk':>12}{'rows':>12}"
+        f"  write {put:.2f} s, read {get:.2f} s, memory {peak:.0f} MiB, on disk {size:.1f} MiB, {rows:,.0f} rows"
     )
-    for form, name in ((1, "JSON lines"), (2, "Parquet")):
-        put, get, _, peak, rows = (statistics.median(column) for column in zip(*found[form], strict=True))
-        print(
-            f"  {name:<12}{put:8.2f} s{1000 * put / CELLS:7.0f} ms{get:8.2f} s{1000 * get / CELLS:7.0f} ms"
-            f"{peak:8.0f} MiB{sizes[form]:8.1f} MiB{rows:12,.0f}"
-        )
 
 
 if __name__ == "__main__":

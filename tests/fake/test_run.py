@@ -310,7 +310,7 @@ def test_a_clock_that_cannot_be_read_costs_no_figures(study: Study, tmp_path: Pa
         return answers(host, argv)
 
     folder, _, bad, _ = go(study, tmp_path, answer)
-    assert bad == 0 and folder.runs()[0].environment["clock_offsets"] == {}
+    assert bad == 0 and folder.runs()[0].stack.clocks == {"a1": ()}
 
 
 def test_what_a_cell_left_broken_is_built_anew_for_the_next_and_costs_no_load(

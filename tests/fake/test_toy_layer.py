@@ -43,7 +43,6 @@ class Crypt(Layer, frozen=True, tag="crypt"):
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"
-    device: ClassVar[str] = "dm-"
     title: ClassVar[str] = "dm-crypt"
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ import msgspec
 
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Phase, Sample, Transaction
+from blocklab.model.stack_map import Level, RoundTrip, StackMap
 from blocklab.store.floor import FIGURES, Figure, Floor, machine_of, save_floor
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Outcome, Rate, Record, Stopped, draft
@@ -171,6 +172,7 @@ def make(
                 records=_records(cell, outcome),
                 knobs=_knobs(cell, outcome),
                 parsed=parsed,
+                stack=_stack(cell),
                 stops=stops,
             )
     if lab:
@@ -284,9 +286,22 @@ def _knobs(cell: Cell, outcome: Outcome) -> list[Knob]:
     found = [Knob("a1", "xfs", "device", device, device), Knob("a1", "postgres", "fsync", "on")]
     if cell.stack != "local":
         found.append(Knob("a1", "drbd", "net.protocol", "A" if outcome.status == "invalid" else "C", "C"))
-        link = "zone" if cell.stack == "drbd0" else "cross"
-        found.append(Knob("a1", f"link {link}", "ping mean", "0.61ms" if link == "zone" else "2.81ms"))
     return found
+
+
+def _stack(cell: Cell) -> StackMap:
+    """A volume, and a mirror on top of it where there is one."""
+    stack = cell.spec["stack"]
+    levels: list[Level] = []
+    pings = {}
+    for number, layer in enumerate(stack["layers"]):
+        made = {"volume": "vda", "drbd": "drbd1"}.get(layer["layer"])
+        peers = [each["peer"] for each in stack["layers"] if "peer" in each]
+        levels += [Level(number, layer["layer"], host, (made,)) for host in (stack["on"], *peers) if made]
+        if link := layer.get("link"):
+            mean = 0.61e-3 if link == "zone" else 2.81e-3
+            pings[link] = RoundTrip(0.9 * mean, mean, 1.2 * mean, 0.05 * mean)
+    return StackMap(stack["on"], tuple(levels), pings=pings)
 
 
 def _parsed(cell: Cell, start: float, transactions: int, factor: float) -> Parsed:
@@ -450,6 +465,7 @@ def make_sweep(
                 records=_records(cell, outcome) * 15,
                 knobs=_knobs(cell, outcome),
                 parsed=parsed,
+                stack=_stack(cell),
             )
     return folder
 
@@ -542,7 +558,7 @@ def make_patterns(
         with draft(folder.cells, cell.key) as under:
             under.write(
                 cell, outcome, environment={"blocklab": "0.1.0", **(LAB if lab else {})},
-                records=_records(cell, outcome), knobs=_knobs(cell, outcome), parsed=parsed,
+                records=_records(cell, outcome), knobs=_knobs(cell, outcome), parsed=parsed, stack=_stack(cell),
                 stops=_stops(parsed) if lab else (),
             )  # fmt: skip
     if lab:

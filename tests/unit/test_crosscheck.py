@@ -16,9 +16,7 @@ from blocklab.judge.crosscheck import (
     Storeys,
     crosscheck,
     fio_io,
-    storeys,
 )
-from blocklab.model.plan import Port
 from blocklab.model.sample import Sample
 from blocklab.probes.counters import Counters, difference, parse
 from tests.unit.golden import FOLDER, Golden
@@ -272,12 +270,3 @@ def test_all_phases_together() -> None:
     found = crosscheck(msgspec.structs.replace(BASE, samples=[*both, course], phase=""))
     assert statuses(found) == {"ok"} and found.checks[0].upper == 32 * MIB
     assert "suspect" in statuses(crosscheck(msgspec.structs.replace(BASE, samples=both)))
-
-
-def test_storeys_of_ports() -> None:
-    def block(*devices: str) -> list[Port]:
-        return [Port("a1", "block", device) for device in devices]
-
-    volumes = block("/dev/vda", "/dev/vdb")
-    found = storeys([volumes, volumes, block("/dev/mapper/dm-0"), [Port("a1", "dir", "/mnt/m")]])
-    assert found == (("vda", "vdb"), ("dm-0",))

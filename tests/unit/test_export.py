@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import msgspec
 import pytest
 
 from blocklab.errors import StoreError
@@ -45,18 +44,6 @@ def exported(shell: Shell, *argv: str) -> list[dict[str, str]]:
     code, out, err = shell("export", *argv)
     assert (code, err) == (0, ""), err
     return list(csv.DictReader(io.StringIO(out)))
-
-
-def as_format_1(folder: StudyFolder) -> None:
-    """The runs as they were stored before Parquet."""
-    for path in folder.cells.iterdir():
-        encoder = msgspec.json.Encoder()
-        (path / "samples.jsonl").write_bytes(encoder.encode_lines(tables.samples(path, FORMAT)))
-        (path / "transactions.jsonl").write_bytes(encoder.encode_lines(tables.transactions(path, FORMAT)))
-        (path / "samples.parquet").unlink()
-        (path / "transactions.parquet").unlink()
-        text = (path / "result.json").read_text()
-        (path / "result.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 1'))
 
 
 # -- the schema -------------------------------------------------------------------------------
@@ -269,18 +256,6 @@ def test_what_query_and_export_say_is_the_same(folder: StudyFolder, shell: Shell
         assert json.loads(asked) == [json.loads(line) for line in lines], name
 
 
-def test_runs_of_format_1_and_2_are_queried_together(folder: StudyFolder, shell: Shell) -> None:
-    before = {
-        name: rows_of(shell, folder, f"SELECT * FROM {name} ORDER BY ALL") for name in ("series", "transactions")
-    }
-    as_format_1(folder)
-    for name, rows in before.items():
-        assert rows_of(shell, folder, f"SELECT * FROM {name} ORDER BY ALL") == rows
-    versions.make(folder.path.parent, {"local": (100.0,)}, name="other")
-    found = rows_of(shell, folder, "SELECT study, count(*) AS n FROM transactions GROUP BY 1 ORDER BY 1")
-    assert found == [{"study": "other", "n": 20}, {"study": "two", "n": 140}]
-
-
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
@@ -365,14 +340,14 @@ SAMPLES = (
 def test_samples_and_transactions_come_back_as_they_were_and_in_order(tmp_path: Path) -> None:
     parsed = Parsed(SAMPLES * 1000, (), (Transaction(3.0, 0.1 + 0.2), Transaction(1.0, 1e-9)))
     tables.write(tmp_path, parsed)
-    assert tables.samples(tmp_path, FORMAT) == parsed.samples
-    assert tables.transactions(tmp_path, FORMAT) == parsed.transactions
+    assert tables.samples(tmp_path) == parsed.samples
+    assert tables.transactions(tmp_path) == parsed.transactions
     assert {path.name for path in tmp_path.iterdir()} == {"samples.parquet", "transactions.parquet"}
 
 
 def test_nothing_is_stored_and_read_too(tmp_path: Path) -> None:
     tables.write(tmp_path, Parsed())
-    assert tables.samples(tmp_path, FORMAT) == () and tables.transactions(tmp_path, FORMAT) == ()
+    assert tables.samples(tmp_path) == () and tables.transactions(tmp_path) == ()
 
 
 @pytest.mark.parametrize("name", ["host=db1", "time=0/layer=z", "latency=1", "run=x"])
@@ -384,8 +359,8 @@ def test_a_path_with_an_equals_sign_in_it_changes_no_figure(
     there = tmp_path / name
     there.mkdir(parents=True)
     tables.write(there, parsed)
-    assert tables.samples(there, FORMAT) == parsed.samples
-    assert tables.transactions(there, FORMAT) == parsed.transactions
+    assert tables.samples(there) == parsed.samples
+    assert tables.transactions(there) == parsed.transactions
     assert tables.ahead([there]).keys() == {there}
     asked = {each: f"SELECT * FROM {each} ORDER BY ALL" for each in ("series", "transactions", "figures")}
     before = {each: rows_of(shell, folder, sql) for each, sql in asked.items()}
@@ -393,15 +368,6 @@ def test_a_path_with_an_equals_sign_in_it_changes_no_figure(
     # Where a query has what it needs meanwhile.
     monkeypatch.setattr(tempfile, "tempdir", str(there))
     assert {each: rows_of(shell, moved, sql) for each, sql in asked.items()} == before
-
-
-def test_runs_of_format_1_are_read_as_before(folder: StudyFolder) -> None:
-    before = {path.name: load(path) for path in folder.cells.iterdir()}
-    as_format_1(folder)
-    for path in folder.cells.iterdir():
-        run = load(path)
-        assert run.outcome.format == 1
-        assert (run.samples, run.transactions) == (before[path.name].samples, before[path.name].transactions)
 
 
 def test_a_table_that_is_missing_or_broken_or_of_a_later_format_is_named(folder: StudyFolder) -> None:

@@ -27,7 +27,7 @@ from blocklab.stats.floor import LIMITED
 from blocklab.store import tables
 from blocklab.store.floor import FIGURES, floor_file, load_floor, machine_of, save_floor
 from blocklab.store.folder import StudyFolder
-from blocklab.store.run import FORMAT, Stopped
+from blocklab.store.run import Stopped
 from blocklab.study.grid import cells
 from tests.unit import synthetic
 
@@ -286,7 +286,7 @@ def with_samples(folder: StudyFolder, label: str, change: Any) -> None:
     for cell in folder.manifest().cells:
         if cell.label == label:
             under = folder.cells / cell.key
-            tables.write(under, Parsed(tuple(change(list(tables.samples(under, FORMAT))))))
+            tables.write(under, Parsed(tuple(change(list(tables.samples(under))))))
 
 
 def test_members_of_a_stripe_are_one_row(tmp_path: Path) -> None:

@@ -109,8 +109,13 @@ def test_netem_is_given_and_expected_in_the_same_words() -> None:
     assert netem(LinkSpec(("a", "b")), first=True) == ((), {})
 
 
-def test_a_ping_without_an_answer_is_said() -> None:
-    assert links._rtt("10.77.1.2", "3 packets transmitted, 0 received") == {"ping": "no answer from 10.77.1.2"}
+def test_pings_are_read_in_seconds_and_those_without_an_answer_tell_nothing() -> None:
+    found = links._rtt("20 packets transmitted, 20 received\nrtt min/avg/max/mdev = 0.543/0.601/0.733/0.043 ms\n")
+    assert {name: float(value) for name, value in found.items()} == {
+        "least": pytest.approx(0.543e-3), "mean": pytest.approx(0.601e-3), "most": pytest.approx(0.733e-3),
+        "deviation": pytest.approx(0.043e-3),
+    }  # fmt: skip
+    assert links._rtt("3 packets transmitted, 0 received") == {}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ from blocklab.stats.ratio import ratio, verdict
 from blocklab.stats.summary import Endless, Estimate, batch_means, percentile, weighted_mean
 from blocklab.store import tables
 from blocklab.store.folder import StudyFolder
-from blocklab.store.run import FORMAT
 from blocklab.study.types import View
 from tests.unit import synthetic
 
@@ -294,7 +293,7 @@ def test_a_cpu_without_room_is_told_with_the_answer(
         under = folder.cells / cell.key
         samples = tuple(
             msgspec.structs.replace(row, value=3.0) if (row.metric, row.host) == ("cpu.idle", "a1") else row
-            for row in tables.samples(under, FORMAT)
+            for row in tables.samples(under)
         )
         tables.write(under, Parsed(samples))
     (told,) = (plain(text) for text in findings(analyse(folder)).caveats if "CPU" in text)
@@ -307,7 +306,7 @@ def test_runs_that_are_read_at_once_come_to_the_same(tmp_path: Path, monkeypatch
     ahead = tables.ahead(paths)
     assert set(ahead) == set(paths)
     for path, groups in ahead.items():
-        assert tables.courses(path, FORMAT, groups) == tables.courses(path, FORMAT)
+        assert tables.courses(path, groups) == tables.courses(path)
     asked: list[int] = []
     rows = tables._rows
 

@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,14 +20,11 @@ from blocklab.charts.curves import _DASHES, Line, shades_of
 from blocklab.charts.layout import layouts
 from blocklab.charts.plan import MOST_LINES, Dot, Scale, panels, plan, scale_of
 from blocklab.errors import StoreError
-from blocklab.model.plan import Knob
-from blocklab.model.sample import Sample
 from blocklab.report import build, export_png, render, terminal_table
 from blocklab.report.build import laid_out
 from blocklab.report.tables import relative_text
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.compare import families
-from blocklab.stats.figures import Measured
 from blocklab.stats.findings import describe, findings
 from blocklab.stats.format import NBSP, percent, quantity, shortened
 from blocklab.stats.grid import grid, number_of
@@ -470,41 +466,6 @@ def test_the_headline_of_tpc_c_is_tpmc(analysis: Analysis) -> None:
     assert plain(quantity(9704, "1/min", "tpmc")) == "9,704 tpmC"
     row = next(each for each in family.rows if each.stack_name == "mirror")
     assert row.relative is not None and plain(relative_text(row)).startswith(plain(percent(row.relative.value)))
-
-
-@pytest.mark.parametrize(
-    ("layers", "devices", "top", "lower"),
-    [
-        (["volume", "stripe"], ["md0", "vda", "vdb"], "md0", ("vda", "vdb")),
-        (["volume", "lvm_stripe"], ["dm-0", "vda", "vdb"], "dm-0", ("vda", "vdb")),
-        (["volume", "stripe", "drbd"], ["drbd1", "md0", "vda"], "drbd1", ("md0", "vda")),
-        (["volume", "net_mirror"], ["md300", "nbd0", "vda"], "md300", ("nbd0", "vda")),
-        (["volume"], ["vda"], "vda", ()),
-    ],
-)
-def test_the_highest_device_is_known_without_a_file_system(
-    folder: StudyFolder, layers: list[str], devices: list[str], top: str, lower: tuple[str, ...]
-) -> None:
-    run = folder.runs()[0]
-    spec = {"stack": {"layers": [{"layer": layer} for layer in layers]}}
-    samples = tuple(
-        Sample("read.bandwidth", 5e6, "B/s", device, "a1", time=second)
-        for device in devices
-        for second in range(5)
-    )
-    cell = msgspec.structs.replace(run.cell, spec=spec)
-    measured = Measured(msgspec.structs.replace(run, cell=cell, knobs=(), samples=samples), "a1")
-    assert measured.device == top
-    assert measured.lower("a1") == lower
-
-
-def test_a_mapped_device_goes_by_the_name_that_iostat_has_for_it(folder: StudyFolder) -> None:
-    run = folder.runs()[0]
-    spec = {"stack": {"layers": [{"layer": "volume"}, {"layer": "lvm_stripe"}, {"layer": "xfs"}]}}
-    samples = (Sample("write.bandwidth", 1.0, "B/s", "dm-0", "a1", time=1.0),)
-    cell = msgspec.structs.replace(run.cell, spec=spec)
-    knobs = (Knob("a1", "xfs", "device", "/dev/mapper/vg-data"),)
-    assert Measured(msgspec.structs.replace(run, cell=cell, knobs=knobs, samples=samples), "a1").device == "dm-0"
 
 
 def test_long_lists_are_cut_with_their_rest_counted() -> None:

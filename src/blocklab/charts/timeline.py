@@ -15,7 +15,7 @@ from blocklab.charts.bands import bands_of, is_pause, numbers_of, phase_at, phas
 from blocklab.charts.base import PALETTE, Chart, Panel, colours, heading, legend, log_ticks, panel, slug
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.figures import PROBE_INTERVAL, Measured, Points, Row, family
+from blocklab.stats.figures import PROBE_INTERVAL, Measured, Points, Row
 from blocklab.stats.format import listed, quantity
 
 # Of more stacks than this a title tells the least and the most.
@@ -122,7 +122,7 @@ def _await_lines(metric: str) -> Callable[[Measured], Lines]:
     def lines(measured: Measured) -> Lines:
         found = _top_line(metric)(measured)
         for host in measured.hosts:
-            for device in _one_of_each(measured, host):
+            for device in measured.busiest(host):
                 points = _middles(measured.probe(host, device, metric), metric)
                 if points:
                     found[f"{device} on {host}"] = points
@@ -141,12 +141,6 @@ def _network_lines(measured: Measured) -> Lines:
                 found[f"{layer} on {host}"] = _middles(points, metric)
     busiest = sorted(found, key=lambda name: -sum(value for _, value in found[name]))[:MOST_LINES]
     return {name: points for name, points in found.items() if name in busiest}
-
-
-def _one_of_each(measured: Measured, host: str) -> list[str]:
-    """The lower devices of a host, but of several alike, such as the volumes of a stripe, the busiest."""
-    lower = measured.lower(host)
-    return [device for device in lower if device == measured.busiest(host, family(device))]
 
 
 def _cpu_lines(measured: Measured) -> Lines:

@@ -17,8 +17,10 @@ from blocklab.imports.study import ImportFile, name_of, study
 from blocklab.imports.timeline import device_of, devices
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Sample
+from blocklab.model.stack_map import StackMap
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.imported import SITE, ImportedFile
+from blocklab.store.old import levels
 from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
 from blocklab.study.types import Cell, Study
@@ -201,8 +203,17 @@ def _write(folder: StudyFolder, cell: Cell, load: Load, host: str, device: str, 
             cell, Outcome("ok", started=low if low > _DATED else 0.0, seconds=high - low),
             environment={"site": SITE, "blocklab": __version__}, records=(), knobs=knobs,
             parsed=Parsed(_named(load.samples, host), load.phases, load.transactions), latencies=load.latencies,
-            files=files,
+            files=files, stack=_stack(host, device, watched),
         )  # fmt: skip
+
+
+def _stack(host: str, device: str, watched: Sequence[Sample]) -> StackMap:
+    """Logs do not tell what a stack is made of: all devices that were busy are below the one that the load saw."""
+    moved: dict[str, float] = {}
+    for each in watched:
+        if each.metric in ("read.bandwidth", "write.bandwidth") and each.time is not None and not each.phase:
+            moved[each.layer] = moved.get(each.layer, 0.0) + each.value
+    return StackMap(host, levels(host, (), {host: moved}, device))
 
 
 def _used(each: Given) -> bool:

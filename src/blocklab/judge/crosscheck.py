@@ -14,7 +14,6 @@ import msgspec
 
 from blocklab.model.metrics import LAYER
 from blocklab.model.metrics import metric as metric_of
-from blocklab.model.plan import Port
 from blocklab.model.sample import Sample
 from blocklab.probes.counters import Counters, Disk
 
@@ -116,19 +115,6 @@ def _why_not(options: Mapping[str, str]) -> str:
 def _number(text: str) -> bool:
     """Whether an amount with a unit (``5s``) is not nothing."""
     return any(digit in "123456789" for digit in text)
-
-
-def storeys(layers: Iterable[Sequence[Port]]) -> Storeys:
-    """The block devices of one host by storey, from what each layer gives there, bottom to top.
-
-    A layer that gives its device on as it is (a cap) adds none, neither does one that gives no device.
-    """
-    found: list[tuple[str, ...]] = []
-    for ports in layers:
-        devices = tuple(port.where.rpartition("/")[2] for port in ports if port.kind == "block")
-        if devices and devices not in found:
-            found.append(devices)
-    return tuple(found)
 
 
 def crosscheck(part: Part) -> Crosscheck:

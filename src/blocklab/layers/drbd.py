@@ -85,7 +85,6 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     force on the waiting peer only. A load's data are loaded while it is still connected."""
 
     one_copy: ClassVar[bool] = False
-    device: ClassVar[str] = "drbd"
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """A peer that is not another known node, a link that does not join the two, options DRBD cannot read."""

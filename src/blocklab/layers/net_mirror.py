@@ -74,7 +74,6 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
 
     one_copy: ClassVar[bool] = False
     connected: ClassVar[bool] = True
-    device: ClassVar[str] = "md"
     title: ClassVar[str] = "MD RAID-1 over NBD"
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:

@@ -57,7 +57,6 @@ class _Joined(Base, frozen=True):
 
 class _Md(_Joined, frozen=True):
     name: ClassVar[str]
-    device: ClassVar[str] = "md"
 
     def usable(self, size: int) -> int:
         """All but the superblock, metadata 1.2, and what stands before it."""
@@ -188,7 +187,6 @@ class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
     Read back before and after each load, by ``dmsetup table``: the target, the number of volumes, the chunk.
     """
 
-    device: ClassVar[str] = "dm-"
     title: ClassVar[str] = "LVM stripe"
 
     def usable(self, size: int) -> int:

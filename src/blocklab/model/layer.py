@@ -173,14 +173,6 @@ class Drawn(Capability, Protocol):
 
 
 @runtime_checkable
-class NamedDevice(Capability, Protocol):
-    """A layer whose block device the kernel gives a name of its own."""
-
-    device: ClassVar[str]
-    """How the name begins: ``drbd`` of ``/dev/drbd0``."""
-
-
-@runtime_checkable
 class Equipped(Capability, Protocol):
     """A layer that needs more of its node's image than what every image has."""
 

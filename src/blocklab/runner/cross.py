@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from blocklab.errors import ParseError
-from blocklab.judge.crosscheck import Part, Storeys, crosscheck, fio_io
-from blocklab.model.plan import Port
+from blocklab.judge.crosscheck import Part, crosscheck, fio_io
 from blocklab.model.sample import Parsed
+from blocklab.model.stack_map import StackMap
 from blocklab.model.workload import CountsIo, Workload
 from blocklab.probes import counters
 from blocklab.runner.engine import Engine
-
-
-class Shape(msgspec.Struct, frozen=True):
-    """Where a stack's devices are: its active host, the devices on each host bottom to top, the replication link's
-    interface at each end, and the file systems."""
-
-    active: str
-    storeys: Mapping[str, Storeys] = {}
-    wire: Mapping[str, str] = {}
-    folders: tuple[Port, ...] = ()
 
 
 class Cross:
     """Reads and judges. ``suspicions`` are sentences on runs whose layers do not agree, ``warnings`` on runs that
     could not be looked at."""
 
-    def __init__(self, engine: Engine, shape: Shape) -> None:
+    def __init__(self, engine: Engine, where: StackMap) -> None:
         self._engine = engine
-        self._shape = shape
+        self._where = where
         self.suspicions: list[str] = []
         self.warnings: list[str] = []
 
@@ -58,8 +45,9 @@ class Cross:
             self.warnings.append(f"the layers could not be compared: {said}")
             return parsed
         io = fio_io(options, file=file) if options else None
-        shape = self._shape
-        found = crosscheck(Part(shape.active, shape.storeys, moved, parsed.samples, shape.wire, io, phase))
+        where = self._where
+        storeys = {host: where.devices(host) for host in self._engine.hosts}
+        found = crosscheck(Part(where.active, storeys, moved, parsed.samples, where.wires, io, phase))
         if found.suspicion:
             self.suspicions.append(f"{phase}: {found.suspicion}" if phase else found.suspicion)
         return Parsed((*parsed.samples, *found.samples), parsed.phases, parsed.transactions)

@@ -22,7 +22,7 @@ from blocklab.model.host import Proc
 from blocklab.model.workload import Drilled
 from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.lookout import Lookout
-from blocklab.runner.measure import Measured, Steady, offsets
+from blocklab.runner.measure import Measured, Steady, clocks
 from blocklab.runner.single import read, stop
 from blocklab.runner.strikes import STRIKES, Count, Counters, End, Strikes
 from blocklab.runner.workshop import Standing
@@ -142,7 +142,7 @@ class Drilling:
             else:
                 assert isinstance(phase, Do)
                 self._engine.go(phase)
-        self._offset, _ = offsets(self._engine.hosts)
+        self._offset = {name: clock.offset for name, clock in clocks(self._engine.hosts)[0].items()}
 
     # -- while the client writes -----------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from blocklab.model.host import Host, Result
 from blocklab.model.plan import UNCHANGED, Argv, Equip, Fact, Knob, Put, Run, Step, Wait, undo_of
 from blocklab.model.plan import Power as PowerStep
 from blocklab.model.site import Journal, Lab, Power, offered
+from blocklab.model.stack_map import RoundTrip
 from blocklab.model.undo import Undos
 from blocklab.store.run import Record
 from blocklab.study.phases import Do, Mark, Undo
@@ -33,6 +34,8 @@ class Engine:
         self._journal = offered(lab, Journal) if Journal in lab.offers else None
         self.records: list[Record] = []
         self.warnings: list[str] = []
+        self.pings: dict[str, RoundTrip] = {}
+        """What the last pings over each link took."""
         self._undos = Undos()
         self.marks: dict[str, int] = {}
         """Places in the pile of undos, by the names of their phases."""
@@ -118,13 +121,19 @@ class Engine:
                 self.warnings.append(f"undo: {error.message}")
 
     def ask(self, facts: Iterable[Fact]) -> list[Knob]:
-        """Read knobs back, steady ones left out. A command that fails leaves its wanted knobs ``unreadable``, so
-        not in force."""
+        """Read knobs back, steady ones left out; what pings over a link took goes to ``pings``.
+
+        A command that fails leaves its wanted knobs ``unreadable``, so not in force.
+        """
         knobs: list[Knob] = []
         for fact in facts:
             if fact.steady:
                 continue
             values = self._answers(fact)
+            if fact.link:
+                if values:
+                    self.pings[fact.link] = RoundTrip(**{name: float(value) for name, value in values.items()})
+                continue
             for name in [*fact.wanted, *(name for name in values if name not in fact.wanted)]:
                 value = values.get(name, "unreadable" if not values else "absent")
                 knobs.append(Knob(fact.host, fact.layer, name, value, fact.wanted.get(name)))

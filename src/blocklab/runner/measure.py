@@ -13,9 +13,10 @@ from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Fact, Knob, Port
 from blocklab.model.protocols import Probe
 from blocklab.model.sample import OWN, Parsed, Sample, Spread
+from blocklab.model.stack_map import Clock, StackMap
 from blocklab.model.workload import Ruled, SlowStart, Workload
 from blocklab.probes import PROBES
-from blocklab.runner.cross import Cross, Shape
+from blocklab.runner.cross import Cross
 from blocklab.runner.engine import Engine
 from blocklab.runner.single import run_once, stop
 from blocklab.runner.trials import Tell, Trials
@@ -43,8 +44,12 @@ PROBE_LEAD = 0.4
 PROBE_LEAST = 1.5
 # On a busy node it may take one longer.
 PROBE_MOST = 10.0
-# An answer that took longer says of a clock no more than half of this; so two of them tell of a step beyond it.
+# An answer that took longer says too little of a clock.
 CLOCK_SECONDS = 1.0
+# Steps of a clock up to this (s) move no point of a probe, of which there is one a second, into another second.
+CLOCK_STEP = 0.1
+# As fast as NTP may make a clock go, which is no step.
+CLOCK_DRIFT = 500e-6
 
 
 class Measured:
@@ -66,11 +71,11 @@ def measure(
     facts: Sequence[Fact],
     raw: Path,
     measured: Measured,
-    shape: Shape,
+    where: StackMap,
     seed: str = "",
     tell: Tell | None = None,
 ) -> None:
-    """Measure once, into ``measured``. ``facts`` are those of the stack; every probe watches every host. ``shape``
+    """Measure once, into ``measured``. ``facts`` are those of the stack; every probe watches every host. ``where``
     says where the stack's devices are. ``seed`` is for the order of a load's phases, which an empty one leaves as
     it is. ``tell`` is told of its rates.
 
@@ -78,8 +83,8 @@ def measure(
     ``ParseError`` when its output makes no sense, ``NodeLost``. What was found before an error stays in
     ``measured``, and the raw output in ``raw``.
     """
-    phases = measurement(workload, port, facts, list(engine.hosts), shape.folders)
-    _Measurement(engine, Cross(engine, shape), raw, measured, seed, tell).run(phases)
+    phases = measurement(workload, port, facts, list(engine.hosts), where.folders)
+    _Measurement(engine, Cross(engine, where), raw, measured, seed, tell).run(phases)
 
 
 class _Measurement:
@@ -145,6 +150,11 @@ class Steady:
     def ask(self, engine: Engine, phase: Ask, measured: Measured) -> None:
         """Into ``measured``. Raises ``KnobError`` where one is not in force before the workload."""
         measured.knobs += engine.ask(phase.facts)
+        measured.warnings += [
+            f"{fact.host}: not one ping over link {fact.link} was answered"
+            for fact in phase.facts
+            if fact.link and fact.link not in engine.pings
+        ]
         if phase.after:
             measured.knobs += engine.since(self._before)
             return
@@ -287,12 +297,12 @@ def knob_error(wrong: Sequence[Knob], so: str) -> KnobError:
     )  # fmt: skip
 
 
-def offsets(hosts: Mapping[str, Host]) -> tuple[dict[str, float], list[str]]:
-    """Each host's clock less ours, in seconds, as far as a command's round trip tells; and the lost hosts.
+def clocks(hosts: Mapping[str, Host]) -> tuple[dict[str, Clock], list[str]]:
+    """Each host's clock less ours, as far as a command's round trip tells; and the lost hosts.
 
     A host that took more than a second to answer is left out.
     """
-    found: dict[str, float] = {}
+    found: dict[str, Clock] = {}
     lost: list[str] = []
     for name, host in hosts.items():
         before, asked = time.time(), time.monotonic()
@@ -305,20 +315,22 @@ def offsets(hosts: Mapping[str, Host]) -> tuple[dict[str, float], list[str]]:
             continue
         took = time.monotonic() - asked
         if took <= CLOCK_SECONDS:
-            found[name] = there - (before + took / 2)
+            found[name] = Clock(there - (before + took / 2), took / 2)
     return found, lost
 
 
-def stepped(before: Mapping[str, float], after: Mapping[str, float]) -> HostError | None:
-    """What is to be said when a host's clock was set, or ours, or this machine slept, between two ``offsets``.
+def stepped(before: Mapping[str, Clock], after: Mapping[str, Clock], seconds: float) -> HostError | None:
+    """What is to be said when a host's clock was set, or ours, or this machine slept, between two ``clocks`` that
+    lie so many seconds apart.
 
-    Rates come from clocks that cannot be set, but a course or a probe's figures then lie at wrong times.
+    Rates come from clocks that cannot be set, but the points of a time series then lie at wrong times.
     """
     for name in before.keys() & after.keys():
-        step = after[name] - before[name]
-        if abs(step) > CLOCK_SECONDS:
+        then, now = before[name], after[name]
+        step = now.offset - then.offset
+        if abs(step) > then.error + now.error + CLOCK_STEP + CLOCK_DRIFT * seconds:
             return HostError(
-                name, f"its clock went {step:+,.1f} s against ours while the cell was measured",
+                name, f"its clock went {step:+,.2f} s against ours while the cell was measured",
                 hint="was a clock set, or did this machine sleep? `blocklab resume` measures the cell again",
             )  # fmt: skip
     return None

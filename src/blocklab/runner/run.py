@@ -18,7 +18,7 @@ from blocklab.model.sample import Parsed
 from blocklab.model.site import Site
 from blocklab.model.workload import Drilled, Workload
 from blocklab.runner.drill import Drilling
-from blocklab.runner.measure import Measured, knob_error, measure, not_in_force, offsets, own, stepped
+from blocklab.runner.measure import Measured, clocks, knob_error, measure, not_in_force, own, stepped
 from blocklab.runner.strikes import Count
 from blocklab.runner.workshop import Standing, Workshop
 from blocklab.store.folder import StudyFolder
@@ -218,7 +218,8 @@ class _Group:
         under a fault)."""
         port = port_for(workload, stand.ports[cell.stack], stand.ground)
         started, first = _Started(), len(stand.engine.records)
-        clocks_before, _ = offsets(stand.lab.hosts)
+        before, _ = clocks(stand.lab.hosts)
+        stand.engine.pings.clear()
         measured = Measured()
         error: BlocklabError | None = None
         drilling: Drilling | None = None
@@ -253,17 +254,18 @@ class _Group:
             )
             build = [record for record in stand.engine.records[:first] if record.part in ("build", "data")]
             # Any node may be gone, whatever the cell failed of: what was collected is stored all the same.
-            clocks, lost = offsets(stand.lab.hosts)
+            after, lost = clocks(stand.lab.hosts)
             booted = {each.host for each in stand.engine.records[first:] if each.argv == ("power", "boot")}
             # A node that was booted meanwhile has another clock than before.
-            kept = {name: offset for name, offset in clocks_before.items() if name not in booted}
-            status, error = _judge(measured, error or stepped(kept, clocks))
+            kept = {name: clock for name, clock in before.items() if name not in booted}
+            status, error = _judge(measured, error or stepped(kept, after, started.seconds()))
             outcome = _outcome(status, error, started)
-            environment = {**self._environment, "clock_offsets": clocks}
+            known = {name: tuple(each[name] for each in (kept, after) if name in each) for name in stand.lab.hosts}
+            where = msgspec.structs.replace(stand.shapes[cell.stack], pings=dict(stand.engine.pings), clocks=known)
             here.write(
-                cell, outcome, environment=environment, records=[*build, *stand.engine.records[first:]],
-                knobs=measured.knobs, parsed=parsed, stops=measured.stops, rounds=measured.rounds,
-                drill=found, ledger=ledger,
+                cell, outcome, environment=self._environment, stack=where,
+                records=[*build, *stand.engine.records[first:]], knobs=measured.knobs, parsed=parsed,
+                stops=measured.stops, rounds=measured.rounds, drill=found, ledger=ledger,
             )  # fmt: skip
         for warning in measured.warnings:
             self._progress.warning(f"{cell.label}: {warning}")

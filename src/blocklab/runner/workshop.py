@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from blocklab.errors import BlocklabError, NodeLost, SetupError
-from blocklab.judge.crosscheck import storeys
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Fact, Port
 from blocklab.model.site import Lab, Refill, Site, Snapshots, offered
+from blocklab.model.stack_map import Level, StackMap, device_of
 from blocklab.model.workload import Workload
-from blocklab.runner.cross import Shape
 from blocklab.runner.engine import Engine
 from blocklab.store.run import Record
 from blocklab.study.copies import copied
-from blocklab.study.grid import Layout, hardware, plan_layers, plan_stack, topology, wires
+from blocklab.study.grid import Layout, hardware, plan_stack, planned, topology, wires
 from blocklab.study.phases import Build, Do, Fill, Nodes, Phase, Renew, Undo, Volumes, build, facts_of, ready
 from blocklab.study.types import Study
 
@@ -45,7 +44,7 @@ class Standing:
         self._study = study
         self._stacks = tuple(stacks)
         self._fresh = fresh
-        self.shapes = {name: _shape(study, name, number, ground) for number, name in enumerate(stacks)}
+        self.shapes = {name: stack_map(study, name, number, ground) for number, name in enumerate(stacks)}
 
     def build(self, *, over_data: bool = False, for_data: bool = False) -> None:
         """Links, then the stacks, as ``phases.build`` has it.
@@ -72,15 +71,15 @@ class Standing:
             self.ports[name] = plan_stack(self._study, name, number, self.ground).ports
 
 
-def _shape(study: Study, name: str, number: int, ground: Ground) -> Shape:
-    """Where the stack's block devices are on each host."""
-    given: dict[str, list[tuple[Port, ...]]] = {}
-    for storey in plan_layers(study, name, number, ground):
-        for host, plan in storey.items():
-            given.setdefault(host, []).append(plan.ports)
-    found = {host: storeys(ports) for host, ports in given.items()}
-    folders = tuple(port for storey in given.values() for ports in storey for port in ports if port.kind == "dir")
-    return Shape(study.stacks[name].on, found, wires(study, name, ground), folders)
+def stack_map(study: Study, name: str, number: int, ground: Ground) -> StackMap:
+    """Where the stack's devices are on each host."""
+    levels = [
+        Level(at, here.layer.tag, host, tuple(device_of(port) for port in ports if port.kind == "block"), ports)
+        for at, level in enumerate(planned(study, name, number, ground))
+        for host, here in level.items()
+        for ports in (here.plan.ports,)
+    ]
+    return StackMap(study.stacks[name].on, tuple(levels), wires(study, name, ground))
 
 
 class Workshop:

@@ -235,10 +235,8 @@ class Analysis:
     def ping(self, stack: str, workload: str, link: str) -> float | None:
         """The mean round trip (s) that a ping took over a link before that cell's load; None when not known."""
         run = self.runs.get((stack, workload))
-        for knob in run.knobs if run is not None else ():
-            if (knob.layer, knob.name) == (f"link {link}", "ping mean") and knob.value.endswith("ms"):
-                return float(knob.value.removesuffix("ms")) / 1e3
-        return None
+        found = run.stack.pings.get(link) if run is not None else None
+        return found.mean if found is not None else None
 
     def find(self, stack: str, workload: str, metric: str, phase: str = "") -> Row | None:
         """The figure of that name, None when there is none."""

@@ -17,8 +17,6 @@ Part = Literal["machine", "environment", "study", "knobs"]
 MACHINE = ("site", "host.cpu", "host.cpus", "host.kernel", "image", "shim")
 # They change no figure.
 _WORDS = ("blocklab", "question", "notes", "expect", "quick", "name", "baseline", "report")
-# What is measured before each load, and differs each time: link zone, ping mean.
-_MEASURED = re.compile(r"\bping\b")
 UNKNOWN = "not known"
 # A layer that only one side's stack has: the list of the layers tells it.
 _LAYER = re.compile(r"stacks\.[^.]+\.layers(\.[^.]+|\[\d+\])")
@@ -121,11 +119,7 @@ def _knobs(a: Source, b: Source) -> Iterator[Difference]:
 
 def _knobs_of(source: Source) -> Iterator[dict[str, Any]]:
     for piece in source.pieces:
-        yield {
-            f"{piece.cell.stack}: {knob.host} {knob.layer} {knob.name}": knob.value
-            for knob in piece.run.knobs
-            if not _MEASURED.search(knob.name)
-        }
+        yield {f"{piece.cell.stack}: {knob.host} {knob.layer} {knob.name}": knob.value for knob in piece.run.knobs}
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:

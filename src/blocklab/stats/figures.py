@@ -20,13 +20,11 @@ from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
 from blocklab.stats.summary import Estimate, batch_means, weighted_mean
+from blocklab.store.old import moved_by
 from blocklab.store.run import Rate, Run
-from blocklab.study.kinds import devices
 
 Points = list[tuple[float, float]]
 PROBE_INTERVAL = 1.0
-# A device with a smaller part of a host's traffic than this is not one that the stack stands on.
-LEAST_PART = 0.02
 MOST_LOWER = 8
 
 
@@ -78,17 +76,26 @@ class Measured:
 
     @cached_property
     def series(self) -> Mapping[tuple[str, str, str, str], Points]:
-        """(host, layer, metric, phase) -> (seconds since the epoch, value), by time."""
+        """(host, layer, metric, phase) -> (seconds since the epoch by the client's clock, value), by time."""
         if self.run.courses is not None:
-            return {key: course.points for key, course in self.run.courses.items()}
+            return {key: self._by_client(key[0], course.points) for key, course in self.run.courses.items()}
         found: dict[tuple[str, str, str, str], Points] = {}
         for sample in self.run.samples:
             if sample.time is not None:
                 key = (sample.host, sample.layer, sample.metric, sample.phase)
                 found.setdefault(key, []).append((sample.time, sample.value))
-        for points in found.values():
-            points.sort()
-        return found
+        return {key: self._by_client(key[0], sorted(points)) for key, points in found.items()}
+
+    @cached_property
+    def client(self) -> str:
+        """The host whose clock the phases are told by: the one that the workload ran on."""
+        own = (sample.host for sample in self.run.figures() if not of_layer(sample))
+        return next(own, self.active)
+
+    def _by_client(self, host: str, points: Points) -> Points:
+        """A host's points by the clock of the client, as far as the clocks are known to differ."""
+        shift = self.run.stack.shift(host, self.client)
+        return [(time + shift, value) for time, value in points] if shift else points
 
     def probe(self, host: str, layer: str, metric: str) -> Points:
         """One probe's series; empty when there is none."""
@@ -133,56 +140,34 @@ class Measured:
     @cached_property
     def device(self) -> str:
         """The highest block device of the stack on its active node, e.g. ``drbd0``; empty when unknown."""
-        watched = {
-            layer
-            for host, layer, name, _ in self.series
-            if host == self.active and metric_of(name).of in ("read", "write")
-        }
-        for knob in self.run.knobs:
-            # What the file system says that it is mounted on is the one sure word, unless iostat has another
-            # name for it (/dev/mapper/... is dm-0).
-            device = knob.value.removeprefix("/dev/")
-            told = knob.name == "device" and knob.host == self.active and device != knob.value
-            if told and (device in watched or "/" not in device):
-                return device
-        for made in self._made:
-            if found := self.busiest(self.active, made):
-                return found
-        return self.busiest(self.active)
+        levels = self.run.stack.devices(self.active)
+        moved = self._moved.get(self.active, {})
+        return max(levels[-1], key=lambda name: moved.get(name, 0.0)) if levels else ""
 
-    @cached_property
-    def _made(self) -> tuple[str, ...]:
-        """How the names of the devices begin that the stack's layers make, from the top down."""
-        kinds = (layer.get("layer", "") for layer in reversed(self.run.cell.spec["stack"]["layers"]))
-        return tuple(dict.fromkeys(name for kind in kinds if (name := devices().get(kind))))
-
-    def busiest(self, host: str, made: str = "") -> str:
-        """The device with the most traffic on a host among those whose names begin with ``made``, or, without it,
-        among those that no layer made; empty without any."""
-        moved = self._moved(host)
-        mine = [layer for layer in moved if family(layer) == made]
-        return max(mine, key=lambda layer: moved[layer], default="")
+    def levels(self, host: str) -> tuple[tuple[str, ...], ...]:
+        """The devices of the stack on a host below its highest one that moved anything, by level, from the top
+        down."""
+        moved = self._moved.get(host, {})
+        skipped = self.device if host == self.active else ""
+        found = (
+            tuple(name for name in sorted(level) if moved.get(name) and name != skipped)
+            for level in reversed(self.run.stack.devices(host))
+        )
+        return tuple(level for level in found if level)
 
     def lower(self, host: str) -> tuple[str, ...]:
-        """The devices of the stack on a host below its highest one, the higher ones first."""
-        moved = self._moved(host)
-        least = LEAST_PART * max(moved.values(), default=0.0)
-        order = [*self._made, ""]
-        found = [
-            layer
-            for layer, part in moved.items()
-            if part >= least and family(layer) in order and not (host == self.active and layer == self.device)
-        ]
-        return tuple(sorted(found, key=lambda layer: (order.index(family(layer)), layer)))[:MOST_LOWER]
+        """The same, one after the other."""
+        return tuple(name for level in self.levels(host) for name in level)[:MOST_LOWER]
 
-    def _moved(self, host: str) -> dict[str, float]:
-        """The bytes that went through each block device of a host; those without any are left out."""
-        found: dict[str, float] = {}
-        own = {sample.layer for sample in self.run.figures() if not of_layer(sample)}
-        for (at, layer, metric, _), points in self.series.items():
-            if at == host and metric in ("read.bandwidth", "write.bandwidth") and layer not in own:
-                found[layer] = found.get(layer, 0.0) + sum(value for _, value in points)
-        return {layer: part for layer, part in found.items() if part}
+    def busiest(self, host: str) -> tuple[str, ...]:
+        """The same, but of several side by side, such as a stripe's volumes, the one with the most traffic."""
+        moved = self._moved.get(host, {})
+        return tuple(max(level, key=lambda name: moved[name]) for level in self.levels(host))
+
+    @cached_property
+    def _moved(self) -> Mapping[str, Mapping[str, float]]:
+        """The bytes that went through each block device of each host."""
+        return moved_by(self.run)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -194,11 +179,6 @@ class Measured:
 def of_layer(sample: Sample) -> bool:
     """Whether a figure is the kernel's count at a layer (``judge.crosscheck``) rather than the load's own."""
     return metric_of(sample.metric).counted
-
-
-def family(device: str) -> str:
-    """Which kind of layer made a device: the part of its name that tells; empty for a volume."""
-    return next((made for made in devices().values() if device.startswith(made)), "")
 
 
 def rows(places: Grid, runs: Mapping[tuple[str, str], Measured]) -> tuple[Row, ...]:

@@ -11,7 +11,7 @@ from blocklab.errors import StoreError, StudyError
 from blocklab.stats import longform
 from blocklab.stats.longform import SCHEMA, Table
 from blocklab.stats.source import Heads, Piece, Source, heads, sources, studies
-from blocklab.store.tables import AS_IS, PARQUET, connect, quoted, to_parquet
+from blocklab.store.tables import AS_IS, connect, quoted, to_parquet
 
 _FILES = {"series": "samples.parquet", "transactions": "transactions.parquet"}
 
@@ -114,20 +114,14 @@ def _make(database: duckdb.DuckDBPyConnection, known: _Runs, name: str, scratch:
         "figures": known.figures,
         "runs": lambda: longform.runs(known.pieces()),
         "knobs": lambda: longform.knobs(known.pieces()),
-        "series": lambda: longform.series(_old(known)),
-        "transactions": lambda: longform.transactions(_old(known)),
         "drills": lambda: longform.drills(known.pieces()),
     }
     if name not in _FILES:
         _load(database, made[name](), scratch, name)
         return []
-    _load(database, made[name](), scratch, f"{name}_of_format_1")
-    files = {
-        str(piece.run.folder / _FILES[name]): piece
-        for piece in known.pieces()
-        if piece.run.outcome.format >= PARQUET
-    }
-    view = f'SELECT * FROM "{name}_of_format_1"'
+    files = {str(piece.run.folder / _FILES[name]): piece for piece in known.pieces()}
+    _load(database, Table(name, SCHEMA[name], ()), scratch, f"no_{name}")
+    view = f'SELECT * FROM "no_{name}"'
     if files:
         where = [{"file": file, **longform.where(piece)} for file, piece in files.items()]
         types = {"file": "VARCHAR"} | {column.name: column.type for column in longform.WHERE}
@@ -141,10 +135,6 @@ def _make(database: duckdb.DuckDBPyConnection, known: _Runs, name: str, scratch:
         )
     database.execute(f'CREATE VIEW "{name}" AS {view}')
     return list(files)
-
-
-def _old(known: _Runs) -> list[Piece]:
-    return [piece for piece in known.pieces() if piece.run.outcome.format < PARQUET]
 
 
 def _load(database: duckdb.DuckDBPyConnection, table: Table, scratch: Path, name: str) -> None:

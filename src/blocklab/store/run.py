@@ -7,6 +7,7 @@
         result.json         status, error, when, how long; format version
         environment.json    kernel, CPU, image, the version of every package
         steps.jsonl         every command that was run: host, argv, exit code, seconds
+        stack.json          where the stack stood: devices, wires, pings, clocks, see ``model.stack_map``
         knobs.json          every knob read back from the running system
         raw/                what the tools printed, byte for byte
         samples.parquet     figures and series, made from raw/ by pure parsers
@@ -37,13 +38,15 @@ from blocklab.errors import StoreError
 from blocklab.model.drill import Drill, Ledger
 from blocklab.model.plan import Knob
 from blocklab.model.sample import OWN, Latencies, Parsed, Phase, Sample, Spread, Transaction
+from blocklab.model.stack_map import StackMap
 from blocklab.store import tables
 from blocklab.store.imported import ImportedFile
+from blocklab.store.old import converted
 from blocklab.study.types import Cell
 
-FORMAT = 2
-# Of format 1 samples and transactions are JSON lines.
-READS = (1, 2)
+FORMAT = 3
+# Older ones are read by way of ``old``.
+READS = (2, 3)
 # Runs whose series are read by one query: of more it is no faster, and all of them are held twice meanwhile.
 _AT_ONCE = 8
 Status = Literal["ok", "failed", "invalid", "suspect"]
@@ -127,6 +130,7 @@ class Run(msgspec.Struct, frozen=True):
     latencies: Latencies | None = None
     files: tuple[ImportedFile, ...] = ()
     courses: Mapping[tables.Key, tables.Course] | None = None
+    stack: StackMap = StackMap()
 
     def figures(self) -> tuple[Sample, ...]:
         """The samples that stand for a whole phase."""
@@ -171,8 +175,11 @@ class Draft:
         ledger: Ledger | None = None,
         latencies: Latencies | None = None,
         files: Sequence[ImportedFile] = (),
+        stack: StackMap | None = None,
     ) -> None:
         """Everything but the raw output, which is there already."""
+        if stack is not None:
+            _write_json(self.folder / "stack.json", stack)
         _write_json(self.folder / "cell.json", cell)
         _write_json(self.folder / "environment.json", environment)
         _write_json(self.folder / "knobs.json", knobs)
@@ -237,13 +244,15 @@ def sweep(cells: Path) -> None:
 
 def load(folder: Path) -> Run:
     """Read a run back. Raises ``StoreError`` that names the file."""
-    run = head(folder)
-    return msgspec.structs.replace(
-        run,
-        records=tuple(_read_lines(folder / "steps.jsonl", Record)),
-        samples=tables.samples(folder, run.outcome.format),
-        transactions=tables.transactions(folder, run.outcome.format),
-        rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
+    run = _head(folder)
+    return _of_today(
+        msgspec.structs.replace(
+            run,
+            records=tuple(_read_lines(folder / "steps.jsonl", Record)),
+            samples=tables.samples(folder),
+            transactions=tables.transactions(folder),
+            rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
+        )
     )
 
 
@@ -263,25 +272,38 @@ def analysed(folders: Sequence[Path], *, detailed: Collection[str]) -> Iterator[
 
 
 def _analysed(folder: Path, groups: tables.Groups | None, *, transactions: bool) -> Run:
-    run = head(folder)
-    figures, courses = tables.courses(folder, run.outcome.format, groups)
-    return msgspec.structs.replace(
-        run,
-        records=tuple(_read_lines(folder / "steps.jsonl", Record)),
-        samples=figures,
-        courses=courses,
-        transactions=tables.transactions(folder, run.outcome.format) if transactions else (),
-        rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
+    run = _head(folder)
+    figures, courses = tables.courses(folder, groups)
+    return _of_today(
+        msgspec.structs.replace(
+            run,
+            records=tuple(_read_lines(folder / "steps.jsonl", Record)),
+            samples=figures,
+            courses=courses,
+            transactions=tables.transactions(folder) if transactions else (),
+            rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
+        )
     )
+
+
+def _of_today(run: Run) -> Run:
+    return run if run.outcome.format == FORMAT else converted(run)
 
 
 def head(folder: Path) -> Run:
     """A run without what is long: its commands, samples, transactions and rounds. Raises ``StoreError``."""
+    return _of_today(_head(folder))
+
+
+def _head(folder: Path) -> Run:
     outcome = _read_json(folder / "result.json", Outcome)
     if outcome.format not in READS:
-        raise StoreError(f"{folder}: format {outcome.format}, but this blocklab reads format {FORMAT}")
+        raise StoreError(
+            f"{folder}: format {outcome.format}, but this blocklab reads formats {READS[0]} to {FORMAT}",
+            hint=tables.again(folder / "result.json"),
+        )
     ruled, dense = (folder / "stops.json").exists(), (folder / "latencies.json").exists()
-    imported = (folder / "files.json").exists()
+    imported, built = (folder / "files.json").exists(), (folder / "stack.json").exists()
     return Run(
         folder=folder,
         cell=_read_json(folder / "cell.json", Cell),
@@ -296,6 +318,7 @@ def head(folder: Path) -> Run:
         drill=_read_json(folder / "drill.json", Drill) if (folder / "drill.json").exists() else None,
         latencies=_read_json(folder / "latencies.json", Latencies) if dense else None,
         files=_read_json(folder / "files.json", tuple[ImportedFile, ...]) if imported else (),
+        stack=_read_json(folder / "stack.json", StackMap) if built else StackMap(),
     )
 
 

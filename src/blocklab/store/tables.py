@@ -23,8 +23,6 @@ SAMPLES = {
     "metric": "VARCHAR", "value": "DOUBLE", "unit": "VARCHAR", "layer": "VARCHAR", "host": "VARCHAR",
     "phase": "VARCHAR", "time": "DOUBLE",
 }  # fmt: skip
-# From this format of a run on its tables are Parquet; before they were JSON lines.
-PARQUET = 2
 # Otherwise a folder like host=db1 above the file would be a column of it, with that value in every row.
 AS_IS = "hive_partitioning = false"
 _ROWS = 50_000
@@ -78,10 +76,8 @@ def write(folder: Path, parsed: Parsed) -> None:
     to_parquet(folder / "transactions.parquet", parsed.transactions, {"json": "DOUBLE[]"}, pair)
 
 
-def samples(folder: Path, form: int) -> tuple[Sample, ...]:
-    """The samples of a run of that format. Raises ``StoreError``."""
-    if form < PARQUET:
-        return tuple(lines(folder / "samples.jsonl", Sample))
+def samples(folder: Path) -> tuple[Sample, ...]:
+    """The samples of a run. Raises ``StoreError``."""
     # Grouped, since a run has thousands of points and few names: a text for each would take most of the time.
     names = "metric, unit, layer, host, phase"
     lists = "list(value), list(time), list(file_row_number)"
@@ -93,35 +89,26 @@ def samples(folder: Path, form: int) -> tuple[Sample, ...]:
     return tuple(found)
 
 
-def courses(folder: Path, form: int, groups: Groups | None = None) -> tuple[tuple[Sample, ...], dict[Key, Course]]:
-    """The figures of a run of that format, and its series by host, layer, metric and phase. Raises ``StoreError``.
+def courses(folder: Path, groups: Groups | None = None) -> tuple[tuple[Sample, ...], dict[Key, Course]]:
+    """The figures of a run, and its series by host, layer, metric and phase. Raises ``StoreError``.
 
     For those who read many runs: a ``Sample`` for each point would take most of the time and of the memory.
     ``groups``: what ``ahead`` has of it.
     """
-    if form < PARQUET:
-        every = samples(folder, form)
-        found: dict[Key, Course] = {}
-        for each in every:
-            if each.time is not None:
-                key = (each.host, each.layer, each.metric, each.phase)
-                found.setdefault(key, Course(each.unit, [])).points.append((each.time, each.value))
-        figures = [each for each in every if each.time is None]
-    else:
-        if groups is None:
-            groups = _read(folder / "samples.parquet", _GROUPED, "GROUP BY ALL")
-        found = {}
-        for metric, unit, layer, host, phase, whole, values, times, _ in groups:
-            if not whole:
-                course = found.setdefault((host, layer, metric, phase), Course(unit, []))
-                course.points.extend(zip(times, values, strict=True))
-        placed = [
-            (place, Sample(metric, value, unit, layer, host, phase))
-            for metric, unit, layer, host, phase, whole, values, _, places in groups
-            if whole
-            for value, place in zip(values, places, strict=True)
-        ]
-        figures = [each for _, each in sorted(placed, key=lambda pair: pair[0])]
+    if groups is None:
+        groups = _read(folder / "samples.parquet", _GROUPED, "GROUP BY ALL")
+    found: dict[Key, Course] = {}
+    for metric, unit, layer, host, phase, whole, values, times, _ in groups:
+        if not whole:
+            course = found.setdefault((host, layer, metric, phase), Course(unit, []))
+            course.points.extend(zip(times, values, strict=True))
+    placed = [
+        (place, Sample(metric, value, unit, layer, host, phase))
+        for metric, unit, layer, host, phase, whole, values, _, places in groups
+        if whole
+        for value, place in zip(values, places, strict=True)
+    ]
+    figures = [each for _, each in sorted(placed, key=lambda pair: pair[0])]
     for course in found.values():
         course.points.sort()
     return tuple(figures), found
@@ -144,10 +131,8 @@ def ahead(folders: Sequence[Path]) -> Mapping[Path, Groups]:
     return found
 
 
-def transactions(folder: Path, form: int) -> tuple[Transaction, ...]:
-    """The transactions of a run of that format. Raises ``StoreError``."""
-    if form < PARQUET:
-        return tuple(lines(folder / "transactions.jsonl", Transaction))
+def transactions(folder: Path) -> tuple[Transaction, ...]:
+    """The transactions of a run. Raises ``StoreError``."""
     return tuple(itertools.starmap(Transaction, _read(folder / "transactions.parquet", '"end", latency')))
 
 
@@ -156,14 +141,6 @@ def again(path: Path) -> str:
     if (path.parent / "files.json").exists():
         return "remove the folder, and `blocklab import` the logs again"
     return "remove the folder; the next `blocklab run` or `resume` of the study measures the cell again"
-
-
-def lines(path: Path, kind: type[T]) -> list[T]:
-    """A file of JSON lines. Raises ``StoreError``."""
-    try:
-        return msgspec.json.Decoder(kind).decode_lines(path.read_bytes())
-    except (OSError, msgspec.MsgspecError) as error:
-        raise StoreError(f"{path} cannot be read: {error}", hint=again(path)) from error
 
 
 def to_parquet(path: Path, rows: Iterable[Any], columns: Mapping[str, str], select: str = "*") -> None:

@@ -40,13 +40,6 @@ def kind_of(field: str, tag: str) -> Kind | None:
     return _by_name(_more).get((field, tag))
 
 
-def devices() -> dict[str, str]:
-    """How the names of the block devices begin that a kind of layer makes (``NamedDevice``), by the layer's
-    tag. Volumes and what caps them have the site's own names."""
-    layers: dict[str, Any] = {tag: kind for (field, tag), kind in _by_name(_more).items() if field == "layer"}
-    return {tag: kind.device for tag, kind in layers.items() if hasattr(kind, "device")}
-
-
 def study_type() -> type[Study]:
     """The type of a study file."""
     return _study_type(_more)
