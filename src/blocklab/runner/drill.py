@@ -24,7 +24,7 @@ from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.lookout import Lookout
 from blocklab.runner.measure import Measured, Steady, clocks
 from blocklab.runner.single import read, stop
-from blocklab.runner.strikes import STRIKES, Count, Counters, End, Strikes
+from blocklab.runner.strikes import Count, Counters, End, Strikes
 from blocklab.runner.workshop import Standing
 from blocklab.store.run import Record
 from blocklab.study.drill_phases import FENCING, HEARD_SECONDS, NOTICE_SECONDS, Write, writing
@@ -112,7 +112,8 @@ class Drilling:
         if self._took_over:
             self._after.moved()
         ledger, unread = self._ledger()
-        struck = next((event.time for event in self._events if event.what.endswith(STRIKES)), None)
+        first = self._strikes.first
+        struck = None if first is None else self._by_client(first)
         until = history.stop if history else None
         verdict = check(
             attempts, ledger, struck, why or unread, until=until, binlog_unread=self._after.binlog_unread

@@ -24,7 +24,7 @@ FLOWING = 0.5
 LATE_SECONDS = 1.0
 # Of the addresses that the client knows the active node's comes first.
 SURVIVOR = 1
-STRIKES, MISSED, MENDED = " strikes", " did not strike", " is mended"
+MISSED, MENDED = " did not strike", " is mended"
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -95,6 +95,8 @@ class Strikes:
         self._engine = engine
         self._started = time.monotonic()
         self._settled: float | None = None
+        self.first: float | None = None
+        """When the first one struck, in seconds since the epoch by our clock."""
         self.dead: set[str] = set()
         """The nodes that are dead: those that they crashed, and whoever is added. Nothing is done to them any
         more."""
@@ -160,7 +162,10 @@ class Strikes:
             )
             return [(due.name + MISSED, time.time())]
         try:
-            return self._do(due.name + STRIKES, steps)
+            found = self._do(f"{due.name} strikes", steps)
+            if found and self.first is None:
+                self.first = found[0][1]
+            return found
         finally:
             # Also where it failed half-way: what it did by then has to be mended.
             due.struck = time.monotonic()

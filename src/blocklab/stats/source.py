@@ -46,7 +46,7 @@ class Piece(msgspec.Struct, frozen=True):
 class Source:
     """Runs and their figures.
 
-    ``rows`` are those of all blocks together (``stats.blocks``), ``levels`` those of the factors at each place,
+    ``rows`` are those of all blocks together (``stats.blocks``), ``cells`` what stands at each place,
     ``gaps`` the cells without usable figures. ``study`` is None for a run without a study; ``limited`` says why a
     figure is the lab's own, or nothing; None where that is not known. ``single``: it is one run. ``baselines``:
     the labels of the stacks that others are compared with.
@@ -57,7 +57,7 @@ class Source:
     study: Study | None
     pieces: tuple[Piece, ...]
     rows: tuple[Row, ...]
-    levels: Mapping[Place, Mapping[str, str]]
+    cells: Mapping[Place, Cell]
     gaps: tuple[Gap, ...]
     limited: Callable[[Row], str] | None
     single: bool = False
@@ -119,7 +119,7 @@ def of_study(folder: StudyFolder) -> Source:
     """Everything in a study's folder. Raises ``StoreError`` when there is no readable ``study.json``."""
     analysis = analyse(folder)
     pieces = []
-    levels: dict[Place, Mapping[str, str]] = {}
+    cells: dict[Place, Cell] = {}
     for number, table in enumerate(analysis.tables):
         mine: dict[Place, list[Row]] = {}
         for row in table:
@@ -127,7 +127,7 @@ def of_study(folder: StudyFolder) -> Source:
         for cell in (each for each in analysis.cells if each.block == number):
             point = analysis.grid.point(cell)
             at = (point.stack, point.workload)
-            levels[at] = cell.levels
+            cells[at] = cell
             piece = _piece(analysis, folder.cells / cell.key, cell, point, mine.get(at, []))
             pieces += [] if piece is None else [piece]
     # Not the analysis itself, which holds every series.
@@ -137,7 +137,7 @@ def of_study(folder: StudyFolder) -> Source:
         return said.get((row.stack, row.workload, row.phase, row.metric), "") if row.load else ""
 
     return Source(
-        folder.path, folder.path.name, analysis.study, tuple(pieces), analysis.rows, levels, analysis.gaps,
+        folder.path, folder.path.name, analysis.study, tuple(pieces), analysis.rows, cells, analysis.gaps,
         limited, baselines=analysis.grid.baselines,
     )  # fmt: skip
 
@@ -196,16 +196,16 @@ def of_run(path: Path) -> Source:
     at = (cell.stack, cell.workload)
     gaps = () if piece.good else (Gap(*at, run.outcome.status, run.outcome.error, run.outcome.hint),)
     good = rows if piece.good else ()
-    return Source(path, cell.key, None, (piece,), good, {at: cell.levels}, gaps, None, single=True)
+    return Source(path, cell.key, None, (piece,), good, {at: cell}, gaps, None, single=True)
 
 
 def _only(whole: Source, piece: Piece, path: Path) -> Source:
     run = piece.run
     rows = piece.rows if piece.good else ()
-    places = {(row.stack, row.workload): piece.levels for row in piece.rows}
+    places = {(row.stack, row.workload): piece.cell for row in piece.rows}
     at = next(iter(places), (piece.cell.stack, piece.cell.workload))
     gaps = () if piece.good else (Gap(*at, run.outcome.status, run.outcome.error, run.outcome.hint),)
     return Source(
-        path, f"{whole.name}/{piece.cell.key}", whole.study, (piece,), rows, places or {at: piece.levels}, gaps,
+        path, f"{whole.name}/{piece.cell.key}", whole.study, (piece,), rows, places or {at: piece.cell}, gaps,
         whole.limited, single=True, baselines=whole.baselines,
     )  # fmt: skip

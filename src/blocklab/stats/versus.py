@@ -203,11 +203,9 @@ class _Naming:
 def _levels_of(source: Source) -> dict[tuple[str, str, str], set[str]]:
     """(stack, load, factor) -> its levels there."""
     found: dict[tuple[str, str, str], set[str]] = {}
-    for (stack, workload), levels in source.levels.items():
-        for name, level in levels.items():
-            # Labels are the names and then the levels.
-            at = (stack.partition(" ")[0], workload.partition(" ")[0], name)
-            found.setdefault(at, set()).add(level)
+    for cell in source.cells.values():
+        for name, level in cell.levels.items():
+            found.setdefault((cell.stack, cell.workload, name), set()).add(level)
     return found
 
 
@@ -224,8 +222,8 @@ def _figures(source: Source, naming: _Naming) -> dict[_FigureKey, _Figure]:
 
 
 def _key(source: Source, naming: _Naming, row: Row) -> _FigureKey:
-    levels = source.levels.get((row.stack, row.workload), row.levels)
-    cell = naming.cell(row.stack_name, row.workload_name, levels)
+    known = source.cells.get((row.stack, row.workload))
+    cell = naming.cell(row.stack_name, row.workload_name, row.levels if known is None else known.levels)
     # The highest device's name differs between stacks, and a load's own figure is of the load.
     who = ("", "") if row.load else ("(top device)", "") if row.top else (row.layer, row.host)
     return cell, row.phase, row.metric, *who, "load" if row.load else ""
@@ -237,10 +235,8 @@ def _metrics(figures: Mapping[_FigureKey, _Figure], cell: CellKey) -> tuple[str,
 
 def _gap(source: Source, cell: CellKey, naming: _Naming) -> str:
     for gap in source.gaps:
-        at = (gap.stack, gap.workload)
-        levels = source.levels.get(at, {})
-        # A gap has labels, which are the names and then the levels.
-        if naming.cell(gap.stack.partition(" ")[0], gap.workload.partition(" ")[0], levels) == cell:
+        known = source.cells[gap.stack, gap.workload]
+        if naming.cell(known.stack, known.workload, known.levels) == cell:
             return f"{gap.status}: {gap.error}"
     return ""
 
