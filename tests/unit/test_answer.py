@@ -81,7 +81,7 @@ def test_every_share_of_the_answer_has_its_interval(tmp_path: Path) -> None:
     found = findings(sure)
     lead = plain(found.lead)
     assert len(re.findall(SURE, lead)) == lead.count("%") == 4
-    contrasts = [plain(point) for point in found.points if "depends on the load" in point]
+    contrasts = [plain(point) for point in found.points if "depends on the workload" in point]
     wanted = rf"keeps [\d.]+ ± [\d.]+ times as large a share in tps-scale50 \({SURE}\) as in tps-scale1 \({SURE}\)"
     assert contrasts and all(re.search(wanted, each) for each in contrasts)
 
@@ -100,7 +100,7 @@ def test_a_sweeps_answer_has_intervals_at_both_ends_and_leaves_out_noise(tmp_pat
         rf"mirror keeps from {SURE} \(.*threads=1\) to {SURE} \(.*threads=32\) of local's tpmC", plain(found.lead)
     )
     assert "(too noisy to say, and left out: 12 of 84 of mirror)" in found.lead
-    assert "tpcc: of 84 shares 12 too noisy to say whether they differ." in found.points
+    assert "Of 84 comparisons: 12 too noisy to say." in found.points
     medians = [point for point in found.points if "the median share" in point]
     assert sum("no interval" in point for point in medians) == 1, "it is said once"
 
@@ -110,12 +110,19 @@ def test_shares_without_any_interval_say_so_once_and_why(tmp_path: Path) -> None
         analyse(synthetic.make(tmp_path)), lambda row: Estimate(row.relative.value if row.relative else 1.0)
     )
     found = findings(analysis)
-    said = "None of these shares has an interval: each was measured in one short run."
-    assert found.lead.endswith(said)
-    rest = [point for point in found.points if "interval" in point]
-    assert len(rest) == 1 and "tps" not in rest[0], "of those in the answer it is said there"
-    # Where others have one, it is the answer's own that count.
-    assert findings(analyse(synthetic.make(tmp_path / "b"))).lead.endswith(said)
+    (said,) = [point for point in found.points if "interval" in point]
+    assert said == "Of 12 comparisons: 12 no interval (each was measured in one short run)."
+    # Where others have one, there are fewer without.
+    (said,) = [point for point in findings(analyse(synthetic.make(tmp_path / "b"))).points if "interval" in point]
+    assert said == "Of 12 comparisons: 4 no interval (each was measured in one short run)."
+
+
+def test_the_answer_is_short_and_names_no_pairs(tmp_path: Path) -> None:
+    for made in (synthetic.make, synthetic.make_sweep, synthetic.make_patterns):
+        found = findings(analyse(made(tmp_path / made.__name__)))
+        assert len(found.points) <= 5
+        (said,) = [each for each in found.points if "comparison" in each] or [""]
+        assert "drbd" not in said and "mirror" not in said
 
 
 def test_ranges_are_made_of_what_can_be_said() -> None:
@@ -136,8 +143,7 @@ def test_a_share_whose_interval_has_no_end_is_too_noisy_and_not_without_one(tmp_
     analysis = with_shares(analyse(synthetic.make(tmp_path, transactions=50)), lambda row: endless)
     found = findings(analysis)
     text = " ".join([found.lead, *found.points])
-    assert "no interval" not in text and "Without an interval" not in text
-    assert "Too noisy to say whether it differs from local: drbd0 in tps-scale1" in text
+    assert "no interval" not in text and "Of 12 comparisons: 12 too noisy to say." in text
     assert "In tps-scale1, drbd0 keeps 92 % ± ∞ and drbd1 92 % ± ∞ of local's" in plain(found.lead)
     drawn = bars(analysis)
     assert isinstance(drawn, Chart) and "There are no intervals" not in drawn.caption
@@ -227,10 +233,10 @@ def test_imported_summaries_are_not_said_to_be_noisy_or_short(tmp_path: Path) ->
     analysis = analyse(imports(tmp_path, {"local": 1200.0, "mirror": 600.0}))
     found = findings(analysis)
     assert "mirror keeps 50 %" in plain(found.lead)
-    why = "the logs have no course of them, or too short a one."
-    assert found.lead.endswith(f"This share has no interval: {why}")
+    why = "the logs have no time series of them, or too short a one"
+    assert f"Of 1 comparison: 1 no interval ({why})." in found.points
     drawn = bars(analysis)
-    assert isinstance(drawn, Chart) and drawn.caption.endswith(f"There are no intervals: {why}")
+    assert isinstance(drawn, Chart) and drawn.caption.endswith(f"There are no intervals: {why}.")
     console = Console(width=100, file=io.StringIO(), record=True)
     console.print(terminal_table(StudyFolder(next((tmp_path / "out").iterdir())), analysis))
     assert "?: no interval." in console.export_text()

@@ -90,14 +90,14 @@ def caveats(analysis: Analysis) -> str:
 @pytest.mark.parametrize(("keep", "times"), [(3, "3 times"), (2, "2 of 3 times")])
 def test_it_is_told_how_often_everything_was_measured(tmp_path: Path, keep: int, times: str) -> None:
     analysis = make(tmp_path, keep)
-    assert f"Everything was measured {times} on layouts built anew." in caveats(analysis)
+    assert f"Everything was measured {times}, each time on layouts that were built again." in caveats(analysis)
     assert order_text(analysis).startswith(f"Every layout was built and measured {times}")
     assert analysis.spread == "over the blocks"
 
 
 def test_after_the_first_block_nothing_is_said_to_be_repeated(tmp_path: Path) -> None:
     analysis = make(tmp_path, 1)
-    assert "Each cell was run once." in caveats(analysis) and "blocklab resume" in caveats(analysis)
+    assert "Each cell was measured once." in caveats(analysis) and "blocklab resume" in caveats(analysis)
     assert analysis.spread == "within the runs"
     assert order_text(analysis).startswith("Every layout was built and measured 1 of 3 times")
 

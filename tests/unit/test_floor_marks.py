@@ -364,7 +364,7 @@ def test_of_many_phases_there_are_counts_and_those_not_sure(tmp_path: Path) -> N
     found = stops(analyse(folder))
     assert len(found.counts) == 1 and found.counts[0].counts == (str(2 * len(stored) - 1), "–", "1", "–")
     assert [(row.reason, row.why, row.rates) for row in found.rows] == [("drained", "too short", ())]
-    assert "Ended by themselves before they were as sure" in caveats(analyse(folder))
+    assert "Ended before the target precision was reached" in caveats(analyse(folder))
 
 
 def test_the_method_tells_the_order_and_the_repeats(folder: StudyFolder, tmp_path: Path) -> None:
@@ -386,4 +386,4 @@ def test_the_stops_of_all_blocks_are_told(tmp_path: Path) -> None:
     found = stops(analysis)
     assert found.rows[0].place.endswith("block 1") and len(found.rows) == 18
     assert order_text(analysis).startswith("Every layout was built and measured 2 times;")
-    assert "Not as sure as was asked for" in caveats(analysis)
+    assert "Target precision not reached" in caveats(analysis)

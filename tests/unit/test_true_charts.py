@@ -247,8 +247,8 @@ def test_a_cell_with_figures_is_not_among_those_without(tmp_path: Path) -> None:
     assert [f"drbd1/fio {block} ✗ failed" in without for block in (1, 2, 3)] == [True] * 3
     assert "drbd0/fio" not in without and "drbd0/fio 2 ✗ failed" in blocks
     caveats = findings(analyse(folder)).caveats
-    assert "1 of 9 cells have no figures: drbd1/fio (failed)." in caveats
-    assert "Without a block that has no figures: drbd0/fio (failed in block 2)." in caveats
+    assert "1 of 9 cells have no results: drbd1/fio (failed)." in caveats
+    assert "Repeats without results: drbd0/fio (failed in repeat 2)." in caveats
     assert "Cells without figures" not in page_of(
         synthetic.make(tmp_path / "b", synthetic.study(repeats=2), failed=["local/fio"], transactions=50)
     )

@@ -14,7 +14,7 @@ QUIET = 2.0
 
 
 def _busy(analysis: Analysis) -> Iterator[str]:
-    """Where a node's CPU had no room left, so that the storage may not be what was measured."""
+    """Where a node's CPU was saturated, so that the storage may not be what was measured."""
     rows = [row for row in analysis.rows if row.metric == "cpu.busy" and row.value >= BUSY]
     if not rows:
         return
@@ -30,26 +30,26 @@ def _busy(analysis: Analysis) -> Iterator[str]:
         cells = len({(row.stack, row.workload) for row in rows})
         told += f", in {cells} of {len(analysis.measured)} cells"
     yield (
-        f"The CPU was at least {least} busy in {told}: there it, and not the storage, may set the pace, "
+        f"The CPU was saturated (at least {least} busy) in {told}: it, not the storage, may limit these results. "
         f"{_skewed({row.stack in analysis.grid.baselines for row in rows}, analysis.baseline)}."
     )
 
 
 def _skewed(busy: Collection[bool], baseline: str) -> str:
-    """What a CPU without room does to a comparison. ``busy`` holds whether it was the baseline's."""
+    """What a saturated CPU does to a comparison. ``busy`` holds whether it was the baseline's."""
     if False not in busy:
-        return "and a slower layout looks cheaper than it is"
+        return "The overhead of slower layouts is understated"
     if True not in busy:
-        return "and such a layout looks dearer than it is"
-    return f"so that a slower layout looks cheaper beside {baseline}, and dearer where its own CPU was busy"
+        return "The overhead of these layouts is overstated"
+    return f"Overhead is understated beside {baseline}, and overstated where a layout's own CPU was saturated"
 
 
 def without_interval(analysis: Analysis, metrics: Collection[str]) -> str:
     """Why figures of these metrics have no interval, as the end of a sentence."""
     if analysis.imported:
-        return "the logs have no course of them, or too short a one"
+        return "the logs have no time series of them, or too short a one"
     if not any(metric(name).averaged for name in metrics):
-        return "figures that are no means (percentiles, counts) have none in a single run"
+        return "percentiles and counts have none in a single run"
     return "each was measured in one short run"
 
 
@@ -68,27 +68,27 @@ def _certainty(analysis: Analysis) -> Iterator[str]:
         return
     fewest, most = analysis.times
     if most > 1:
-        once = "; of a cell measured once it is that within its run" if fewest == 1 else ""
+        once = "; for a cell measured once, within its run" if fewest == 1 else ""
         yield (
-            f"Everything was measured {often(analysis)} on layouts built anew. The ± is the 95 % interval over "
-            f"these blocks{once}; shares are taken within each block."
+            f"Everything was measured {often(analysis)}, each time on layouts that were built again. ± is the 95 "
+            f"% interval over these repeats{once}; ratios are taken within each repeat."
         )
         return
     ruled = any(len(spread.values) > 1 for each in analysis.measured.values() for spread in each.run.rounds)
     if ruled:
-        how = "over short rounds, in a shuffled order where the load has phases"
+        how = "over short rounds, in a shuffled order where the workload has phases"
     elif any(row.half is not None for row in analysis.rows):
         how = "of the mean within that one run"
     else:
-        yield "Each cell was run once; how much another run would differ is not known."
+        yield "Each cell was measured once; how much another run would differ is not known."
         return
-    cure = " (repeats: 3 would tell)"
+    cure = " (`repeats: 3` would tell)"
     if analysis.imported:
         cure = ""
     elif analysis.study.repeats > 1:
         cure = f" (the study asks for {analysis.study.repeats} times: blocklab resume)"
     yield (
-        f"Each cell was run once. The ± is the 95 % interval {how}; how much another build of the layout would "
+        f"Each cell was measured once. ± is the 95 % interval {how}; how much another build of the layout would "
         f"differ is not known{cure}."
     )
 
@@ -101,9 +101,9 @@ def _unsure(analysis: Analysis) -> Iterator[str]:
             name = f"{each.stack}/{each.workload} {each.stopped.phase}".strip()
             ended.setdefault(each.stopped.reason, {})[name] = None
     if capped := ended.get("capped"):
-        yield f"Not as sure as was asked for within the time allowed: {shortened(list(capped))}."
+        yield f"Target precision not reached in the time allowed: {shortened(list(capped))}."
     if drained := ended.get("drained"):
-        yield f"Ended by themselves before they were as sure as was asked for: {shortened(list(drained))}."
+        yield f"Ended before the target precision was reached: {shortened(list(drained))}."
 
 
 def _limited(analysis: Analysis) -> Iterator[str]:
@@ -118,8 +118,8 @@ def _limited(analysis: Analysis) -> Iterator[str]:
         many = len({(row.stack, row.workload, row.phase) for row in analysis.rows if row.load})
         yield (
             f"{capital(LIMITED)} (within {NEAR:g} times of its floor), {len(names)} of {many}: "
-            f"{shortened(list(names))}. There the layout itself may do better, and another one beside it looks "
-            "cheaper than it is."
+            f"{shortened(list(names))}. There the layout itself may do better, and "
+            "the overhead of others beside it is understated."
         )
     if analysis.floors.trouble:
         yield f"The lab's floor could not be read: {analysis.floors.trouble}."
@@ -137,19 +137,16 @@ def _loud(analysis: Analysis) -> Iterator[str]:
     own = analysis.highest_own.get("blocklab")
     if own is not None and own.sample.value > QUIET:
         yield (
-            f"blocklab's own process took up to {quantity(own.sample.value, '%')} of a core while a load ran (in "
-            f"{own.stack}/{own.workload}), more than the {QUIET:g} % that it may: it can have slowed "
-            "down what it measured."
+            f"blocklab's own process took up to {quantity(own.sample.value, '%')} of a core while a workload ran "
+            f"(in {own.stack}/{own.workload}), more than the {QUIET:g} % that it may: it can have slowed down "
+            "what it measured."
         )
 
 
 def caveats(analysis: Analysis) -> Iterator[str]:
     """What to know before the figures are used, a sentence each."""
     if analysis.imported:
-        yield (
-            "These figures were measured elsewhere and are taken from logs, which do not tell whether all layouts "
-            "were loaded alike."
-        )
+        yield ("These results are taken from logs, which do not tell whether all layouts had the same workload.")
     yield from _busy(analysis)
     yield from _loud(analysis)
     yield from _limited(analysis)
@@ -159,13 +156,13 @@ def caveats(analysis: Analysis) -> Iterator[str]:
         whole = len(analysis.cells) + analysis.left_out
         yield f"This report covers {len(analysis.cells)} of the study's {whole} cells, those that were asked for."
     if analysis.quick:
-        yield "This was a quick run, with shorter loads than the study asks for: good for a first look."
+        yield "This was a quick run, with shorter workloads than the full study: good for a first look."
     # One for each of its blocks.
     none = {f"{gap.stack}/{gap.workload}": gap.status for gap in analysis.unmeasured}
     if none:
         names = [f"{cell} ({status})" for cell, status in none.items()]
-        yield f"{len(names)} of {len(analysis.grid.points)} cells have no figures: {shortened(names)}."
+        yield f"{len(names)} of {len(analysis.grid.points)} cells have no results: {shortened(names)}."
     if some := [
-        f"{gap.stack}/{gap.workload} ({gap.status} in block {gap.block})" for gap in analysis.missing_blocks
+        f"{gap.stack}/{gap.workload} ({gap.status} in repeat {gap.block})" for gap in analysis.missing_blocks
     ]:
-        yield f"Without a block that has no figures: {shortened(some)}."
+        yield f"Repeats without results: {shortened(some)}."

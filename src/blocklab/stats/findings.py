@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,15 +15,13 @@ from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import carried_lead, needs, scheduled
 from blocklab.stats.caveats import caveats, without_interval
-from blocklab.stats.claims import claim_text, claims
+from blocklab.stats.claims import expectations
 from blocklab.stats.compare import Family, Item, families, plain_items, verb
 from blocklab.stats.drill_answer import drill_lead
-from blocklab.stats.expect import Verdict
-from blocklab.stats.format import capital, exact, listed, plus_minus, quantity, shortened
+from blocklab.stats.format import capital, exact, listed, plus_minus, quantity
 from blocklab.stats.ratio import ratio
 from blocklab.stats.ratio import verdict as verdict_of
 from blocklab.stats.shares import clear, of_baseline, share_text, throughout
-from blocklab.stats.summary import Endless
 from blocklab.stats.sweeps import share_of, shared, sweep_lead, sweep_points
 from blocklab.study.types import Stack
 
@@ -30,6 +29,8 @@ from blocklab.study.types import Stack
 CONTRAST = 1.25
 # Of more loads or shares than this a sentence tells the range.
 MOST_LOADS, MOST_SHARES = 4, 6
+# More points than this nobody reads; the tables have the rest.
+MOST_POINTS = 5
 # Of more sweeps than this the charts tell.
 MOST_SWEEPS = 3
 # Two loads that differ in more fields than this are just different loads.
@@ -45,33 +46,29 @@ class Findings(msgspec.Struct, frozen=True):
 
 
 def findings(analysis: Analysis) -> Findings:
-    """The answer to the study's question, as far as the figures go."""
+    """The answer to the study's question, as far as the values go: a lead, and five points at most."""
     compared = [item for item in plain_items(analysis) if item.shares]
     swept = families(analysis)
     leading = [family for family in swept if family.transactions] or (list(swept) if not compared else [])
     main = [item for item in compared if item.transactions] or ([] if leading else compared)
-    told: list[Verdict] = []
-    bare = _all_bare(analysis, main, leading)
-    points = [*sweep_points(analysis, leading), *_contrasts(analysis, main, told)]
+    points = [*sweep_points(analysis, leading), *_contrasts(analysis, main)]
     if leading and main:
         points += _ranges(analysis, main, "Without factors")
     points += _ranges(analysis, [item for item in compared if item not in main])
-    points += _sure(analysis, [item for item in compared if not bare or item not in main], leading)
     rest = [family for family in swept if family not in leading]
     points += [text for family in rest[:MOST_SWEEPS] if (text := sweep_lead(analysis, [family]))]
     # With levels there are too many mirrors, each with a round trip of its own.
     if not any(side.levels for side in analysis.stacks.values()):
         points += _added_latency(analysis)
-    points += claims(analysis.verdicts, told)
     lead = sweep_lead(analysis, leading[:MOST_SWEEPS]) or _lead(analysis, main)
-    lead = f"{lead} {bare}".rstrip()
     if held := carried_lead(needs(analysis), len(analysis.workloads)):
         # Who asks for a rate asks first whether it is carried.
         lead, points = held[0], [*held[1:], *([lead] if main or leading else []), *points]
     if lost := drill_lead(analysis):
         # Who lets a primary die asks first what is lost, then what it costs.
         lead, points = lost[0], [*lost[1:], lead, *points]
-    return Findings(lead, tuple(points), tuple(caveats(analysis)))
+    last = [*_uncertain(analysis, compared, swept), *expectations(analysis.verdicts)]
+    return Findings(lead, (*points[: MOST_POINTS - len(last)], *last), tuple(caveats(analysis)))
 
 
 def describe(stack: Stack, links: Any) -> str:
@@ -156,50 +153,26 @@ def _ranges(analysis: Analysis, chosen: Sequence[Item], what: str = "") -> Itera
     if not chosen:
         return
     # Reads and writes, and what else a block device does, come with their direction.
-    what = what or ("Block I/O" if all(metric_of(item.metric).of for item in chosen) else "Besides")
+    what = what or ("Block I/O" if all(metric_of(item.metric).of for item in chosen) else "Other workloads")
     if text := _range_sentence(analysis, chosen, _noun(chosen)):
         yield f"{what}: {text}"
 
 
-def _all_bare(analysis: Analysis, chosen: Sequence[Item], swept: Sequence[Family]) -> str:
-    """That no share has an interval, and why; empty where one has, or there is none."""
+def _uncertain(analysis: Analysis, items: Sequence[Item], swept: Sequence[Family]) -> Iterator[str]:
+    """How many comparisons are not sure, in one sentence."""
     rows = [row for family in swept for row in shared(analysis, family.rows)]
-    shares = [*(share for item in chosen for share in item.shares.values()), *map(share_of, rows)]
-    if not shares or any(share.half is not None or isinstance(share, Endless) for share in shares):
-        return ""
-    metrics = [*(item.metric for item in chosen), *(row.metric for row in rows)]
-    which = "None of these shares has an interval" if len(shares) > 1 else "This share has no interval"
-    return f"{which}: {without_interval(analysis, metrics)}."
+    shares = [*(share for item in items for share in item.shares.values()), *map(share_of, rows)]
+    counts = Counter(str(verdict_of(share)) for share in shares)
+    said = [f"{counts[word]:,} {word}" for word in ("no difference shown", "too noisy to say") if counts[word]]
+    if bare := counts["no interval"]:
+        metrics = [*(item.metric for item in items), *(row.metric for row in rows)]
+        said.append(f"{bare:,} no interval ({without_interval(analysis, metrics)})")
+    if said:
+        yield f"Of {len(shares):,} comparison{'s' if len(shares) > 1 else ''}: {', '.join(said)}."
 
 
-def _sure(analysis: Analysis, chosen: Sequence[Item], swept: Sequence[Family]) -> Iterator[str]:
-    """Of which shares it is not sure that they differ from the baseline."""
-    said: dict[str, list[str]] = {}
-    for item in chosen:
-        for stack, share in item.shares.items():
-            said.setdefault(verdict_of(share), []).append(f"{stack} in {item.label}")
-    if alike := said.get("no difference shown"):
-        yield f"No difference from {analysis.baseline} was shown: {shortened(alike)}."
-    if noisy := said.get("too noisy to say"):
-        yield f"Too noisy to say whether it differs from {analysis.baseline}: {shortened(noisy)}."
-    if unsure := said.get("no interval"):
-        yield f"Without an interval, so nothing is said of how sure it is: {shortened(unsure)}."
-    for family in swept:
-        words: list[str] = [verdict_of(share_of(row)) for row in shared(analysis, family.rows)]
-        counted = {
-            "too noisy to say": "too noisy to say whether they differ",
-            "no interval": "without an interval",
-        }
-        some = [f"{count} {text}" for word, text in counted.items() if (count := words.count(word))]
-        if some and words.count("no interval") < len(words):
-            yield f"{family.label}: of {len(words)} shares {listed(some)}."
-
-
-def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) -> Iterator[str]:
-    """Where the same layout costs much more under one load than under another, and what claims say of that.
-
-    ``told`` gets the verdicts whose claims are in the text.
-    """
+def _contrasts(analysis: Analysis, main: Sequence[Item]) -> Iterator[str]:
+    """Where the same layout costs much more under one workload than under another."""
     if verb(main) != "keeps":
         # A layout costs throughput; a latency that grows under one load more than under another is another matter.
         return
@@ -216,22 +189,13 @@ def _contrasts(analysis: Analysis, main: Sequence[Item], told: list[Verdict]) ->
         if times is None or (not bare and verdict_of(times) != "differs"):
             continue
         text = (
-            f"What {stack} costs depends on the load: it keeps {plus_minus(times.value, times.half, '')} times as "
-            f"large a share in {best.label} ({share_text(high)}) as in {worst.label} ({share_text(low)})."
+            f"What {stack} costs depends on the workload: it keeps "
+            f"{plus_minus(times.value, times.half, '')} times as large a share in {best.label} "
+            f"({share_text(high)}) as in {worst.label} ({share_text(low)})."
         )
         if differs := _difference(analysis, worst, best):
             text += f" The two differ in {differs}."
-        for verdict in analysis.verdicts:
-            if _explains(verdict, stack, {analysis.workloads[each.workload].name for each in (worst, best)}):
-                told.append(verdict)
-                text += f" {claim_text(verdict)}"
         yield text
-
-
-def _explains(verdict: Verdict, stack: str, loads: set[str]) -> bool:
-    """Whether a claim says why a stack's share differs between two loads."""
-    claim = verdict.claim
-    return bool(claim.says) and claim.stack == stack and {claim.workload, claim.against} == loads
 
 
 def _difference(analysis: Analysis, one: Item, other: Item) -> str:
