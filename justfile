@@ -61,10 +61,6 @@ schema:
 reference:
     python -m tools.reference
 
-# Write the tables of knobs in src/blocklab/model/known/ anew, from nodes; read the difference before you commit it.
-knobs:
-    python -m tools.knobs
-
 # Write the report of a study's folder anew (the newest one without an argument).
 report *arguments:
     blocklab report {{ arguments }}

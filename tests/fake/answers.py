@@ -18,8 +18,8 @@ from blocklab.workloads.fio import JOBFILE, Fio
 GOLDEN = Path(__file__).parents[1] / "unit" / "golden"
 SIZE = 512 * 2**20
 SETTINGS = {
-    "shared_buffers": ["64MB", "8192", "integer", "configuration file"],
-    "fsync": ["on", "on", "bool", "configuration file"],
+    "shared_buffers": ["64MB", "8192", "integer", "configuration file", "8kB"],
+    "fsync": ["on", "on", "bool", "configuration file", ""],
 }
 SHOW = b"""resource mirror {
     net {

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
-from blocklab.model import known
 from blocklab.model.plan import Port, Put, Run
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import dec_hook
 from blocklab.workloads import AnyWorkload, Fio, fio_jobs, fio_output
+from tests.unit.asked import tables
 from tests.unit.golden import Golden, read
 
 DIR = Port("db1", "dir", "/srv/x")
@@ -104,18 +104,8 @@ def test_good_ones_have_no_problems() -> None:
         ({"description": "a;b"}, "start of a comment"),
         ({"time_based": True}, "never end"),
         ({"bs": "4kk"}, "no size"),
-        ({"bs": 0}, "bs: 0 is out of range: at least 1"),
-        ({"bs": "4k,0"}, "bs: 0 is out of range"),
-        ({"bss": "4k"}, "fio has no option bss; did you mean bs?"),
-        ({"rw": "randwite"}, "did you mean randwrite?"),
-        ({"rwmixread": 150}, "rwmixread: 150 is out of range: from 0 to 100"),
-        ({"iodepth": "many"}, "iodepth: 'many' is not a number"),
-        ({"direct": 2}, "direct: '2' is neither 1 nor 0"),
-        ({"random_distribution": "zip:1.2", "runtime": 1}, "did you mean zipf?"),
-        (
-            {"runtime": 1, "ioengine": "sync", "userspace_reap": 1},
-            "is an option of ioengine libaio; this job has sync",
-        ),
+        ({"bs": 0}, "a block size or a rate of 0"),
+        ({"bs": "4k,0"}, "a block size or a rate of 0"),
         ({"size": "50%"}, "no size"),
         ({"runtime": "soon"}, "no time"),
         ({"size": 0}, "might never end"),
@@ -126,6 +116,41 @@ def test_refused_options(options: dict[str, Any], why: str) -> None:
     assert len(found) == 1
     assert found[0][0] == "jobs.a"
     assert why in found[0][1]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"bss": "4k"}, "fio has no option bss; did you mean bs?"),
+        ({"rw": "randwite"}, "did you mean randwrite?"),
+        ({"rwmixread": 150}, "rwmixread: 150 is out of range: from 0 to 100"),
+        ({"iodepth": "many"}, "iodepth: 'many' is not a number"),
+        ({"direct": 2}, "direct: '2' is neither 1 nor 0"),
+        ({"random_distribution": "zip:1.2", "runtime": 1}, "did you mean zipf?"),
+        (
+            {"runtime": 1, "ioengine": "sync", "userspace_reap": 1},
+            "is an option of ioengine libaio; this job has sync",
+        ),
+    ],
+)
+def test_options_that_fio_does_not_take(options: dict[str, Any], why: str) -> None:
+    assert one(**options).problems() == []
+    ((where, problem),) = one(**options).unknown(tables()["fio"])
+    assert where == "jobs.a" and why in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[a]\nrw=read\nrwmixred=50\nruntime=1\n", "[a] fio has no option rwmixred; did you mean rwmixread?"),
+        ("[a]\nrw=read\niodepth=0\nruntime=1\n", "[a] iodepth: 0 is out of range"),
+        ("[global]\nuserspace_reap\nruntime=1\n[a]\nioengine=io_uring\n", "an option of ioengine libaio"),
+    ],
+)
+def test_options_in_a_job_file_that_fio_does_not_take(text: str, why: str) -> None:
+    assert own(text).problems() == []
+    ((where, problem),) = own(text).unknown(tables()["fio"])
+    assert where == "jobfile" and why in problem
 
 
 @pytest.mark.parametrize("name", ["global", "a]\n[b", "$(reboot)", "", "x" * 64, "a "])
@@ -149,9 +174,6 @@ def test_refused_names(name: str) -> None:
         ("[a] x\nrw=read\n", "line 1"),
         ("[a\nrw=read\n", "line 1"),
         ("rw=read\n[a]\n", "line 1: an option before"),
-        ("[a]\nrw=read\nrwmixred=50\n", "line 3: fio has no option rwmixred; did you mean rwmixread?"),
-        ("[a]\nrw=read\niodepth=0\n", "line 3: iodepth: 0 is out of range"),
-        ("[global]\nuserspace_reap\nruntime=1\n[a]\nioengine=io_uring\n", "an option of ioengine libaio"),
         ("[a]\nrw=read\x00\n", "line 2: rw"),
         ("", "give jobs or a matrix"),
         ("[global]\nrw=read\n", "no section besides"),
@@ -398,14 +420,7 @@ def test_what_blocklab_decides_is_refused_in_a_study_and_overridden_in_a_job_fil
 
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,20}", fullmatch=True).filter(lambda name: name != "global")
-# Those whose values fio alone can judge.
-OPTIONS = st.sampled_from(
-    [
-        name
-        for name, knob in known.table("fio")["common"].items()
-        if knob.kind == "text" and fio_jobs.option_problem(name, 1) is None
-    ]
-)
+OPTIONS = st.sampled_from([name for name in tables()["fio"]["common"] if fio_jobs.option_problem(name, 1) is None])
 VALUES = (
     st.booleans()
     | st.integers()

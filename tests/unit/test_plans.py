@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocklab.layers import drbd, filesystem, postgres, postgres_settings
+from blocklab.layers import drbd, drbd_options, filesystem, postgres, postgres_settings
 from blocklab.model.ground import LinkSpec
 from blocklab.model.netem import netem
 from blocklab.model.units import BitRate, Duration
@@ -63,7 +63,7 @@ def test_the_generation_of_a_real_mirror() -> None:
 
 @pytest.mark.parametrize(("one", "same"), [("2M", "2048k"), ("1G", "1024M"), ("100s", "51200"), ("yes", "yes")])
 def test_sizes_of_drbd_have_one_spelling(one: str, same: str) -> None:
-    assert drbd.canonical(one) == drbd.canonical(same)
+    assert drbd_options.canonical(one) == drbd_options.canonical(same)
 
 
 def test_bare_numbers_of_drbd_have_its_units(small: dict[str, Any]) -> None:
@@ -119,12 +119,23 @@ def test_pings_are_read_in_seconds_and_those_without_an_answer_tell_nothing() ->
 
 
 @pytest.mark.parametrize(
-    ("one", "same"),
-    [("1GB", "1024MB"), ("128MB", "131072kB"), ("5min", "300s"), ("200ms", "0.2s"), ("0.3GB", "307MB")],
-)
-def test_sizes_and_times_of_postgres_have_one_spelling(one: str, same: str) -> None:
-    assert postgres.canonical(one) == postgres.canonical(same)
-    assert postgres.canonical("replica") == "replica"
+    ("text", "unit", "amount"),
+    [
+        ("1GB", "kB", 2**20), ("128MB", "8kB", 16384), ("5min", "s", 300), ("200ms", "s", 0.2),
+        ("0.3GB", "MB", 307),
+        ("16384", "8kB", 16384), ("0x80", "", 128), ("2000us", "ms", 2),
+    ],
+)  # fmt: skip
+def test_sizes_and_times_of_postgres_are_read_in_the_unit_of_the_parameter(
+    text: str, unit: str, amount: float
+) -> None:
+    assert postgres_settings.amount(text, unit) == amount
+
+
+@pytest.mark.parametrize(("text", "unit"), [("5min", "kB"), ("1MB", ""), ("much", "MB")])
+def test_a_unit_that_a_parameter_of_postgres_does_not_have_is_no_amount(text: str, unit: str) -> None:
+    with pytest.raises(ValueError, match=r"has no unit|is not a number"):
+        postgres_settings.amount(text, unit)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from blocklab.errors import StoreError, StudyError
-from blocklab.model.known import nearest
+from blocklab.model.knobs import nearest
 from blocklab.study.estimate import estimate, memory, spoken
 from blocklab.study.grid import cells
 from blocklab.study.read import build, load_yaml, read

@@ -20,6 +20,7 @@ from blocklab.cli.catalogue import study_file
 from blocklab.cli.floors import keep_floor
 from blocklab.cli.live import showing
 from blocklab.cli.notes import too_short
+from blocklab.cli.options import check_options, learn_options
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
@@ -156,6 +157,8 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
             environment = site.environment(addons)
             same_machine(folder, wanted, todo, environment)
             keep_floor(folder, environment, console)
+        if learn_options(study, site, lambda text: console.print(text, markup=False, soft_wrap=True)):
+            notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
         console.print(about(study, todo))
         for note in notes:
             console.print(f"note: {note}", style="yellow", markup=False)
@@ -184,7 +187,7 @@ def fitting(study: Study, wanted: Sequence[Cell], file: Path, site: Site, *, qui
     try:
         for path, problem in site_problems(study, wanted, site.offers):
             raise StudyError(path, problem, hint="another site may offer it: --site")
-        notes = list(too_short(study, wanted, site))
+        notes = [check_options(study, site), *too_short(study, wanted, site)]
         if Room in site.offers:
             room = offered(site, Room).room
             notes = [*(room(shape, copies) for shape, copies in hardwares(study, wanted)), *notes]

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from blocklab.layers import drbd_options, drbd_pair
+from blocklab.layers.drbd_options import BARE, PATIENCE, Value, canonical, text_of
 from blocklab.layers.peer import OnTwoNodes, link_problems, peer_problems
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
+from blocklab.model.knobs import Question, Table
 from blocklab.model.layer import Place
 from blocklab.model.plan import UNCHANGED, Argv, Fact, Plan, Port, Put, Run, Step, Wait
 from blocklab_node.drbd import SYNC_SECONDS
 
-Value: TypeAlias = str | int | bool
 FIRST_PORT = 7000
-# DRBD's own names are lower-case words with dashes; anything else could end the option and start another.
-_OPTION = re.compile(r"^[a-z][a-z0-9-]*$")
-_VALUE = re.compile(r"^[A-Za-z0-9_.:/%-]+$")
-# What a bare number means, where it is not bytes or a count.
-_BARE = {
-    "resync-rate": "k", "c-max-rate": "k", "c-min-rate": "k",
-    "c-fill-target": "s", "congestion-fill": "s", "size": "s",
-}  # fmt: skip
 # What the primary's connection may be when it may run ahead of its peer (on-congestion: pull-ahead).
 LAGGING = frozenset({"Connected", "Ahead", "SyncSource", "PausedSyncS"})
-# Tenths of a second that DRBD waits for an answer before it drops the connection, where the study has no others.
-PATIENCE = {"ping-timeout": 5, "timeout": 60}
 GENERATION = "data generation"
 # Internal metadata of DRBD 8.4 in sectors: 8 for each 2^18 of the device (its bitmap), and 72.
 _SECTOR, _BITMAP, _NOTES = 512, 2**18, 72
@@ -72,8 +62,8 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     """DRBD's options by their own names and units, the ``net`` section of drbd.conf(5): ``max-buffers``,
     ``max-epoch-size``, ``sndbuf-size``, ``rcvbuf-size``, ``unplug-watermark``; with protocol A ``on-congestion:
     pull-ahead``, ``congestion-fill`` and ``congestion-extents``. ``true`` and ``false`` become ``yes`` and
-    ``no``. Refused are names that DRBD 8.4 does not have in this section, values that it would not take, and those
-    that call a handler, of which there are none."""
+    ``no``. Refused are values that call a handler, of which there are none; and, once DRBD was asked, names that
+    it does not have in this section and values that it would not take."""
     disk: dict[str, Value] = {}
     """The same of the ``disk`` section: ``disk-flushes``, ``md-flushes``, ``al-extents``, ..."""
     initial_sync: bool = False
@@ -85,20 +75,24 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     force on the waiting peer only. A load's data are loaded while it is still connected."""
 
     one_copy: ClassVar[bool] = False
+    question: ClassVar[Question] = drbd_options.QUESTION
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """A peer that is not another known node, a link that does not join the two, options DRBD cannot read."""
         found = peer_problems(self.peer, host, lab) + link_problems(self.link, self.peer, host, lab)
-        for section, options in (("net", self.net), ("disk", self.disk)):
-            found += _bad_options(section, options)
+        found += drbd_options.problems({"net": self.net, "disk": self.disk})
         if self.net.get("on-congestion") in ("pull-ahead", "disconnect") and self.protocol != "A":
             found.append(("net.on-congestion", "only protocol A can pull ahead; set protocol: A or leave it out"))
         return found or self._too_far(lab)
 
+    def unknown(self, table: Table) -> Iterator[tuple[str, str]]:
+        """Options that DRBD does not have, or not in this section, and bad values."""
+        return drbd_options.unknown({"net": self.net, "disk": self.disk}, table)
+
     def _too_far(self, lab: Topology) -> list[tuple[str, str]]:
         """A link over which no answer comes in time."""
         rtt = lab.links[self.link].rtt if self.link in lab.links else 0.0
-        waits = {name: int(canonical(_text(self.net.get(name, usual)))) for name, usual in PATIENCE.items()}
+        waits = {name: int(canonical(text_of(self.net.get(name, usual)))) for name, usual in PATIENCE.items()}
         return [
             (
                 "net",
@@ -230,9 +224,9 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     def config(self, place: Place, sides: Mapping[str, str]) -> str:
         """The resource file, the same on both sides."""
         lines = [f"resource {place.stack} {{", "  net {", f"    protocol {self.protocol};"]
-        lines += [f"    {name} {_text(value)};" for name, value in self.net.items()]
+        lines += [f"    {name} {text_of(value)};" for name, value in self.net.items()]
         lines += ["  }", "  disk {"]
-        lines += [f"    {name} {_text(value)};" for name, value in self.disk.items()]
+        lines += [f"    {name} {text_of(value)};" for name, value in self.disk.items()]
         lines += ["  }"]
         for host, device in sides.items():
             address = place.ground.ends[self.link][host].address
@@ -275,7 +269,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         sections = {"net": self.net, "disk": self.disk} if net else {"disk": self.disk}
         for section, options in sections.items():
             wanted |= {
-                f"{section}.{option}": canonical(_text(value), bare=_BARE.get(option, ""))
+                f"{section}.{option}": canonical(text_of(value), bare=BARE.get(option, ""))
                 for option, value in options.items()
             }
         return Fact(host, "drbd", ("drbdsetup", "show", name, "--show-defaults"), parse_show, wanted)
@@ -312,24 +306,6 @@ def parse_local(text: str) -> dict[str, str]:
     return {"dstate": text.strip(), "local disk": text.strip().partition("/")[0]}
 
 
-def _text(value: Value) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
-
-
-def _bad_options(section: str, options: Mapping[str, Value]) -> list[tuple[str, str]]:
-    found = []
-    for name, value in options.items():
-        if not _OPTION.match(name):
-            found.append((f"{section}.{name}", "is not a DRBD option's name; see drbd.conf(5)"))
-        elif not _VALUE.match(_text(value)):
-            found.append((f"{section}.{name}", f"{_text(value)!r} is not a value that drbd.conf can hold"))
-        elif problem := drbd_options.problem(section, name, _text(value)):
-            found.append((f"{section}.{name}", problem))
-    return found
-
-
 def parse_show(text: str) -> dict[str, str]:
     """``drbdsetup show`` as ``section.option`` -> value; sections of the hosts (_this_host) are left out."""
     found: dict[str, str] = {}
@@ -345,12 +321,3 @@ def parse_show(text: str) -> dict[str, str]:
             option, *value = line.removesuffix(";").split(maxsplit=1)
             found[f"{sections[-1]}.{option}"] = canonical("".join(value).strip('"'))
     return found
-
-
-def canonical(value: str, bare: str = "") -> str:
-    """``2M`` and ``2048k`` are the same to DRBD, which shows either: sizes as a plain number of bytes.
-
-    ``bare`` is the unit of a number without one.
-    """
-    match = drbd_options.SIZE.match(value)
-    return str(int(match["number"]) * drbd_options.UNITS[match["unit"].lower() or bare]) if match else value

@@ -1,61 +1,142 @@
-"""Which options DRBD 8.4 takes in which section, and with which values."""
+"""The options of DRBD: which a study may set, which there are, and what is the same value."""
 
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TypeAlias
 
-from blocklab.model import known
+from blocklab.model.knobs import Knob, Question, Table, Tell, bad_word, nearest, number, outside
 
+Value: TypeAlias = str | int | bool
+Options: TypeAlias = Mapping[str, Mapping[str, Value]]
+"""Section (``net``, ``disk``) -> name -> value."""
+
+# DRBD's own names are lower-case words with dashes; anything else could end the option and start another.
+_OPTION = re.compile(r"^[a-z][a-z0-9-]*$")
+_VALUE = re.compile(r"^[A-Za-z0-9_.:/%-]+$")
 # "250k", "102400k", "100s" (sectors), "2M", "8000", as drbdsetup prints them.
-SIZE = re.compile(r"^(?P<number>-?\d+)(?P<unit>[kKmMgGs]?)$")
-UNITS = {"": 1, "s": 512, "k": 2**10, "m": 2**20, "g": 2**30}
-# drbd.conf has a resource's name, which drbdadm makes a number of.
-_BY_NAME = frozenset({"resync-after"})
+_SIZE = re.compile(r"^(?P<number>-?\d+)(?P<unit>[kKmMgGs]?)$")
+_UNITS = {"": 1, "s": 512, "k": 2**10, "m": 2**20, "g": 2**30}
+# What a bare number means, where it is not bytes or a count.
+BARE = {
+    "resync-rate": "k", "c-max-rate": "k", "c-min-rate": "k",
+    "c-fill-target": "s", "congestion-fill": "s", "size": "s",
+}  # fmt: skip
+# Tenths of a second that DRBD waits for an answer before it drops the connection, where the study has no others.
+PATIENCE = {"ping-timeout": 5, "timeout": 60}
 # The activity log that create-md makes has 8 blocks of 4 KiB, one of them in use, of 919 extents each.
 EXTENTS = 7 * 919
+# Texts of the user's own, which may begin with anything.
+_FREE = frozenset({"shared-secret"})
+# Without the number it tells the options of DRBD 9, whatever module is loaded.
+_DRBDSETUP = "/usr/lib/drbd/drbdsetup-84"
+# The command that takes a section's options, and has beside them only flags of its own.
+_SECTIONS = {"net": "net-options", "disk": "attach", "options": "resource-options"}
 
 
-def problem(section: str, name: str, value: str) -> str | None:
-    """Why DRBD would refuse this option of a resource's ``net`` or ``disk`` section, take another value, or want a
-    handler; None where it takes it as it is."""
+def text_of(value: Value) -> str:
+    """A value as drbd.conf has it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def problems(options: Options) -> Iterator[tuple[str, str]]:
+    """``(section.name, problem)`` of each option that a study may not have, whatever DRBD takes."""
+    return _each(options, _problem)
+
+
+def unknown(options: Options, table: Table) -> Iterator[tuple[str, str]]:
+    """``(section.name, problem)`` of each option that DRBD would refuse or take another value for."""
+    return _each(options, partial(_unknown, table=table))
+
+
+def _each(options: Options, problem: Callable[[str, str, str], str | None]) -> Iterator[tuple[str, str]]:
+    for section, each in options.items():
+        for name, value in each.items():
+            if why := problem(section, name, text_of(value)):
+                yield f"{section}.{name}", why
+
+
+def _problem(section: str, name: str, value: str) -> str | None:
+    if not _OPTION.match(name):
+        return "is not a DRBD option's name; see drbd.conf(5)"
+    if not _VALUE.match(value):
+        return f"{value!r} is not a value that drbd.conf can hold"
     if (section, name) == ("net", "protocol"):
         return "give the protocol as the layer's own field"
-    sections = known.table("drbd")
-    knob = sections[section].get(name)
+    # Without a handler's success ``fencing`` lets no side be promoted alone.
+    # call-local-io-error, call-pri-lost, call-pri-lost-after-sb
+    if (value.startswith("call-") and name not in _FREE) or (name == "fencing" and value != "dont-care"):
+        return f"{value!r} calls a handler of drbd.conf, and a node has none; leave it out"
+    if name in PATIENCE and not _SIZE.match(value):
+        return f"{value!r} is not a number; write it in tenths of a second"
+    if name == "al-extents" and value.isdecimal() and int(value) > EXTENTS:
+        return f"{value} is more than the activity log has room for: at most {EXTENTS}, as the kernel would take"
+    return None
+
+
+def ask(tell: Tell, where: str) -> Table:
+    """The options that ``drbdsetup`` takes, by the sections of drbd.conf."""
+    return {name: dict(parse_help(tell(_DRBDSETUP, "xml-help", command))) for name, command in _SECTIONS.items()}
+
+
+def parse_help(text: str) -> Iterator[tuple[str, Knob]]:
+    """What ``drbdsetup xml-help COMMAND`` says of its options."""
+    # <option name="c-fill-target" type="numeric"><min>0</min><max>1048576</max><default>100</default>
+    #   <unit_prefix>s</unit_prefix><unit>bytes</unit></option>
+    # <option name="on-congestion" type="handler"><handler>block</handler><handler>pull-ahead</handler></option>
+    try:
+        options = list(ElementTree.fromstring(text).iter("option"))
+    except ElementTree.ParseError as error:
+        raise ValueError(f"drbdsetup tells no options: {text[:200]!r}") from error
+    for option in options:
+        name, kind = option.attrib["name"], option.attrib["type"]
+        if kind == "numeric":
+            unit = option.findtext("unit_prefix", "1").removeprefix("1")
+            yield name, Knob("integer", number(option.findtext("min")), number(option.findtext("max")), unit=unit)
+        elif kind == "handler":
+            yield name, Knob("word", words=tuple(each.text or "" for each in option.iter("handler")))
+        elif kind != "flag":
+            yield name, Knob("truth" if kind == "boolean" else "text")
+
+
+QUESTION = Question("drbd", ask)
+
+
+def _unknown(section: str, name: str, value: str, table: Table) -> str | None:
+    """Why DRBD would refuse an option, or take another value."""
+    knob = table[section].get(name)
     if knob is None:
-        return _elsewhere(section, name)
-    if name in _BY_NAME:
+        other = next((other for other, options in table.items() if name in options), "")
+        if not other:
+            return f"DRBD has no such {section} option{nearest(name, table[section])}"
+        hint = "write it there" if other in ("net", "disk") else "a study does not set those"
+        return f"is an option of DRBD's {other} section; {hint}"
+    # drbd.conf has a resource's name, which drbdadm makes a number of.
+    if name == "resync-after":
         return None
     if knob.kind == "truth" and value not in ("yes", "no"):
         return f"{value!r} is neither true nor false"
-    if knob.kind == "word" and value not in knob.words:
-        return known.not_among(value, knob.words)
-    if knob.kind == "word" and _handled(name, value):
-        return f"{value!r} calls a handler of drbd.conf, and a node has none; leave it out"
-    return _number(name, knob, value) if knob.kind == "integer" else None
-
-
-def _handled(name: str, value: str) -> bool:
-    """Whether DRBD would call a handler, without whose success ``fencing`` lets no side be promoted alone."""
-    # call-local-io-error, call-pri-lost, call-pri-lost-after-sb
-    return value.startswith("call-") or (name == "fencing" and value != "dont-care")
-
-
-def _elsewhere(section: str, name: str) -> str:
-    sections = known.table("drbd")
-    for other, knobs in sections.items():
-        if name in knobs:
-            cure = "write it there" if other in ("net", "disk") else "a study does not set those"
-            return f"is an option of DRBD's {other} section; {cure}"
-    return f"DRBD 8.4 has no such {section} option{known.nearest(name, sections[section])}"
-
-
-def _number(name: str, knob: known.Knob, value: str) -> str | None:
-    match = SIZE.match(value)
+    if knob.kind == "word":
+        return bad_word(knob, value)
+    if knob.kind != "integer":
+        return None
+    match = _SIZE.match(value)
     if match is None:
         return f"{value!r} is not a number; write it like 8000 or 2M"
-    size = int(match["number"]) * UNITS[match["unit"].lower() or knob.unit]
-    if name == "al-extents" and size > EXTENTS:
-        return f"{value} is more than the activity log has room for: at most {EXTENTS}, as the kernel would take"
     # Bounds are in the option's own unit, sectors or KiB for some.
-    return known.outside(knob, size / UNITS[knob.unit], value, knob.unit)
+    size = int(match["number"]) * _UNITS[match["unit"].lower() or knob.unit]
+    return outside(knob, size / _UNITS[knob.unit], value, knob.unit)
+
+
+def canonical(value: str, bare: str = "") -> str:
+    """``2M`` and ``2048k`` are the same to DRBD, which shows either: sizes as a plain number of bytes.
+
+    ``bare`` is the unit of a number without one.
+    """
+    match = _SIZE.match(value)
+    return str(int(match["number"]) * _UNITS[match["unit"].lower() or bare]) if match else value

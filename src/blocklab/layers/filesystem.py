@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from blocklab.layers import mount_options
 from blocklab.layers.base import Base
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Place
@@ -16,6 +15,13 @@ from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run
 
 # "noatime", "barrier=0", "logbsize=256k", "data=writeback": one mount(8) option.
 _OPTION = re.compile(r"^[a-z0-9_]+(=[A-Za-z0-9_./:+-]+)?$")
+# These decide the same; of two the last one would hold.
+_SAME = {
+    "atime": "atime", "noatime": "atime", "relatime": "atime", "strictatime": "atime",
+    "sync": "sync", "async": "sync", "dioread_lock": "dioread_nolock",
+    "bsdgroups": "grpid", "sysvgroups": "grpid", "inode32": "inode64", "no_mbcache": "mbcache",
+    "minixdf": "bsddf",
+}  # fmt: skip
 # These ask for nothing: of a file system that is mounted by hand, or of xfs, which has no other way any more.
 _NOTHING = frozenset({"defaults", "auto", "noauto", "nofail", "nouser", "_netdev", "attr2", "noikeep"})
 # The kernel has an option in other words than it was given: asked -> what it shows then.
@@ -47,11 +53,11 @@ class _FileSystem(Base, frozen=True):
     """What both have: ``mkfs`` is argv for the mkfs program, ``mount`` a list of mount(8) options."""
 
     mkfs: tuple[str, ...] = ()
-    """Arguments of the mkfs program, one list item each: mkfs.xfs(8), mke2fs(8). Refused are options that it does
-    not have, and those with which it makes nothing."""
+    """Arguments of the mkfs program, one list item each: mkfs.xfs(8), mke2fs(8). Refused is what it would take for
+    a device."""
     mount: tuple[str, ...] = ()
-    """Options of mount(8) and of the file system, xfs(5) or ext4(5), one list item each. Refused are those that
-    the kernel does not have, ``ro``, and two that decide the same."""
+    """Options of mount(8) and of the file system, xfs(5) or ext4(5), one list item each. Refused are ``ro``, and
+    two that decide the same; the kernel refuses what it does not know."""
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "dir"
@@ -61,17 +67,32 @@ class _FileSystem(Base, frozen=True):
     least: ClassVar[int] = 0
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
-        """Mount options that mount(8) would read as several, and options that the kernel or mkfs refuses."""
+        """Mount options that mount(8) would read as several, or that contradict each other."""
         found = [
             (f"mount[{index}]", f"{option!r} is not one mount option; write one a line, e.g. noatime")
             for index, option in enumerate(self.mount)
             if not _OPTION.match(option)
         ]
         if self.mount and not found:
-            found = [(f"mount[{index}]", why) for index, why in mount_options.problems(self.name, self.mount)]
-        if self.mkfs:
-            found += ((f"mkfs[{index}]", why) for index, why in mount_options.mkfs_problems(self.name, self.mkfs))
+            found = [(f"mount[{index}]", why) for index, why in self._contradictions()]
+        for index, word in enumerate(self.mkfs):
+            if word.startswith("/dev/") or not (index or word.startswith("-")):
+                found.append((f"mkfs[{index}]", f"mkfs would take {word!r} for a device; leave it out"))
         return found
+
+    def _contradictions(self) -> Iterator[tuple[int, str]]:
+        """Mount options that leave nothing to write to, that contradict an earlier one, or that xfs lost."""
+        decided: dict[str, str] = {}
+        for index, option in enumerate(self.mount):
+            bare = option.partition("=")[0]
+            subject = _SAME.get(bare) or bare.removeprefix("no")
+            earlier = decided.setdefault(subject, option)
+            if self.name == "xfs" and subject == "barrier":
+                yield index, f"xfs has no {option!r} since Linux 4.19; leave it out, or take ext4"
+            elif option == "ro":
+                yield index, "nothing could be written to a file system that is mounted with 'ro'; leave it out"
+            elif earlier != option:
+                yield index, f"{option!r} decides the same as {earlier!r}; give one of the two"
 
     @property
     def title(self) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import ClassVar
 
+from blocklab.layers import mysql_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.mysql_settings import Value, config, made_with, parse_variables, problem, query, text_of
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
+from blocklab.model.knobs import Question, Table
 from blocklab.model.layer import Place
 from blocklab.model.node import program
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Wait
-from blocklab.model.programs import MYSQL_CLIENT, MYSQL_HOME
+from blocklab.model.programs import MYSQL_HOME
 
 FIRST_PORT = 3306
 DATABASE = "bench"
@@ -43,14 +46,16 @@ class _Server(Base, frozen=True):
 
     settings: dict[str, Value] = {}
     """Server variables by their own names, as SHOW GLOBAL VARIABLES spells them, in the server's own units.
-    ``log_bin`` is ``true`` or ``false``. Refused are variables that the server does not have or does not take when
-    it starts, values out of their range, what the layer sets itself, where the server writes (all of
-    it stays on the layer below), and what loads a library or runs a program."""
+    ``log_bin`` is ``true`` or ``false``. Refused are what the layer sets itself, where the server writes (all of
+    it stays on the layer below), and what loads a library or runs a program; and, once the server was asked,
+    variables that it does not have or does not take when it starts, and values out of their range."""
 
     takes: ClassVar[Kind | None] = "dir"
     gives: ClassVar[Kind] = "mysql"
     name: ClassVar[str]
+    title: ClassVar[str]
     program: ClassVar[str]
+    question: ClassVar[Question]
     # Set by the layer, but a study may set them otherwise.
     usual: ClassVar[Mapping[str, Value]] = {}
     # Set by the layer.
@@ -61,9 +66,14 @@ class _Server(Base, frozen=True):
         return max_connections_of(self.settings, 151)
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
-        """Names that are no variable, those that the layer sets itself or that load libraries, bad values."""
-        found = ((name, problem(self.name, name, value)) for name, value in self.settings.items())
+        """Names that cannot be a variable's, those that the layer sets itself or that load libraries."""
+        found = ((name, problem(name, value)) for name, value in self.settings.items())
         return [(f"settings.{name}", why) for name, why in found if why]
+
+    def unknown(self, table: Table) -> Iterable[tuple[str, str]]:
+        """Names that are no variable, and bad values."""
+        found = mysql_settings.unknown(self.title, self.settings, table)
+        return ((f"settings.{name}", why) for name, why in found)
 
     def memory(self) -> dict[str, tuple[str, float]]:
         value = str(self.settings.get("innodb_buffer_pool_size", ""))
@@ -115,10 +125,7 @@ class _Server(Base, frozen=True):
 
     def _fact(self, host: str, dsn: Dsn) -> Fact:
         wanted = {name: text_of(value) for name, value in self.settings.items()}
-        argv = (
-            *MYSQL_CLIENT, f"--user={dsn.user}", f"--socket={dsn.socket}", "--batch", "--skip-column-names",
-            f"--execute={query(self.settings)}",
-        )  # fmt: skip
+        argv = (*mysql_settings.client(dsn), f"--execute={query(self.settings)}")
         return Fact(host, self.name, argv, lambda text: parse_variables(text, wanted), wanted)
 
 
@@ -142,6 +149,9 @@ class MariaDb(_Server, frozen=True, tag="mariadb"):
     name: ClassVar[str] = "mariadb"
     title: ClassVar[str] = "MariaDB"
     program: ClassVar[str] = "/usr/sbin/mariadbd"
+    question: ClassVar[Question] = Question(
+        name, partial(mysql_settings.ask, program=program, query=mysql_settings.MARIADB_VARIABLES), server=True
+    )
     # Without TLS no key is made at each start, and no load pays for encryption, which some do not even ask for.
     fixed: ClassVar[Mapping[str, Value]] = {"user": "mysql", "skip_name_resolve": True, "ssl": False}
 
@@ -177,6 +187,9 @@ class MySql(_Server, frozen=True, tag="mysql"):
     name: ClassVar[str] = "mysql"
     title: ClassVar[str] = "MySQL"
     program: ClassVar[str] = f"{MYSQL_HOME}/bin/mysqld"
+    question: ClassVar[Question] = Question(
+        name, partial(mysql_settings.ask, program=program, query=mysql_settings.MYSQL_VARIABLES), server=True
+    )
     needs: ClassVar[tuple[str, ...]] = ("mysql",)
     usual: ClassVar[Mapping[str, Value]] = {"performance_schema": False, "innodb_numa_interleave": False}
     fixed: ClassVar[Mapping[str, Value]] = {

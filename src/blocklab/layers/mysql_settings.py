@@ -1,13 +1,15 @@
-"""Server variables of MariaDB and MySQL: which a study may set, how they are written, what the server makes of
-them."""
+"""The variables of a MariaDB or MySQL server: which a study may set, which there are, what is the same value."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from blocklab.model import known
+from blocklab.model.dsn import Dsn
+from blocklab.model.knobs import Kind, Knob, Table, Tell, bad_word, nearest, number, outside
+from blocklab.model.plan import Argv
+from blocklab.model.programs import MYSQL_CLIENT
 
 Value: TypeAlias = str | int | float | bool
 
@@ -15,8 +17,8 @@ Value: TypeAlias = str | int | float | bool
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 # Neither quotes, backslashes and comment signs, which option files treat in ways of their own, nor line breaks.
 _VALUE = re.compile(r"[A-Za-z0-9_.,:;=+/@%*~ -]*")
-# "loose_x" is ignored where x is unknown, "skip_x" is x=OFF: other spellings of a variable's name.
-_PREFIX = re.compile(r"^(loose|skip|enable|disable|maximum|autoset)_")
+# "loose_x" is ignored where x is unknown: other spellings of a variable's name.
+_PREFIX = re.compile(r"^(loose|enable|disable|maximum|autoset)_")
 # Where the layer itself decides.
 _OURS = frozenset(
     {
@@ -48,26 +50,72 @@ ALWAYS = (
     "innodb_flush_method", "log_bin", "sync_binlog",
 )  # fmt: skip
 BINLOG = "binlog"
-_TITLES = {"mariadb": "MariaDB 11.8", "mysql": "MySQL 9"}
 _REFUSED_BINLOG = (
     "is true or false; the files are called binlog.000001 and so on, in the data directory, whatever the node"
 )
 
+# Name, type, least, most, step, words; NULL where there is none.
+MARIADB_VARIABLES = (
+    "SELECT LOWER(VARIABLE_NAME), VARIABLE_TYPE, NUMERIC_MIN_VALUE, NUMERIC_MAX_VALUE, NUMERIC_BLOCK_SIZE, "
+    "ENUM_VALUE_LIST FROM information_schema.SYSTEM_VARIABLES ORDER BY VARIABLE_NAME"
+)
+MYSQL_VARIABLES = (
+    # Of a fraction MySQL tells the bounds cut to whole numbers, or as the bits of a double.
+    "SELECT VARIABLE_NAME, DATA_TYPE, IF(DATA_TYPE = 'Numeric', NULL, MIN_VALUE), "
+    "IF(DATA_TYPE = 'Numeric', NULL, MAX_VALUE), NULL, NULL "
+    "FROM performance_schema.variables_metadata ORDER BY VARIABLE_NAME"
+)
+_KINDS: Mapping[str, Kind] = {
+    "BOOLEAN": "truth", "ENUM": "word", "FLAGSET": "words", "SET": "words", "DOUBLE": "real", "NUMERIC": "real",
+}  # fmt: skip
+#   --aria-block-size=# Block size to be used for Aria index pages
+#   -a, --ansi          Use ANSI SQL syntax instead of MariaDB syntax. This mode
+_OPTION = re.compile(r"^ +(?:-\w, )?--([a-z][\w-]*)", re.MULTILINE)
 
-def problem(server: str, name: str, value: Value) -> str | None:
-    """Why a study may not set ``name`` to ``value``; None where it may. ``server``: mariadb or mysql."""
-    variables = known.table(server)[""]
+
+def ask(tell: Tell, where: str, program: str, query: str) -> Table:
+    """Every variable of the server that stands at ``where``; what is no option of its program is ``fixed``."""
+    text = tell(*client(Dsn.of(where)), f"--execute={query}")
+    options = {
+        name.replace("-", "_") for name in _OPTION.findall(tell(program, "--no-defaults", "--verbose", "--help"))
+    }
+    # Each option may be taken away: --skip-external-locking.
+    options |= {f"skip_{name}" for name in options}
+    found = {}
+    for line in text.splitlines():
+        # innodb_page_size	BIGINT UNSIGNED	4096	65536	0	NULL
+        name, *fields = line.split("\t")
+        if len(fields) != 5:
+            raise ValueError(f"{line!r} is no variable of {program}")
+        # The help leaves some of the engine's options out.
+        found[name] = _variable(*fields, fixed=name not in options and not name.startswith("innodb_"))
+    return {"": found}
+
+
+def client(dsn: Dsn) -> Argv:
+    """The client's command line, without what it is to do."""
+    return (*MYSQL_CLIENT, f"--user={dsn.user}", f"--socket={dsn.socket}", "--batch", "--skip-column-names")
+
+
+def _variable(kind: str, low: str, high: str, step: str, words: str, *, fixed: bool) -> Knob:
+    known = _KINDS.get(kind.upper(), "integer" if "INT" in kind.upper() else "text")
+    if known in ("integer", "real"):
+        return Knob(known, number(low), number(high), step=int(number(step) or 1), fixed=fixed)
+    several = () if words == "NULL" or known == "truth" else tuple(words.split(","))
+    return Knob(known, words=several, fixed=fixed)
+
+
+def problem(name: str, value: Value) -> str | None:
+    """Why a study may not set ``name`` to ``value``, whatever the server; None where it may."""
     if not _NAME.fullmatch(name):
         meant = name.lower().replace("-", "_")
-        cure = (
-            f"write {meant}" if meant in variables else "write it as SHOW GLOBAL VARIABLES does, e.g. sync_binlog"
-        )
-        return f"is not the name of a server variable; {cure}"
+        example = meant if _NAME.fullmatch(meant) else "it as SHOW GLOBAL VARIABLES does, e.g. sync_binlog"
+        return f"is not the name of a server variable; write {example}"
     if name in _OURS or name.startswith("ssl_"):
         return "is set by the layer itself; leave it out"
     if any(name.startswith(start) or start.startswith(name) for start in _PROGRAMS):
         return "would make the server load a library or run a program; not allowed in a study"
-    if _PREFIX.match(name) and name not in variables:
+    if _PREFIX.match(name):
         return "is an option's prefix and a variable; write the variable's own name, with true or false"
     if _ELSEWHERE.search(name) and name not in _SWITCHES:
         return "is where the server writes; all of it stays on the layer below, so leave it out"
@@ -75,56 +123,46 @@ def problem(server: str, name: str, value: Value) -> str | None:
         return _REFUSED_BINLOG
     if not _VALUE.fullmatch(text_of(value)):
         return f"{text_of(value)!r} is not a value that the server's configuration file can hold"
-    return _unknown(server, name) or _bad_value(variables[name], name, text_of(value))
-
-
-def _unknown(server: str, name: str) -> str | None:
-    variables = known.table(server)[""]
-    title = _TITLES[server]
-    if name not in variables:
-        return f"{title} has no such variable{known.nearest(name, variables)}"
-    if variables[name].fixed:
-        return f"{title} does not take it when it starts, only in a session or never; leave it out"
     return None
 
 
-def _bad_value(knob: known.Knob, name: str, value: str) -> str | None:
+def unknown(title: str, settings: Mapping[str, Value], table: Table) -> Iterator[tuple[str, str]]:
+    """``(name, problem)`` of each setting that the server, called ``title``, would not take as it is."""
+    variables = table[""]
+    for name, value in settings.items():
+        if name not in variables:
+            yield name, f"{title} has no such variable{nearest(name, variables)}"
+        elif variables[name].fixed:
+            yield name, f"{title} does not take it when it starts, only in a session or never; leave it out"
+        elif why := _bad_value(variables[name], name, text_of(value)):
+            yield name, why
+
+
+def _bad_value(knob: Knob, name: str, value: str) -> str | None:
     """Why the server would refuse a value, or take another one in its place."""
     word = value.strip().lower()
     if knob.kind == "truth":
         return None if word in _BOOLEAN or word in ("0", "1") else f"{value!r} is neither true nor false"
     if knob.kind in ("integer", "real"):
         return _bad_number(knob, value)
-    if knob.kind == "word":
-        return _bad_word(knob, _word(name, word))
-    if knob.kind in ("words", "switches") and not word.isdigit():
-        return next(filter(None, (_bad_word(knob, part) for part in _parts(knob, word))), None)
-    return None
-
-
-def _parts(knob: known.Knob, value: str) -> list[str]:
-    """The names in a list, or in a list of switches: ``mrr=on,default``."""
-    parts = [part.strip().partition("=")[0] for part in value.split(",")]
-    return [part for part in parts if part and not (knob.kind == "switches" and part == "default")]
-
-
-def _bad_word(knob: known.Knob, value: str) -> str | None:
-    words = [each.lower() for each in knob.words]
     # By its number in the list, too.
-    if not words or value in words or (value.isdigit() and int(value) < len(words)):
+    if word.isdigit() and (knob.kind == "words" or int(word) < len(knob.words)):
         return None
-    return known.not_among(value, knob.words)
+    # "mrr=on,default": a list of switches
+    parts = [part.strip().partition("=")[0] for part in word.split(",")] if knob.kind == "words" else [word]
+    several = (bad_word(knob, _word(name, part)) for part in parts if part not in ("", "default"))
+    return next(filter(None, several), None)
 
 
-def _bad_number(knob: known.Knob, value: str) -> str | None:
+def _bad_number(knob: Knob, value: str) -> str | None:
     text = value.strip().lower()
     if match := _SIZE.fullmatch(text):
-        return known.outside(knob, int(match["number"]) * _FACTORS[match["unit"]], value)
+        return outside(knob, int(match["number"]) * _FACTORS[match["unit"]], value)
     if not _REAL.fullmatch(text):
         return f"{value!r} is not a number"
     if knob.kind == "integer":
         return f"{value!r} is not a whole number"
-    return known.outside(knob, float(text), value)
+    return outside(knob, float(text), value)
 
 
 def text_of(value: Value) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import ClassVar
 
 from blocklab.layers import postgres_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
-from blocklab.layers.postgres_settings import ALIASES, BOOLEAN, BYTES, TIMES, Value, text_of
+from blocklab.layers.postgres_settings import BYTES, Value, alike, text_of
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
+from blocklab.model.knobs import Question, Table
 from blocklab.model.layer import Place
 from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run
 from blocklab.model.programs import AS_POSTGRES
@@ -41,22 +42,26 @@ class Postgres(Base, frozen=True, tag="postgres"):
     """
 
     settings: dict[str, Value] = {}
-    """Server parameters by their own names and in their own units, as in postgresql.conf. Refused are names and
-    values that PostgreSQL 17 does not take (a name with a dot is an extension's, and is left to it), what the
+    """Server parameters by their own names and in their own units, as in postgresql.conf. Refused are what the
     layer sets itself (``port``, ``unix_socket_directories``, ``data_directory``, ``listen_addresses``,
     ``config_file``, ``hba_file``), and names that end in ``_command`` or ``_preload_libraries``, since they would
-    make the server run programs."""
+    make the server run programs; and, once the server was asked, names and values that it does not take (a name
+    with a dot is an extension's, and is left to it)."""
     initdb: tuple[str, ...] = ()
     """Arguments of initdb, one list item each."""
 
     takes: ClassVar[Kind | None] = "dir"
     gives: ClassVar[Kind] = "postgresql"
+    title: ClassVar[str] = "PostgreSQL"
+    question: ClassVar[Question] = postgres_settings.QUESTION
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
-        """Names that are no parameter, those that the layer sets itself or that start a shell, bad values."""
-        return [(f"settings.{name}", problem) for name, problem in postgres_settings.problems(self.settings)]
+        """Names that cannot be a parameter's, those that the layer sets itself or that start a shell."""
+        return [(f"settings.{name}", why) for name, why in postgres_settings.problems(self.settings)]
 
-    title: ClassVar[str] = "PostgreSQL"
+    def unknown(self, table: Table) -> Iterable[tuple[str, str]]:
+        """Names that are no parameter, and bad values."""
+        return ((f"settings.{name}", why) for name, why in postgres_settings.unknown(self.settings, table))
 
     @property
     def max_connections(self) -> int | None:
@@ -128,8 +133,8 @@ class Postgres(Base, frozen=True, tag="postgres"):
 
     def _fact(self, host: str, dsn: str) -> Fact:
         query = (
-            "SELECT json_object_agg(name, json_build_array(current_setting(name), setting, vartype, source)) "
-            "FROM pg_settings WHERE source <> 'default'"
+            "SELECT json_object_agg(name, json_build_array(current_setting(name), setting, vartype, source, "
+            "coalesce(unit, ''))) FROM pg_settings WHERE source <> 'default'"
         )
         wanted = {name: text_of(value) for name, value in self.settings.items()}
         argv = (*AS_POSTGRES, f"{BIN}/psql", "-X", "-A", "-t", "-d", dsn, "-c", query)
@@ -149,59 +154,12 @@ def quoted(value: Value) -> str:
     return f"'{text}'"
 
 
-# "128MB", "1 GB", "5min", "200ms": SHOW prints the largest unit that divides the value.
-_UNIT = re.compile(r"^(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|kB|MB|GB|TB|us|ms|s|min|h|d)$")
-# With these values the server chooses, shows what it chose, and calls its source "override".
-_CHOSEN = {
-    "wal_buffers": "-1",
-    "commit_timestamp_buffers": "0", "subtransaction_buffers": "0", "transaction_buffers": "0",
-}  # fmt: skip
-
-
-def canonical(value: str) -> str:
-    """One spelling for each size and time: 1GB and 1024MB are the same."""
-    match = _UNIT.match(value.strip())
-    if match is None:
-        return value.strip()
-    factors = BYTES if match["unit"] in BYTES else TIMES
-    factor = factors[match["unit"]]
-    # The server rounds a fraction to a whole number of the next smaller unit: 0.3GB is 307MB.
-    smaller = max((each for each in factors.values() if each < factor), default=1)
-    number = round(float(match["number"]) * factor / smaller) * smaller
-    return f"{number} {'bytes' if factors is BYTES else 'us'}"
-
-
-def alike(name: str, wanted: str, shown: Sequence[str]) -> bool:
-    """Whether a parameter is what a study meant by ``wanted``.
-
-    ``shown``: as SHOW has it, as a bare number in the parameter's own unit, then its type and its source.
-    """
-    name = name.lower()
-    current, bare, kind, source = shown
-    if source == "override" and name in _CHOSEN:
-        return wanted == _CHOSEN[name]
-    if kind in ("integer", "real"):
-        return _same_number(wanted, bare) or canonical(wanted) == canonical(current)
-    word = wanted.strip().lower()
-    if kind in ("bool", "enum"):
-        word = BOOLEAN.get(word, word)
-    return ALIASES.get((name, word), word) == current.lower()
-
-
-def _same_number(wanted: str, bare: str) -> bool:
-    try:
-        # Of a real number the server shows six digits.
-        return float(wanted) == float(bare) or f"{float(wanted):g}" == bare
-    except ValueError:
-        return False
-
-
 def parse_settings(text: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
     """pg_settings as one JSON object -> name -> value.
 
     A value that is the same as the wanted one comes in the study's spelling; another one as SHOW has it.
     """
-    # {"checkpoint_timeout" : ["5min", "300", "integer", "configuration file"], ...}
+    # {"checkpoint_timeout" : ["5min", "300", "integer", "configuration file", "s"], ...}
     # The server has TimeZone, DateStyle and IntervalStyle; a study has any name as it likes.
     spelled = {name.lower(): name for name in wanted}
     found = {spelled.get(name.lower(), name.lower()): shown for name, shown in json.loads(text).items()}

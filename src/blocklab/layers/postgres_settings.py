@@ -1,12 +1,14 @@
-"""Which parameters a PostgreSQL 17 server has, and which values it takes for them."""
+"""The parameters of a PostgreSQL server: which a study may set, which there are, and what is the same value."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from blocklab.model import known
+from blocklab.model.knobs import Kind, Knob, Question, Table, Tell, bad_word, listed, nearest, number, outside
+from blocklab.model.programs import AS_POSTGRES
 
 Value: TypeAlias = str | int | float | bool
 # "shared_buffers", "TimeZone", "auto_explain.log_min_duration": a parameter, or an extension's parameter.
@@ -17,33 +19,82 @@ _OURS = frozenset(
 )
 # Settings with these endings, set by a study, would make the server start a program of its own.
 _SHELL = re.compile(r"(_command|_preload_libraries)$")
-BOOLEAN = {
+_BOOLEAN = {
     "true": "on", "yes": "on", "1": "on", "t": "on", "y": "on",
     "false": "off", "no": "off", "0": "off", "f": "off", "n": "off",
 }  # fmt: skip
 # Where the server shows another word than it was given.
-ALIASES = {
+_ALIASES = {
     ("wal_compression", "on"): "pglz",
     ("wal_level", "archive"): "replica", ("wal_level", "hot_standby"): "replica",
     ("log_min_messages", "debug"): "debug2", ("client_min_messages", "debug"): "debug2",
+}  # fmt: skip
+# With these values the server chooses, shows what it chose, and calls its source "override".
+_CHOSEN = {
+    "wal_buffers": "-1",
+    "commit_timestamp_buffers": "0", "subtransaction_buffers": "0", "transaction_buffers": "0",
 }  # fmt: skip
 # "128MB", "1 GB", "-1", "0.5", "200ms", "1e3".
 _NUMBER = re.compile(r"^(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z]*)$")
 # "0x80", "0600": by another base, as in C.
 _BASED = {re.compile(r"^0[xX][0-9a-fA-F]+$"): 16, re.compile(r"^0[0-7]+$"): 8}
 BYTES = {"B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
-TIMES = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+_TIMES = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+
+_PARAMETERS = (
+    "SELECT json_agg(json_build_array(name, vartype, coalesce(unit, ''), min_val, max_val, enumvals, context) "
+    "ORDER BY name) FROM pg_settings"
+)
+_KINDS: Mapping[str, Kind] = {
+    "bool": "truth", "integer": "integer", "real": "real", "enum": "word", "string": "text",
+}  # fmt: skip
+
+
+def ask(tell: Tell, where: str) -> Table:
+    """Every parameter of the server that stands at ``where``."""
+    # [["wal_buffers", "integer", "8kB", "-1", "262143", null, "postmaster"], ...
+    rows = json.loads(tell(*AS_POSTGRES, "psql", "-X", "-A", "-t", "-d", where, "-c", _PARAMETERS))
+    return {"": {name: _parameter(*fields) for name, *fields in rows}}
+
+
+QUESTION = Question("postgres", ask, server=True)
+
+
+def _parameter(kind: str, unit: str, low: Any, high: Any, words: Sequence[str] | None, context: str) -> Knob:
+    return Knob(
+        _KINDS[kind], number(low), number(high), unit=unit, words=tuple(words or ()), fixed=context == "internal"
+    )
 
 
 def problems(settings: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
-    """``(name, problem)`` of each setting that a study may not have or the server would not take as it is."""
+    """``(name, problem)`` of each setting that a study may not have, whatever the server."""
     spelled: dict[str, str] = {}
-    for name, value in settings.items():
+    for name in settings:
         other = spelled.setdefault(name.lower(), name)
         if other != name:
             yield name, f"is set twice: it is the same parameter as {other}"
-        elif problem := _problem(name, text_of(value)):
-            yield name, problem
+        elif not _NAME.match(name):
+            yield name, "is not the name of a server parameter"
+        elif name.lower() in _OURS:
+            yield name, "is set by the layer itself; leave it out"
+        elif _SHELL.search(name.lower()):
+            yield name, "would make the server run a command; not allowed in a study"
+
+
+def unknown(settings: Mapping[str, Value], table: Table) -> Iterator[tuple[str, str]]:
+    """``(name, problem)`` of each setting that the server would not take as it is."""
+    parameters = {name.lower(): knob for name, knob in table[""].items()}
+    for spelled, value in settings.items():
+        name = spelled.lower()
+        # An extension's: the server takes any.
+        if "." in name:
+            continue
+        if name not in parameters:
+            yield spelled, f"PostgreSQL has no such parameter{nearest(name, parameters)}"
+        elif parameters[name].fixed:
+            yield spelled, "cannot be set: the server only tells it"
+        elif why := _bad_value(name, parameters[name], text_of(value)):
+            yield spelled, why
 
 
 def text_of(value: Value) -> str:
@@ -53,65 +104,62 @@ def text_of(value: Value) -> str:
     return str(value)
 
 
-def _problem(spelled: str, value: str) -> str | None:
-    name = spelled.lower()
-    if not _NAME.match(name):
-        return "is not the name of a server parameter"
-    if name in _OURS:
-        return "is set by the layer itself; leave it out"
-    if _SHELL.search(name):
-        return "would make the server run a command; not allowed in a study"
-    if "." in name:
-        # Whatever extension may read it: the server takes any.
-        return None
-    parameters = {each.lower(): knob for each, knob in known.table("postgres")[""].items()}
-    knob = parameters.get(name)
-    if knob is None:
-        return f"PostgreSQL 17 has no such parameter{known.nearest(name, parameters)}"
-    if knob.fixed:
-        return "cannot be set: the server only tells it"
-    return _value(name, knob, value)
-
-
-def _value(name: str, knob: known.Knob, value: str) -> str | None:
+def _bad_value(name: str, knob: Knob, value: str) -> str | None:
     word = value.strip().lower()
-    if knob.kind == "truth" and word not in {*BOOLEAN, "on", "off"}:
+    if knob.kind == "truth" and _BOOLEAN.get(word, word) not in ("on", "off"):
         return f"{value!r} is neither true nor false"
     if knob.kind == "word":
-        meant = ALIASES.get((name, word), word)
-        words = [each.lower() for each in knob.words]
-        if meant not in words and BOOLEAN.get(word) not in words:
-            return known.not_among(value, knob.words)
-    return _number(knob, value) if knob.kind in ("integer", "real") else None
+        known = _ALIASES.get((name, word), word)
+        return None if _BOOLEAN.get(word) in knob.words or not bad_word(knob, known) else bad_word(knob, value)
+    if knob.kind not in ("integer", "real"):
+        return None
+    try:
+        found = amount(value, knob.unit)
+    except ValueError as error:
+        return str(error)
+    # Of 8kB pages a bound is a count, which is shown with the page.
+    shown = f" x {knob.unit}" if knob.unit[:1].isdigit() else knob.unit
+    return outside(knob, round(found) if knob.kind == "integer" else found, value, shown)
 
 
-def _number(knob: known.Knob, value: str) -> str | None:
+def amount(value: str, unit: str) -> float:
+    """A number in the parameter's own unit (``8kB``, ``ms``), as the server reads it. Raises ``ValueError``."""
     text = value.strip()
     for form, base in _BASED.items():
-        if knob.kind == "integer" and form.match(text):
-            return known.outside(knob, int(text, base), value, _shown(knob))
+        if form.match(text):
+            return int(text, base)
     match = _NUMBER.match(text)
     if match is None:
-        return f"{value!r} is not a number"
-    number = float(match["number"])
-    if match["unit"]:
-        units = _units(knob)
-        factor = units.get(match["unit"])
-        if factor is None:
-            return f"{value!r} has no unit that it takes: {known.listed(units) if units else 'it has none'}"
-        number *= factor
-    if knob.kind == "integer":
-        number = round(number)
-    return known.outside(knob, number, value, _shown(knob))
+        raise ValueError(f"{value!r} is not a number")
+    if not match["unit"]:
+        return float(match["number"])
+    own = unit.lstrip("0123456789")
+    units = next((each for each in (BYTES, _TIMES) if own in each), {})
+    if match["unit"] not in units:
+        raise ValueError(f"{value!r} has no unit that it takes: {listed(units) if units else 'it has none'}")
+    factor = units[match["unit"]]
+    # The server rounds a fraction to a whole number of the next smaller unit: 0.3GB is 307MB.
+    smaller = max((each for each in units.values() if each < factor), default=1)
+    return round(float(match["number"]) * factor / smaller) * smaller / (units[own] * int(unit[: -len(own)] or 1))
 
 
-def _units(knob: known.Knob) -> dict[str, float]:
-    """Unit -> how many of the parameter's own: of ``8kB`` pages, a ``MB`` is 128."""
-    count, own = re.fullmatch(r"(\d*)(\w*)", knob.unit).groups()  # type: ignore[union-attr]
-    factors = BYTES if own in BYTES else TIMES if own in TIMES else {}
-    return {unit: factor / (factors[own] * int(count or 1)) for unit, factor in factors.items()}
+def alike(name: str, wanted: str, shown: Sequence[str]) -> bool:
+    """Whether a parameter is what a study meant by ``wanted``.
 
-
-def _shown(knob: known.Knob) -> str:
-    """Of 8kB pages a bound is a count, which is shown with the page."""
-    return f" x {knob.unit}" if knob.unit[:1].isdigit() else knob.unit
+    ``shown``: as SHOW has it, as a bare number in the parameter's own unit, its type, its source and its unit.
+    """
+    name = name.lower()
+    current, bare, kind, source, unit = shown
+    if source == "override" and name in _CHOSEN:
+        return wanted == _CHOSEN[name]
+    if kind in ("integer", "real"):
+        try:
+            found = amount(wanted, unit)
+        except ValueError:
+            return False
+        # Of a real number the server shows six digits.
+        return round(found) == int(bare) if kind == "integer" else f"{found:g}" == f"{float(bare):g}"
+    word = wanted.strip().lower()
+    if kind in ("bool", "enum"):
+        word = _BOOLEAN.get(word, word)
+    return _ALIASES.get((name, word), word) == current.lower()

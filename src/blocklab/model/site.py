@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 from blocklab.errors import SetupError
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.host import Host
+from blocklab.model.knobs import Tables
 from blocklab.model.plan import Argv
 
 T = TypeVar("T")
@@ -154,6 +155,16 @@ class Leftovers(Protocol):
     def clean(self) -> list[str]:
         """Run all undos that are left in the journal, the last first; what could not be undone stays there, and is
         said."""
+
+
+class KnownOptions(Protocol):
+    """A memory of what the programs on its hosts told of their options."""
+
+    def options(self, addons: tuple[str, ...] = ()) -> Tables:
+        """The answers of hosts with these add-ons; without a program that was not asked. Starts nothing."""
+
+    def keep_options(self, tables: Tables, addons: tuple[str, ...] = ()) -> None:
+        """Keep answers for ``options``, beside those that it has. Raises ``SetupError``, ``ImageError``."""
 
 
 class Requirement(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from blocklab.model import known
+from blocklab.model.knobs import Knob, Question, Table, Tell, nearest
 
 # "net.ipv4.conf.vec0.rp_filter": there is one for each interface, and a node's links have theirs.
 _OF_INTERFACES = re.compile(r"^(net\.ipv[46]\.(?:conf|neigh))\.[^.]+\.")
@@ -15,9 +15,20 @@ def generic(name: str) -> str:
     return _OF_INTERFACES.sub(r"\1.*.", name)
 
 
-def problem(name: str) -> str | None:
+def ask(tell: Tell, where: str) -> Table:
+    """The kernel's parameters, those of interfaces once."""
+    # net.ipv4.tcp_rmem
+    names = tell("sysctl", "-a", "-N").split()
+    if "vm.dirty_ratio" not in names:
+        raise ValueError(f"sysctl tells no parameters: {' '.join(names)[:200]}")
+    return {"": dict.fromkeys(sorted(map(generic, names)), Knob())}
+
+
+QUESTION = Question("sysctl", ask)
+
+
+def unknown(name: str, table: Table) -> str | None:
     """Why a node's kernel would refuse to set this parameter; None where it has it."""
-    names = known.table("sysctl")[""]
-    if generic(name) in names:
+    if generic(name) in table[""]:
         return None
-    return f"a node's kernel has no such parameter{known.nearest(generic(name), names)}"
+    return f"a node's kernel has no such parameter{nearest(generic(name), table[''])}"

@@ -14,11 +14,13 @@ from typing import Any
 from blocklab.errors import NodeLost, SetupError
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.host import Result
+from blocklab.model.knobs import Tables
 from blocklab.model.plan import Argv
 from blocklab.model.site import (
     EmulatedLinks,
     EmulatedVolumes,
     Journal,
+    KnownOptions,
     Leftovers,
     Power,
     Refill,
@@ -144,7 +146,9 @@ class FakeHost:
         return FakeProc(self._ask(argv), self, tuple(argv), out, err)
 
 
-OFFERS = frozenset({Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, Room, Journal, Leftovers})
+OFFERS = frozenset(
+    {Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, Room, Journal, Leftovers, KnownOptions}
+)
 
 
 class FakeLab:
@@ -235,6 +239,7 @@ class FakeSite:
         self.answer = answer
         self.journal = FileJournal(journal) if journal else None
         self.machine = "0123456789ab"
+        self.tables: Tables = {}
 
     def ground(self, topology: Topology) -> Ground:
         """Names by their numbers."""
@@ -248,6 +253,14 @@ class FakeSite:
     def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
         """Its name, and ``machine``."""
         return {"site": self.name, "machine": self.machine}
+
+    def options(self, addons: tuple[str, ...] = ()) -> Tables:
+        """What was kept."""
+        return self.tables
+
+    def keep_options(self, tables: Tables, addons: tuple[str, ...] = ()) -> None:
+        """In ``tables``."""
+        self.tables = {**self.tables, **tables}
 
     def room(self, topology: Topology, copies: int) -> str:
         """All that one wants."""

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from blocklab.errors import StudyError
-from blocklab.model import sysctls
 from blocklab.model.ground import LinkSpec, NodeSpec, Topology
 from blocklab.model.layer import Choosy, Layer
 from blocklab.model.protocols import Imported
@@ -89,8 +88,6 @@ def _node(path: str, node: NodeSpec) -> Iterator[Problem]:
     for parameter in node.sysctl:
         if not _SYSCTL.match(parameter):
             yield f"{path}.sysctl[{parameter}]", "is not a kernel parameter; write it like net.ipv4.tcp_rmem"
-        elif why := sysctls.problem(parameter):
-            yield f"{path}.sysctl[{parameter}]", why
 
 
 def _links(study: Study) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model.knobs import Question, Table
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Size
@@ -52,13 +53,14 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     ``64k``, not ``64KiB``, which fio reads as 64,000 bytes; it is refused. ``ioengine`` is one of sync, psync,
     vsync, pvsync, pvsync2, libaio, posixaio, io_uring, mmap, null.
 
-    Refused, in options and job files: what fio 3.39 does not know, values out of its ranges, options of another
-    ``ioengine`` than the job's; what reaches a shell (``exec_prerun``, ``exec_postrun``, ``program``,
+    Refused, in options and job files: what reaches a shell (``exec_prerun``, ``exec_postrun``, ``program``,
     ``arguments``, ``include``, ``$`` and backquotes), and what leads away from the stack (``filename``,
     ``directory``, ``filename_format``, ``opendir``, ``read_iolog``), ``kb_base`` and ``name``. And what would make
-    other figures of fio's reports and logs: ``log_``..., ``write_``...``_log``, ``unified_rw_reporting``. A job
-    file may have ``percentile_list``, ``write_bw_log``, ``log_avg_msec`` and ``group_reporting``: they have no
-    effect, since blocklab's own come last. Clones (``numjobs``) are one figure, sections are not.
+    other figures of fio's reports and logs: ``log_``..., ``write_``...``_log``, ``unified_rw_reporting``. Once fio
+    was asked, also what it does not know, options of another ``ioengine`` than the job's, and values of the usual
+    options out of their ranges. A job file may have ``percentile_list``, ``write_bw_log``, ``log_avg_msec`` and
+    ``group_reporting``: they have no effect, since blocklab's own come last. Clones (``numjobs``) are one figure,
+    sections are not.
 
     Figures of each phase: ``read.``, ``write.`` and ``trim.``, as far as there was I/O, with ``iops`` (1/s),
     ``bandwidth`` (B/s), ``bytes``, ``ios``, ``latency.mean``, ``latency.stddev``, ``latency.max``,
@@ -92,6 +94,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     # Loading its libraries, measuring its clock twice, a fixed nap of 0.1 s: in a node 0.36 s until the first I/O.
     head_start: ClassVar[float] = 0.25
     ends_on: ClassVar[int] = signal.SIGINT
+    question: ClassVar[Question] = fio_options.QUESTION
 
     def problems(self) -> list[tuple[str, str]]:
         """Options that reach a shell or leave the stack, jobs without an end, sizes that fio would cut."""
@@ -248,10 +251,19 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         """The jobs in the order of the file, each with the options of [global] under its own."""
         return fio_jobs.sections(self._head() + self._body())[0]
 
-    def _bounds(self) -> Iterator[tuple[str, str]]:
+    def unknown(self, table: Table) -> Iterator[tuple[str, str]]:
+        """Options that fio does not have, or not with the job's engine, and bad values."""
+        told = set()
         for section in self.sections():
-            where = f"jobs.{section.name}" if section.name in self.jobs else "matrix" if self.matrix else "jobfile"
-            yield from ((where, f"[{section.name}] {problem}") for problem in fio_options.foreign(section.options))
+            here = f"jobs.{section.name}" if section.name in self.jobs else "matrix" if self.matrix else "jobfile"
+            for option, why in fio_options.unknown(section.options, table):
+                # What all jobs have is said once.
+                where = "options" if option in self.options and option not in section.own else here
+                if (where, why) not in told:
+                    told.add((where, why))
+                    yield where, why if where == "options" else f"[{section.name}] {why}"
+
+    def _bounds(self) -> Iterator[tuple[str, str]]:
         if self.rule() is not None:
             return
         for section in self.sections():

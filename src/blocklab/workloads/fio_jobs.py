@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from blocklab.workloads import fio_options, fio_output
+from blocklab.workloads import fio_output
+from blocklab.workloads.fio_options import ENGINES
 
 JobValue: TypeAlias = str | int | float | bool
 
@@ -24,10 +25,6 @@ _UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f$`]")
 _BINARY = re.compile(r"\d+(\.\d+)?[kmgtp]i(b)?", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _LONGEST = 1000
-
-ENGINES = (
-    "sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap", "null"
-)  # fmt: skip
 
 _STACK = "blocklab points fio at the stack; remove it"
 _SHELL = "it runs a command of your file; blocklab never does"
@@ -82,8 +79,8 @@ def name_problem(name: str) -> str | None:
 
 
 def option_problem(option: str, value: JobValue) -> str | None:
-    """Why this option is refused: it reaches a shell, leads away from the stack, is no option at all, or has a
-    value that fio does not take."""
+    """Why this option is refused, whatever fio takes: it reaches a shell, leads away from the stack, or cannot be
+    an option's name."""
     text = str(value)
     if _OPTION.fullmatch(option) is None:
         return f"{option!r} is no name of a fio option (lower case letters, digits, _)"
@@ -99,7 +96,7 @@ def option_problem(option: str, value: JobValue) -> str | None:
         )
     if option == "ioengine" and text.strip() not in ENGINES:
         return f"ioengine {text!r} is not one of {', '.join(ENGINES)}"
-    return fio_options.problem(option, str(int(value)) if isinstance(value, bool) else text)
+    return None
 
 
 def report_problem(option: str) -> str | None:

@@ -4,12 +4,13 @@ The cache folder (``recipe.cache_folder``)::
 
     bases/<base key>/     root.ext4, tools/ (unpatched), packages.json, build.log
     parts/<part key>/     tree/, packages.json, build.log
-    images/<key>/         root.ext4, tools/, packages.json, recipe.json, build.log, image.json
+    images/<key>/         root.ext4, tools/, packages.json, recipe.json, build.log, image.json, options.json
     build.lock            held while building or removing
     build.log             of the build that runs or ran last; build-<part>.log of a part
 
 A folder gets its final name by one rename. ``image.json`` is written last, after every tool has been run: without
-it there is no image. It also holds the folder's path, since the tools do not survive being moved.
+it there is no image. It also holds the folder's path, since the tools do not survive being moved. ``options.json``
+has what its programs told of their options, of those that were asked.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ import msgspec
 
 from blocklab.errors import ImageError, StudyError
 from blocklab.model.cache import cache_folder
+from blocklab.model.files import write_whole
+from blocklab.model.knobs import Knob, Tables
 from blocklab.sites.uml import recipe, rootfs, tools
 from blocklab.sites.uml.recipe import ADDONS, recipe_key, recipe_keys
 
@@ -57,6 +60,8 @@ ZEROS_COST = (
     "MariaDB, and ext4 on RAID-1 or RAID-10, hang on volumes with a latency or a cap of their own, as does any "
     "direct write from memory that was never written to"
 )
+
+_OPTIONS = "options.json"
 
 Say = Callable[[str], None]
 """Takes one line about progress; a line that starts with ``warning: `` is a warning."""
@@ -87,6 +92,24 @@ class Image(msgspec.Struct, frozen=True):
     """When, as ISO 8601 in UTC."""
     addons: tuple[str, ...] = ()
     """Names in ``ADDONS``, sorted."""
+
+    @property
+    def options(self) -> Tables:
+        """What the programs in it told of their options; nothing where the file is of another version."""
+        kind = dict[str, dict[str, dict[str, Knob]]]
+        try:
+            return msgspec.json.decode((self.folder / _OPTIONS).read_bytes(), type=kind)
+        except (OSError, msgspec.MsgspecError):
+            return {}
+
+    def keep_options(self, tables: Tables) -> None:
+        """Keep what programs in it told, beside what others did. Raises ``ImageError``."""
+        try:
+            write_whole(self.folder / _OPTIONS, msgspec.json.encode({**self.options, **tables}))
+        except OSError as error:
+            raise ImageError(
+                f"options cannot be kept: {error}", hint=f"is {self.folder} yours to write?"
+            ) from error
 
 
 def find(addons: Iterable[str] = ()) -> Image | None:

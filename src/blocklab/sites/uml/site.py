@@ -15,11 +15,13 @@ from typing import Any
 from blocklab.errors import SetupError
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.host import Host, must
+from blocklab.model.knobs import Tables
 from blocklab.model.netem import BASE_RTT
 from blocklab.model.site import (
     Doctor,
     EmulatedLinks,
     EmulatedVolumes,
+    KnownOptions,
     Lab,
     Power,
     Refill,
@@ -45,7 +47,9 @@ FRAME = 64
 LINK_BUFFER = 1 << 20
 
 
-OFFERS = frozenset({Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, Room, Standing, Doctor})
+OFFERS = frozenset(
+    {Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, Room, Standing, Doctor, KnownOptions}
+)
 
 
 class UmlLab:
@@ -316,6 +320,15 @@ class UmlSite:
     def room(self, topology: Topology, copies: int) -> str:
         """Whether nodes and volumes fit into this machine's memory. Raises ``StudyError``."""
         return check_room(topology, volumes=self._volumes, copies=copies)
+
+    def options(self, addons: tuple[str, ...] = ()) -> Tables:
+        """What the programs in the image told; nothing without an image."""
+        image = self._image or images.find(addons)
+        return image.options if image else {}
+
+    def keep_options(self, tables: Tables, addons: tuple[str, ...] = ()) -> None:
+        """Beside the image. Raises ``ImageError``."""
+        (self._image or images.require(addons)).keep_options(tables)
 
     # -- a lab that stays up -----------------------------------------------------------------------------------
 
