@@ -45,7 +45,7 @@ def ran(site: FakeSite) -> list[Line]:
     log = [(host, argv) for host, argv in lab.log if argv[0] not in BESIDE]
     # One line of the plan.
     equipped = [line for line in log if line[1][0] == "put" and line[1][1].startswith(node.FOLDER)]
-    assert len(equipped) % len(node.NAMES) == 0
+    assert equipped and len(equipped) % len(node.NAMES) == 0
     return [line for line in log if line not in equipped]
 
 
