@@ -87,7 +87,7 @@ class WaitError(HostError):
 
     def __init__(self, host: str, argv: Sequence[str], seconds: float, output: str, *, hint: str = "") -> None:
         said = tail(output)
-        message = f"not true after {seconds:g} s: {shlex.join(argv)}" + (f"\n{said}" if said else "")
+        message = f"timed out after {seconds:g} s waiting for: {shlex.join(argv)}" + (f"\n{said}" if said else "")
         super().__init__(host, message, hint=hint)
         self.argv = tuple(argv)
         self.output = output

@@ -87,9 +87,7 @@ def test_what_follows_an_outage_has_an_end() -> None:
 def test_a_rate_beyond_the_connections_and_their_link() -> None:
     link = {"between": ["c1", "a1"], "rtt": "50ms"}
     said = refused(links__front=link, workloads__writes=from_("c1", rate=5000, connections=1))
-    assert said.startswith(
-        "workloads.writes.rate: 5000 a second cannot be had of stack local: the link front has an"
-    )
+    assert said.startswith("workloads.writes.rate: stack local cannot sustain 5000/s: the link front has an")
     assert "1 connections make 10 at most; give more connections or a lower rate" in said
     assert study(links__front=link, workloads__writes=from_("c1", rate=10, connections=1))
     assert study(links__front=link, workloads__writes=from_("c1", rate="max", connections=1))

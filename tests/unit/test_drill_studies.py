@@ -75,7 +75,7 @@ def test_a_drill_has_the_links_that_its_client_and_its_monitor_need() -> None:
 @pytest.mark.parametrize(
     ("changes", "path", "said"),
     [
-        ({"workloads": {"tx": {"load": "pgbench", "time": "5s"}}}, "faults", "no load would see them"),
+        ({"workloads": {"tx": {"load": "pgbench", "time": "5s"}}}, "faults", "no workload uses faults"),
         ({"faults__cut": {"fault": "link-cut", "link": "pair", "at": "5s"}}, "faults.cut.link", "no link 'pair'"),
         ({"faults__cut": {"fault": "link-cut", "link": "nope", "at": "5s"}}, "faults.cut.link", "nope"),
         ({"faults__bad": {"fault": "volume-error", "at": "5s"}}, "faults.bad.node", "fragile"),

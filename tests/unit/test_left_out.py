@@ -96,7 +96,7 @@ def test_cells_without_a_share_are_named_under_cost_against_loss(tmp_path: Path)
     shown = {row["what"] for panel in chart.panels for row in panel.spec["datasets"]["cells"]}
     assert shown == {f"{name} commit=on" for name in ("local", "drbd-a", "drbd-b", "drbd-c")}
     left = "drbd-c commit=off, drbd-b commit=off and drbd-a commit=off"
-    assert f"Not shown, for want of a rate before the fault, their own or local's: {left}." in chart.caption
+    assert f"Not shown, no rate before the fault, their own or local's: {left}." in chart.caption
 
 
 def test_loads_that_have_only_the_probes_figures_in_common_are_not_said_to_be_zero(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def cost(analysis: Analysis) -> Chart | str:
     )
     if other := [each.label for each in known if each not in damaged and each not in found]:
         whose = f", their own or {analysis.baseline}'s" if shares else ""
-        caption += f" Not shown, for want of a rate before the fault{whose}: {shortened(other)}."
+        caption += f" Not shown, no rate before the fault{whose}: {shortened(other)}."
     if damaged:
         caption += f" Not shown, since damaged without a missing row: {listed([each.label for each in damaged])}."
     if len(groups) > MOST_PANELS:

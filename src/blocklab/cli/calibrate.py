@@ -23,9 +23,7 @@ def calibrate(
     site: SiteName = DEFAULT,
     addons: Annotated[
         list[str] | None,
-        typer.Option(
-            "--with", metavar="ADDON", help="Of the image that has this add-on, as `image build` takes it."
-        ),
+        typer.Option("--with", metavar="ADDON", help="Use the image with this add-on, as in `image build`."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the floor as JSON.")] = False,
 ) -> None:

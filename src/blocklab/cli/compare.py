@@ -19,26 +19,26 @@ MOST_NAMED = 4
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="What B is compared with: a study's folder, or a run's.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Likewise.")],
+    a: Annotated[Path, typer.Argument(metavar="A", help="The baseline: a study's folder, or a run's.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="What is compared with A.")],
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", help="Only this metric; may be given several times.")
+        list[str] | None, typer.Option("--metric", help="Compare only this metric; repeatable.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every figure, also those of probes and layers.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Compare every metric, also of probes and layers.")] = False,
     across: Annotated[
         bool, typer.Option("--across", help="Compare even though machine, kernel or image differ.")
     ] = False,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option("--fail-on", help='Exit code 1 if this is so beyond doubt, e.g. "tps < 0.95 stack=mirror".'),
+        typer.Option("--fail-on", help='Exit with 1 if this certainly holds, e.g. "tps < 0.95 stack=mirror".'),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit code 1 also where --fail-on is in doubt.")
+        bool, typer.Option("--strict", help="Exit with 1 also where --fail-on is in doubt.")
     ] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write a page (HTML) as well.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
-    """B against A: ratio, 95 % interval and verdict of each figure that both have, and what differed besides.
+    """Compare B with A: ratio, 95 % interval and verdict of each metric; list other differences.
 
     Exit code 1 when a --fail-on condition holds; 2 when the two cannot be compared.
     """

@@ -44,12 +44,12 @@ from blocklab.workloads import ledger_output
 
 def drill(
     study: StudyFile,
-    times: Annotated[int, typer.Option("--times", help="Drills of each stack and level.", min=1)] = 1,
+    times: Annotated[int, typer.Option("--times", help="Crash each stack and level N times.", min=1)] = 1,
     quick: Quick = False,
     stack: Stacks = None,
     at: At = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="For the random moments; a random one unless given.", min=0)
+        int | None, typer.Option("--seed", help="Seed of the random moments; random without it.", min=0)
     ] = None,
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
@@ -59,10 +59,10 @@ def drill(
     plain: Plain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Kill the primary, as often as you say: what was acknowledged and is gone, and how long writes were refused.
+    """Crash the primary N times; report lost commits (RPO) and downtime (RTO).
 
-    Each drill has its layout restored and its moment drawn from the seed. A line after each tells what is known so
-    far. Exit code 1 when a drill could not be carried out; lost transactions are a result, not a failure.
+    Each drill starts from a restored layout; the seed decides when the fault strikes. Exit code 1 when a drill
+    could not be carried out; lost commits are a result, not a failure.
     """
     study = study_file(study)
     once = functools.partial(_once, yes=yes)

@@ -34,15 +34,17 @@ def export(
     path: Annotated[
         Path, typer.Argument(metavar="RUNS", help="A study's folder, a run's, or a folder of studies.")
     ],
-    form: Annotated[Format | None, typer.Option("--format", help="By the file's name if it has one.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Standard output without it.")] = None,
-    series: Annotated[bool, typer.Option("--series", help="The time series instead of the figures.")] = False,
+    form: Annotated[Format | None, typer.Option("--format", help="csv, jsonl, parquet; else by name.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write to this file, not to stdout.")
+    ] = None,
+    series: Annotated[bool, typer.Option("--series", help="Write the time series.")] = False,
     transactions: Annotated[
-        bool, typer.Option("--transactions", help="The transactions that the loads logged.")
+        bool, typer.Option("--transactions", help="Write the transactions that workloads logged.")
     ] = False,
-    drills: Annotated[bool, typer.Option("--drills", help="A row for each drill.")] = False,
-    knobs: Annotated[bool, typer.Option("--knobs", help="The knobs that were read back.")] = False,
-    runs: Annotated[bool, typer.Option("--runs", help="A row for each run.")] = False,
+    drills: Annotated[bool, typer.Option("--drills", help="Write a row for each drill.")] = False,
+    knobs: Annotated[bool, typer.Option("--knobs", help="Write the settings that were read back.")] = False,
+    runs: Annotated[bool, typer.Option("--runs", help="Write a row for each run.")] = False,
 ) -> None:
     """Write every figure as a row of CSV, JSON lines or Parquet, with its interval, its factors and where it ran.
 

@@ -28,18 +28,16 @@ from blocklab.workloads.fio_jobs import Section
 def import_(
     stack: Annotated[
         list[str],
-        typer.Option(
-            "--stack", help="NAME=PLACE: a folder of logs, a file, or a pattern in quotes; several times."
-        ),
+        typer.Option("--stack", help="NAME=PLACE: a folder of logs, a file, or a pattern in quotes; repeatable."),
     ],
     study: Annotated[
         Path | None, typer.Option("--study", help="A file that describes what was measured (imported: 1).")
     ] = None,
     jobs: Annotated[
-        Path | None, typer.Option("--jobs", help="The fio job file whose jobs the phases of a time line are.")
+        Path | None, typer.Option("--jobs", help="A fio job file whose jobs name the phases of a time line.")
     ] = None,
     as_kind: Annotated[
-        list[str] | None, typer.Option("--as", help="KIND=FILE: take a file for what you know that it is.")
+        list[str] | None, typer.Option("--as", help="KIND=FILE: force FILE to be read as KIND; repeatable.")
     ] = None,
     zone: Annotated[str, typer.Option("--zone", help="The zone of times without one, like Asia/Tokyo.")] = "UTC",
     dates: Annotated[
@@ -48,7 +46,7 @@ def import_(
     runs: Runs = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Make a study's runs and report of logs: fio, pgbench, go-tpc, sysbench, JdbcRunner, iostat, dstat."""
+    """Import existing logs as runs: fio, pgbench, go-tpc, sysbench, JdbcRunner, iostat, dstat."""
     stacks = _stacks(stack)
     file = read(study, stacks) if study is not None else minimal(list(stacks))
     if dates and dates not in ORDERS:

@@ -101,16 +101,16 @@ def plan(
     stack: Stacks = None,
     at: At = None,
     only_cells: Annotated[
-        bool, typer.Option("--cells", help="The grid and its time instead of commands.")
+        bool, typer.Option("--cells", help="Print the grid and its time instead of commands.")
     ] = False,
-    in_full: Annotated[bool, typer.Option("--whole", help="Long arguments from end to end.")] = False,
+    in_full: Annotated[bool, typer.Option("--whole", help="Print long arguments in full.")] = False,
     site: SiteName = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Print every command that a run would execute, host by host, in order. Runs none of them.
 
-    Of a study with factors the fields are as the file has them, but for what --at gives. Of an argument of more
-    than 200 characters only the start is shown; --whole and --json have all of it.
+    Factors have the values of the file unless --at gives a level. Arguments of more than 200 characters are cut;
+    --whole and --json have them in full.
     """
     if only_cells and in_full:
         raise StudyError("", "--whole: there are no commands in a grid", hint="leave out --whole or --cells")

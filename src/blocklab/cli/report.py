@@ -29,20 +29,20 @@ def report(
         Path | None,
         typer.Argument(
             metavar="[STUDY_OR_RUNS]",
-            help="A study's folder, its file, its name, or a folder of runs; without it the newest in --runs.",
+            help="A study's folder, its file, its name, or a folder of runs; the newest in --runs without it.",
         ),
     ] = None,
     runs: Runs = Path("runs"),
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the page there, with its CSV in it, and only it.")
+        Path | None, typer.Option("--output", "-o", help="Write only the page, to this file, with its CSV in it.")
     ] = None,
-    x: Annotated[str, typer.Option("--x", help="The factor along the axis of the sweeps.")] = "",
-    y: Annotated[str, typer.Option("--y", help="The figure, e.g. latency.p99, bandwidth, cpu.busy.")] = "",
-    color: Annotated[str, typer.Option("--color", help="The factor that the colours tell.")] = "",
-    facet: Annotated[str, typer.Option("--facet", help="The factor that each panel has one level of.")] = "",
+    x: Annotated[str, typer.Option("--x", help="Put this factor on the x axis.")] = "",
+    y: Annotated[str, typer.Option("--y", help="Show this metric, e.g. latency.p99, bandwidth, cpu.busy.")] = "",
+    color: Annotated[str, typer.Option("--color", help="Give each level of this factor a colour.")] = "",
+    facet: Annotated[str, typer.Option("--facet", help="Give each level of this factor a panel.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of a study's runs anew: report.html, report.csv and report.json in its folder.
+    """Write the report of a study's runs again: report.html, report.csv and report.json in its folder.
 
     --x, --color and --facet take a factor's name, or stack, or workload, or what the jobs of a fio load differ in:
     iodepth, bs, reads, access, numjobs, or another option of its matrix. --y takes a metric's name or its last

@@ -54,17 +54,17 @@ class Order(StrEnum):
 StudyFile = Annotated[
     Path, typer.Argument(help="A study file (YAML), or the name of a shipped study.", show_default=False)
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="The study's own short form.")]
-Stacks = Annotated[list[str] | None, typer.Option("--stack", help="Only this stack; may be given several times.")]
-Runs = Annotated[Path, typer.Option("--runs", help="Where the runs of all studies are kept.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run the study's `quick` variant.")]
+Stacks = Annotated[list[str] | None, typer.Option("--stack", help="Use only this stack; repeatable.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Keep runs in this folder.")]
 At = Annotated[
     list[str] | None,
-    typer.Option("--at", help="Only this level of a factor, as FACTOR=LEVEL; may be given several times."),
+    typer.Option("--at", help="Use only this level of a factor, FACTOR=LEVEL; repeatable."),
 ]
 Volumes = Annotated[Path | None, typer.Option("--volumes", help="Keep the volumes in this folder, not in memory.")]
-SiteName = Annotated[str, typer.Option("--site", help=f"Where the hosts are: {', '.join(SITES)}.")]
+SiteName = Annotated[str, typer.Option("--site", help=f"Take hosts from this site: {', '.join(SITES)}.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Plain = Annotated[bool, typer.Option("--plain", help="Say a line an event, on a terminal too.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Print one line per event, even on a terminal.")]
 
 
 def run(
@@ -78,17 +78,17 @@ def run(
     at: At = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
     order: Annotated[
-        Order, typer.Option("--order", help="The order of the cells, and of the phases, that share a layout.")
+        Order, typer.Option("--order", help="Shuffle cells and phases that share a layout, or keep their order.")
     ] = Order.SHUFFLED,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="For the shuffled order; a random one unless given.", min=0)
+        int | None, typer.Option("--seed", help="Seed of the shuffled order; random without it.", min=0)
     ] = None,
     plain: Plain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure every cell of a study that is not measured yet, and write the report.
+    """Measure the cells of a study that have no good run yet, and write the report.
 
-    Exit code 1 when a cell failed; what was measured is kept, and `blocklab resume` continues.
+    Exit code 1 when a cell failed; finished cells are kept, and `blocklab resume` continues.
     """
     study = study_file(study)
     if seed is not None and order is Order.AS_WRITTEN:
@@ -117,16 +117,16 @@ def started(
 
 def resume(
     folder: Annotated[
-        Path | None, typer.Argument(help="A study's folder; without it the newest in --runs.")
+        Path | None, typer.Argument(help="A study's folder; the newest in --runs without it.")
     ] = None,
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
     plain: Plain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Continue a study as it was started: measure the cells that are missing or did not end well.
+    """Continue a study with the options it was started with: measure missing and failed cells.
 
-    `--volumes` is for this call only; without it the volumes are where they were.
+    `--volumes` applies to this call only.
     """
     there = StudyFolder(folder or newest(runs))
     buildable(there.manifest().study)
@@ -255,8 +255,9 @@ def _sizes(study: Study) -> list[str]:
 def about(study: Study, wanted: Sequence[Cell]) -> str:
     """How many cells there are, and how long they will take."""
     guess = estimate(study, wanted)
-    ends = f"{_several(guess.open_ended, 'cell')} {'end' if guess.open_ended > 1 else 'ends'} by work done"
-    unknown = f"; {ends}, not by the clock" if guess.open_ended else ""
+    does = "do" if guess.open_ended > 1 else "does"
+    fixed = f"; {_several(guess.open_ended, 'cell')} {does} a fixed amount of work, so the time is an estimate"
+    unknown = fixed if guess.open_ended else ""
     size = f"{_several(guess.cells, 'cell')} on {_several(guess.builds, 'layout')}"
     return f"{size}: {spoken(guess.load)} under load, about {spoken(guess.total)} in all{unknown}"
 

@@ -23,7 +23,7 @@ class Takeover(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Between two pings; an answer that takes longer counts as missed."""
     misses: int = 3
     """Pings in a row without an answer after which the node is taken for dead; ``interval`` times ``misses`` must
-    be more than the rtt of the link between both. Nobody is dead before the first answer."""
+    be more than the rtt of the link between both. Monitoring starts with the first reply."""
     fence: bool = True
     """Cut the old node's power before the takeover. Without it, a node that was only frozen or cut off goes on
     writing, and both sides have what the other one lacks (split brain)."""

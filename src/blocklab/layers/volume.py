@@ -20,7 +20,7 @@ MOST_VOLUMES = 8
 
 
 class Volume(Base, frozen=True, tag="volume"):
-    """A raw volume, or several alike, with the manners of a cloud disk: a sparse file in memory.
+    """A raw volume, or several alike, that behave like a cloud disk: a sparse file in memory.
 
     With ``--volumes`` the file is in the folder that it names.
 

@@ -81,7 +81,7 @@ class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Two different nodes."""
     rtt: Duration = msgspec.field(default_factory=lambda: Duration("0ms"))
     """The round trip that a ping shows, at most 5 s: netem's ``delay``, less the 0.15 ms that a link takes by
-    itself; less than that cannot be had. netem's queue is 100,000 packets long, so that it does not drop any."""
+    itself; that is the minimum. netem's queue is 100,000 packets long, so that it does not drop any."""
     jitter: Duration = msgspec.field(default_factory=lambda: Duration("0ms"))
     """The standard spread of the round trip, normally distributed; not more than ``rtt``. netem's ``delay ...
     distribution normal``."""

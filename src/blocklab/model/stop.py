@@ -23,7 +23,7 @@ SYSTEMATIC = 0.003
 
 
 class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When a load is measured no longer: in short rounds, in one long run, or after a fixed time.
+    """The stopping rule of a workload: short rounds, one long run, or a fixed time.
 
     Several short rounds, of which each is a run of the load by itself (the default)::
 

@@ -29,7 +29,7 @@ from blocklab.study.types import Cell, Study
 
 
 class Progress(Protocol):
-    """Who is told what happens."""
+    """Progress callbacks."""
 
     def stack(self, name: str, text: str) -> None:
         """A stack is being built, or stands, or is gone."""

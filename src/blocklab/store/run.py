@@ -1,4 +1,4 @@
-"""One run: the folder that holds all that a cell's measurement left, and nothing but truth.
+"""One run: the folder that holds all that a cell's measurement left.
 
 ::
 

@@ -74,7 +74,7 @@ def _names(study: Study) -> Iterator[Problem]:
             yield field, "is empty; a study needs at least one"
     for name, node in study.nodes.items():
         if name in _ROLES and study.faults:
-            yield f"nodes.{name}", "is what faults call a node of whichever stack it is; take another name"
+            yield f"nodes.{name}", "is a reserved name; take another one"
         yield from _node(f"nodes.{name}", node)
     if study.repeats < 1:
         yield "repeats", "must be at least 1"

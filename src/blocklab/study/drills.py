@@ -37,7 +37,7 @@ def problems(study: Study) -> Iterator[Problem]:
     for field, problem in study.takeover.problems():
         yield f"takeover.{field}", problem
     if not any(isinstance(workload, Drilled) for workload in study.workloads.values()):
-        yield "faults", "no load would see them; add one with load: ledger"
+        yield "faults", "no workload uses faults; add one with load: ledger"
     gone = left_out(study, {})
     for name, stack in study.stacks.items():
         struck = [
@@ -82,7 +82,7 @@ def _taken_along(study: Study, here: Scene, loads: Sequence[str]) -> Iterator[Pr
         if why := down.get(client := study.workloads[load].client):
             yield (
                 f"workloads.{load}.from",
-                f"{client} {why} on stack {here.stack}, and a client that goes down takes along what it knew; "
+                f"{client} {why} on stack {here.stack}, and its history is lost if its node fails; "
                 "give it a node of its own, with links to the nodes of the stack",
             )
 

@@ -42,7 +42,7 @@ class Stoppable(Base, frozen=True, kw_only=True):
     """A load that has a rate, and can go on for as long as one likes."""
 
     stop: AnyStop | None = None
-    """When it is measured no longer, where no field gives it a fixed length: see ``stop``."""
+    """The stopping rule, where no field gives it a fixed length: see ``stop``."""
 
     def _timed(self) -> bool:
         """Whether the fields give it a length."""

@@ -159,7 +159,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
             most = self.connections / (2 * float(first.link.rtt))
             if self.rate > most:
                 said = (
-                    f"{self.rate} a second cannot be had of stack {stack}: the link {first.name} has an rtt of "
+                    f"stack {stack} cannot sustain {self.rate}/s: the link {first.name} has an rtt of "
                     f"{first.link.rtt}, and with two round trips each {self.connections} connections make "
                     f"{most:,.6g} at most; give more connections or a lower rate"
                 )
