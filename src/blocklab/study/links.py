@@ -126,8 +126,9 @@ def _ping(name: str, link: LinkSpec, ends: dict[str, End] | object) -> Fact:
 def _rtt(text: str) -> dict[str, str]:
     """The round trips in seconds, by the fields of ``RoundTrip``; nothing where no answer came."""
     # rtt min/avg/max/mdev = 0.543/0.601/0.733/0.043 ms
+    # rtt min/avg/max/mdev = 20.211/21.502/25.020/1.711 ms, pipe 2
     for line in text.splitlines():
         if line.startswith("rtt min/avg/max/mdev = "):
-            values = [f"{value}e-3" for value in line.split(" = ")[1].removesuffix(" ms").split("/")]
+            values = [f"{value}e-3" for value in line.split(" = ")[1].partition(" ms")[0].split("/")]
             return dict(zip(("least", "mean", "most", "deviation"), values, strict=True))
     return {}
