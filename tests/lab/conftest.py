@@ -29,9 +29,9 @@ def _image() -> None:
 def leftovers() -> list[str]:
     """Lab folders in memory, and processes whose command line names one."""
     found = [str(path) for path in scratch().glob(f"{PREFIX}*")]
-    for process in filter(str.isdigit, os.listdir("/proc")):
+    for process in Path("/proc").iterdir():
         try:
-            text = Path("/proc", process, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            text = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if f"{scratch()}/{PREFIX}" in text:

@@ -36,9 +36,7 @@ def refused(*drop: str, **changes: Any) -> str:
 )  # fmt: skip
 def test_the_active_node_is_no_place_for_a_client(fault: dict[str, Any]) -> None:
     said = refused("local", workloads__writes=from_("a1"), faults={"it": fault})
-    assert said.startswith(
-        "workloads.writes.from: a1 is the active one on stack mirror, and a client that goes down"
-    )
+    assert said.startswith("workloads.writes.from: a1 is the active one on stack mirror, and its history is lost")
     assert "give it a node of its own" in said
 
 
@@ -97,7 +95,9 @@ def test_a_rate_beyond_the_connections_and_their_link() -> None:
         workloads__writes=from_("c1", rate=10, connections=1),
         factors={"rate": {"field": "workloads.writes.rate", "values": [5, 50]}},
     )
-    assert said.startswith("factors.rate: with the level 50: workloads.writes.rate: 50 a second")
+    assert said.startswith(
+        "factors.rate: with the level 50: workloads.writes.rate: stack local cannot sustain 50/s"
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,5 @@ def test_the_words_of_faults_are_no_names_of_nodes() -> None:
     nodes: dict[str, Any] = {"active": {}, "c1": {}}
     links = {"front": {"between": ["c1", "active"]}}
     stacks = {"local": {"on": "active", "layers": layers}}
-    assert refused(nodes=nodes, links=links, stacks=stacks).startswith(
-        "nodes.active: is what faults call a node of"
-    )
+    assert refused(nodes=nodes, links=links, stacks=stacks).startswith("nodes.active: is a reserved name")
     assert study(nodes=nodes, links=links, stacks=stacks, faults={})

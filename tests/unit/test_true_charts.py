@@ -242,14 +242,14 @@ def test_a_cell_with_figures_is_not_among_those_without(tmp_path: Path) -> None:
     labels = ["drbd0/fio (repeat 1)", *(f"drbd1/fio{each}" for each in ("", " (repeat 1)", " (repeat 2)"))]
     folder = synthetic.make(tmp_path, synthetic.study(repeats=3), failed=labels, transactions=50)
     text = page_of(folder)
-    without, _, blocks = text.partition("Repeats without results")
-    without = without.partition("Cells without figures cell block state why")[2]
+    without, _, blocks = text.partition("Failed repeats")
+    without = without.partition("Cells without results cell repeat state why")[2]
     assert [f"drbd1/fio {block} ✗ failed" in without for block in (1, 2, 3)] == [True] * 3
     assert "drbd0/fio" not in without and "drbd0/fio 2 ✗ failed" in blocks
     caveats = findings(analyse(folder)).caveats
     assert "1 of 9 cells have no results: drbd1/fio (failed)." in caveats
     assert "Repeats without results: drbd0/fio (failed in repeat 2)." in caveats
-    assert "Cells without figures" not in page_of(
+    assert "Cells without results" not in page_of(
         synthetic.make(tmp_path / "b", synthetic.study(repeats=2), failed=["local/fio"], transactions=50)
     )
 
