@@ -166,7 +166,7 @@ class Turn:
         assert self._stand is not None
         if phases:
             shop.nodes = replace(shop.nodes, plain=after.plain)
-            self._say(f"stands after {time.monotonic() - started:.1f} s")
+            self._say(f"ready in {time.monotonic() - started:.1f} s")
         # By the cell before, by loading the data, by building: a cell must not depend on what came before it.
         if Refill in self._lab.offers:
             offered(self._lab, Refill).refill()

@@ -82,7 +82,7 @@ def _certainty(analysis: Analysis) -> Iterator[str]:
     else:
         yield "Each cell was measured once; how much another run would differ is not known."
         return
-    cure = " (`repeats: 3` would tell)"
+    cure = " (repeats: 3 would tell)"
     if analysis.imported:
         cure = ""
     elif analysis.study.repeats > 1:
