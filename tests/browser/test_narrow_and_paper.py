@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page
 from blocklab.report import render
 from blocklab.study.grid import cells
 from blocklab.study.types import View
-from tests.browser.test_report_page import OVERLAPPING, WIDER, visit
-from tests.browser.test_tables_and_contrast import CUT
+from tests.browser.cuts import CUT
+from tests.browser.visits import OVERLAPPING, WIDER, visit
 from tests.unit import synthetic
 
 DESKTOP, PHONE = (1440, 900), (390, 844)

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page
 from blocklab.report import render
 from blocklab.store.folder import StudyFolder
 from blocklab.study.types import View
+from tests.browser.cuts import CUT
 from tests.unit import synthetic
 
 MARKS = """all => all.map((each) => [each.dataset.name, each.querySelectorAll(
@@ -101,17 +102,6 @@ def visit(
     page.goto(path.as_uri())
     page.wait_for_selector("body[data-charts=ready]", state="attached", timeout=120_000)
     return page, said, asked
-
-
-# The texts of charts of which a part lies outside of their picture.
-CUT = """() => [...document.querySelectorAll("[data-spec] svg")].flatMap((svg) => {
-    const whole = svg.getBoundingClientRect();
-    return [...svg.querySelectorAll("text")].filter((each) => {
-        const box = each.getBoundingClientRect();
-        return each.textContent && box.width && getComputedStyle(each).opacity !== "0"
-            && (box.right > whole.right + 1 || box.left < whole.left - 1);
-    }).map((each) => [svg.closest("figure").id, each.textContent]);
-})"""
 
 
 @pytest.mark.parametrize("kind", ["by size", "drills", "sweep"])

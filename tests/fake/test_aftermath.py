@@ -17,7 +17,7 @@ from blocklab.sites.fake import FakeSite
 from blocklab.study.grid import topology
 from blocklab.study.phases import ABOVE, Mark
 from blocklab.study.read import build
-from tests.fake.test_drill_ends import FULL, KILL, Drilled, drilled, study
+from tests.fake.drilled import FULL, KILL, Drilled, drilled, study
 
 VOLUME = {"layer": "volume", "size": "512MiB"}
 NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}

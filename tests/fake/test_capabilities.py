@@ -20,10 +20,10 @@ from blocklab.study.needs import site_problems
 from blocklab.study.read import build
 from blocklab.study.types import Study
 from tests.fake.answers import LOAD, Answers, FioWithData
+from tests.fake.drilled import KILL
+from tests.fake.drilled import study as drill
 from tests.fake.labs import lab
-from tests.fake.test_drill_ends import KILL
-from tests.fake.test_drill_ends import study as drill
-from tests.fake.test_run import Silent, io
+from tests.fake.runs import Silent, io
 
 
 def lacking(study: Study, *without: type) -> dict[str, str]:

@@ -15,7 +15,7 @@ from blocklab.study.grid import cells, layouts, port_for, topology
 from blocklab.study.read import build
 from blocklab.workloads import Pgbench
 from tests.fake.answers import Answers
-from tests.fake.test_run import go, io
+from tests.fake.runs import go, io
 
 WHERE = {"own": "", "remote": "b1", "near": "a2"}
 

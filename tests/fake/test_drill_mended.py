@@ -20,9 +20,9 @@ from blocklab.study.read import build
 from blocklab.study.types import Cell, Study
 from blocklab.workloads.ledger import PROGRAM
 from tests.fake.answers import Answers
-from tests.fake.test_run import Silent, io
+from tests.fake.clients import COUNT, go
+from tests.fake.runs import Silent, io
 
-COUNT = {"time": 1.0, "scheduled": 1, "acknowledged": 1, "refused": 0, "in_doubt": 0, "server": 0}
 LINE = (json.dumps(COUNT).encode() + b"\n", b"")
 LOSSY = {"lossy": {"fault": "link-loss", "link": "cross", "loss": "5%", "at": "0s"}}
 FROZEN = {"pause": {"fault": "freeze", "at": "0s"}}
@@ -54,13 +54,6 @@ def drill(small: dict[str, Any], faults: dict[str, Any], **more: Any) -> Study:
     small["workloads"] = {"writes": {"load": "ledger", "from": "b1"}, **more}
     small["faults"], small["baseline"] = faults, "plain"
     return build(small)
-
-
-def go(study: Study, tmp_path: Path, answers: Answers) -> tuple[Silent, FakeSite, int]:
-    grid = cells(study)
-    folder = StudyFolder.create(tmp_path, Manifest(study, grid))
-    progress, site = Silent(), FakeSite(answers)
-    return progress, site, run_study(site, study, grid, folder, progress)
 
 
 def at(lab: FakeLab, host: str, *words: str) -> list[int]:

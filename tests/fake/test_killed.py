@@ -34,7 +34,7 @@ from blocklab.store.folder import StudyFolder
 from blocklab.store.run import draft, load, sweep
 from blocklab.study import profiles
 from tests.fake.answers import Answers
-from tests.fake.test_run import io
+from tests.fake.runs import io
 
 KILLS = 30
 LOAD_SECONDS = 0.01

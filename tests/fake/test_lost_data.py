@@ -21,7 +21,7 @@ from blocklab.study.read import build
 from blocklab.study.types import Study
 from blocklab.workloads.pgbench import Pgbench
 from tests.fake.answers import Answers
-from tests.fake.test_run import Silent, go, io
+from tests.fake.runs import Silent, go, io
 
 LOAD = ("load-the-data",)
 

@@ -14,10 +14,10 @@ from blocklab.model.plan import Argv
 from blocklab.sites.fake import FakeSite
 from blocklab.study.read import build
 from blocklab.study.types import Study
-from tests.fake import test_run
+from tests.fake import runs
 from tests.fake.answers import Answers
-from tests.fake.test_drill_ends import KILL, Drilled
-from tests.fake.test_drill_ends import study as drill
+from tests.fake.drilled import KILL, Drilled
+from tests.fake.drilled import study as drill
 
 # What only a run does: it looks at the counters around each run of a workload and at the clocks, gives volumes
 # their whole burst, fetches files, ends what it started, and asks a mirror whether it has come apart.
@@ -67,10 +67,10 @@ def compared(study: Study, site: FakeSite) -> None:
 
 @pytest.mark.parametrize("stack", ["local", "mirror"])
 def test_a_measurement_does_what_its_plan_says(small: dict[str, Any], tmp_path: Path, stack: str) -> None:
-    small["workloads"] = {"io": test_run.io(small)}
+    small["workloads"] = {"io": runs.io(small)}
     small["stacks"], small["baseline"] = {stack: small["stacks"][stack]}, stack
     study = build(small)
-    _, _, bad, site = test_run.go(study, tmp_path, Answers())
+    _, _, bad, site = runs.go(study, tmp_path, Answers())
     assert bad == 0
     compared(study, site)
 
@@ -79,7 +79,7 @@ def test_a_drill_does_what_its_plan_says(small: dict[str, Any], tmp_path: Path) 
     study = drill(small, "mirror", kill=KILL)
     answers = Drilled()
     answers.override["differ 0"] = Result(0, b"0\n", b"")
-    _, progress, bad, site = test_run.go(study, tmp_path, answers)
+    _, progress, bad, site = runs.go(study, tmp_path, answers)
     (found,) = progress.drills
     assert bad == 0 and found.took_over and found.mirror is not None and found.mirror.status == "in sync"
     compared(study, site)
@@ -87,7 +87,7 @@ def test_a_drill_does_what_its_plan_says(small: dict[str, Any], tmp_path: Path) 
 
 def test_a_drill_without_a_survivor_starts_the_node_again(small: dict[str, Any], tmp_path: Path) -> None:
     study = drill(small, "local", kill=KILL)
-    _, progress, bad, site = test_run.go(study, tmp_path, Drilled())
+    _, progress, bad, site = runs.go(study, tmp_path, Drilled())
     assert bad == 0 and [each.took_over for each in progress.drills] == [False]
     compared(study, site)
 

@@ -30,7 +30,7 @@ from blocklab.study.read import read
 from blocklab.study.types import Study
 from blocklab.workloads.base import Base as Workload
 from tests.fake.answers import Answers
-from tests.fake.test_run import go
+from tests.fake.runs import go
 
 KEY = "/run/blocklab/key"
 HEADER = 16 * 2**20

@@ -28,7 +28,7 @@ from blocklab.study.read import build
 from blocklab.study.types import Study
 from blocklab.workloads import Fio
 from tests.fake.answers import GOLDEN, PROBE_CPU, Answers, Fios
-from tests.fake.test_run import Silent
+from tests.fake.runs import Silent
 
 QUICK = {"rounds": "3..6", "each": "1s"}
 PHASES = ["first", "randwrite-4k-qd1", "randwrite-4k-qd8", "randwrite-16k-qd1", "randwrite-16k-qd8"]

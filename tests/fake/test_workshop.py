@@ -15,7 +15,7 @@ from blocklab.sites.fake import FakeSite
 from blocklab.study.kinds import registered
 from blocklab.study.read import build
 from tests.fake.answers import LOAD, Answers, FioWithData
-from tests.fake.test_run import go, io
+from tests.fake.runs import go, io
 
 
 @pytest.fixture

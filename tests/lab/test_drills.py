@@ -23,7 +23,7 @@ from blocklab.store.run import Run
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.workloads import Ledger as LedgerLoad
-from tests.fake.test_run import Silent
+from tests.fake.runs import Silent
 from tests.uml import uml
 
 BASE: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.model.host import Host, must
+from blocklab.model.host import must
 from blocklab.model.plan import Wait
 from blocklab.runner.measure import not_in_force
 from blocklab.runner.run import standing
@@ -17,6 +17,7 @@ from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.read import build
 from blocklab.study.types import Study
+from tests.lab.states import state
 from tests.uml import uml
 
 EBS = {
@@ -49,23 +50,6 @@ def study_of(small: dict[str, Any], layers: list[dict[str, Any]]) -> Study:
     small["baseline"] = "one"
     small["workloads"] = {"io": small["workloads"]["io"]}
     return build(small)
-
-
-def state(host: Host) -> dict[str, str]:
-    """What a take-down must leave as it was: mounts, configured mirrors, files, processes."""
-    return {
-        "mounts": must(host, ["cat", "/proc/mounts"]),
-        "mirrors": "\n".join(line for line in must(host, ["cat", "/proc/drbd"]).splitlines() if " cs:" in line)
-        if host.run(["test", "-e", "/proc/drbd"]).code == 0 else "",
-        "resources": must(host, ["ls", "/etc/drbd.d"]),
-        "processes": "\n".join(sorted(programs(host))),
-    }  # fmt: skip
-
-
-def programs(host: Host) -> list[str]:
-    """The names of all processes that are not the kernel's own (children of kthreadd, 2)."""
-    rows = [line.split() for line in must(host, ["ps", "-e", "-o", "ppid=,pid=,comm="]).splitlines()]
-    return [name for parent, number, name, *_ in rows if "2" not in (parent, number) and name != "ps"]
 
 
 @pytest.mark.parametrize("name", STACKS)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from blocklab.store.folder import StudyFolder
-from tests.lab.test_whole_studies import BLOCKLAB, PLAIN, write
+from tests.lab.commands import BLOCKLAB, PLAIN, write
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 

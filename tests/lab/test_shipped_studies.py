@@ -17,7 +17,7 @@ from blocklab.sites.uml.site import UmlSite
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import build, load_yaml, merge_patch
-from tests.fake.test_run import Silent
+from tests.fake.runs import Silent
 
 TINY = {"size": "16MiB", "stop": None, "options": {"time_based": True, "runtime": 1, "ramp_time": None}}
 PATTERNS = ("4k-rand-r100", "4k-rand-r0", "4k-seq-r100", "4k-seq-r50", "4k-seq-r0", "64k-seq-r100", "64k-seq-r50",

@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from blocklab.probes import PROBES
 from blocklab.store.folder import StudyFolder
-
-BLOCKLAB = [sys.executable, "-m", "blocklab.cli.main"]
-PLAIN = {"layer": "volume", "size": "512MiB"}
+from tests.lab.commands import BLOCKLAB, PLAIN, write
 
 
 def call(*argv: str, cwd: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
@@ -23,12 +18,6 @@ def call(*argv: str, cwd: Path, timeout: float = 240) -> subprocess.CompletedPro
     return subprocess.run(
         [*BLOCKLAB, *argv], cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout
     )
-
-
-def write(document: dict[str, Any], folder: Path) -> Path:
-    path = folder / "study.yaml"
-    YAML().dump(document, path)
-    return path
 
 
 def test_a_study_is_measured_reported_and_then_finished(small: dict[str, Any], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from blocklab.model.units import Duration, Size
 from blocklab.runner.run import standing
 from blocklab.sites.uml import image
 from blocklab.sites.uml.site import UmlLab, UmlSite
-from tests.lab.test_databases import ask, built_again_over_their_data, filled, study_of
+from tests.lab.asked import ask, built_again_over_their_data, filled, study_of
 
 MIB = 2**20
 SLOW = {"read_latency": "450us", "write_latency": "450us"}

@@ -309,3 +309,14 @@ def test_programs_for_nodes_are_files() -> None:
 def test_the_search_for_programs_can_find(text: str) -> None:
     assert programs_in_strings(ast.parse(text))
     assert not programs_in_strings(ast.parse('"""\nimport os\n\n\nprint(1)\n"""\n'))
+
+
+def test_no_test_module_imports_another_one() -> None:
+    """What tests share stands in modules of its own."""
+    found = [
+        (path, each.lineno, str(each.module))
+        for path, tree in house.trees(house.ROOT / "tests")
+        for each in ast.walk(tree)
+        if isinstance(each, ast.ImportFrom) and re.search(r"^tests\..*\btest_", str(each.module))
+    ]
+    house.none(found, "move what both need to a module without test_ in its name:")

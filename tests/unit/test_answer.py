@@ -39,8 +39,8 @@ from blocklab.store.folder import StudyFolder
 from blocklab.workloads import AnyWorkload, Fio, Pgbench, Tpcc
 from blocklab.workloads.fio_jobs import JobValue
 from tests.unit import synthetic, versions
-from tests.unit.test_cli import Shell
-from tests.unit.test_import_kinds import SUMMARY
+from tests.unit.import_samples import SUMMARY
+from tests.unit.shells import Shell
 
 pytestmark = pytest.mark.usefixtures("without_vega")
 # What the study's own words would have to be: a share, and how sure it is.

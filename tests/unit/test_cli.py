@@ -5,38 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from blocklab.cli.main import main
 from blocklab.cli.plan import START, shortened
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import build
+from tests.unit.shells import Shell
 
 STUDY = Path(__file__).parents[2] / "studies" / "drbd-az.yaml"
-
-
-class Shell:
-    """Calls ``main`` as a user's shell would: (exit code, standard output, standard error)."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def __call__(self, *argv: str) -> tuple[int, str, str]:
-        self._monkeypatch.setattr(sys, "argv", ["blocklab", *argv])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        out, err = self._capsys.readouterr()
-        return code, out, err
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from blocklab.errors import StudyError
 from blocklab.study.grid import topology
-from tests.unit.test_drill_studies import RAW, TOP, VOLUME, study
+from tests.unit.drill_samples import RAW, TOP, VOLUME, study
 
 # The active node and its survivor as clients; beat joins the two.
 CRASH = {"fault": "crash", "at": "4s"}

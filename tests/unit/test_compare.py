@@ -23,7 +23,7 @@ from blocklab.stats.summary import Estimate
 from blocklab.stats.versus import Pair, headlines, versus
 from blocklab.store.folder import StudyFolder
 from tests.unit import versions
-from tests.unit.test_cli import Shell
+from tests.unit.shells import Shell
 
 LOCAL = (1000.0, 1010.0, 990.0, 1004.0, 996.0)
 

@@ -30,8 +30,8 @@ from blocklab.stats.format import NBSP
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from tests.unit import synthetic
+from tests.unit.readers import Reader
 from tests.unit.synthetic_drills import STAGES, failover, make_drills
-from tests.unit.test_report import Reader
 
 
 def made(

@@ -11,8 +11,8 @@ import pytest
 from blocklab.cli.studies import expanded
 from blocklab.errors import StudyError
 from blocklab.study.read import build, read
-from tests.unit.test_refused_early import written
-from tests.unit.test_study import put
+from tests.unit.changed import put
+from tests.unit.refusals import written
 
 LEDGER = {"load": "ledger", "from": "a2", "rate": "fast"}
 

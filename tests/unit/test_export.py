@@ -21,7 +21,7 @@ from blocklab.store.folder import StudyFolder
 from blocklab.store.run import FORMAT, load
 from tests.repo import house
 from tests.unit import synthetic_drills, versions
-from tests.unit.test_cli import Shell
+from tests.unit.shells import Shell
 
 SWEPT = {"clients": {"field": "workloads.tx.clients", "values": [4, 8]}}
 

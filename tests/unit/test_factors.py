@@ -16,7 +16,7 @@ from blocklab.study.estimate import DATA_SECONDS, estimate, spoken
 from blocklab.study.factors import combinations, of_workload, parts_of, size, variant
 from blocklab.study.grid import cells, hardware, layouts, topology
 from blocklab.study.read import build
-from tests.unit.test_study import put
+from tests.unit.changed import put
 
 RTT = {"field": "links.zone.rtt", "values": ["0.5ms", "2ms", "10ms"]}
 CLIENTS = {"field": "workloads.tx.clients", "values": [1, 8]}

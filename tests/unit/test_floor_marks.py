@@ -15,7 +15,7 @@ from rich.console import Console
 from blocklab.charts.all import draw
 from blocklab.charts.base import HOLLOW, Chart
 from blocklab.cli.floors import environments, keep_floor
-from blocklab.model.sample import Parsed, Sample
+from blocklab.model.sample import Sample
 from blocklab.report import render, terminal_table
 from blocklab.report.layers import NONE, LayerRow, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows
@@ -24,12 +24,12 @@ from blocklab.report.tables import figure_groups
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
 from blocklab.stats.floor import LIMITED
-from blocklab.store import tables
 from blocklab.store.floor import FIGURES, floor_file, load_floor, machine_of, save_floor
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Stopped
 from blocklab.study.grid import cells
 from tests.unit import synthetic
+from tests.unit.floor_samples import with_samples
 
 NOT_MEASURED = "The lab's floor was not measured on this machine: blocklab calibrate"
 
@@ -280,13 +280,6 @@ def test_layers_stand_from_the_top_down_with_the_wire_between_the_nodes(analysis
 def test_a_database_has_flushes_for_each_transaction(analysis: Analysis) -> None:
     (only,) = rows_of(analysis, "tps-scale50", "local")
     assert (only.flushes, only.per_transaction, only.per_byte) == ("10,400", "1.04", NONE)
-
-
-def with_samples(folder: StudyFolder, label: str, change: Any) -> None:
-    for cell in folder.manifest().cells:
-        if cell.label == label:
-            under = folder.cells / cell.key
-            tables.write(under, Parsed(tuple(change(list(tables.samples(under))))))
 
 
 def test_members_of_a_stripe_are_one_row(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from blocklab.study.read import build
 from blocklab.study.types import View
 from blocklab.study.views import fio_axes
 from tests.unit.golden import FOLDER
-from tests.unit.test_import_kinds import SUMMARY
+from tests.unit.import_logs import log, two
+from tests.unit.import_samples import SUMMARY
 
 AWS = Path(__file__).parents[3] / "shared/data/aws-drbd"
 needs_aws = pytest.mark.skipif(not AWS.is_dir(), reason=f"{AWS} is not there: real logs of a measurement on AWS")
@@ -48,19 +49,6 @@ def imported(done: Imported) -> Analysis:
     folder = StudyFolder(done.folder)
     render(folder)
     return analyse(folder)
-
-
-def log(count: int = 500, latency: int = 1000, start: int = 1597113422) -> str:
-    """A transaction log of 100 TPS."""
-    return "".join(f"0 {at} {latency + at % 7} 0 {start + at // 100} {at % 100 * 10000}\n" for at in range(count))
-
-
-def two(folder: Path) -> dict[str, list[str]]:
-    """Two stacks with a log each."""
-    for name, latency in (("local", 1000), ("mirror", 2000)):
-        (folder / name).mkdir()
-        (folder / name / "tx.log").write_text(log(latency=latency))
-    return {name: [str(folder / name)] for name in ("local", "mirror")}
 
 
 @needs_aws

@@ -12,9 +12,9 @@ from blocklab.imports import Imported, Options, job_file, minimal, read, take
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.store.folder import StudyFolder
 from tests.unit.golden import FOLDER
-from tests.unit.test_import import log
-from tests.unit.test_import_kinds import BANNER, NEW, NEW_ROW
-from tests.unit.test_import_together import averaged
+from tests.unit.import_averages import averaged
+from tests.unit.import_logs import log
+from tests.unit.import_samples import BANNER, NEW, NEW_ROW
 
 FILE = """imported: 1
 name: mine

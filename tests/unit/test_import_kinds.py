@@ -23,10 +23,10 @@ from blocklab.imports.clock import resolve
 from blocklab.imports.found import Found
 from blocklab.imports.text import Refused, digest
 from tests.unit.golden import FOLDER
+from tests.unit.import_samples import BANNER, NEW, NEW_ROW, SUMMARY
 
 # -- iostat: the header of each sysstat, the numbers made up -----------------------------------------------------
 
-BANNER = "Linux 4.4.0-31-generic (db1) \t08/11/2020 \t_x86_64_\t(2 CPU)\n\n"
 CPU = (
     "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n"
     "           4.85    0.00   27.47   15.98    0.00   51.70\n\n"
@@ -36,15 +36,7 @@ MIDDLE = (
     "Device:         rrqm/s   wrqm/s     r/s     w/s    rMB/s    wMB/s avgrq-sz avgqu-sz   await r_await w_await  "
     "svctm  %util\n"
 )
-NEW = (
-    "Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s  %wrqm w_await "
-    "wareq-sz     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz     f/s f_await  aqu-sz  %util\n"
-)
 SECTORS = OLD.replace("rkB/s    wkB/s", "rsec/s   wsec/s")
-NEW_ROW = (
-    "nvme0n1     2.00      8.00     0.00   0.00    0.30     4.00  500.00   2000.00     0.00   0.00    0.40     "
-    "4.00    0.00      0.00     0.00   0.00    0.00     0.00   10.00    0.20    0.20  30.00\n"
-)
 
 
 def read(folder: Path, text: str | bytes, name: str = "x.txt", kind: str = "") -> Found:
@@ -321,19 +313,6 @@ def test_dstat_csv_of_two_runs_in_one_file_and_of_several_disks(tmp_path: Path) 
 
 
 # -- pgbench -----------------------------------------------------------------------------------------------------
-
-SUMMARY = """starting vacuum...end.
-transaction type: <builtin: TPC-B (sort of)>
-scaling factor: 1
-query mode: simple
-number of clients: 10
-number of threads: 1
-number of transactions per client: 1000
-number of transactions actually processed: 10000/10000
-latency average = 8.456 ms
-tps = 1182.599200 (including connections establishing)
-tps = 1182.956212 (excluding connections establishing)
-"""
 
 
 def test_pgbench_summaries_old_and_new(tmp_path: Path) -> None:

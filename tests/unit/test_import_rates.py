@@ -15,7 +15,7 @@ from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.figures import Row
 from blocklab.store.folder import StudyFolder
 from tests.unit.golden import FOLDER
-from tests.unit.test_import_kinds import SUMMARY
+from tests.unit.import_samples import SUMMARY
 
 BEGAN = 1_597_113_422
 

@@ -12,8 +12,8 @@ from blocklab.errors import StudyError
 from blocklab.imports import Options, job_file, minimal, take
 from blocklab.store.run import Run, load
 from tests.unit.golden import FOLDER
+from tests.unit.import_averages import START, averaged
 
-START = 1_795_234_000_000
 STONEWALL = "[a]\nrw=write\nnumjobs=2\n[b]\nstonewall\nrw=write\n"
 
 
@@ -40,11 +40,6 @@ def figure(run: Run, metric: str, phase: str = "") -> float:
     found = run.figure(metric, phase)
     assert found is not None, (metric, phase)
     return found.value
-
-
-def averaged(rate: int, start: int = START, every: int = 1000) -> str:
-    """What a clone with ``log_avg_msec`` leaves of ten seconds."""
-    return "".join(f"{start + every * at}, {rate + at % 2}, 1, 0, 0\n" for at in range(1, 10_000 // every + 1))
 
 
 def each(latency: int, start: int = START) -> str:

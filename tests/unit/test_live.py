@@ -25,9 +25,9 @@ from blocklab.store.run import Outcome, Rate
 from blocklab.study.estimate import estimate, shares
 from blocklab.study.grid import cells
 from blocklab.study.read import build, read
+from tests.unit.import_logs import two
 from tests.unit.synthetic import make, make_patterns, make_sweep, study, sweep
 from tests.unit.synthetic_drills import drill, failover, make_drills
-from tests.unit.test_import import two
 
 # A ledger sees what a fault does, from a node that survives it.
 CLIENT: dict[str, Any] = {

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from blocklab.cli import drill
@@ -19,28 +18,7 @@ from blocklab.study.factors import size
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from tests.unit import synthetic
-
-
-def written(plan: dict[str, Any], folder: Path) -> str:
-    file = folder / "study.yaml"
-    with file.open("w") as out:
-        YAML().dump(plan, out)
-    return str(file)
-
-
-def refused(plan: dict[str, Any]) -> str:
-    """What `check` says of a plan that it refuses."""
-    with pytest.raises(StudyError) as caught:
-        well(plan)
-    return f"{caught.value.path}: {caught.value.problem}"
-
-
-def well(plan: dict[str, Any]) -> bool:
-    study = build(plan)
-    for path, problem in combined_problems(study):
-        raise StudyError(path, problem)
-    return True
-
+from tests.unit.refusals import refused, well, written
 
 # -- factors -----------------------------------------------------------------------------------------------------
 

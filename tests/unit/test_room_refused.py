@@ -9,7 +9,7 @@ import pytest
 from blocklab.model.units import Size
 from blocklab.study.read import build
 from blocklab.study.room import held
-from tests.unit.test_refused_early import refused, well
+from tests.unit.refusals import refused, well
 
 MIB = 2**20
 

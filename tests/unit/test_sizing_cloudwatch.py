@@ -14,7 +14,7 @@ from blocklab.imports.text import Refused, Text
 from blocklab.sizing.readers import cloudwatch, cloudwatch_files
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.series import Found, Series
-from tests.unit.test_sizing_devices import mutated, text_of
+from tests.unit.sizing_texts import mutated, text_of
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing" / "cloudwatch"
 VOL = "vol-0123456789abcdef0"

@@ -16,46 +16,11 @@ from blocklab.sizing.readers import diskstats, iostat
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.series import Interval, Rates, Series, Trust, without
 from blocklab.sizing.snapshots import pair
+from tests.unit.sizing_texts import mutated, text_of
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden" / "sizing"
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "aws-drbd"
-
-
-def text_of(path: Path) -> Text:
-    *lines, cut = path.read_text().split("\n")
-    return Text(path, tuple(lines), cut)
-
-
-def mutated(data: st.DataObject, text: str) -> Text:
-    """A text that was cut, doubled, shuffled or written by another locale."""
-    lines = text.split("\n")
-    for _ in range(data.draw(st.integers(1, 4))):
-        at, other = (data.draw(st.integers(0, len(lines) - 1)) for _ in range(2))
-        match data.draw(st.sampled_from(["cut", "double", "swap", "comma", "thousands", "chars", "drop", "end"])):
-            case "cut":
-                lines[at] = lines[at][: data.draw(st.integers(0, 60))]
-            case "double":
-                lines.insert(other, lines[at])
-            case "swap":
-                lines[at], lines[other] = lines[other], lines[at]
-            case "comma":
-                lines[at] = lines[at].replace(".", ",")
-            case "thousands":
-                lines[at] = lines[at].replace("00", "1,000", 1)
-            case "chars":
-                place = data.draw(st.integers(0, len(lines[at])))
-                odd = data.draw(
-                    st.sampled_from(["-", "9" * 30, "NaN", "\x00", "{", "]", '"', "٣", "nan", " ", "e9"])
-                )
-                lines[at] = lines[at][:place] + odd + lines[at][place + 1 :]
-            case "drop":
-                del lines[at]
-                lines = lines or [""]
-            case "end":
-                lines = lines[: at + 1]
-    *whole, cut = lines
-    return Text(Path("damaged"), tuple(whole), cut)
 
 
 def series(device: str, source: str = "iostat", *, reads: float | None = 1.0, start: float = 0.0) -> Series:

@@ -16,7 +16,7 @@ from blocklab.sizing import devices
 from blocklab.sizing.readers import iostat, sadf, sar
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.series import Found, Rates, Series
-from tests.unit.test_sizing_devices import mutated, text_of
+from tests.unit.sizing_texts import mutated, text_of
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing" / "sar"
 KINDS = {**sar.KINDS, **sadf.KINDS, **iostat.KINDS}

@@ -13,17 +13,9 @@ from hypothesis import strategies as st
 from blocklab.errors import StudyError
 from blocklab.study.grid import cells, key_of, topology
 from blocklab.study.read import build, merge_patch, read
+from tests.unit.changed import put
 
 STUDIES = Path(__file__).parents[2] / "studies"
-
-
-def put(document: dict[str, Any], path: str, value: Any) -> None:
-    """Set ``a.b.0.c`` in a document."""
-    *parents, last = path.split(".")
-    at: Any = document
-    for part in parents:
-        at = at[int(part)] if isinstance(at, list) else at[part]
-    at[int(last) if isinstance(at, list) else last] = value
 
 
 MISTAKES = [

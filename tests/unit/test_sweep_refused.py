@@ -17,8 +17,8 @@ from blocklab.study.factors import assignments, left_out, loads, parts_of, size,
 from blocklab.study.grid import cells, layouts
 from blocklab.study.read import build, read
 from blocklab.study.types import Factor, Study
-from tests.unit.test_drill_studies import RAW
-from tests.unit.test_refused_early import refused, written
+from tests.unit.drill_samples import RAW
+from tests.unit.refusals import refused, written
 
 STUDIES = Path(__file__).parents[2] / "studies"
 RTT = {"field": "links.zone.rtt", "values": ["0.5ms", "2ms"]}

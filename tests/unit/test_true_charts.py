@@ -28,9 +28,9 @@ from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
 from blocklab.store.folder import StudyFolder
 from tests.unit import synthetic, versions
+from tests.unit.floor_samples import with_samples
+from tests.unit.readers import Reader
 from tests.unit.synthetic_drills import FAILOVER, failover, make_drills
-from tests.unit.test_floor_marks import with_samples
-from tests.unit.test_report import Reader
 
 pytestmark = pytest.mark.usefixtures("without_vega")
 
