@@ -16,6 +16,7 @@ from rich.console import Console
 from blocklab.errors import StudyError
 from blocklab.report import versus as report
 from blocklab.stats.blocks import interval
+from blocklab.stats.differences import differences
 from blocklab.stats.figures import Row
 from blocklab.stats.guard import Condition, condition, judge
 from blocklab.stats.source import Source, source
@@ -221,6 +222,20 @@ def test_other_machines_are_refused_without_across(tmp_path: Path, shell: Shell)
     assert code == 2 and out == "" and "host.kernel: 6.1.0 / 6.9.9" in err and "--across" in err
     code, out, err = shell("compare", str(a.path), str(c.path), "--across")
     assert code == 0 and "host.kernel" in out
+
+
+def test_two_machines_of_one_kind_are_told_apart(tmp_path: Path, shell: Shell) -> None:
+    """Two instances of a cloud's one kind have the same CPU, kernel and image."""
+    here, there, before = (
+        versions.make(tmp_path / name, {"local": LOCAL}, environment={**versions.ENVIRONMENT, **more})
+        for name, more in (("a", {"machine": "aaa"}), ("b", {"machine": "bbb"}), ("c", {}))
+    )
+    code, out, err = shell("compare", str(here.path), str(there.path))
+    assert code == 2 and out == "" and "machine: aaa / bbb" in err and "--across" in err
+    first, *_ = differences(source(here.path), source(there.path))
+    assert (first.part, first.name) == ("machine", "machine")
+    # Runs of before do not say.
+    assert shell("compare", str(before.path), str(here.path))[0] == 0
 
 
 def test_mistakes_are_one_message_and_exit_code_2(tmp_path: Path, shell: Shell) -> None:

@@ -14,7 +14,7 @@ from blocklab.study.types import Study
 
 Part = Literal["machine", "environment", "study", "knobs"]
 # The fingerprint: figures of machines, kernels or images that differ are no figures of layouts alone.
-MACHINE = ("site", "host.cpu", "host.cpus", "host.kernel", "image", "shim")
+MACHINE = ("site", "machine", "host.cpu", "host.cpus", "host.kernel", "image", "shim")
 # They change no figure.
 _WORDS = ("blocklab", "question", "notes", "expect", "quick", "name", "baseline", "report")
 UNKNOWN = "not known"
@@ -38,11 +38,14 @@ def differences(a: Source, b: Source) -> tuple[Difference, ...]:
 
 def _environments(a: Source, b: Source) -> Iterator[Difference]:
     left, right = (_seen(dict(_flat("", piece.run.environment)) for piece in each.pieces) for each in (a, b))
-    names = sorted({*left, *right}, key=lambda name: (name not in MACHINE, name))
+    rank = {name: number for number, name in enumerate(MACHINE)}
+    names = sorted({*left, *right}, key=lambda name: (rank.get(name, len(rank)), name))
     for name in names:
         mine, other = left.get(name, set()), right.get(name, set())
         if mine != other:
-            part: Part = "machine" if name in MACHINE else "environment"
+            # Runs of before did not say which machine theirs was: that alone makes them no strangers.
+            unsaid = name == "machine" and not (mine and other)
+            part: Part = "machine" if name in MACHINE and not unsaid else "environment"
             yield Difference(part, name, _text(mine), _text(other))
 
 
