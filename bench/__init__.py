@@ -1,1 +1,1 @@
-"""Speed, measured by hand (``just bench``), never in the tests: every figure beside the machine's own floor."""
+"""Speed, measured by hand (``just bench``), never in the tests: every value beside the machine's own floor."""

@@ -74,7 +74,7 @@ def measured(path: Path, runs: Path) -> StudyFolder:
 def need_of(folder: StudyFolder) -> Need:
     """The need of the database on the ample layout, out of what it printed itself, beside the kernel's counts."""
     run = next(run for run in folder.runs() if run.cell.stack == "ample")
-    raw = folder.path / "cells" / run.cell.key / "raw" / "load"
+    raw = folder.path / "cells" / run.cell.key / "raw" / "workload"
     gathered = gather([raw / "status.before", raw / "status.after"], Asked())
     found = need(gathered.systems, Options())
     before, after = (counters.parse((raw / f"counters.a1.{when}").read_text()) for when in ("before", "after"))
@@ -93,7 +93,7 @@ def need_of(folder: StudyFolder) -> Need:
 
 def compare(tpcc: Analysis, proof: Analysis) -> None:
     """TPC-C's share on each layout beside the verdict on the need."""
-    rates = {row.stack: row.value for row in tpcc.rows if row.metric == "tpmc" and row.load}
+    rates = {row.stack: row.value for row in tpcc.rows if row.metric == "tpmc" and row.workload}
     busy = {place[0] for place in tpcc.limits}
     same = known = 0
     verdicts = {each.stack: each for each in needs(proof)}

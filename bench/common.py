@@ -1,4 +1,4 @@
-"""What the benchmarks share: small studies, and how figures are printed."""
+"""What the benchmarks share: small studies, and how values are printed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def study(stacks: dict[str, list[dict[str, Any]]], links: dict[str, tuple[str, f
     nodes = {"a1": {"memory": "512MiB"}} | {peer: {"memory": "256MiB"} for peer, _ in links.values()}
     return build(
         {
-            "blocklab": 1, "name": "bench", "question": "How fast is the lab itself?", "nodes": nodes,
+            "blocklab": 2, "name": "bench", "question": "How fast is the lab itself?", "nodes": nodes,
             "links": {name: {"between": ["a1", peer], "rtt": f"{rtt}ms"} for name, (peer, rtt) in links.items()},
             "stacks": {name: {"on": "a1", "layers": layers} for name, layers in stacks.items()},
-            "workloads": {"io": {"load": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write", "bs": "4k"}}}},
+            "workloads": {"io": {"workload": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write", "bs": "4k"}}}},
         }
     )  # fmt: skip
 

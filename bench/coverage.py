@@ -1,8 +1,8 @@
 """How often the stated 95 % interval holds the mean, by simulation: ADR 15's rules under a machine that drifts.
 
 A campaign is an hour of a machine whose speed drifts while 20 loads are measured on it. Its rate in each second is
-1 + drift + first-order autoregressive noise. Each rule measures one load in it and states an interval; the truth
-is the mean over the whole hour. ``python -m bench.coverage`` prints the table; it starts no node.
+1 + drift + first-order autoregressive noise. Each rule measures one workload in it and states an interval; the
+truth is the mean over the whole hour. ``python -m bench.coverage`` prints the table; it starts no node.
 """
 
 from __future__ import annotations

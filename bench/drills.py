@@ -2,7 +2,7 @@
 
 ``python -m bench.drills`` takes about a quarter of an hour; ``--times 3`` shows that it works. It is the same as
 ``blocklab drill failover --stack drbd-c --at rtt=0.5ms --at database=postgres --times 50``, with the aims beside
-the figures. The nodes end with this process, whatever happens.
+the values. The nodes end with this process, whatever happens.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ METRICS = (
 
 
 def parsed(seconds: int, transactions: int) -> Parsed:
-    """A cell's samples: a load's figures and series, and eight metrics of four devices on two nodes."""
+    """A cell's samples: a workload's values and series, and eight metrics of four devices on two nodes."""
     chance = random.Random(1)
     rows = [Sample(f"write.latency.p{n}", chance.random(), "s", "fio", "a1", "4k") for n in range(40)]
     for second in range(seconds):

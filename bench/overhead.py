@@ -1,10 +1,10 @@
-"""What a cell takes beside its load: fio patterns as the cells of one layout, and the same of ``bench-fio``.
+"""What a cell takes beside its workload: fio patterns as the cells of one layout, and the same of ``bench-fio``.
 
 Ours is a whole ``run_study`` on a real node: from one cell's beginning to the next one's, less the time for which
 fio did I/O, less building (the first cell only). Where it goes is timed around the runner's own functions, each
 without those within it. ``bench-fio`` (of ``fio-plot``, installed into a folder that is removed again) runs the
 same patterns on this machine with this machine's fio, on a file in memory, as the node's volume is one: its fio
-starts without a node's detour, which is in our figure and not in its.
+starts without a node's detour, which is in our value and not in its.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Watch:
 
     def __init__(self, parts: Parts) -> None:
         self.overheads: list[float] = []
-        self.loads: list[float] = []
+        self.workloads: list[float] = []
         self.spent: list[dict[str, float]] = []
         self.bad: list[str] = []
         self._parts = parts
@@ -138,7 +138,7 @@ class Watch:
         self._load = 0.0
         self._parts.seconds.clear()
 
-    def figure(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
+    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
         """Nothing to note."""
 
     def counters(self, cell: Cell, count: Count) -> None:
@@ -172,22 +172,22 @@ class Watch:
         overhead = whole - building - self._load
         spent[REST] = overhead - sum(spent.values())
         self.overheads.append(overhead)
-        self.loads.append(self._load)
+        self.workloads.append(self._load)
         self.spent.append(spent)
         self._began = None
 
 
 def study(depths: Sequence[int], seconds: int) -> Study:
-    """One raw volume, one load, and a factor for each part of the pattern: a cell for each."""
+    """One raw volume, one workload, and a factor for each part of the pattern: a cell for each."""
     job = "workloads.io.jobs.pattern"
     return build(
         {
-            "blocklab": 1, "name": "overhead", "question": "What does a cell take beside its load?",
+            "blocklab": 2, "name": "overhead", "question": "What does a cell take beside its workload?",
             "nodes": {"a1": {"memory": "512MiB"}},
             "stacks": {"raw": {"on": "a1", "layers": [PLAIN]}},
             "workloads": {
                 "io": {
-                    "load": "fio", "size": FILE, "options": {"ioengine": "libaio", "direct": 1},
+                    "workload": "fio", "size": FILE, "options": {"ioengine": "libaio", "direct": 1},
                     "jobs": {"pattern": {"rw": MODES[0], "bs": SIZES[0], "iodepth": 1}},
                     "stop": {"fixed": f"{seconds}s"},
                 }
@@ -217,8 +217,8 @@ def ours(depths: Sequence[int], seconds: int, seed: int) -> None:
         print(f"not ok: {said}")
     if not watch.overheads:
         raise SystemExit("no cell was measured")
-    show("blocklab: a cell beside its load", watch.overheads, "s", f"aim: median under {AIM} s")
-    outside = whole - sum(watch.loads)
+    show("blocklab: a cell beside its workload", watch.overheads, "s", f"aim: median under {AIM} s")
+    outside = whole - sum(watch.workloads)
     print(f"  the study took {whole:.1f} s: {outside / len(grid):.3f} s a cell with boot, build and take-down")
     print("  median of each part, ms a cell (each without the parts within it):")
     names = {name for spent in watch.spent for name in spent}
@@ -271,16 +271,17 @@ def bench_fio(depths: Sequence[int], seconds: int, program: Path | None) -> None
 
 def report(results: Sequence[Path], whole: float) -> None:
     """From one result's last write to the next one's, less the time for which fio did I/O."""
-    loads = []
+    workloads = []
     for path in results:
         (job,) = json.loads(path.read_text())["jobs"]
-        loads.append(max(job["read"]["runtime"], job["write"]["runtime"]) / 1000)
+        workloads.append(max(job["read"]["runtime"], job["write"]["runtime"]) / 1000)
     ends = [path.stat().st_mtime_ns / 1e9 for path in results]
     beside = [
-        after - before - load for (before, after), load in zip(itertools.pairwise(ends), loads[1:], strict=True)
+        after - before - workload
+        for (before, after), workload in zip(itertools.pairwise(ends), workloads[1:], strict=True)
     ]
-    show("bench-fio (fio on this machine): a cell beside its load", beside, "s")
-    print(f"  it took {whole:.1f} s: {(whole - sum(loads)) / len(results):.3f} s a cell with its start")
+    show("bench-fio (fio on this machine): a cell beside its workload", beside, "s")
+    print(f"  it took {whole:.1f} s: {(whole - sum(workloads)) / len(results):.3f} s a cell with its start")
 
 
 def installed(folder: Path) -> Path | None:
@@ -299,9 +300,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--depths", type=int, default=len(DEPTHS), metavar="N", choices=range(1, len(DEPTHS) + 1),
                         help=f"so many queue depths: {len(MODES) * len(SIZES)} cells for each")  # fmt: skip
-    parser.add_argument("--seconds", type=int, default=2, help="of load in each cell")
+    parser.add_argument("--seconds", type=int, default=2, help="of workload in each cell")
     parser.add_argument("--seed", type=int, default=1, help="for the order of the cells")
-    parser.add_argument("--bench-fio", type=Path, metavar="FILE", help=f"an installed one, not {PACKAGE} anew")
+    parser.add_argument("--bench-fio", type=Path, metavar="FILE", help=f"an installed one, not {PACKAGE} again")
     parser.add_argument("--only-ours", action="store_true", help="without bench-fio")
     asked = parser.parse_args()
     if asked.seconds < 1:

@@ -25,7 +25,7 @@ from blocklab.study.grid import cells, port_for
 from blocklab.workloads import Fio
 
 SECONDS = 20
-# Four rounds, so that there are figures to draw.
+# Four rounds, so that there are values to draw.
 LOAD = Fio(
     size=Size("64MiB"), options={"direct": 1}, jobs={"write": {"rw": "randwrite", "bs": "4k"}},
     stop=Stop(rounds="4..4", each=Duration(f"{SECONDS // 4}s")),
@@ -33,7 +33,8 @@ LOAD = Fio(
 
 
 def one(stand: Standing, tell: Tell | None) -> tuple[float, float]:
-    """One cell: our share of a core from its preparation to the last parsed sample, and while its load ran (%)."""
+    """One cell: our share of a core from its preparation to the last parsed sample, and while its workload ran
+    (%)."""
     engine, measured = Engine(stand.lab), Measured()
     with tempfile.TemporaryDirectory() as raw:
         before, started = time.process_time(), time.monotonic()
@@ -64,10 +65,10 @@ def main() -> None:
             with live or contextlib.nullcontext():
                 if live is not None:
                     live.cell(1, len(grid), grid[0])
-                tell = functools.partial(live.figure, grid[0]) if live is not None else None
+                tell = functools.partial(live.interim, grid[0]) if live is not None else None
                 found = [one(stand, tell) for _ in range(3)]
             bound = "bound: under 2 %"
-            show(f"own CPU while a load runs, {kind}", [each for _, each in found], "% of one core", bound)
+            show(f"own CPU while a workload runs, {kind}", [each for _, each in found], "% of one core", bound)
             show(
                 f"own CPU of a whole cell of {SECONDS} s, {kind}", [each for each, _ in found], "% of one core", ""
             )

@@ -1,4 +1,4 @@
-"""Long logs into summary, percentiles and a course: ours next to pandas, on the same generated files.
+"""Long logs into summary, percentiles and a time series: ours next to pandas, on the same generated files.
 
 pandas is no dependency: ``uv run --group bench just bench parsing``; without it only ours is measured. Sizes:
 ``python -m bench.parsing --fio 1000000 --pgbench 500000``.
@@ -95,7 +95,7 @@ def measure(who: str, kind: str, path: Path) -> list[float]:
 
 
 def compare(kind: str, path: Path, count: int, rounds: int) -> None:
-    """The ways take turns, so that a busy machine is busy for all; the figures are medians."""
+    """The ways take turns, so that a busy machine is busy for all; the values are medians."""
     who = ["ours"] + (["pandas", "lean"] if importlib.util.find_spec("pandas") else [])
     runs: dict[str, list[list[float]]] = {each: [] for each in who}
     measure("ours", kind, path)  # the file into the page cache

@@ -1,4 +1,4 @@
-"""Between two cells: the layout of three nodes and two mirrors built anew, and ten warehouses of TPC-C put back.
+"""Between two cells: the layout of three nodes and two mirrors built again, and ten warehouses of TPC-C put back.
 
 The ten warehouses take minutes to load, once.
 """
@@ -56,20 +56,20 @@ def data(warehouses: int) -> None:
     """A database loaded once; its volumes put back and the stack built over them."""
     what = build(
         {
-            "blocklab": 1, "name": "bench", "question": "How fast is a restore?",
+            "blocklab": 2, "name": "bench", "question": "How fast is a restore?",
             "nodes": {"a1": {"memory": "2GiB"}, "a2": {"memory": "384MiB"}},
             "links": {"zone": {"between": ["a1", "a2"], "rtt": "0.5ms"}},
             "stacks": {"m": {"on": "a1", "layers": [
                 {"layer": "volume", "size": "3GiB"}, mirror("a2", "zone"), {"layer": "xfs"}, SERVER,
             ]}},
-            "workloads": {"tpcc": {"load": "tpcc", "warehouses": warehouses, "time": "1s"}},
+            "workloads": {"tpcc": {"workload": "tpcc", "warehouses": warehouses, "time": "1s"}},
         }
     )  # fmt: skip
-    load = what.workloads["tpcc"]
-    assert isinstance(load, WithData)
+    workload = what.workloads["tpcc"]
+    assert isinstance(workload, WithData)
     with standing(UmlSite(), what, ["m"]) as stand:
         started = time.monotonic()
-        stand.engine.carry_out(load.data(port_for(load, stand.ports["m"], stand.ground)), "data")
+        stand.engine.carry_out(workload.data(port_for(workload, stand.ports["m"], stand.ground)), "data")
         show(f"{warehouses} warehouses on MariaDB over a mirror: loaded", [time.monotonic() - started], "s")
         stand.engine.undo()
         started = time.monotonic()

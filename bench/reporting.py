@@ -34,12 +34,12 @@ EPOCH = 1_795_232_000.0
 
 def make(runs: Path, seconds: int, transactions: int) -> Path:
     """The study's folder: 137 numbers of clients on one stack."""
-    load = {"load": "pgbench", "scale": 10, "clients": 1, "time": f"{seconds}s"}
+    workload = {"workload": "pgbench", "scale": 10, "clients": 1, "time": f"{seconds}s"}
     layers = [{"layer": "volume", "size": "1GiB"}, {"layer": "xfs"}, {"layer": "postgres"}]
     plan = build(
         {
-            "blocklab": 1, "name": "reporting", "question": "How long does a report take?", "nodes": {"a1": {}},
-            "stacks": {"local": {"on": "a1", "layers": layers}}, "workloads": {"tx": load},
+            "blocklab": 2, "name": "reporting", "question": "How long does a report take?", "nodes": {"a1": {}},
+            "stacks": {"local": {"on": "a1", "layers": layers}}, "workloads": {"tx": workload},
             "factors": {"clients": {"field": "workloads.tx.clients", "values": list(range(1, CELLS + 1))}},
         }
     )  # fmt: skip

@@ -12,7 +12,7 @@ SECONDS = 4.0
 
 
 def main() -> None:
-    """Each round measures the volume and the mirror of one boot; the figure is the mirror's less the volume's."""
+    """Each round measures the volume and the mirror of one boot; the value is the mirror's less the volume's."""
     for rtt in RTTS:
         what = study({"m": [PLAIN, mirror("a2", "zone")]}, {"zone": ("a2", rtt)})
         extra: list[float] = []

@@ -117,52 +117,54 @@ def bounded(seconds: float) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def loads(fio: Fio, ways: Mapping[str, Stop], patterns: Sequence[str]) -> dict[str, Fio]:
-    """The study's load with some of its patterns and without its own run time, in each way."""
+def workloads(fio: Fio, ways: Mapping[str, Stop], patterns: Sequence[str]) -> dict[str, Fio]:
+    """The study's workload with some of its patterns and without its own run time, in each way."""
     options = {name: value for name, value in fio.options.items() if name not in ("runtime", "time_based")}
     jobs = {name: fio.all_jobs[name] for name in patterns}
     made = {
         way: msgspec.structs.replace(fio, options=options, jobs=jobs, matrix={}, stop=stop)
         for way, stop in ways.items()
     }
-    for way, load in made.items():
-        for where, problem in load.problems():
+    for way, workload in made.items():
+        for where, problem in workload.problems():
             raise SystemExit(f"{way}: {where}: {problem}")
     return made
 
 
-def course_halves(parsed: Parsed) -> tuple[dict[tuple[str, str], float | None], list[str]]:
+def series_halves(parsed: Parsed) -> tuple[dict[tuple[str, str], float | None], list[str]]:
     """(phase, metric) -> the half width of the 95 % interval of a fixed run's mean, from its seconds, None if they
-    are too few; and the phases whose courses hold points from outside of their run, which get no interval."""
+    are too few; and the phases whose time series hold points from outside of their run, which get no interval."""
     runs = {phase.name: phase for phase in parsed.phases}
-    courses: dict[tuple[str, str], list[float]] = {}
+    series_by_name: dict[tuple[str, str], list[float]] = {}
     foreign = []
     for sample in parsed.samples:
         if sample.time is not None and (run := runs.get(sample.phase)):
-            courses.setdefault((sample.phase, sample.metric), []).append(sample.value)
+            series_by_name.setdefault((sample.phase, sample.metric), []).append(sample.value)
             if not run.start <= sample.time <= run.end + 1:
                 foreign.append(sample.phase)
-    found = {at: batches(values) for at, values in courses.items() if at[0] not in foreign}
+    found = {at: batches(values) for at, values in series_by_name.items() if at[0] not in foreign}
     halves = {
         at: t975(len(means[0]) - 1) * standard_error(means[0]) if means else None for at, means in found.items()
     }
     return halves, list(dict.fromkeys(foreign))
 
 
-def cell(stand: Standing, stack: str, load: Fio, way: str, group: int, seed: str) -> Cell:
-    """Measure all patterns of a load, as a study's cell. An error leaves what was found before it."""
+def cell(stand: Standing, stack: str, workload: Fio, way: str, group: int, seed: str) -> Cell:
+    """Measure all patterns of a workload, as a study's cell. An error leaves what was found before it."""
     measured = Measured()
-    port, error = port_for(load, stand.ports[stack], stand.ground), ""
+    port, error = port_for(workload, stand.ports[stack], stand.ground), ""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="blocklab-stopping-") as raw:
         try:
-            measure(stand.engine, load, port, stand.facts[stack], Path(raw), measured, stand.shapes[stack], seed)
+            measure(
+                stand.engine, workload, port, stand.facts[stack], Path(raw), measured, stand.shapes[stack], seed
+            )
         except NodeLost:
             raise
         except BlocklabError as caught:
             error = caught.message
     wall = time.monotonic() - started
-    halves, foreign = course_halves(measured.parsed)
+    halves, foreign = series_halves(measured.parsed)
     found = {
         stop.phase: Found(
             stop.reason, stop.rounds, stop.seconds, stop.why,
@@ -174,7 +176,7 @@ def cell(stand: Standing, stack: str, load: Fio, way: str, group: int, seed: str
         for stop in measured.stops if stop.phase
     }  # fmt: skip
     said = (
-        [f"{len(foreign)} courses hold points of other runs ({foreign[0]}): no interval from these"]
+        [f"{len(foreign)} time series hold points of other runs ({foreign[0]}): no interval from these"]
         if foreign
         else []
     )
@@ -231,8 +233,8 @@ def show_times(cells: Sequence[Cell], fixed: int) -> None:
     usual = (walls(cells, A) + walls(cells, B)) / 2
     print(f"\nwall time, whole cells ({len(whole)} groups in all four ways)")
     for way in (A, B, ROUNDS, LONG):
-        load = sum(found.seconds for each in cells if each.way == way for found in each.found.values())
-        line = f"  {way:<10}{walls(cells, way):9.1f} s, of which under load {load:8.1f} s"
+        workload = sum(found.seconds for each in cells if each.way == way for found in each.found.values())
+        line = f"  {way:<10}{walls(cells, way):9.1f} s, of which under load {workload:8.1f} s"
         if way in (ROUNDS, LONG):
             ratio = walls(cells, way) / usual
             aim = "reached" if ratio <= AIM else "NOT reached"
@@ -278,7 +280,7 @@ def show_ways(cells: Sequence[Cell]) -> None:
 
 
 def dump(path: Path, about: Mapping[str, object], cells: Sequence[Cell]) -> None:
-    """All figures as JSON: what was asked for, every cell with each pattern's figures, and the distances."""
+    """All values as JSON: what was asked for, every cell with each pattern's values, and the distances."""
     apart = {way: distances(cells, way) for way in (B, ROUNDS, LONG)}
     text = json.dumps(
         {**about, "cells": msgspec.to_builtins(cells), "distances": msgspec.to_builtins(apart)}, indent=1
@@ -305,7 +307,7 @@ def options() -> argparse.Namespace:
                         help=f"of patterns, each with at least {LEAST_GROUP}")  # fmt: skip
     parser.add_argument("--longest", type=int, default=60, metavar="SECONDS", help="of the one long run")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every pattern's figures there as well")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every pattern's values there as well")
     found = parser.parse_args()
     if found.patterns < 1 or found.groups < 1:
         parser.error("--patterns and --groups must be at least 1")
@@ -345,7 +347,7 @@ def go(asked: argparse.Namespace, fio: Fio, ways: Mapping[str, Stop], groups: Se
     started = time.monotonic()
     with standing(UmlSite(), read(STUDY), [asked.stack]) as stand:
         for number, group in enumerate(groups):
-            made = loads(fio, ways, group)
+            made = workloads(fio, ways, group)
             for way in (names[place] for place in SQUARE[number % len(SQUARE)]):
                 try:
                     cells.append(cell(stand, asked.stack, made[way], way, number, f"{asked.seed} {number} {way}"))

@@ -21,11 +21,11 @@ for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+    parser.addoption("--update-golden", action="store_true", help="write the golden files again")
 
 
 SMALL: dict[str, Any] = {
-    "blocklab": 1,
+    "blocklab": 2,
     "name": "small",
     "question": "Does it build?",
     "baseline": "local",
@@ -58,10 +58,10 @@ SMALL: dict[str, Any] = {
     },
     "workloads": {
         "io": {
-            "load": "fio", "size": "16MiB", "fill": False, "options": {"direct": 1, "runtime": 1},
+            "workload": "fio", "size": "16MiB", "fill": False, "options": {"direct": 1, "runtime": 1},
             "jobs": {"write-4k": {"rw": "randwrite", "bs": "4k"}},
         },
-        "tx": {"load": "pgbench", "scale": 1, "clients": 2, "transactions": 20},
+        "tx": {"workload": "pgbench", "scale": 1, "clients": 2, "transactions": 20},
     },
 }  # fmt: skip
 

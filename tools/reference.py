@@ -1,4 +1,4 @@
-"""Writes docs/reference/: a page for each layer, load, fault and probe, and for each part of a study file.
+"""Writes docs/reference/: a page for each layer, workload, fault and probe, and for each part of a study file.
 
     python -m tools.reference
 
@@ -22,7 +22,7 @@ import msgspec
 
 from blocklab.faults import AnyFault, Takeover
 from blocklab.layers import AnyLayer
-from blocklab.layers.figures import Figures
+from blocklab.layers.performance import Performance
 from blocklab.model.describe import field_docs, summary
 from blocklab.model.ground import LinkSpec, NodeSpec
 from blocklab.model.stop import Stop
@@ -51,7 +51,7 @@ PARTS: dict[str, type[msgspec.Struct]] = {
 FOLDERS = {
     "study": ("Study files", "study-file.md"),
     "layers": ("Layers", "layers.md"),
-    "loads": ("Loads", "loads.md"),
+    "workloads": ("Workloads", "workloads.md"),
     "faults": ("Faults", "faults.md"),
     "probes": ("Probes", "probes.md"),
 }
@@ -73,17 +73,17 @@ def members(union: Any) -> dict[str, type[Any]]:
     return {str(kind.__struct_config__.tag): kind for kind in typing.get_args(union)}
 
 
-LAYERS, LOADS, FAULTS = members(AnyLayer), members(AnyWorkload), members(AnyFault)
+LAYERS, WORKLOADS, FAULTS = members(AnyLayer), members(AnyWorkload), members(AnyFault)
 # What a name in a text leads to: not the probes, since ``net`` and ``drbd`` mean something else as well.
 _PAGES = {name: f"study/{name}.md" for name in PARTS} | {
     name: f"{folder}/{name}.md"
-    for folder, found in (("loads", LOADS), ("layers", LAYERS), ("faults", FAULTS))
+    for folder, found in (("workloads", WORKLOADS), ("layers", LAYERS), ("faults", FAULTS))
     for name in found
 }
 # What an entry of the profiles has in it stands on the same page.
 OFFERS: dict[str, type[msgspec.Struct]] = {"sold": offers.Sold, "credit": offers.Credit, "price": offers.Price}
 _STRUCTS = {kind: f"study/{name}.md" for name, kind in PARTS.items()} | dict.fromkeys(
-    (Figures, *OFFERS.values()), "study/profiles.md"
+    (Performance, *OFFERS.values()), "study/profiles.md"
 )
 
 
@@ -91,7 +91,7 @@ def pages() -> dict[str, str]:
     """Path below docs/reference -> text, of every page."""
     found: dict[str, Iterator[str]] = {}
     listed: dict[str, list[tuple[str, str]]] = {folder: [] for folder in FOLDERS}
-    for folder, kinds in (("study", PARTS), ("layers", LAYERS), ("loads", LOADS), ("faults", FAULTS)):
+    for folder, kinds in (("study", PARTS), ("layers", LAYERS), ("workloads", WORKLOADS), ("faults", FAULTS)):
         for name, kind in kinds.items():
             found[f"{folder}/{name}.md"] = struct_page(folder, name, kind)
             listed[folder].append((name, summary(kind)))
@@ -105,9 +105,9 @@ def pages() -> dict[str, str]:
 def index(listed: dict[str, list[tuple[str, str]]]) -> Iterator[str]:
     """The page that leads to all others."""
     yield from (MADE, "", "# Reference", "")
-    yield "Every field of a study file, every layer, load, fault and probe: units, defaults, what the kernel or"
-    yield "the tool gets. In the tables a *value* is a text, a number, `true` or `false`, a *truth value* one of"
-    yield "the two."
+    yield "Every field of a study file, every layer, workload, fault and probe: units, defaults, what the kernel"
+    yield "or the tool gets. In the tables a *value* is a text, a number, `true` or `false`, a *truth value* one"
+    yield "of the two."
     for folder, rows in listed.items():
         title, overview = FOLDERS[folder]
         yield from ("", f"## {title}", "", f"How they belong together: [{title}](../{overview}).", "")
@@ -124,7 +124,7 @@ def _page(folder: str, name: str, kind: type) -> Iterator[str]:
 def struct_page(folder: str, name: str, kind: type[msgspec.Struct]) -> Iterator[str]:
     """One struct: its docstring, what it stands on, a table of its fields."""
     yield from _page(folder, name, kind)
-    if folder in ("layers", "loads"):
+    if folder in ("layers", "workloads"):
         yield from (_stands(kind), "")
     yield from _fields("Fields", name, kind)
     if kind is profiles.Entry:
@@ -141,7 +141,7 @@ def _fields(title: str, name: str, kind: type[msgspec.Struct]) -> Iterator[str]:
 
 
 def _stands(kind: Any) -> str:
-    if kind in LOADS.values():
+    if kind in WORKLOADS.values():
         return f"Runs on {', else on '.join(PORTS[each] for each in kind.takes)}."
     lower = f"Stands on {PORTS[kind.takes]}" if kind.takes else "Always the lowest layer"
     return f"{lower}. Gives {PORTS[kind.gives]}."
@@ -173,7 +173,7 @@ def _shipped() -> Iterator[str]:
         yield from (f"{source}", "")
         if common:
             yield from (f"All of them: {', '.join(each for each in told[names[0]] if each in common)}.", "")
-        yield from ("| profile | figures |", "| --- | --- |")
+        yield from ("| profile | values |", "| --- | --- |")
         for name in names:
             yield f"| `{name}` | {', '.join(each for each in told[name] if each not in common)} |"
         yield ""
@@ -248,7 +248,7 @@ def value_of(kind: Any, s: str = "") -> str:
 
 
 def _one_of(kinds: tuple[Any, ...], s: str) -> str:
-    for name, found in (("layer", LAYERS), ("load", LOADS), ("fault", FAULTS)):
+    for name, found in (("layer", LAYERS), ("workload", WORKLOADS), ("fault", FAULTS)):
         if set(kinds) == set(found.values()):
             return f"[{name}{s}](../README.md#{name}s)"
     left = [kind for kind in kinds if kind is not type(None)]
@@ -289,7 +289,7 @@ def pretty(value: Any) -> str:
 
 
 def main() -> None:
-    """Write all pages anew."""
+    """Write all pages again."""
     made = pages()
     shutil.rmtree(FOLDER, ignore_errors=True)
     for path, text in made.items():

@@ -2,8 +2,8 @@
 
 The whole tree::
 
-    BlocklabError               anything below; carries a message and a hint (the cure)
-    +-- StudyError              the study file is wrong: path in the file, what is wrong, the cure
+    BlocklabError               anything below; carries a message and a hint (the hint)
+    +-- StudyError              the study file is wrong: path in the file, what is wrong, the hint
     +-- SetupError              this machine cannot do it (no user namespaces, no room, no image, ...)
     |   +-- ImageError          the node image cannot be built, read or removed
     +-- HostError               something failed on a host; carries the host's name
@@ -11,7 +11,7 @@ The whole tree::
     |   +-- WaitError           a condition did not come true in time: argv, seconds, last output
     |   +-- NodeLost            a node died, hung or panicked: the console's last lines
     +-- KnobError               a knob that the study sets is not in force on the running system
-    +-- SuspectError            the kernel's counters contradict a load's figures
+    +-- SuspectError            the kernel's counters contradict a workload's values
     +-- ParseError              a tool's output is not what its parser knows: tool, excerpt
     +-- StoreError              a run folder cannot be read or written
 
@@ -105,7 +105,7 @@ class NodeLost(HostError):
 
 
 class KnobError(BlocklabError):
-    """A knob that the study sets is not in force; the cell's figures would be those of another layout."""
+    """A knob that the study sets is not in force; the cell's values would be those of another layout."""
 
     def __init__(self, host: str, knob: str, wanted: str, found: str, *, hint: str = "") -> None:
         super().__init__(f"{host}: {knob} should be {wanted}, but the running system says {found}", hint=hint)
@@ -116,7 +116,7 @@ class KnobError(BlocklabError):
 
 
 class SuspectError(BlocklabError):
-    """What a load says that it did is not what the kernel counted."""
+    """What a workload says that it did is not what the kernel counted."""
 
 
 class ParseError(BlocklabError):

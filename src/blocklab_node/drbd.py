@@ -67,14 +67,14 @@ def mark(minor: str, name: str) -> None:
     if state(minor).get("cs") not in ("StandAlone", "Unconfigured", None):
         subprocess.run(["drbdadm", "disconnect", "--force", name], check=True)
     with open("/dev/kmsg", "w") as file:
-        file.write(f"blocklab: drbd{minor} is joined anew\n")
+        file.write(f"blocklab: drbd{minor} is joined again\n")
 
 
 def since_mark(minor: str) -> list[str] | None:
     """The log's lines since the mark; None where it is not to be found."""
     found: list[str] | None = None
     for line in log():
-        if line == f"blocklab: drbd{minor} is joined anew":
+        if line == f"blocklab: drbd{minor} is joined again":
             found = []
         elif found is not None:
             found.append(line)

@@ -1,4 +1,4 @@
-"""The program of the load ``open_loop``, which runs on the node: asynchronous direct I/O on a schedule.
+"""The program of the workload ``open_loop``, which runs on the node: asynchronous direct I/O on a schedule.
 
 It is read as text and put on the node, so it needs nothing but Python's own library (3.9 or newer). It asks the
 kernel itself (``io_submit``, ``man 7 aio``) by ``ctypes``, since one thread that waits for the next due request

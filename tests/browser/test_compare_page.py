@@ -41,13 +41,13 @@ def test_the_page_of_a_comparison(browser: Browser, width: int, scheme: str, tmp
     page.wait_for_selector("body[data-charts=ready]")
     assert (said, asked) == ([], [file.as_uri()])
     assert page.title() == "two against two"
-    # A point and a line for each of the two figures.
+    # A point and a line for each of the two values.
     assert page.locator("#forest svg .mark-symbol path[aria-roledescription=point]").count() == 2
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     with page.expect_download() as download:
         page.locator("header a[download]").click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
-    shown = page.locator("#figures tbody tr:not(.group) th").all_inner_texts()
-    loads = [row for row in rows if row["layer"] == "pgbench"]
-    assert [text.split()[0] for text in shown] == [row["metric"] for row in loads]
+    shown = page.locator("#values tbody tr:not(.group) th").all_inner_texts()
+    workloads = [row for row in rows if row["layer"] == "pgbench"]
+    assert [text.split()[0] for text in shown] == [row["metric"] for row in workloads]
     page.close()

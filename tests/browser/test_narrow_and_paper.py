@@ -34,8 +34,8 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for old, new in LONG.items():
             patch.setitem(synthetic.ADDED, new, synthetic.ADDED[old])
             patch.setitem(synthetic.PEERS, new, synthetic.PEERS[old])
-            for load in ("tps-scale1", "tps-scale50"):
-                patch.setitem(synthetic.TPS, (new, load), synthetic.TPS[old, load])
+            for workload in ("tps-scale1", "tps-scale50"):
+                patch.setitem(synthetic.TPS, (new, workload), synthetic.TPS[old, workload])
         stacks = {LONG.get(name, name): stack for name, stack in synthetic.RAW["stacks"].items()}
         study = synthetic.study(stacks=stacks, expect=[])
         return render(synthetic.make(tmp_path_factory.mktemp("runs"), study, transactions=1000))
@@ -69,15 +69,16 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for reads in (0, 100)
         for depth in (1, 2, 4, 8, 16, 32, 64, 128, 256)
     }
-    load = {
-        "load": "fio", "size": "1GiB", "options": {"ioengine": "libaio", "direct": 1, "runtime": 3}, "jobs": jobs,
+    workload = {
+        "workload": "fio", "size": "1GiB", "options": {"ioengine": "libaio", "direct": 1, "runtime": 3},
+        "jobs": jobs,
     }  # fmt: skip
     stacks = {name: synthetic.RAW["stacks"][name] for name in ("local", "drbd1")}
-    plan = synthetic.study(name="deep", workloads={"fio": load}, stacks=stacks, expect=[])
+    plan = synthetic.study(name="deep", workloads={"fio": workload}, stacks=stacks, expect=[])
     return render(synthetic.make_patterns(tmp_path_factory.mktemp("runs"), seconds=3, lab=True, plan=plan))
 
 
-def figures(page: Page) -> list[str]:
+def values(page: Page) -> list[str]:
     found: list[str] = page.eval_on_selector_all(
         "#heat-fio .mark-text.role-mark text", "all => all.map(each => each.textContent)"
     )
@@ -86,10 +87,10 @@ def figures(page: Page) -> list[str]:
 
 def test_figures_of_narrow_cells_are_short_and_apart(browser: Browser, deep: Path) -> None:
     wide, said, _ = visit(browser, deep, DESKTOP)
-    assert said == [] and "3,000†" in figures(wide)
+    assert said == [] and "3,000†" in values(wide)
     wide.close()
     page, said, _ = visit(browser, deep, PHONE)
-    assert said == [] and "3k†" in figures(page) and "3,000†" not in figures(page)
+    assert said == [] and "3k†" in values(page) and "3,000†" not in values(page)
     assert [each for each in page.evaluate(OVERLAPPING) if "†" in each] == []
     assert page.evaluate(OVERLAPPING) == []
     page.close()
@@ -114,7 +115,7 @@ def test_the_pointer_is_told_what_there_is_and_never_undefined(browser: Browser,
     # Queue depth 1 on the local volume, and 2 on the mirror.
     first, plain = tips(page, "#heat-fio .mark-text.role-mark text", 0, 19)
     assert "CrystalDiskMark" in first and "limited by the lab" in first
-    assert "note" not in plain and "marked" not in plain and "figure" in plain
+    assert "note" not in plain and "marked" not in plain and "value" in plain
     told = [first, plain, *tips(page, "#knee-fio .mark-symbol.role-mark path", 0)]
     assert said == [] and not any("undefined" in each for each in told)
     page.close()

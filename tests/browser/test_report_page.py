@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 
 from blocklab.report import render
 from blocklab.stats.floor import LIMITED
-from blocklab.store.floor import FIGURES
+from blocklab.store.floor import METRICS
 from blocklab.study.grid import cells
 from tests.browser.visits import DESKTOP, OVERLAPPING, WIDER, Opened, visit
 from tests.unit import synthetic
@@ -56,7 +56,7 @@ def test_every_chart_fits_its_place_and_the_page_its_window(opened: Opened) -> N
 def test_the_bars_are_as_long_as_the_figures_say(opened: Opened) -> None:
     texts = opened.page.eval_on_selector_all("#bars svg text", "all => all.map(each => each.textContent)")
     assert any("48\u00a0%" in text for text in texts)
-    # Only a wide page has room for the figures.
+    # Only a wide page has room for the values.
     size = opened.page.viewport_size
     assert size is not None
     assert any("494\u00a0TPS" in text for text in texts) == (size["width"] == DESKTOP[0])
@@ -132,10 +132,10 @@ def test_what_the_lab_limits_is_marked(
     page, said, _ = visit(browser, limited, size, scheme)
     assert said == []
     assert page.is_visible("#floor .floor") and len(page.query_selector_all("#floor .floor tbody tr")) == len(
-        FIGURES
+        METRICS
     )
     marked = page.eval_on_selector_all(
-        "#figures .lab", "all => all.map(each => [each.innerText, each.title, each.getBoundingClientRect().width])"
+        "#values .lab", "all => all.map(each => [each.innerText, each.title, each.getBoundingClientRect().width])"
     )
     assert len(marked) == 8
     assert all(words == LIMITED and title.startswith(f"{LIMITED}: ") and wide for words, title, wide in marked)
@@ -174,7 +174,7 @@ def test_points_that_the_lab_limits_are_hollow(browser: Browser, tmp_path: Path)
     )
     both = "#sweep-tpcc [data-spec], #share-tpcc [data-spec]"
     assert page.eval_on_selector_all(both, hollow) == [7, 7, 6, 6]
-    assert len(page.query_selector_all("#figures .lab")) > 0 and page.evaluate(OVERLAPPING) == []
+    assert len(page.query_selector_all("#values .lab")) > 0 and page.evaluate(OVERLAPPING) == []
     page.close()
 
 

@@ -37,7 +37,7 @@ SHOW = b"""resource mirror {
 """
 
 
-# No device of the stack among them: fio's figures here are always the same, whatever the layers did.
+# No device of the stack among them: fio's values here are always the same, whatever the layers did.
 COUNTERS = b"""==> /proc/uptime <==
 5.68 0.99
 

@@ -64,7 +64,7 @@ def study(small: dict[str, Any], stack: str, **faults: Any) -> Study:
     small["links"] |= {"cross": {"between": ["a1", "b1"]}, "back": {"between": ["a2", "b1"]}}
     if stack == "local":
         small["links"].pop("zone", None)
-    small["workloads"] = {"writes": {"load": "ledger", "from": "b1", "after": "0s", "patience": "30s"}}
+    small["workloads"] = {"writes": {"workload": "ledger", "from": "b1", "after": "0s", "patience": "30s"}}
     small["faults"], small["baseline"], small["takeover"] = faults, stack, {"wait": "1s"}
     return build(small)
 

@@ -24,14 +24,14 @@ class Silent:
         self.outcomes: dict[str, Outcome] = {}
         self.warnings: list[str] = []
         self.drills: list[Drill] = []
-        self.figures: list[tuple[str, str, int, tuple[Rate, ...]]] = []
+        self.values: list[tuple[str, str, int, tuple[Rate, ...]]] = []
 
     def stack(self, name: str, text: str) -> None: ...
 
     def cell(self, number: int, count: int, cell: Cell) -> None: ...
 
-    def figure(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
-        self.figures.append((cell.label, phase, rounds, tuple(rates)))
+    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
+        self.values.append((cell.label, phase, rounds, tuple(rates)))
 
     def counters(self, cell: Cell, count: Count) -> None: ...
 
@@ -46,7 +46,7 @@ class Silent:
 
 
 def io(small: dict[str, Any]) -> dict[str, Any]:
-    """The small study's fio load, with the jobs of the golden output that the fake hosts print."""
+    """The small study's fio workload, with the jobs of the golden output that the fake hosts print."""
     jobs = {name: {"rw": "write"} for name in ("seq-write-1m", "rand-rw-4k", "fsync-4k")}
     return {**small["workloads"]["io"], "jobs": jobs}
 

@@ -31,7 +31,7 @@ class Stood:
     def __init__(self, small: dict[str, Any], layers: list[dict[str, Any]], folder: Path, **faults: Any) -> None:
         small["stacks"], small["baseline"] = {"one": {"on": "a1", "layers": layers}}, "one"
         small["links"]["back"] = {"between": ["a2", "b1"]}
-        small["workloads"] = {"writes": {"load": "ledger", "from": "b1"}}
+        small["workloads"] = {"writes": {"workload": "ledger", "from": "b1"}}
         small["faults"] = faults or {"kill": KILL}
         what = build(small)
         shape = topology(what, ["one"])

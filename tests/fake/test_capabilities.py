@@ -71,7 +71,7 @@ def test_a_lab_without_a_capability_says_which(small: dict[str, Any]) -> None:
 def story(small: dict[str, Any], tmp_path: Path, *without: type) -> list[str]:
     """What happens to nodes and volumes in a study with data, on a site that lacks something."""
     del small["stacks"]["mirror"]
-    small["workloads"] = {"io": {**io(small), "load": "fio_with_data"}}
+    small["workloads"] = {"io": {**io(small), "workload": "fio_with_data"}}
     small["factors"] = {"depth": {"field": "workloads.io.options.iodepth", "values": [1, 8]}}
     site = FakeSite(Answers(), without=without)
     with registered(FioWithData):

@@ -1,4 +1,4 @@
-"""A factor over the node that a load runs on: each cell runs where its level says."""
+"""A factor over the node that a workload runs on: each cell runs where its level says."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ WHERE = {"own": "", "remote": "b1", "near": "a2"}
 
 @pytest.fixture
 def swept(small: dict[str, Any]) -> dict[str, Any]:
-    """One load on the database's own node and on two others; a second load that stays at home."""
-    small["workloads"] = {"tx": {"load": "pgbench", "time": "1s"}, "io": io(small)}
+    """One workload on the database's own node and on two others; a second workload that stays at home."""
+    small["workloads"] = {"tx": {"workload": "pgbench", "time": "1s"}, "io": io(small)}
     small["factors"] = {"client": {"field": "workloads.tx.from", "values": WHERE}}
     small["stacks"] = {"local": small["stacks"]["local"]}
     # The fake hosts' answers know no rate and no large frames, and what is not in force is not measured.
@@ -84,8 +84,8 @@ def test_levels_of_other_fields_of_a_load_share_one_build(swept: dict[str, Any])
 
 def test_a_client_without_a_link_is_an_error_and_never_the_own_socket() -> None:
     ports = (Port("a1", "postgresql", "postgresql://postgres@/bench?host=/run/x&port=5432"),)
-    load = Pgbench(client="b1")
+    workload = Pgbench(client="b1")
     with pytest.raises(StudyError, match="is to run on b1, but no link joins it to a1"):
-        port_for(load, ports, Ground({}, {}))
+        port_for(workload, ports, Ground({}, {}))
     assert port_for(Pgbench(client="a1"), ports, Ground({}, {})) == ports[0]
     assert port_for(Pgbench(), ports, Ground({}, {})) == ports[0]

@@ -145,11 +145,11 @@ def test_a_fault_without_a_survivor_gets_its_time_to_show(
 
 
 def test_a_node_that_is_taken_in_again_gets_all_its_wires(small: dict[str, Any], tmp_path: Path) -> None:
-    """Also those of another load's client, which no longer reaches it once the survivor is active."""
+    """Also those of another workload's client, which no longer reaches it once the survivor is active."""
     small["nodes"]["d1"] = {"memory": "256MiB"}
     study(small, "mirror", kill=KILL)
     small["links"] |= {"far": {"between": ["a1", "d1"]}, "far2": {"between": ["a2", "d1"]}}
-    small["workloads"]["tx"] = {"load": "pgbench", "from": "d1", "time": "2s"}
+    small["workloads"]["tx"] = {"workload": "pgbench", "from": "d1", "time": "2s"}
     progress, site, _ = drilled(build(small), tmp_path, Drilled())
     assert progress.drills[0].took_over
     log = [argv for host, argv in site.labs[0].log if host == "a1"]

@@ -51,7 +51,7 @@ class Struck(Answers):
 def drill(small: dict[str, Any], faults: dict[str, Any], **more: Any) -> Study:
     small["stacks"] = {"plain": small["stacks"]["local"]}
     small["links"] = {"cross": {"between": ["a1", "b1"], "rtt": "2ms"}}
-    small["workloads"] = {"writes": {"load": "ledger", "from": "b1"}, **more}
+    small["workloads"] = {"writes": {"workload": "ledger", "from": "b1"}, **more}
     small["faults"], small["baseline"] = faults, "plain"
     return build(small)
 

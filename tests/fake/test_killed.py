@@ -44,7 +44,7 @@ LOAD_SECONDS = 0.01
 
 
 class Busy(Answers):
-    """Whose loads take a moment."""
+    """Whose workloads take a moment."""
 
     def __call__(self, host: str, argv: Argv) -> Result:
         if "--output-format=json" in argv:
@@ -113,7 +113,7 @@ def _run(runs: Path, log: Path, arguments: Sequence[str]) -> int:
 
 
 def _store(runs: Path, step: int) -> None:
-    """Write a study's folder and its cells anew, as ``run --again`` does, and die at a step."""
+    """Write a study's folder and its cells again, as ``run --again`` does, and die at a step."""
     folder = StudyFolder(runs / "small")
     manifest, source = folder.manifest(), runs.parent / "study.yaml"
     every = [load(runs.parent / "whole" / "cells" / cell.key) for cell in manifest.cells]
@@ -194,7 +194,7 @@ class Server:
             assert not list(self.runs.glob("*/cells/[!.]*"))
             return {}
         runs = folder.runs()
-        assert {run.outcome.status for run in runs} <= {"ok"} and all(run.figures() for run in runs)
+        assert {run.outcome.status for run in runs} <= {"ok"} and all(run.values() for run in runs)
         assert len(runs) == len(list(folder.cells.glob("[!.]*")))
         return {run.cell.key: (run.folder / "result.json").stat().st_ino for run in runs}
 

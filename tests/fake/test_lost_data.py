@@ -1,4 +1,4 @@
-"""What one load's data, a lost node or a second measurement that fails may cost: that, and nothing else."""
+"""What one workload's data, a lost node or a second measurement that fails may cost: that, and nothing else."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class PgbenchWithData(Pgbench, frozen=True, tag="pgbench_with_data"):
 
 @pytest.fixture
 def mixed(small: dict[str, Any]) -> Iterator[Study]:
-    """A load with data of its own before one without, on a stack at two distances."""
-    tx = {**small["workloads"]["tx"], "load": "pgbench_with_data"}
+    """A workload with data of its own before one without, on a stack at two distances."""
+    tx = {**small["workloads"]["tx"], "workload": "pgbench_with_data"}
     small["workloads"] = {"tx": tx, "more": {**tx, "clients": 4}, "other": {**tx, "scale": 2}, "io": io(small)}
     small["stacks"] = {"mirror": small["stacks"]["mirror"]}
     small["factors"] = {"rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "2ms"]}}
@@ -73,8 +73,8 @@ def test_data_that_cannot_be_loaded_cost_only_their_loads_and_are_tried_once(mix
     # Each of the two sets of data once, though four cells need the first.
     assert sorted(answers.loaded).count("1") == 1
     for rtt in ("0.5ms", "2ms"):
-        for load in ("tx", "more"):
-            outcome = progress.outcomes[f"mirror/{load} rtt={rtt}"]
+        for workload in ("tx", "more"):
+            outcome = progress.outcomes[f"mirror/{workload} rtt={rtt}"]
             assert outcome.status == "failed" and "no space left" in outcome.error
         assert progress.outcomes[f"mirror/io rtt={rtt}"].status == "ok"
         assert "no space left" not in progress.outcomes[f"mirror/other rtt={rtt}"].error
@@ -112,7 +112,7 @@ def test_a_good_run_stays_where_measuring_it_again_never_began(small: dict[str, 
     _, progress, bad, _ = go(study, tmp_path, broken)
     local, mirror = folder.runs()
     assert bad == 1 and local.outcome != before[0], "what could be measured again replaces the old run"
-    assert mirror.outcome == before[1] and mirror.figures()
+    assert mirror.outcome == before[1] and mirror.values()
     assert any("mirror/io" in each and "earlier run is kept" in each for each in progress.warnings)
     assert "mkfs.ext4: bad" in progress.outcomes["mirror/io"].error
 
@@ -141,10 +141,10 @@ def test_nothing_is_asked_of_nodes_that_were_ended(
 
 
 def test_nodes_that_were_started_for_nothing_are_wired_by_the_first_build(mixed: Study, tmp_path: Path) -> None:
-    """A layout all of whose loads are given up builds nothing on its nodes, which the next one gets."""
+    """A layout all of whose workloads are given up builds nothing on its nodes, which the next one gets."""
     by = {cell.label: cell for cell in cells(mixed)}
     tried, given_up = by["mirror/tx rtt=0.5ms"], by["mirror/tx rtt=2ms"]
-    other = msgspec.structs.replace(by["mirror/io rtt=2ms"], block=1, key="a" * 12)
+    other = msgspec.structs.replace(by["mirror/io rtt=2ms"], repeat=1, key="a" * 12)
     folder = StudyFolder.create(tmp_path, Manifest(mixed, (tried, given_up, other)))
     progress, site = Silent(), FakeSite(Loads(FULL, FULL))
     run_study(site, mixed, [tried, given_up, other], folder, progress)

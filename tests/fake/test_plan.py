@@ -99,7 +99,7 @@ def test_the_plan_of_a_drill_names_fault_fencing_and_each_stage(small: dict[str,
     )
     assert about[:5] == ["kill", "fencing", "promotion", "mount", "recovery"]
     (kill,) = [each for each in planned(study, "mirror", FakeSite()) if each.about.startswith("kill")]
-    assert kill.about == f"kill at {KILL['at']} of the load" and kill.said == "power: crash"
+    assert kill.about == f"kill at {KILL['at']} of the workload" and kill.said == "power: crash"
 
 
 def test_in_order_can_fail() -> None:

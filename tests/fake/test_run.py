@@ -36,9 +36,9 @@ def test_a_good_study_stores_everything(study: Study, tmp_path: Path) -> None:
     runs = folder.runs()
     assert [run.cell.label for run in runs] == ["local/io", "mirror/io"]
     for run in runs:
-        assert run.figures() and run.series()
-        assert any(record.part == "load" for record in run.records)
-        assert (run.folder / "raw" / "load" / "stdout").stat().st_size > 0
+        assert run.values() and run.series()
+        assert any(record.part == "workload" for record in run.records)
+        assert (run.folder / "raw" / "workload" / "stdout").stat().st_size > 0
         assert all(knob.in_force for knob in run.knobs)
     assert {knob.name for knob in runs[1].knobs} >= {
         "net.protocol",
@@ -81,7 +81,7 @@ def test_an_unreadable_knob_is_not_in_force(study: Study, tmp_path: Path) -> Non
 def test_a_mirror_that_broke_and_healed_during_the_load_makes_the_cell_invalid(
     study: Study, tmp_path: Path, told: list[bytes], said: str
 ) -> None:
-    """It is connected and up to date, before and after; but for a while the load ran without it."""
+    """It is connected and up to date, before and after; but for a while the workload ran without it."""
     answers, left = Answers(), list(told)
 
     def answer(host: str, argv: Argv) -> Result:
@@ -92,7 +92,7 @@ def test_a_mirror_that_broke_and_healed_during_the_load_makes_the_cell_invalid(
     assert bad == 1 and not left and outcome.status == "invalid"
     assert f"data generation should be unchanged, but the running system says {said}" in outcome.error
     # It was measured, and is kept to look at.
-    assert folder.runs()[1].figures()
+    assert folder.runs()[1].values()
 
 
 def test_a_generation_is_not_stored_since_each_build_has_its_own(study: Study, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_load_that_fails_names_command_host_and_output_and_the_others_go_on(
     assert failed.status == "failed" and good.status == "ok"
     assert "a1: exit code 1" in failed.error and "fio" in failed.error and "no space left" in failed.error
     stored = folder.runs()[0]
-    assert (stored.folder / "raw" / "load" / "stderr").read_text() == "fio: no space left\n"
+    assert (stored.folder / "raw" / "workload" / "stderr").read_text() == "fio: no space left\n"
 
 
 def test_garbage_from_a_load_is_failed_and_kept(study: Study, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_garbage_from_a_load_is_failed_and_kept(study: Study, tmp_path: Path) ->
     answers.override["--output-format=json"] = Result(0, b"half a { line", b"")
     folder, _, bad, _ = go(study, tmp_path, answers)
     assert bad == 2
-    assert (folder.runs()[0].folder / "raw" / "load" / "stdout").read_bytes() == b"half a { line"
+    assert (folder.runs()[0].folder / "raw" / "workload" / "stdout").read_bytes() == b"half a { line"
 
 
 def test_garbage_from_a_probe_is_a_warning(study: Study, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_file_that_cannot_be_fetched_is_said_of_the_host_and_keeps_the_rest(
     folder, progress, bad, _ = go(study, tmp_path, answer)
     assert bad == 2
     assert "a1: cannot read" in progress.outcomes["local/io"].error
-    assert (folder.runs()[0].folder / "raw" / "load" / "stdout").stat().st_size > 0
+    assert (folder.runs()[0].folder / "raw" / "workload" / "stdout").stat().st_size > 0
 
 
 def test_a_clock_that_cannot_be_read_costs_no_figures(study: Study, tmp_path: Path) -> None:
@@ -303,4 +303,4 @@ def test_a_build_that_fails_on_used_nodes_is_tried_again_on_new_ones(
 
     _, progress, bad, site = go(build(small), tmp_path, Left())
     assert bad == 0 and len(site.labs) == 2
-    assert any("apparently in use" in each and "built anew" in each for each in progress.warnings)
+    assert any("apparently in use" in each and "built again" in each for each in progress.warnings)

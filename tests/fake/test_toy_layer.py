@@ -20,7 +20,7 @@ from blocklab.model.layer import Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Size
-from blocklab.model.workload import Load
+from blocklab.model.workload import Command
 from blocklab.report import render, terminal_table
 from blocklab.sites.fake import FakeSite
 from blocklab.stats.analysis import analyse
@@ -86,8 +86,8 @@ class Writer(Workload, frozen=True, tag="writer", kw_only=True):
     def prepare(self, port: Port) -> tuple[Step, ...]:
         return ()
 
-    def load(self, port: Port) -> Load:
-        return Load(port.host, ("toy-writer", port.where, str(int(self.size))), seconds=60.0)
+    def command(self, port: Port) -> Command:
+        return Command(port.host, ("toy-writer", port.where, str(int(self.size))), seconds=60.0)
 
     @property
     def room(self) -> int:
@@ -112,7 +112,7 @@ class Writer(Workload, frozen=True, tag="writer", kw_only=True):
 
 
 STUDY = """
-blocklab: 1
+blocklab: 2
 name: toy
 question: What does encryption cost?
 nodes: {a1: {}}
@@ -120,7 +120,7 @@ stacks:
   plain: {on: a1, layers: [{layer: volume, size: 512MiB}]}
   safe: {on: a1, layers: [{layer: volume, size: 512MiB}, {layer: crypt}]}
 workloads:
-  io: {load: writer, size: 4MiB}
+  io: {workload: writer, size: 4MiB}
 factors:
   cipher: {field: stacks.safe.layers.crypt.cipher, values: [aes-xts-plain64, aes-cbc-essiv]}
 """
@@ -219,7 +219,7 @@ def test_a_toy_goes_through_plan_run_crosscheck_diagram_and_report(study: Study,
 
     for run in folder.runs():
         top = "dm-900" if run.cell.stack == "safe" else "ubdb"
-        counted = {(each.layer, each.metric): each.value for each in run.figures()}
+        counted = {(each.layer, each.metric): each.value for each in run.values()}
         assert counted[top, "layer.write.bytes"] == counted["writer", "write.bytes"] == 4 * 2**20
         # dm only hands requests on, so that the kernel has no count of its flushes.
         assert ((top, "layer.flushes") in counted) == (top == "ubdb")

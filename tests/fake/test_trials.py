@@ -1,4 +1,4 @@
-"""Loads that go on until they are sure, on the fake site: what ends them, what is kept when they break."""
+"""Workloads that go on until they are sure, on the fake site: what ends them, what is kept when they break."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def fio(stop: Any = QUICK, **fields: Any) -> dict[str, Any]:
     matrix = {"rw": ["randwrite"], "bs": ["4k", "16k"], "iodepth": [1, 8]}
     whole = {"jobs": {"first": {"rw": "write"}}, "matrix": matrix, "options": {"direct": 1}}
-    return {"load": "fio", "size": "16MiB", "fill": False, "stop": stop, **whole, **fields}
+    return {"workload": "fio", "size": "16MiB", "fill": False, "stop": stop, **whole, **fields}
 
 
 def one(stop: Any = QUICK, name: str = "only") -> dict[str, Any]:
@@ -50,7 +50,7 @@ def one(stop: Any = QUICK, name: str = "only") -> dict[str, Any]:
 
 
 def local(small: dict[str, Any], **workloads: dict[str, Any]) -> Study:
-    """The study's local stack under these loads, in this order."""
+    """The study's local stack under these workloads, in this order."""
     small["stacks"].pop("mirror", None)
     return build({**small, "workloads": workloads})
 
@@ -81,7 +81,7 @@ def stop_of(run: Run, phase: str = "") -> Stopped:
 
 
 def raw(run: Run) -> set[str]:
-    return {path.name for path in (run.folder / "raw" / "load").iterdir()}
+    return {path.name for path in (run.folder / "raw" / "workload").iterdir()}
 
 
 # -- rounds --------------------------------------------------------------------------------------------------
@@ -103,10 +103,10 @@ def test_settled_phases_are_left_out_and_the_others_go_on_to_the_cap(
         assert ("interval is ±" in stop.why) is loud
         (spread,) = [each for each in run.rounds if (each.phase, each.metric) == (phase, "write.iops")]
         assert len(spread.values) == stop.rounds
-        figure = run.figure("write.iops", phase)
-        assert figure is not None and figure.value == pytest.approx(rate.value)
+        value = run.value("write.iops", phase)
+        assert value is not None and value.value == pytest.approx(rate.value)
         # What counts is added up over the rounds.
-        total = run.figure("write.ios", phase)
+        total = run.value("write.ios", phase)
         assert total is not None and total.value == sum(spread.values)
     assert {seconds for _, seconds in answers.runs} == {1}
     assert raw(run) == {
@@ -173,7 +173,7 @@ def test_each_round_is_told_to_draw_its_own_lots(
     study = local({**small, "repeats": 2}, io=one({"rounds": "3..3"}))
     fios(study, tmp_path / "one", Fios(), 1)
     first = list(numbers)
-    assert len(set(first)) == 6, "both blocks drew the same lots"
+    assert len(set(first)) == 6, "both blocks drew the same seed"
     numbers.clear()
     fios(study, tmp_path / "again", Fios(), 1)
     assert numbers == first
@@ -183,11 +183,11 @@ def test_each_round_is_told_to_draw_its_own_lots(
 def test_reads_and_writes_together_decide_and_each_has_its_interval(
     small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: list[float], reason: str
 ) -> None:
-    lots, totals = itertools.cycle([80.0, 120.0]), itertools.cycle(total)
+    seed, totals = itertools.cycle([80.0, 120.0]), itertools.cycle(total)
 
     def steady(self: Fio, parsed: Parsed) -> Parsed:
         (written,) = [each for each in parsed.samples if each.metric == "write.iops" and each.time is None]
-        writes = next(lots)
+        writes = next(seed)
         mixed = (
             msgspec.structs.replace(written, value=writes),
             msgspec.structs.replace(written, metric="read.iops", value=next(totals) - writes),
@@ -261,7 +261,7 @@ class Pgbenches(Answers):
 
 
 def pgbench(**fields: Any) -> dict[str, Any]:
-    return {"load": "pgbench", "scale": 1, "clients": 2, "log": False, "stop": LONG, **fields}
+    return {"workload": "pgbench", "scale": 1, "clients": 2, "log": False, "stop": LONG, **fields}
 
 
 def long(small: dict[str, Any], tmp_path: Path, *plays: Play | Result) -> tuple[list[Run], FakeSite, int]:
@@ -286,9 +286,9 @@ def test_a_long_run_is_ended_by_its_signal_once_it_has_settled(small: dict[str, 
     assert stop.reason == "settled" and not stop.why and 5 <= stop.seconds < 60
     (rate,) = stop.rates
     assert rate.value == pytest.approx(700, rel=0.03) and rate.half is not None and rate.half < 15
-    assert run.figure("tps") is not None
+    assert run.value("tps") is not None
     # It saw no more of the tool than it printed until then.
-    assert (run.folder / "raw" / "load" / "load" / "stderr").read_bytes().count(b"\n") < 60
+    assert (run.folder / "raw" / "workload" / "workload" / "stderr").read_bytes().count(b"\n") < 60
 
 
 @pytest.mark.parametrize(("count", "reason"), [(20, "drained"), (60, "capped")])
@@ -318,7 +318,7 @@ def test_a_long_run_that_breaks_is_kept_and_the_next_cell_goes_on(
     assert said in run.outcome.error
     stop = stop_of(run)
     assert stop.reason == "failed" and said in stop.why
-    kept = run.folder / "raw" / "load" / "load"
+    kept = run.folder / "raw" / "workload" / "workload"
     assert (kept / "stderr").read_bytes().startswith(play.pieces[0][1])
     assert run.records and run.knobs
 
@@ -363,18 +363,18 @@ def test_what_breaks_in_a_later_round_costs_its_cell_and_no_figure_from_before(
     study = local(small, io=fio(), then=one())
     (run, then), progress, bad = fios(study, tmp_path, answers)
     assert bad == 1 and (run.outcome.status, then.outcome.status) == ("failed", "ok")
-    assert said in run.outcome.error and then.figures() and stop_of(then, "only").reason == "capped"
+    assert said in run.outcome.error and then.values() and stop_of(then, "only").reason == "capped"
     assert set(progress.outcomes) == {"local/io", "local/then"}
     # The phases before it in the order have two rounds, the others one; all of that is kept.
     assert [stop_of(run, phase).rounds for phase in PHASES] == [2, 2, 1, 1, 1]
     assert {each.reason for each in run.stops} == {"failed"}
     assert said in stop_of(run, "randwrite-4k-qd8").why
     for phase in PHASES:
-        figure = run.figure("write.iops", phase)
-        assert figure is not None and figure.value == (1150 if stop_of(run, phase).rounds == 2 else 1000)
+        value = run.value("write.iops", phase)
+        assert value is not None and value.value == (1150 if stop_of(run, phase).rounds == 2 else 1000)
     assert raw(run) == {f"01-{phase}" for phase in PHASES} | {f"02-{phase}" for phase in PHASES[:3]}
     if kept is not None:
-        assert (run.folder / "raw" / "load" / "02-randwrite-4k-qd8" / "stdout").read_bytes() == kept
+        assert (run.folder / "raw" / "workload" / "02-randwrite-4k-qd8" / "stdout").read_bytes() == kept
         assert run.knobs and run.records
     stored = json.loads((run.folder / "stops.json").read_text())
     assert {each["reason"] for each in stored} == {"failed"}
@@ -409,7 +409,7 @@ def test_a_probe_that_dies_is_a_warning(small: dict[str, Any], tmp_path: Path) -
     (run,), progress, bad = fios(local(small, io=fio()), tmp_path, answers)
     assert bad == 0 and run.outcome.status == "ok"
     assert [text for text in progress.warnings if "iostat" in text] == [
-        "local/io: a1: probe iostat ended before the load did, exit code 3: iostat: out of memory"
+        "local/io: a1: probe iostat ended before the workload did, exit code 3: iostat: out of memory"
     ]
     assert {record.code for record in run.records if record.part == "probe" and "iostat" in record.argv} == {3}
     assert (run.folder / "raw" / "probes" / "a1" / "iostat").stat().st_size > 0
@@ -434,7 +434,7 @@ def test_counters_that_make_no_sense_are_a_warning(small: dict[str, Any], tmp_pa
     answers = Fios()
     answers.override["tail"] = Result(0, text, b"")
     (run,), progress, bad = fios(local(small, io=one()), tmp_path, answers)
-    assert bad == 0 and run.outcome.status == "ok" and run.figures()
+    assert bad == 0 and run.outcome.status == "ok" and run.values()
     # Once, and not for each round.
     assert len([each for each in progress.warnings if "could not be compared" in each]) == 1
 
@@ -449,7 +449,7 @@ def test_counters_that_never_come_are_a_warning(small: dict[str, Any], tmp_path:
 
     answers.site = FakeSite(hangs)
     (run,), progress, bad = fios(local(small, io=one()), tmp_path, answers)
-    assert bad == 0 and run.outcome.status == "ok" and run.figures()
+    assert bad == 0 and run.outcome.status == "ok" and run.values()
     assert any("a1: its counters could not be read in time" in each for each in progress.warnings)
 
 
@@ -469,7 +469,7 @@ def test_a_clock_that_steps_fails_its_cell_with_everything_kept(
     assert bad == 1 and (run.outcome.status, then.outcome.status) == ("failed", "ok")
     assert f"a1: its clock went {step:+,.2f} s against ours" in run.outcome.error
     assert {each.reason for each in run.stops} == {"settled"} and len(run.stops) == len(PHASES)
-    assert all(run.figure("write.iops", phase) is not None for phase in PHASES)
+    assert all(run.value("write.iops", phase) is not None for phase in PHASES)
 
 
 def test_a_clock_that_is_just_wrong_is_no_failure(small: dict[str, Any], tmp_path: Path) -> None:
@@ -504,9 +504,9 @@ def test_each_round_is_told_with_an_interval_that_is_the_stored_one_at_the_end(
 ) -> None:
     answers = Fios(lambda job, number: noisy(job, number) if job.endswith("qd8") else 2000.0 + number)
     (run,), progress, _ = fios(local(small, io=fio()), tmp_path, answers, seed=7)
-    assert {label for label, *_ in progress.figures} == {"local/io"}
+    assert {label for label, *_ in progress.values} == {"local/io"}
     for phase in PHASES:
-        mine = [(rounds, rates) for _, name, rounds, rates in progress.figures if name == phase]
+        mine = [(rounds, rates) for _, name, rounds, rates in progress.values if name == phase]
         stop = stop_of(run, phase)
         # Before and after each round.
         assert [rounds for rounds, _ in mine] == sorted([*range(stop.rounds), *range(1, stop.rounds + 1)])
@@ -516,8 +516,8 @@ def test_each_round_is_told_with_an_interval_that_is_the_stored_one_at_the_end(
 def test_a_long_run_is_told_at_each_look(small: dict[str, Any], tmp_path: Path) -> None:
     (run,), progress, _ = go(local(small, tx=pgbench()), tmp_path, FakeSite(Pgbenches(STEADY)))
     (stop,) = run.stops
-    assert len(progress.figures) > 3 and {rounds for _, _, rounds, _ in progress.figures} == {0}
-    assert progress.figures[0][3] == () and progress.figures[-1][3] == stop.rates
+    assert len(progress.values) > 3 and {rounds for _, _, rounds, _ in progress.values} == {0}
+    assert progress.values[0][3] == () and progress.values[-1][3] == stop.rates
 
 
 # -- what measuring takes itself -------------------------------------------------------------------------------
@@ -530,12 +530,12 @@ def test_the_cpu_of_each_probe_and_of_blocklab_is_stored(small: dict[str, Any], 
     for record in run.records:
         if record.part == "probe":
             assert record.cpu == PROBE_CPU
-    loads = [record for record in run.records if record.part == "load"]
-    assert len(loads) == 3 and all(record.cpu is not None and record.cpu > 0 for record in loads)
-    share = 100 * sum(record.cpu or 0.0 for record in loads) / sum(record.seconds for record in loads)
+    workloads = [record for record in run.records if record.part == "workload"]
+    assert len(workloads) == 3 and all(record.cpu is not None and record.cpu > 0 for record in workloads)
+    share = 100 * sum(record.cpu or 0.0 for record in workloads) / sum(record.seconds for record in workloads)
     assert found["blocklab", ""].value == pytest.approx(share) and found["blocklab", ""].unit == "%"
-    # It is no figure of the load.
-    assert not [sample for sample in run.figures() if sample.layer in ("blocklab", "probe iostat")]
+    # It is no value of the workload.
+    assert not [sample for sample in run.values() if sample.layer in ("blocklab", "probe iostat")]
 
 
 def test_a_probe_whose_cpu_is_not_known_has_no_figure(small: dict[str, Any], tmp_path: Path) -> None:
@@ -553,7 +553,7 @@ def test_layers_that_agree_are_ok(small: dict[str, Any], tmp_path: Path) -> None
     """The counters of a real node around 8,192 writes of 4 KiB, and a fio that tells of just these."""
     run, bad = mirrored(small, tmp_path, ("direct.before", "direct.after"), 8192.0)
     assert bad == 0 and run.outcome.status == "ok" and not run.outcome.error
-    (row,) = [s for s in run.figures() if (s.metric, s.layer) == ("layer.write.amplification", "drbd0")]
+    (row,) = [s for s in run.values() if (s.metric, s.layer) == ("layer.write.amplification", "drbd0")]
     assert row.value == 1.0
 
 
@@ -586,7 +586,7 @@ def test_layers_that_do_not_agree_are_suspect(
     assert re.search(rf"^the layers do not agree: only: {said}", run.outcome.error)
     # One sentence for each of three rounds.
     assert run.outcome.error.endswith("(and 2 more)")
-    assert stop_of(run, "only").reason == "settled" and run.figure("write.iops", "only") is not None
+    assert stop_of(run, "only").reason == "settled" and run.value("write.iops", "only") is not None
 
 
 def mirrored(small: dict[str, Any], tmp_path: Path, counters: tuple[str, str], ios: float) -> tuple[Run, int]:
@@ -604,26 +604,26 @@ def mirrored(small: dict[str, Any], tmp_path: Path, counters: tuple[str, str], i
 def test_repeats_are_layouts_built_anew_and_compared_within_each(small: dict[str, Any], tmp_path: Path) -> None:
     study = build({**small, "workloads": {"io": one()}, "repeats": 2})
     grid = cells(study)
-    assert len({cell.key for cell in grid}) == 4 and [cell.block for cell in grid] == [0, 0, 1, 1]
+    assert len({cell.key for cell in grid}) == 4 and [cell.repeat for cell in grid] == [0, 0, 1, 1]
     answers, found = Fios(), [1000.0, 500.0, 2000.0, 1010.0]
     # Three rounds each: the machine is twice as fast in the second repeat.
     answers.rate = lambda job, number: found[(number - 1) // 3]
     runs, _, bad = fios(study, tmp_path, answers, seed=3)
     assert bad == 0 and len(runs) == 4
-    # The whole of the first repeat, then the whole of the second one, each stack made anew.
+    # The whole of the first repeat, then the whole of the second one, each stack made again.
     made = [argv[0] for lab in answers.site.labs for _, argv in lab.log if argv[0] in ("mkfs.xfs", "mkfs.ext4")]
     assert made == ["mkfs.xfs", "mkfs.ext4"] * 2
     analysis = analyse(StudyFolder(tmp_path / study.name))
-    rows = {row.stack: row for row in analysis.rows if row.metric == "write.iops" and row.load}
-    assert len([row for row in analysis.rows if row.metric == "write.iops" and row.load]) == 2
+    rows = {row.stack: row for row in analysis.rows if row.metric == "write.iops" and row.workload}
+    assert len([row for row in analysis.rows if row.metric == "write.iops" and row.workload]) == 2
     local, mirror = rows["local"], rows["mirror"]
     assert (local.value, mirror.value) == (1500.0, 755.0)
     # Over two repeats that differ by half the mean the interval is wide; the ratio within each is not.
     assert local.half is not None and local.half > local.value and mirror.relative is not None
     assert mirror.relative.value == pytest.approx((0.5 * 0.505) ** 0.5)
     assert mirror.relative.half is not None and mirror.relative.half < 0.05
-    assert {(stop.stack, stop.block) for stop in analysis.stops} == {
-        (stack, block) for stack in ("local", "mirror") for block in (1, 2)
+    assert {(stop.stack, stop.repeat) for stop in analysis.stops} == {
+        (stack, repeat) for stack in ("local", "mirror") for repeat in (1, 2)
     }
 
 

@@ -21,7 +21,7 @@ from tests.fake.runs import go, io
 @pytest.fixture
 def data(sweep: dict[str, Any]) -> Iterator[None]:
     """The sweep's workload has data."""
-    sweep["workloads"]["io"]["load"] = "fio_with_data"
+    sweep["workloads"]["io"]["workload"] = "fio_with_data"
     with registered(FioWithData):
         yield
 
@@ -87,7 +87,7 @@ def test_data_are_loaded_once_and_restored_before_each_load(sweep: dict[str, Any
 
 @pytest.mark.usefixtures("data")
 def test_each_load_finds_its_volumes_with_their_whole_burst(sweep: dict[str, Any], tmp_path: Path) -> None:
-    """Building, loading data and the load before would leave less of it to whoever happens to come later."""
+    """Building, loading data and the workload before would leave less of it to whoever happens to come later."""
     del sweep["stacks"]["mirror"], sweep["factors"]["rtt"]
     _, _, bad, site = go(build(sweep), tmp_path, Answers())
     assert bad == 0
@@ -139,7 +139,7 @@ def test_a_lost_node_costs_its_cell_and_the_rest_gets_new_nodes(sweep: dict[str,
 
 @pytest.mark.usefixtures("data")
 def test_a_rebuild_that_fails_once_costs_no_cell(sweep: dict[str, Any], tmp_path: Path) -> None:
-    """Between two loads the stack is taken down and built again over its data: that may go wrong by chance."""
+    """Between two workloads the stack is taken down and built again over its data: that may go wrong by chance."""
     from blocklab.errors import NodeLost
 
     answers, seen = Answers(), []
@@ -155,7 +155,7 @@ def test_a_rebuild_that_fails_once_costs_no_cell(sweep: dict[str, Any], tmp_path
     folder, progress, bad, site = go(build(sweep), tmp_path, dies)
     assert bad == 0 and {run.outcome.status for run in folder.runs()} == {"ok"} and len(folder.runs()) == 6
     assert "lost" in seen and len(site.labs) == 3
-    assert any("the kernel panicked" in text and "built anew" in text for text in progress.warnings)
+    assert any("the kernel panicked" in text and "built again" in text for text in progress.warnings)
 
 
 @pytest.mark.usefixtures("data")

@@ -19,16 +19,16 @@ from tests.uml import uml
 
 
 def study_of(small: dict[str, Any], stacks: dict[str, list[dict[str, Any]]], client: str = "a2") -> Study:
-    """Stacks on a1, and a load on ``client``."""
+    """Stacks on a1, and a workload on ``client``."""
     small["nodes"]["a1"]["memory"] = "768MiB"
     small["stacks"] = {name: {"on": "a1", "layers": layers} for name, layers in stacks.items()}
     small["baseline"] = next(iter(stacks))
     small["workloads"] = {"io": small["workloads"]["io"]}
     del small["links"]["cross"]
-    # A checked study has no load that only one of its stacks can take.
-    loads = {"far": Pgbench(client=client)} if client else {}
+    # A checked study has no workload that only one of its stacks can take.
+    workloads = {"far": Pgbench(client=client)} if client else {}
     study = build(small)
-    return msgspec.structs.replace(study, workloads={**study.workloads, **loads})
+    return msgspec.structs.replace(study, workloads={**study.workloads, **workloads})
 
 
 def ask(host: Host, where: str, text: str) -> str:

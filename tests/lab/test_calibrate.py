@@ -6,15 +6,15 @@ from pathlib import Path
 
 from blocklab.runner.calibrate import calibrate
 from blocklab.sites.uml.site import UmlSite
-from blocklab.store.floor import DELAYS_MS, FIGURES, RTT, delay, load_floor, machine_of, mirror, save_floor, volume
+from blocklab.store.floor import DELAYS_MS, METRICS, RTT, delay, load_floor, machine_of, mirror, save_floor, volume
 
 
 def test_calibrate_finds_a_plausible_floor_and_leaves_nothing(tmp_path: Path) -> None:
     """That nothing is left is checked after each test of this folder."""
     site = UmlSite()
     floor = calibrate(site, rounds=1, seconds=0.3)
-    assert set(floor.figures) == set(FIGURES)
-    value = {name: figure.value for name, figure in floor.figures.items()}
+    assert set(floor.values) == set(METRICS)
+    value = {name: value.value for name, value in floor.values.items()}
     print({name: f"{each:.6g}" for name, each in value.items()})
     for name, each in value.items():
         # An error may be below zero, and nothing may have been stolen or idle.

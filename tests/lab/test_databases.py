@@ -48,7 +48,7 @@ def test_mariadb_and_postgres_serve_both_nodes_and_recover_from_a_copy(small: di
         # Loopback is another account than the socket's and the link's.
         loopback = str(Dsn.of(where).at("127.0.0.1"))
         assert ask(here, loopback, "SELECT current_user()") == "root@127.0.0.1"
-        # The grants are not in the log of the load's own changes.
+        # The grants are not in the log of the workload's own changes.
         assert "GRANT" not in ask(here, where, "SHOW BINLOG EVENTS")
         # A value that is not in force is shown as the server has it.
         ask(here, where, "SET GLOBAL sync_binlog = 0")

@@ -22,12 +22,12 @@ from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Run
 from blocklab.study.grid import cells
 from blocklab.study.read import build
-from blocklab.workloads import Ledger as LedgerLoad
+from blocklab.workloads import Ledger as LedgerWorkload
 from tests.fake.runs import Silent
 from tests.uml import uml
 
 BASE: dict[str, Any] = {
-    "blocklab": 1,
+    "blocklab": 2,
     "name": "drills",
     "question": "What is lost?",
     "nodes": {"a1": {"memory": "512MiB"}, "a2": {"memory": "512MiB"}, "c1": {"memory": "192MiB"}},
@@ -37,7 +37,7 @@ BASE: dict[str, Any] = {
         "front": {"between": ["c1", "a1"]},
         "back": {"between": ["c1", "a2"]},
     },
-    "workloads": {"ledger": {"load": "ledger", "from": "c1", "connections": 8, "after": "1s"}},
+    "workloads": {"ledger": {"workload": "ledger", "from": "c1", "connections": 8, "after": "1s"}},
     "faults": {"kill": {"fault": "crash", "at": "2s..3s"}},
     # A busy machine may answer late several times in a row.
     "takeover": {"misses": 8},
@@ -99,7 +99,7 @@ def test_a_synchronous_mirror_loses_nothing_and_takes_over(tmp_path: Path) -> No
     assert drill.mirror is not None and (drill.mirror.status, drill.mirror.verified) == ("in sync", 0)
     assert len(set(drill.mirror.copies.values())) == 1 and set(drill.mirror.copies) == {"a1", "a2"}
     # Its throughput is that before the fault.
-    tps = run.figure("tps")
+    tps = run.value("tps")
     assert tps is not None and drill.rate == tps.value > 0
     assert sum(each.acknowledged for each in drill.bins) == verdict.acknowledged
 
@@ -142,7 +142,7 @@ def test_an_unfenced_primary_that_comes_back_is_caught(tmp_path: Path) -> None:
 def test_a_database_that_cannot_be_read_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = Aftermath.ledger
 
-    def killed(self: Aftermath, workload: LedgerLoad) -> tuple[Ledger | None, str]:
+    def killed(self: Aftermath, workload: LedgerWorkload) -> tuple[Ledger | None, str]:
         self._engine.carry_out([Step("a2", ("killall", "-9", "postgres"))], "planted")
         return read(self, workload)
 
@@ -155,7 +155,7 @@ def test_a_database_that_cannot_be_read_is_unknown(tmp_path: Path, monkeypatch: 
 def test_a_planted_loss_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = Aftermath.ledger
 
-    def robbed(self: Aftermath, workload: LedgerLoad) -> tuple[Ledger | None, str]:
+    def robbed(self: Aftermath, workload: LedgerWorkload) -> tuple[Ledger | None, str]:
         ledger, why = read(self, workload)
         assert ledger is not None
         rows = dict(ledger.rows)

@@ -64,7 +64,7 @@ def test_nothing_outlives_blocklab(study: Path, tmp_path: Path, number: signal.S
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen([*BLOCKLAB, "run", str(study), "--runs", str(runs)], stdout=log, stderr=log)
     try:
-        wait_until(lambda: under_load(process, runs), 60, "no load was started")
+        wait_until(lambda: under_load(process, runs), 60, "no workload was started")
         there = leftovers()
         for kind in ("janitor.py", "umid=a1", "umid=a2", "nbdkit", "qemu-storage-daemon"):
             assert any(kind in each for each in there), kind

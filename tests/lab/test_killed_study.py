@@ -40,10 +40,10 @@ def under_load(runs: Path, process: int, cells: int) -> bool:
 
 MOMENTS: dict[str, tuple[Moment, int]] = {
     "nodes starting": (lambda runs, process: any(f"/{PREFIX}" in each for each in leftovers()), 0),
-    "first load": (lambda runs, process: under_load(runs, process, 0), 0),
+    "first workload": (lambda runs, process: under_load(runs, process, 0), 0),
     "first cell stored": (lambda runs, process: len(finished(runs)) >= 1, 1),
-    "second load": (lambda runs, process: under_load(runs, process, 1), 1),
-    "last load": (lambda runs, process: under_load(runs, process, 2), 2),
+    "second workload": (lambda runs, process: under_load(runs, process, 1), 1),
+    "last workload": (lambda runs, process: under_load(runs, process, 2), 2),
 }
 
 
@@ -56,7 +56,9 @@ def study(small: dict[str, Any], tmp_path: Path) -> Path:
     del small["links"]
     jobs = {"write-4k": {"rw": "randwrite", "bs": "4k"}}
     options = {"direct": 1, "runtime": 1, "time_based": True}
-    small["workloads"] = {"io": {"load": "fio", "size": "16MiB", "fill": False, "options": options, "jobs": jobs}}
+    small["workloads"] = {
+        "io": {"workload": "fio", "size": "16MiB", "fill": False, "options": options, "jobs": jobs}
+    }
     small["factors"] = {"depth": {"field": "workloads.io.options.iodepth", "values": [1, 2, 4]}}
     file = tmp_path / "study.yaml"
     YAML().dump(small, file)
@@ -92,7 +94,7 @@ def test_a_study_killed_at_five_moments_is_resumed(study: Path, tmp_path: Path) 
     assert len(begun(last.stderr)) == CELLS - len(kept)
     assert len(still_there(runs, kept, last.stderr)) == CELLS
     folder = StudyFolder(runs / "small")
-    assert {run.outcome.status for run in folder.runs()} == {"ok"} and all(run.figures() for run in folder.runs())
+    assert {run.outcome.status for run in folder.runs()} == {"ok"} and all(run.values() for run in folder.runs())
     assert not list(folder.cells.glob(".*")) and (folder.path / "report.html").exists()
     assert leftovers() == before
 

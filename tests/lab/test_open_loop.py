@@ -17,7 +17,7 @@ CAP = 1000
 
 def test_a_volume_carries_what_is_below_its_cap_and_nothing_above(tmp_path: Path) -> None:
     document = {
-        "blocklab": 1,
+        "blocklab": 2,
         "name": "need",
         "question": "Does it carry the need?",
         "baseline": "capped",
@@ -25,7 +25,7 @@ def test_a_volume_carries_what_is_below_its_cap_and_nothing_above(tmp_path: Path
         "stacks": {"capped": {"on": "a1", "layers": [{"layer": "volume", "size": "64MiB", "iops": CAP}]}},
         "workloads": {
             "need": {
-                "load": "open_loop", "size": "32MiB", "reads": 420, "writes": 180, "flushes": 10,
+                "workload": "open_loop", "size": "32MiB", "reads": 420, "writes": 180, "flushes": 10,
                 "levels": [100, 250], "time": "6s",
             }
         },
@@ -49,5 +49,5 @@ def test_a_volume_carries_what_is_below_its_cap_and_nothing_above(tmp_path: Path
     (run,) = StudyFolder(tmp_path / "runs" / "need").runs()
     # What it says that it did is what the kernel counted, and nothing failed.
     assert run.outcome.status == "ok", run.outcome.error
-    errors = run.figure("errors", "need-250")
+    errors = run.value("errors", "need-250")
     assert errors is not None and errors.value == 0

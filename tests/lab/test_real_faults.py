@@ -199,8 +199,8 @@ class Stack:
         self.stand = stand
         study = _study(small, layers)
         ports: dict[str, tuple[Port, ...]] = {}
-        for storey in plan_layers(study, "one", 0, stand.ground):
-            for host, plan in storey.items():
+        for level in plan_layers(study, "one", 0, stand.ground):
+            for host, plan in level.items():
                 ports[host] = ports.get(host, ()) + plan.ports
         self.scene = Scene("one", 0, "a1", "a2" if "a2" in ports else "", stand.ground, study.links, ports)
         self.host: Host = stand.lab.hosts["a1"]
@@ -258,7 +258,7 @@ def test_a_volume_with_errors_and_without(small: dict[str, Any]) -> None:
             stack.write("refused")
         assert set(stack.wrong()) >= {"target of dm-1000", "target of dm-1001"}
         stack.heal(fault)
-        # The file system has given up; mounted anew it is as it was.
+        # The file system has given up; mounted again it is as it was.
         device = must(stack.host, ["findmnt", "-n", "-o", "SOURCE", stack.folder]).strip()
         must(stack.host, ["umount", stack.folder])
         must(stack.host, ["mount", "-t", "ext4", device, stack.folder])

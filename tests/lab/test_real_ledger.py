@@ -32,7 +32,7 @@ from blocklab.workloads.ledger import HISTORY
 pytestmark = pytest.mark.long
 
 STUDY: dict[str, Any] = {
-    "blocklab": 1,
+    "blocklab": 2,
     "name": "ledger",
     "question": "Is it on record?",
     "nodes": {"a1": {"memory": "768MiB"}, "app": {"memory": "256MiB"}},
@@ -57,7 +57,7 @@ STUDY: dict[str, Any] = {
             ],
         },
     },
-    "workloads": {"it": {"load": "ledger", "from": "app"}},
+    "workloads": {"it": {"workload": "ledger", "from": "app"}},
 }  # fmt: skip
 SERVER = "a1"
 SOON = 60.0
@@ -68,17 +68,17 @@ def stand() -> Iterator[Standing]:
     """Three servers on one node, with the ledger's tables, and the client's node."""
     study = build(STUDY)
     with standing(UmlSite(), study, list(study.stacks)) as stand:
-        load = study.workloads["it"]
-        assert isinstance(load, WithData)
+        workload = study.workloads["it"]
+        assert isinstance(workload, WithData)
         for stack in study.stacks:
-            stand.engine.carry_out(load.data(port_for(load, stand.ports[stack], stand.ground)), "data")
+            stand.engine.carry_out(workload.data(port_for(workload, stand.ports[stack], stand.ground)), "data")
         yield stand
         stand.engine.undo()
         assert stand.engine.warnings == []
 
 
 def ledger(**fields: Any) -> Ledger:
-    """A load on the client's node."""
+    """A workload on the client's node."""
     return Ledger(client="app", **fields)
 
 
@@ -129,16 +129,16 @@ def revive(stand: Standing, stack: str) -> None:
 
 
 def crashed(
-    stand: Standing, stack: str, load: Ledger, folder: Path
+    stand: Standing, stack: str, workload: Ledger, folder: Path
 ) -> tuple[list[Attempt], ledger_output.History]:
-    """The history of a run in which the server is killed, and comes back after the load's patience."""
+    """The history of a run in which the server is killed, and comes back after the workload's patience."""
     port, host = port_of(stand, stack), stand.lab.hosts["app"]
-    argv = load.writer(port, (ledger_address(port),), 300.0).argv
+    argv = workload.writer(port, (ledger_address(port),), 300.0).argv
     proc = host.spawn(argv, folder / "stdout", folder / "stderr")
     out = folder / "stdout"
     until(lambda: counters(out) and counters(out)[-1]["acknowledged"] > 200)
     crash(stand, stack)
-    time.sleep(float(load.patience) + 0.2)
+    time.sleep(float(workload.patience) + 0.2)
     revive(stand, stack)
     before = counters(out)[-1]["acknowledged"]
     until(lambda: counters(out)[-1]["acknowledged"] > before + 200)
@@ -181,8 +181,8 @@ def judged(tried: list[Attempt], there: Found) -> None:
 def test_what_a_killed_server_acknowledged_is_there(
     stand: Standing, tmp_path: Path, stack: str, rate: Any
 ) -> None:
-    load = ledger(rate=rate, patience=Duration("500ms"))
-    tried, history = crashed(stand, stack, load, tmp_path)
+    workload = ledger(rate=rate, patience=Duration("500ms"))
+    tried, history = crashed(stand, stack, workload, tmp_path)
     assert history.rate == (None if rate == "max" else rate)
     there = found(stand, stack)
     judged(tried, there)
@@ -219,22 +219,24 @@ def test_a_planted_loss_is_found(stand: Standing, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stack", ["pg", "mixed"])
 def test_measured_as_a_load(stand: Standing, tmp_path: Path, stack: str) -> None:
-    load = ledger(rate=50, connections=4, time=Duration("2s"))
+    workload = ledger(rate=50, connections=4, time=Duration("2s"))
     measured = Measured()
-    measure(stand.engine, load, port_of(stand, stack), stand.facts[stack], tmp_path, measured, stand.shapes[stack])
+    measure(
+        stand.engine, workload, port_of(stand, stack), stand.facts[stack], tmp_path, measured, stand.shapes[stack]
+    )
     assert measured.warnings == [] and measured.suspicions == []
-    figures = {each.metric: each.value for each in measured.parsed.samples if each.time is None}
-    assert figures["acknowledged"] == 100 and figures["refused"] == figures["in_doubt"] == 0
-    assert 0 < figures["tps"] <= 50 and 0 < figures["latency.p50"] <= figures["latency.max"]
-    assert {"late.max", "log.bytes"} <= set(figures) and len(measured.parsed.transactions) == 100
+    values = {each.metric: each.value for each in measured.parsed.samples if each.time is None}
+    assert values["acknowledged"] == 100 and values["refused"] == values["in_doubt"] == 0
+    assert 0 < values["tps"] <= 50 and 0 < values["latency.p50"] <= values["latency.max"]
+    assert {"late.max", "log.bytes"} <= set(values) and len(measured.parsed.transactions) == 100
     assert stand.lab.hosts["app"].run(["test", "-e", HISTORY]).code == 1
 
 
 def test_a_rate_that_the_node_cannot_send_is_refused(stand: Standing) -> None:
-    load = ledger(rate=100_000)
+    workload = ledger(rate=100_000)
     mark = stand.engine.mark()
     with pytest.raises(CommandError, match=r"this node can send about [\d,]+ a second.*not 100,000: ask for less"):
-        stand.engine.carry_out(load.prepare(port_of(stand, "pg")), "prepare")
+        stand.engine.carry_out(workload.prepare(port_of(stand, "pg")), "prepare")
     stand.engine.undo(mark)
     must(stand.lab.hosts["app"], ["blocklab-ledger", "--can=20", "--history=/var/tmp/x"])
 
@@ -242,8 +244,8 @@ def test_a_rate_that_the_node_cannot_send_is_refused(stand: Standing) -> None:
 def test_servers_that_are_no_ledger_are_said(stand: Standing) -> None:
     host, port = stand.lab.hosts["app"], port_of(stand, "pg")
 
-    def said(load: Ledger, *more: str) -> str:
-        done = host.run([*load.writer(port, (ledger_address(port),), SOON).argv, *more], timeout=2 * SOON)
+    def said(workload: Ledger, *more: str) -> str:
+        done = host.run([*workload.writer(port, (ledger_address(port),), SOON).argv, *more], timeout=2 * SOON)
         assert done.code == 1, done.said
         return done.said
 
@@ -255,8 +257,8 @@ def test_servers_that_are_no_ledger_are_said(stand: Standing) -> None:
 def test_of_several_servers_the_one_that_accepts_is_found(stand: Standing, stack: str) -> None:
     host, port = stand.lab.hosts["app"], port_of(stand, stack)
     nobody, refusing = "10.255.255.1:5432", f"{ledger_address(port)}:9"
-    load = ledger(patience=Duration("10s"))
-    must(host, load.writer(port, (nobody, refusing, ledger_address(port)), 3.0).argv)
+    workload = ledger(patience=Duration("10s"))
+    must(host, workload.writer(port, (nobody, refusing, ledger_address(port)), 3.0).argv)
     tried, history = ledger_output.attempts(host.get(HISTORY))
     assert len(history.servers) == 3 and {each.server for each in tried} == {2}
     assert {(each.answer, each.why) for each in tried} == {("acknowledged", "")}
@@ -266,8 +268,8 @@ def test_a_writer_without_a_server_ends_in_time(stand: Standing, tmp_path: Path)
     """On two addresses, of which one is nobody's and one refuses."""
     host: Host = stand.lab.hosts["app"]
     port = port_of(stand, "pg")
-    load = ledger(rate=100, patience=Duration("300ms"))
-    done = host.run(load.writer(port, ("10.255.255.1:5432", f"{ledger_address(port)}:9"), 1.0).argv)
+    workload = ledger(rate=100, patience=Duration("300ms"))
+    done = host.run(workload.writer(port, ("10.255.255.1:5432", f"{ledger_address(port)}:9"), 1.0).argv)
     assert done.code == 0
     tried, history = ledger_output.attempts(host.get(HISTORY))
     assert len(tried) == 100 and history.whole and {each.answer for each in tried} == {"refused"}

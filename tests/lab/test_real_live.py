@@ -55,7 +55,7 @@ def study(small: dict[str, Any], tmp_path: Path) -> Path:
     job = {"first": {"rw": "randwrite", "bs": "4k", "iodepth": 1}}
     small["workloads"] = {
         name: {
-            "load": "fio", "size": "16MiB", "fill": False, "jobs": job, "options": {"direct": 1},
+            "workload": "fio", "size": "16MiB", "fill": False, "jobs": job, "options": {"direct": 1},
             "stop": {"rounds": "2..2", "each": f"{seconds}s"},
         }
         for name, seconds in (("short", 1), ("long", 30))
@@ -65,7 +65,7 @@ def study(small: dict[str, Any], tmp_path: Path) -> Path:
 
 def test_ctrl_c_in_the_middle_of_a_cell_drawn_and_plain(study: Path, tmp_path: Path) -> None:
     argv = ["run", str(study), "--order", "as-written"]
-    code, shown, same = watched(argv, tmp_path, "cell 2 of 2: plain/long.*no figure yet", b"\x03")
+    code, shown, same = watched(argv, tmp_path, "cell 2 of 2: plain/long.*no value yet", b"\x03")
     assert code == 130 and same, shown
     assert shown.count(HIDE) == 1 and shown.rindex(SHOW) > shown.rindex(HIDE)
     assert "stopped; nothing is left running" in shown[shown.rindex(SHOW) :]
@@ -76,4 +76,4 @@ def test_ctrl_c_in_the_middle_of_a_cell_drawn_and_plain(study: Path, tmp_path: P
 
     # The rest of it, without drawing.
     code, shown, same = watched(["resume", "--plain"], tmp_path, "cell 1 of 1: plain/long", b"\x03")
-    assert code == 130 and same and HIDE not in shown and "no figure yet" not in shown
+    assert code == 130 and same and HIDE not in shown and "no value yet" not in shown

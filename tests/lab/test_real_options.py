@@ -44,7 +44,7 @@ def test_the_options_of_a_shipped_study_are_those_that_programs_have(told: Table
 
 
 STUDY = """
-blocklab: 1
+blocklab: 2
 name: misspelt
 question: Is it found?
 nodes: {a1: {memory: 512MiB}}
@@ -52,7 +52,7 @@ stacks:
   db:
     on: a1
     layers: [{layer: volume, size: 256MiB}, {layer: ext4}, {layer: postgres, settings: {shared_bufers: 1MB}}]
-workloads: {tx: {load: pgbench, time: 2s}}
+workloads: {tx: {workload: pgbench, time: 2s}}
 """
 
 

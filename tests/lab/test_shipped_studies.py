@@ -1,7 +1,7 @@
 """One small cell of each layout of the shipped studies, on real nodes: they build, measure, and come down clean.
 
 The databases' studies are not here: loading their data takes too long. Their layouts are built in test_databases
-and test_layers, their loads run in test_new_loads.
+and test_layers, their workloads run in test_new_loads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PATTERNS = ("4k-rand-r100", "4k-rand-r0", "4k-seq-r100", "4k-seq-r50", "4k-seq-r
             "64k-seq-r0")  # fmt: skip
 LEVELS = ("nothing", "mtu-9000", "buffers-x4", "mtu-9000-buffers-x4")
 UNTUNED = ["single", "shared", "mirror", "mirror-two-links", "mirror-cross"]
-# What is left out of each study: all but one job of its loads, all but one level of most factors.
+# What is left out of each study: all but one job of its workloads, all but one level of most factors.
 SMALLER: dict[str, dict[str, Any]] = {
     "stripe": {
         "workloads": {"io": {**TINY, "jobs": {"rand-read-4k": None, "seq-write-1m": None, "fsync-4k": None}}},
@@ -64,6 +64,4 @@ def test_each_layout_of_a_shipped_study(name: str, tmp_path: Path) -> None:
     assert progress.warnings == []
     assert {run.cell.stack for run in folder.runs()} == set(study.stacks)
     for run in folder.runs():
-        assert any(sample.metric.endswith(".iops") and sample.value > 0 for sample in run.figures()), (
-            run.cell.label
-        )
+        assert any(sample.metric.endswith(".iops") and sample.value > 0 for sample in run.values()), run.cell.label

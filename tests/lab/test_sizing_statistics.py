@@ -24,7 +24,7 @@ SETTINGS = {
 
 def test_the_need_of_mariadb_is_what_the_kernel_counted_at_its_volume(tmp_path: Path) -> None:
     document = {
-        "blocklab": 1,
+        "blocklab": 2,
         "name": "source",
         "question": "What does it ask of its volume?",
         "baseline": "one",
@@ -40,7 +40,9 @@ def test_the_need_of_mariadb_is_what_the_kernel_counted_at_its_volume(tmp_path: 
                 ],
             }
         },
-        "workloads": {"tx": {"load": "sysbench", "tables": 2, "table_size": 60000, "threads": 8, "time": "10s"}},
+        "workloads": {
+            "tx": {"workload": "sysbench", "tables": 2, "table_size": 60000, "threads": 8, "time": "10s"}
+        },
     }
     study = tmp_path / "source.yaml"
     YAML().dump(document, study)
@@ -52,7 +54,7 @@ def test_the_need_of_mariadb_is_what_the_kernel_counted_at_its_volume(tmp_path: 
     assert done.returncode == 0, done.stderr
     folder = StudyFolder(tmp_path / "runs" / "source")
     (run,) = folder.runs()
-    raw = folder.path / "cells" / run.cell.key / "raw" / "load"
+    raw = folder.path / "cells" / run.cell.key / "raw" / "workload"
     found = need(gather([raw / "status.before", raw / "status.after"], Asked()).systems, Options())
     before, after = (counters.parse((raw / f"counters.a1.{when}").read_text()) for when in ("before", "after"))
     disk = msgspec.structs.asdict(counters.difference(before, after).disks["vda"])

@@ -70,11 +70,11 @@ def test_a_stack_is_built_over_its_data_and_anew_without_residue(small: dict[str
         assert host.get(f"{folder}/file") == data
         take_down(over)
         uml(stand).restore("")
-        anew = Standing(stand.lab, study, ["one"], stand.ground, fresh=False)
-        anew.build()
-        assert not not_in_force(anew.engine.ask(anew.facts["one"]))
+        again = Standing(stand.lab, study, ["one"], stand.ground, fresh=False)
+        again.build()
+        assert not not_in_force(again.engine.ask(again.facts["one"]))
         assert host.run(["test", "-e", f"{folder}/file"]).code == 1
-        take_down(anew)
+        take_down(again)
 
 
 def test_caps_of_both_versions_follow_each_other_on_one_node(small: dict[str, Any]) -> None:

@@ -32,14 +32,14 @@ def test_a_study_is_measured_reported_and_then_finished(small: dict[str, Any], t
     assert "it runs" in first.stdout and "report: " in first.stdout
     folder = StudyFolder(tmp_path / "runs" / "small")
     io, tx = folder.runs()
-    assert io.figure("write.iops", "write-4k") is not None and tx.figure("tps") is not None
+    assert io.value("write.iops", "write-4k") is not None and tx.value("tps") is not None
     assert len(tx.transactions) == 40
     assert {knob.name for knob in io.knobs} >= {"net.protocol", "delay", "mount.noatime", "dstate"}
     assert all(knob.in_force for knob in [*io.knobs, *tx.knobs])
     assert io.environment["packages"]["drbd-utils"].startswith("9.")
     for host in ("a1", "a2"):
         assert all(abs(each.offset) < 1 for each in io.stack.clocks[host])
-        # Every probe of every node was there, with figures inside the run.
+        # Every probe of every node was there, with values inside the run.
         layers = {sample.layer for sample in io.series() if sample.host == host}
         assert {"drbd0", "ubdb", "vec0", "cpu"} <= layers
     # What measuring took itself: every probe on every node, and blocklab.
@@ -48,11 +48,11 @@ def test_a_study_is_measured_reported_and_then_finished(small: dict[str, Any], t
         watched = {(f"probe {probe.name}", host) for probe in PROBES for host in ("a1", "a2")}
         assert set(own) == {("blocklab", ""), *watched}
         assert all(0 < value < 100 for value in own.values()), own
-    assert {record.part for record in io.records} >= {"build", "prepare", "knob", "load", "probe"}
+    assert {record.part for record in io.records} >= {"build", "prepare", "knob", "workload", "probe"}
     page = (folder.path / "report.html").read_text()
     assert "Does it build?" in page and "http://" not in page.split("<script")[0]
-    figures = json.loads((folder.path / "report.json").read_text())
-    assert figures["study"]
+    values = json.loads((folder.path / "report.json").read_text())
+    assert values["study"]
 
     before = [(run.folder / "result.json").stat().st_mtime_ns for run in folder.runs()]
     again = call("run", str(study), cwd=tmp_path)
@@ -68,8 +68,8 @@ def test_a_full_volume_fails_its_cell_the_others_go_on_and_the_exit_code_is_1(
     small["baseline"] = "tiny"
     small["workloads"] = {
         # All of the volume, of which the file system takes its part.
-        "too-big": {"load": "fio", "size": "64MiB", "jobs": job, "options": {"direct": 1}},
-        "fits": {"load": "fio", "size": "16MiB", "jobs": job, "options": {"direct": 1}},
+        "too-big": {"workload": "fio", "size": "64MiB", "jobs": job, "options": {"direct": 1}},
+        "fits": {"workload": "fio", "size": "16MiB", "jobs": job, "options": {"direct": 1}},
     }
     done = call("run", str(write(small, tmp_path)), cwd=tmp_path)
     assert done.returncode == 1
@@ -82,7 +82,7 @@ def test_a_full_volume_fails_its_cell_the_others_go_on_and_the_exit_code_is_1(
 
 
 def test_a_knob_that_changes_under_way_makes_the_cell_invalid(small: dict[str, Any], tmp_path: Path) -> None:
-    """The load itself changes a setting of the stack: the figures are not those of the layout asked for."""
+    """The workload itself changes a setting of the stack: the values are not those of the layout asked for."""
     small["stacks"].pop("mirror")
     small["stacks"]["local"]["layers"][2]["settings"] = {"work_mem": "8MB"}
     plant = "ALTER SYSTEM SET work_mem = '1MB';\nSELECT pg_reload_conf();\nSELECT pg_sleep(0.2);\n"

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from blocklab import probes
 from blocklab.faults import AnyFault
 from blocklab.layers import AnyLayer, Drbd
-from blocklab.layers.figures import Figures
+from blocklab.layers.performance import Performance
 from blocklab.model import describe
 from blocklab.model.ground import LinkSpec, NodeSpec, Topology
 from blocklab.model.netem import BASE_RTT
@@ -38,7 +38,7 @@ from tools import reference
 
 COMPLETE = "<!-- complete study -->"
 LAYERS = sorted(house.members(AnyLayer), key=lambda kind: kind.__name__)
-LOADS = sorted(house.members(AnyWorkload), key=lambda kind: kind.__name__)
+WORKLOADS = sorted(house.members(AnyWorkload), key=lambda kind: kind.__name__)
 FAULTS = sorted(house.members(AnyFault), key=lambda kind: kind.__name__)
 
 
@@ -110,9 +110,9 @@ def pages() -> list[str]:
 def test_the_reference_is_what_the_source_says() -> None:
     """It cannot be made where a field has no text."""
     made = reference.pages()
-    assert pages() == sorted(made), "`just reference` writes it anew"
+    assert pages() == sorted(made), "`just reference` writes it again"
     stale = [path for path, text in made.items() if document(f"reference/{path}") != text]
-    assert stale == [], "`just reference` writes it anew"
+    assert stale == [], "`just reference` writes it again"
 
 
 def test_a_field_without_a_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_a_field_without_a_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 def test_every_layer_load_fault_and_probe_has_its_page_and_its_place_in_the_overview() -> None:
     for folder, wanted in (
         ("layers", [house.tag_of(kind) for kind in LAYERS]),
-        ("loads", [house.tag_of(kind) for kind in LOADS]),
+        ("workloads", [house.tag_of(kind) for kind in WORKLOADS]),
         ("faults", [house.tag_of(kind) for kind in FAULTS]),
         ("probes", [probe.name for probe in probes.PROBES]),
     ):
@@ -140,20 +140,20 @@ def test_every_layer_load_fault_and_probe_has_its_page_and_its_place_in_the_over
 
 
 def test_a_field_that_is_always_refused_has_no_place_on_a_page() -> None:
-    for folder, kinds, field in (("loads", reference.LOADS, "from"), ("faults", reference.FAULTS, "for")):
+    for folder, kinds, field in (("workloads", reference.WORKLOADS, "from"), ("faults", reference.FAULTS, "for")):
         for name, kind in kinds.items():
             assert (f"| `{field}` |" in document(f"reference/{folder}/{name}.md")) == (
                 field not in kind.refused
             ), name
-    for kind in reference.LOADS.values():
+    for kind in reference.WORKLOADS.values():
         # As ``study.check`` has it: a client of a database can run elsewhere.
         assert bool(kind.refused) != bool({"postgresql", "mysql"} & set(kind.takes)), kind
 
 
 def test_every_part_of_a_study_has_its_page() -> None:
-    """All that a study is made of, but for layers, loads and faults: each is a page, or a piece of one."""
-    parts = set(describe.structs(Study)) - {*LAYERS, *LOADS, *FAULTS}
-    assert parts <= set(reference.PARTS.values()) | {Figures}
+    """All that a study is made of, but for layers, workloads and faults: each is a page, or a piece of one."""
+    parts = set(describe.structs(Study)) - {*LAYERS, *WORKLOADS, *FAULTS}
+    assert parts <= set(reference.PARTS.values()) | {Performance}
     linked = {target for _, target in house.links(document("study-file.md"))}
     assert {f"reference/study/{name}.md" for name in reference.PARTS} <= linked
 
@@ -256,10 +256,10 @@ def test_examples_in_the_reference_can_be_read(path: str) -> None:
     if folder == "layers":
         used = {house.tag_of(type(layer)) for block in found for layer in _layers(block)}
         assert name in used
-    elif folder == "loads":
-        loads = [load for block in found for load in _fragment("workloads", block).values()]
-        assert name in {house.tag_of(type(load)) for load in loads}
-        assert [load.problems() for load in loads] == [[]] * len(loads)
+    elif folder == "workloads":
+        workloads = [workload for block in found for workload in _fragment("workloads", block).values()]
+        assert name in {house.tag_of(type(workload)) for workload in workloads}
+        assert [workload.problems() for workload in workloads] == [[]] * len(workloads)
     elif folder == "faults":
         faults = [fault for block in found for fault in _fragment("faults", block["faults"]).values()]
         assert name in {house.tag_of(type(fault)) for fault in faults}
@@ -275,7 +275,7 @@ def test_examples_in_the_reference_can_be_read(path: str) -> None:
 
 
 def test_examples_in_the_documents_can_be_read() -> None:
-    for name in ("layers.md", "loads.md", "faults.md", "study-file.md"):
+    for name in ("layers.md", "workloads.md", "faults.md", "study-file.md"):
         assert examples(name)
         for block in examples(name):
             if isinstance(block, list):
@@ -317,7 +317,7 @@ def test_the_committed_schema_is_what_the_command_prints() -> None:
 
     done = CliRunner().invoke(app, ["schema"])
     assert done.exit_code == 0, done.exception
-    assert done.stdout == document("study.schema.json"), "`just schema` writes it anew"
+    assert done.stdout == document("study.schema.json"), "`just schema` writes it again"
 
 
 def test_the_readme_is_short() -> None:

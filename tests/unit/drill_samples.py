@@ -15,7 +15,7 @@ TOP: list[dict[str, Any]] = [{"layer": "ext4"}, {"layer": "postgres"}]
 
 
 RAW: dict[str, Any] = {
-    "blocklab": 1,
+    "blocklab": 2,
     "name": "drills",
     "question": "What is lost?",
     "nodes": {"a1": {}, "a2": {}, "c1": {}},
@@ -30,8 +30,8 @@ RAW: dict[str, Any] = {
         "mirror": {"on": "a1", "layers": [VOLUME, {"layer": "drbd", "peer": "a2", "link": "pair"}, *TOP]},
     },
     "workloads": {
-        "writes": {"load": "ledger", "from": "c1"},
-        "tx": {"load": "pgbench", "time": "5s"},
+        "writes": {"workload": "ledger", "from": "c1"},
+        "tx": {"workload": "pgbench", "time": "5s"},
     },
     "faults": {"kill": {"fault": "crash", "at": "4s..8s"}},
 }

@@ -14,7 +14,8 @@ ANEW = "pytest tests/unit --update-golden"
 
 
 class Golden:
-    """Compares with the files in ``tests/unit/golden``; ``pytest tests/unit --update-golden`` writes them anew."""
+    """Compares with the files in ``tests/unit/golden``; ``pytest tests/unit --update-golden`` writes them
+    again."""
 
     def __init__(self, update: bool) -> None:
         self.update = update

@@ -1,4 +1,4 @@
-"""A whole study folder with made-up, deterministic figures, written by the store's own writer."""
+"""A whole study folder with made-up, deterministic values, written by the store's own writer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Phase, Sample, Transaction
 from blocklab.model.stack_map import Level, RoundTrip, StackMap
-from blocklab.store.floor import FIGURES, Figure, Floor, machine_of, save_floor
+from blocklab.store.floor import METRICS, Floor, Reading, machine_of, save_floor
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Outcome, Rate, Record, Stopped, draft
 from blocklab.study.grid import cells
@@ -38,7 +38,7 @@ PEERS = {"local": ("a1",), "drbd0": ("a1", "a2"), "drbd1": ("a1", "b1")}
 
 _VOLUME = {"layer": "volume", "size": "4GiB", "write_latency": "450us", "iops": 3000, "bandwidth": "60MB/s"}
 RAW: dict[str, Any] = {
-    "blocklab": 1,
+    "blocklab": 2,
     "name": "drbd-az",
     "question": "What does a DRBD mirror cost PostgreSQL, in the zone and across zones?",
     "baseline": "local",
@@ -70,7 +70,7 @@ RAW: dict[str, Any] = {
     },
     "workloads": {
         "fio": {
-            "load": "fio",
+            "workload": "fio",
             "size": "1GiB",
             "options": {"ioengine": "libaio", "direct": 1, "iodepth": 1, "runtime": 20},
             "jobs": {
@@ -80,8 +80,8 @@ RAW: dict[str, Any] = {
                 "rand-write-4k": {"rw": "randwrite", "bs": "4k"},
             },
         },
-        "tps-scale1": {"load": "pgbench", "scale": 1, "clients": 10, "transactions": 1000},
-        "tps-scale50": {"load": "pgbench", "scale": 50, "clients": 10, "transactions": 1000},
+        "tps-scale1": {"workload": "pgbench", "scale": 1, "clients": 10, "transactions": 1000},
+        "tps-scale50": {"workload": "pgbench", "scale": 50, "clients": 10, "transactions": 1000},
     },
     "expect": [
         {
@@ -202,11 +202,11 @@ FLOOR = {
 def floor(**values: float) -> Floor:
     """The floor of that machine; ``values`` by name, with _ for the dots."""
     changed = {**FLOOR, **{name.replace("_", "."): value for name, value in values.items()}}
-    figures = {
-        name: Figure(changed.get(name, 40e-6), unit, 0.05 * changed.get(name, 40e-6), 3)
-        for name, (_, unit) in FIGURES.items()
+    readings = {
+        name: Reading(changed.get(name, 40e-6), unit, 0.05 * changed.get(name, 40e-6), 3)
+        for name, (_, unit) in METRICS.items()
     }
-    return Floor(machine_of(LAB), EPOCH - 86_400, 41.0, figures)
+    return Floor(machine_of(LAB), EPOCH - 86_400, 41.0, readings)
 
 
 def _at_full_load(parsed: Parsed) -> Parsed:
@@ -277,7 +277,7 @@ def _records(cell: Cell, outcome: Outcome) -> list[Record]:
     return [
         Record("build", "a1", ("test", "-b", "/dev/vda"), 0, 0.01),
         Record("build", "a1", ("mkfs.xfs", "-f", "/dev/drbd0"), code, 0.4, "cannot open" if code else ""),
-        Record("load", "a1", ("fio", "--eta=never", f"/tmp/{cell.workload} job.fio"), 0, 80.0),
+        Record("workload", "a1", ("fio", "--eta=never", f"/tmp/{cell.workload} job.fio"), 0, 80.0),
     ]
 
 
@@ -340,13 +340,13 @@ def _fio(stack: str, start: float, chance: random.Random) -> Parsed:
     rows: list[Sample] = []
     phases = []
     at = start
-    for name, block in BLOCKS.items():
-        wait = 0.58e-3 + ADDED[stack] + block / 60e6
+    for name, repeat in BLOCKS.items():
+        wait = 0.58e-3 + ADDED[stack] + repeat / 60e6
         iops = 1 / wait
         phases.append(Phase(name, at, at + 20))
         for metric, value, unit in (
             ("write.iops", iops, "1/s"),
-            ("write.bandwidth", iops * block, "B/s"),
+            ("write.bandwidth", iops * repeat, "B/s"),
             ("write.latency.mean", wait, "s"),
             ("write.latency.p50", 0.97 * wait, "s"),
             ("write.latency.p99", 1.4 * wait, "s"),
@@ -355,9 +355,9 @@ def _fio(stack: str, start: float, chance: random.Random) -> Parsed:
         for second in range(20):
             noisy = iops * chance.gauss(1, 0.02)
             rows.append(Sample("write.iops", noisy, "1/s", "fio", "a1", name, at + second))
-            rows.append(Sample("write.bandwidth", noisy * block, "B/s", "fio", "a1", name, at + second))
+            rows.append(Sample("write.bandwidth", noisy * repeat, "B/s", "fio", "a1", name, at + second))
             rows.append(Sample("write.latency.mean", 1 / noisy, "s", "fio", "a1", name, at + second))
-        rows += _probes(stack, at, 21, iops * block, iops, wait, chance)
+        rows += _probes(stack, at, 21, iops * repeat, iops, wait, chance)
         at += 21
     return Parsed(tuple(rows), tuple(phases))
 
@@ -392,7 +392,7 @@ def _probes(
 RTTS = {"0.5ms": 0.5e-3, "1ms": 1e-3, "2ms": 2e-3, "4ms": 4e-3, "10ms": 10e-3, "20ms": 20e-3}
 THREADS = (1, 2, 4, 8, 16, 32, 64)
 SWEEP: dict[str, Any] = {
-    "blocklab": 1,
+    "blocklab": 2,
     "name": "mirror-sweep",
     "question": "How much of its throughput does a database keep on a mirror, by distance and concurrency?",
     "baseline": "local",
@@ -410,7 +410,7 @@ SWEEP: dict[str, Any] = {
             ],
         },
     },
-    "workloads": {"tpcc": {"load": "pgbench", "scale": 10, "clients": 1, "time": "60s"}},
+    "workloads": {"tpcc": {"workload": "pgbench", "scale": 10, "clients": 1, "time": "60s"}},
     "factors": {
         "rtt": {"field": "links.zone.rtt", "values": list(RTTS)},
         "sync_binlog": {"field": "stacks.*.layers.postgres.settings.commit_siblings", "values": [0, 1]},
@@ -525,11 +525,11 @@ def _probes_of(cell: Cell, start: float, seconds: int, rate: float, chance: rand
 def patterns(shares: Iterable[int] = (0, 10, 30, 50, 70, 90, 100)) -> dict[str, Any]:
     """fio jobs, block size by share of reads by queue depth: 124 with all shares."""
     jobs: dict[str, Any] = {}
-    for block in ("4k", "16k", "64k", "256k"):
+    for repeat in ("4k", "16k", "64k", "256k"):
         for reads in shares:
             for depth in (1, 4, 16, 64) if reads % 20 else (1, 4, 16, 32, 64):
-                jobs[f"rw-{block}-r{reads}-qd{depth}"] = {
-                    "rw": "randrw", "bs": block, "rwmixread": reads, "iodepth": depth,
+                jobs[f"rw-{repeat}-r{reads}-qd{depth}"] = {
+                    "rw": "randrw", "bs": repeat, "rwmixread": reads, "iodepth": depth,
                 }  # fmt: skip
     return jobs
 
@@ -537,15 +537,16 @@ def patterns(shares: Iterable[int] = (0, 10, 30, 50, 70, 90, 100)) -> dict[str, 
 def make_patterns(
     runs: Path, *, seconds: int = 10, lab: bool = False, plan: Study | None = None, few: bool = False
 ) -> StudyFolder:
-    """A folder of two stacks and a fio load of many jobs, of ``few``, or of ``plan``; ``lab`` as in ``make``."""
-    load = {
-        "load": "fio",
+    """A folder of two stacks and a fio workload of many jobs, of ``few``, or of ``plan``; ``lab`` as in
+    ``make``."""
+    workload = {
+        "workload": "fio",
         "size": "1GiB",
         "options": {"ioengine": "libaio", "direct": 1, "runtime": seconds},
         "jobs": patterns((0, 50, 100)) if few else patterns(),
     }
     stacks = {name: RAW["stacks"][name] for name in ("local", "drbd1")}
-    plan = plan or study(name="patterns", workloads={"fio": load}, stacks=stacks, expect=[])
+    plan = plan or study(name="patterns", workloads={"fio": workload}, stacks=stacks, expect=[])
     jobs = fio.shapes() if isinstance(fio := plan.workloads["fio"], Fio) else {}
     grid = cells(plan)
     folder = StudyFolder.create(runs, Manifest(plan, grid))

@@ -87,7 +87,7 @@ def _mirror(protocol: str) -> dict[str, Any]:
 
 
 FAILOVER: dict[str, Any] = {
-    "blocklab": 1,
+    "blocklab": 2,
     "name": "failover",
     "question": "What does a crash of the primary lose, and how long is it down?",
     "baseline": "local",
@@ -103,7 +103,7 @@ FAILOVER: dict[str, Any] = {
         "drbd-b": _mirror("B"),
         "drbd-a": _mirror("A"),
     },
-    "workloads": {"ledger": {"load": "ledger", "from": "app", "connections": 8, "time": "9s"}},
+    "workloads": {"ledger": {"workload": "ledger", "from": "app", "connections": 8, "time": "9s"}},
     "faults": {"kill": {"fault": "crash", "at": "4s"}},
     "factors": {
         "rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "2ms", "10ms"]},

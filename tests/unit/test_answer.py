@@ -27,13 +27,13 @@ from blocklab.report.terminal import terminal_table
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.compare import Item
 from blocklab.stats.differences import Difference
-from blocklab.stats.figures import Row
 from blocklab.stats.findings import _difference, _noun, findings
 from blocklab.stats.format import NBSP
 from blocklab.stats.ratio import ratio
 from blocklab.stats.shares import clear, of_baseline, throughout
 from blocklab.stats.source import source
 from blocklab.stats.summary import Estimate
+from blocklab.stats.values import Row
 from blocklab.stats.versus import headlines, versus
 from blocklab.store.folder import StudyFolder
 from blocklab.workloads import AnyWorkload, Fio, Pgbench, Tpcc
@@ -62,7 +62,7 @@ def with_shares(analysis: Analysis, share: Callable[[Row], Estimate]) -> Analysi
 
 
 def imports(runs: Path, rates: dict[str, float]) -> StudyFolder:
-    """pgbench's summaries of some stacks, which have no course."""
+    """pgbench's summaries of some stacks, which have no time series."""
     places = {}
     for name, rate in rates.items():
         file = runs / f"{name}.txt"
@@ -211,9 +211,9 @@ _LARGE, _SMALL = Size("4GiB"), Size("1GiB")
 def test_loads_are_told_to_differ_in_all_that_they_do_or_in_nothing(
     one: AnyWorkload, other: AnyWorkload, phases: tuple[str, str], said: str
 ) -> None:
-    loads = {"one": SimpleNamespace(workload=one), "other": SimpleNamespace(workload=other)}
-    analysis = cast(Analysis, SimpleNamespace(workloads=loads))
-    first, second = (Item(name, phase, "tps", "", {}, {}) for name, phase in zip(loads, phases, strict=True))
+    workloads = {"one": SimpleNamespace(workload=one), "other": SimpleNamespace(workload=other)}
+    analysis = cast(Analysis, SimpleNamespace(workloads=workloads))
+    first, second = (Item(name, phase, "tps", "", {}, {}) for name, phase in zip(workloads, phases, strict=True))
     assert _difference(analysis, first, second) == said
 
 
@@ -223,7 +223,7 @@ def test_loads_are_told_to_differ_in_all_that_they_do_or_in_nothing(
      (("read.iops", "write.iops"), "I/O rate")],
 )  # fmt: skip
 def test_new_orders_a_minute_are_no_transactions_a_second(metrics: tuple[str, ...], said: str) -> None:
-    assert _noun([Item("load", "", metric, "", {}, {}) for metric in metrics]) == said
+    assert _noun([Item("workload", "", metric, "", {}, {}) for metric in metrics]) == said
 
 
 # -- what is imported -------------------------------------------------------------------------
@@ -246,11 +246,11 @@ def test_two_imports_are_compared_without_words_about_noise_or_repeats(tmp_path:
     a, b = (imports(tmp_path / name, {"local": rate}) for name, rate in (("a", 1200.0), ("b", 600.0)))
     found = versus(source(a.path), source(b.path))
     shown = headlines(found.pairs)
-    assert report.summary(found, shown) == "Of 1 figure in B, beside A's: 1 without an interval."
-    assert {pair.verdict for pair in found.pairs if pair.load and pair.ratio} == {"no interval"}
+    assert report.summary(found, shown) == "Of 1 value in B, beside A's: 1 without an interval."
+    assert {pair.verdict for pair in found.pairs if pair.workload and pair.ratio} == {"no interval"}
     said = report.one_build(found)
     assert said == (
-        "Each side is imported from logs without a course, or with too short a one: there are no intervals."
+        "Each side is imported from logs without a time series, or with too short a one: there are no intervals."
     )
     drawn = forest(shown, "A", "B", "")
     assert isinstance(drawn, Chart) and "none of them has an interval" in drawn.caption
@@ -266,7 +266,9 @@ def test_one_side_may_be_imported_and_the_other_measured(tmp_path: Path) -> None
     )
     found = versus(source(a.path), source(b.path))
     said = report.one_build(found)
-    assert said.startswith("A is imported from logs without a course") and "B was measured on one build" in said
+    assert (
+        said.startswith("A is imported from logs without a time series") and "B was measured on one build" in said
+    )
     assert not [each for each in found.differences if each.name.startswith("nodes.a1.")]
 
 

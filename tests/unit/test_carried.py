@@ -30,21 +30,21 @@ from blocklab.workloads import AnyWorkload, OpenLoop, Pgbench, Sysbench
 from blocklab_node import open_loop as node
 from tests.unit import synthetic
 
-SPEC: dict[str, Any] = {"load": "open_loop", "size": "64MiB", "reads": 700, "writes": 300, "time": "30s"}
+SPEC: dict[str, Any] = {"workload": "open_loop", "size": "64MiB", "reads": 700, "writes": 300, "time": "30s"}
 RAW = (Path(__file__).parent / "golden" / "open_loop" / "stdout").read_bytes()
 
 
-def load(**changes: Any) -> OpenLoop:
+def workload(**changes: Any) -> OpenLoop:
     found = msgspec.convert(SPEC | changes, AnyWorkload, dec_hook=dec_hook)
     assert isinstance(found, OpenLoop)
     return found
 
 
-# -- the load
+# -- the workload
 
 
 def test_a_plan_has_each_level_and_one_phase_without_a_rate() -> None:
-    found = load(flushes=10, levels=[100, 150])
+    found = workload(flushes=10, levels=[100, 150])
     assert found.problems() == []
     assert found.phases == ("need-100", "need-150", "most")
     plan = json.loads(found.plan("/dev/vda"))
@@ -54,7 +54,7 @@ def test_a_plan_has_each_level_and_one_phase_without_a_rate() -> None:
     assert found.asked_rates()["need-150"] == Asked(
         {"read.iops": 1050, "write.iops": 450, "sync.iops": 15}, 30.0, True, 150
     )
-    assert load(depth=0).phases == ("need-100", "need-120", "need-150")
+    assert workload(depth=0).phases == ("need-100", "need-120", "need-150")
     texts = [step for step in found.arm(Port("a1", "block", "/dev/vda")) if isinstance(step, Put)]
     compile(texts[0].text, "open_loop.py", "exec")
     assert "blocklab." not in texts[0].text.partition('"""')[2].partition("import")[2]
@@ -79,7 +79,7 @@ def test_a_plan_has_each_level_and_one_phase_without_a_rate() -> None:
     ],
 )
 def test_what_cannot_be_asked(changes: dict[str, Any], field: str) -> None:
-    assert field in dict(load(**changes).problems())
+    assert field in dict(workload(**changes).problems())
 
 
 def test_database_loads_with_a_rate_are_asked_for_it_too() -> None:
@@ -211,20 +211,20 @@ def test_failed_requests_are_counted_and_have_no_latency() -> None:
 
 
 def test_real_output_becomes_samples() -> None:
-    found = load(reads=560, writes=240, flushes=20, time="6s").parse({"stdout": RAW}, "a1")
+    found = workload(reads=560, writes=240, flushes=20, time="6s").parse({"stdout": RAW}, "a1")
     values = {(each.phase, each.metric): each.value for each in found.samples if each.time is None}
     assert values["need-100", "read.iops"] == 560 and values["need-100", "sync.iops"] == 20
     assert 650 < values["need-150", "read.iops"] < 750 and values["need-150", "unfinished"] == 1000
     assert values["need-150", "read.latency.p99"] > 0.5 > values["need-100", "read.latency.p99"]
     assert [each.name for each in found.phases] == ["need-100", "need-120", "need-150", "most"]
-    course = [each.value for each in found.samples if each.time and each.metric == "sync.iops"]
-    assert len(course) == 24
+    series = [each.value for each in found.samples if each.time and each.metric == "sync.iops"]
+    assert len(series) == 24
 
 
 @pytest.mark.parametrize("raw", [b"", RAW[:-500], b"Killed\n", b'{"phases": []}', RAW.replace(b"need-120", b"x")])
 def test_output_that_is_not_whole_is_refused(raw: bytes) -> None:
     with pytest.raises(ParseError):
-        load().parse({"stdout": raw}, "a1")
+        workload().parse({"stdout": raw}, "a1")
 
 
 # -- the verdict

@@ -94,7 +94,7 @@ def test_the_caption_says_what_was_left_out(tmp_path: Path, drawn: Charts) -> No
 def test_transactions_that_all_took_no_time_are_no_points(tmp_path: Path) -> None:
     drawn = draw(analyse(synthetic.make(tmp_path, transactions=0)))
     assert not any(chart.name.startswith("latency-") for chart in drawn.shown)
-    assert any("tps-scale1: the load kept no log" in note for note in drawn.left_out)
+    assert any("tps-scale1: the workload kept no log" in note for note in drawn.left_out)
 
 
 def test_a_failed_cell_leaves_its_panel_out_and_nothing_else(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_plan_prints_every_command_and_runs_none(shell: Shell, file: Path) -> No
     assert code == 0
     lines = out.splitlines()
     assert any(line.startswith("build    a2     drbdadm up mirror") for line in lines)
-    assert sum(line.startswith("load ") for line in lines) == 2
+    assert sum(line.startswith("workload ") for line in lines) == 2
     assert sum("iostat" in line for line in lines) == 4  # two workloads, two nodes
     assert lines[-2].startswith("undo ")
     code, out, _ = shell("plan", str(file), "--json")
@@ -96,7 +96,7 @@ def test_plan_shows_the_start_of_a_long_argument_and_all_of_it_on_demand(shell: 
         and f"({more:,} " in cut
     )
     assert shortened("x" * 200) == "x" * 200
-    assert {row["workload"] for row in rows if row["part"] == "load"} == {"tpcc"}
+    assert {row["workload"] for row in rows if row["part"] == "workload"} == {"tpcc"}
 
 
 def test_the_grid_of_a_plan_has_no_arguments_to_show(shell: Shell, file: Path) -> None:

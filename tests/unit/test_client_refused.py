@@ -15,7 +15,7 @@ CRASH = {"fault": "crash", "at": "4s"}
 
 
 def from_(client: str, **fields: Any) -> dict[str, Any]:
-    return {"load": "ledger", "from": client, **fields}
+    return {"workload": "ledger", "from": client, **fields}
 
 
 def refused(*drop: str, **changes: Any) -> str:
@@ -59,11 +59,11 @@ def test_the_survivor_may_be_the_client_of_a_fault_that_spares_it() -> None:
 
 
 def test_a_client_that_is_excluded_from_a_stack_does_not_go_down_with_it() -> None:
-    loads = {**RAW["workloads"], "inside": from_("a2")}
+    workloads = {**RAW["workloads"], "inside": from_("a2")}
     faults = {"it": {**CRASH, "node": "a2"}}
-    assert "workloads.inside.from: a2 is hit" in refused("local", workloads=loads, faults=faults)
+    assert "workloads.inside.from: a2 is hit" in refused("local", workloads=workloads, faults=faults)
     # One is left, so that the fault is seen.
-    assert study("local", workloads=loads, faults=faults, exclude=[{"stack": "mirror", "workload": "inside"}])
+    assert study("local", workloads=workloads, faults=faults, exclude=[{"stack": "mirror", "workload": "inside"}])
 
 
 # -- what the link has no time for --------------------------------------------------------------------------------

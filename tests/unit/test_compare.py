@@ -15,12 +15,12 @@ from rich.console import Console
 
 from blocklab.errors import StudyError
 from blocklab.report import versus as report
-from blocklab.stats.blocks import interval
 from blocklab.stats.differences import differences
-from blocklab.stats.figures import Row
 from blocklab.stats.guard import Condition, condition, judge
+from blocklab.stats.repeats import interval
 from blocklab.stats.source import Source, source
 from blocklab.stats.summary import Estimate
+from blocklab.stats.values import Row
 from blocklab.stats.versus import Pair, headlines, versus
 from blocklab.store.folder import StudyFolder
 from tests.unit import versions
@@ -112,7 +112,7 @@ def test_a_block_in_which_only_a_has_none_is_not_left_out_of_the_verdict(tmp_pat
             )
 
         pieces = tuple(
-            structs.replace(piece, rows=planted(piece.rows, Estimate(errors[piece.cell.block])))
+            structs.replace(piece, rows=planted(piece.rows, Estimate(errors[piece.cell.repeat])))
             for piece in found.pieces
         )
         return dataclasses.replace(found, pieces=pieces, rows=planted(found.rows, interval(errors)))
@@ -121,7 +121,7 @@ def test_a_block_in_which_only_a_has_none_is_not_left_out_of_the_verdict(tmp_pat
     pair = next(pair for pair in found.pairs if pair.metric == "failed")
     assert pair.ratio is not None and pair.ratio.value == pytest.approx(11) and pair.verdict == "too noisy to say"
     (judged,) = judge([condition("failed > 1.5")], found)
-    assert judged.outcome == "undecided" and "the interval of A's figure reaches 0" in judged.why
+    assert judged.outcome == "undecided" and "the interval of A's value reaches 0" in judged.why
 
 
 # -- what pairs -------------------------------------------------------------------------------
@@ -242,17 +242,17 @@ def test_mistakes_are_one_message_and_exit_code_2(tmp_path: Path, shell: Shell) 
     a, b = two(tmp_path)
     c = versions.make(tmp_path / "c", {"local": LOCAL}, workloads={"other": versions.RAW["workloads"]["tx"]})
     for argv, said in (
-        ((str(a.path), str(c.path)), "no figure in common"),
+        ((str(a.path), str(c.path)), "no value in common"),
         ((str(a.path), str(a.path)), "A and B are both"),
         ((str(a.path), str(tmp_path / "nowhere")), "there is no"),
         ((str(a.path), str(tmp_path)), "holds no runs"),
-        ((str(a.path), str(b.path), "--metric", "tsp"), "no figure of that name"),
+        ((str(a.path), str(b.path), "--metric", "tsp"), "no value of that name"),
         ((str(a.path), str(b.path), "--strict"), "--strict without --fail-on"),
         ((str(a.path), str(b.path), "-o", "x.pdf"), "the page is HTML"),
         ((str(a.path), str(b.path), "-o", "."), "is a folder"),
         ((str(a.path), str(b.path), "-o", ".."), "is a folder"),
         ((str(a.path), str(b.path), "-o", str(tmp_path)), "is a folder"),
-        ((str(a.path), str(b.path), "--fail-on", "tsp < 0.9"), "about no figure"),
+        ((str(a.path), str(b.path), "--fail-on", "tsp < 0.9"), "about no value"),
         ((str(a.path), str(b.path), "--fail-on", "tps < 0.9 stack=mirror"), "tps is there of local/tx"),
     ):
         code, out, err = shell("compare", *argv)
@@ -263,8 +263,8 @@ def test_json_has_everything(tmp_path: Path, shell: Shell) -> None:
     a, b = two(tmp_path, b=tuple(0.8 * rate for rate in LOCAL))
     code, out, _ = shell("compare", str(a.path), str(b.path), "--json", "--all", "--fail-on", "tps < 0.9")
     found = json.loads(out)
-    row = next(row for row in found["figures"] if row["metric"] == "tps")
-    assert code == 1 and row["ratio"] == pytest.approx(0.8) and row["blocks"] == 5 and row["verdict"] == "differs"
+    row = next(row for row in found["metrics"] if row["metric"] == "tps")
+    assert code == 1 and row["ratio"] == pytest.approx(0.8) and row["repeats"] == 5 and row["verdict"] == "differs"
     assert row["a"] == pytest.approx(1000) and row["b"] == pytest.approx(800)
     assert [each["outcome"] for each in found["fail_on"]] == ["fails"]
 
@@ -324,9 +324,9 @@ def test_a_cell_that_broke_in_b_fails_the_condition(tmp_path: Path, shell: Shell
     a = versions.make(tmp_path / "a", {"local": LOCAL, "mirror": LOCAL})
     b = versions.make(tmp_path / "b", {"local": LOCAL, "mirror": LOCAL[:1]}, failed=["mirror/tx"])
     code, out, _ = shell("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.5")
-    assert code == 1 and "mirror/tx" in out and "B has no figures" in out
+    assert code == 1 and "mirror/tx" in out and "B has no values" in out
     assert shell("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.5 stack=local")[0] == 0
-    # Probes' figures are no promise of the cell.
+    # Probes' values are no promise of the cell.
     assert shell("compare", str(a.path), str(b.path), "--fail-on", "cpu.idle < 0.5")[0] == 0
 
 
@@ -335,7 +335,7 @@ def test_a_cell_that_b_does_not_have_has_not_passed(tmp_path: Path, shell: Shell
     b = versions.make(tmp_path / "b", {"local": LOCAL}, stacks={"local": versions.RAW["stacks"]["local"]})
     argv = ("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.95")
     code, out, _ = shell(*argv)
-    assert code == 0 and "✓ passes: tps < 0.95: 1 of 2 figures" in out
+    assert code == 0 and "✓ passes: tps < 0.95: 1 of 2 values" in out
     assert "? undecided: tps < 0.95: mirror/tx (B does not have this cell)" in out
     assert shell(*argv, "--strict")[0] == 1
     # What the condition is not about, and what only B has, leave it alone.
@@ -350,8 +350,8 @@ def test_a_condition_is_about_one_level_of_a_factor(tmp_path: Path, shell: Shell
     a, b = (versions.make(tmp_path / name, {"local": LOCAL}, factors=swept) for name in "ab")
     argv = ("compare", str(a.path), str(b.path), "--fail-on")
     code, out, _ = shell(*argv, "tps < 0.95 clients=8")
-    assert code == 0 and "✓ passes: tps < 0.95 clients=8: 1 of 1 figures" in out
-    assert "2 of 2 figures" in shell(*argv, "tps < 0.95")[1]
+    assert code == 0 and "✓ passes: tps < 0.95 clients=8: 1 of 1 values" in out
+    assert "2 of 2 values" in shell(*argv, "tps < 0.95")[1]
     for text, said in (
         ("tps < 0.95 clients=9", "tps is there of local/tx clients=4"),
         ("tps < 0.95 threads=8", "threads is no filter"),

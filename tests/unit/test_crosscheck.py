@@ -1,4 +1,4 @@
-"""Whether the layers agree, on the counters of real nodes around real loads whose bytes are known."""
+"""Whether the layers agree, on the counters of real nodes around real workloads whose bytes are known."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from blocklab.judge.crosscheck import (
     FILE_SLACK,
     Crosscheck,
     Io,
+    Levels,
     Part,
-    Storeys,
     crosscheck,
     fio_io,
 )
@@ -21,11 +21,11 @@ from blocklab.model.sample import Sample
 from blocklab.probes.counters import Counters, difference, parse
 from tests.unit.golden import FOLDER, Golden
 
-MIRROR: dict[str, Storeys] = {"a1": (("ubdb",), ("drbd0",)), "a2": (("ubdb",),)}
-STRIPED: dict[str, Storeys] = {
+MIRROR: dict[str, Levels] = {"a1": (("ubdb",), ("drbd0",)), "a2": (("ubdb",),)}
+STRIPED: dict[str, Levels] = {
     "a1": (("ubdb", "ubdc"), ("md0",), ("drbd0",)), "a2": (("ubdb", "ubdc"), ("md0",)),
 }  # fmt: skip
-PLAIN: dict[str, Storeys] = {"a1": (("ubdb",),)}
+PLAIN: dict[str, Levels] = {"a1": (("ubdb",),)}
 WIRE = {"a1": "vec0", "a2": "vec0"}
 FILE, DEVICE = Io(file=True), Io(file=False)
 MIB = 2**20
@@ -39,7 +39,7 @@ def moved(name: str, hosts: Sequence[str] = ("a1", "a2")) -> dict[str, Counters]
 
 
 def fio(read: tuple[int, int] = (0, 0), write: tuple[int, int] = (0, 0), syncs: int = 0) -> list[Sample]:
-    """(bytes, I/Os) of each direction, as ``fio_output.figures`` gives them for one job."""
+    """(bytes, I/Os) of each direction, as ``fio_output.values`` gives them for one job."""
     rows = {"read.bytes": read[0], "read.ios": read[1], "write.bytes": write[0], "write.ios": write[1]}
     rows["sync.ios"] = syncs
     units = {"bytes": "B", "ios": "1"}
@@ -86,7 +86,7 @@ def broken(part: Part, host: str, device: str, **fields: int) -> Part:
         ("plain", PLAIN, fio(read=(16588800, 4050), write=(16965632, 4142)), DEVICE),
     ],
 )
-def test_real_runs_agree(name: str, shape: dict[str, Storeys], told: list[Sample], io: Io, golden: Golden) -> None:
+def test_real_runs_agree(name: str, shape: dict[str, Levels], told: list[Sample], io: Io, golden: Golden) -> None:
     found = crosscheck(Part("a1", shape, moved(name, tuple(shape)), told, WIRE, io, "job"))
     assert statuses(found) == {"ok"} and not found.suspicion
     golden.check(f"counters/{name}.crosscheck.json", msgspec.to_builtins(found))
@@ -254,10 +254,10 @@ def test_writes_that_sync_by_themselves() -> None:
 
 
 def test_what_cannot_be_known_is_said() -> None:
-    unknown = crosscheck(msgspec.structs.replace(BASE, storeys={"a1": (("ubdb",), ("nvme0n1",))}))
+    unknown = crosscheck(msgspec.structs.replace(BASE, levels={"a1": (("ubdb",), ("nvme0n1",))}))
     assert [check.status for check in unknown.checks] == ["not comparable"]
     assert "no counters of nvme0n1" in unknown.checks[0].said
-    nothing = crosscheck(msgspec.structs.replace(BASE, storeys={}, wire={}))
+    nothing = crosscheck(msgspec.structs.replace(BASE, levels={}, wire={}))
     assert statuses(nothing) == {"not comparable"}
     other = crosscheck(msgspec.structs.replace(BASE, phase="another"))
     assert "fio tells of no read and no write" in other.checks[0].said and other.suspicion
@@ -266,7 +266,7 @@ def test_what_cannot_be_known_is_said() -> None:
 def test_all_phases_together() -> None:
     half = fio(write=(16 * MIB, 4096))
     both = [*half, *(msgspec.structs.replace(s, phase="second") for s in half)]
-    course = Sample("write.bytes", 1e9, "B", "fio", "a1", "job", time=1.0)
-    found = crosscheck(msgspec.structs.replace(BASE, samples=[*both, course], phase=""))
+    series = Sample("write.bytes", 1e9, "B", "fio", "a1", "job", time=1.0)
+    found = crosscheck(msgspec.structs.replace(BASE, samples=[*both, series], phase=""))
     assert statuses(found) == {"ok"} and found.checks[0].upper == 32 * MIB
     assert "suspect" in statuses(crosscheck(msgspec.structs.replace(BASE, samples=both)))

@@ -1,4 +1,4 @@
-"""dd and pg_test_fsync: their commands, and figures from real output (coreutils 9.7, PostgreSQL 17)."""
+"""dd and pg_test_fsync: their commands, and values from real output (coreutils 9.7, PostgreSQL 17)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEVICE = Port("a1", "block", "/dev/drbd0")
 
 
 def dd(**changes: Any) -> Dd:
-    plain = {"load": "dd", "mode": "dsync", "count": 200, "conv": "fsync"} | changes
+    plain = {"workload": "dd", "mode": "dsync", "count": 200, "conv": "fsync"} | changes
     kept = {name: value for name, value in plain.items() if value is not None}
     found = msgspec.convert(kept, AnyWorkload, dec_hook=dec_hook)
     assert isinstance(found, Dd)
@@ -28,7 +28,7 @@ def dd(**changes: Any) -> Dd:
 
 
 def commit(**changes: Any) -> Commit:
-    found = msgspec.convert({"load": "commit", "time": "1s"} | changes, AnyWorkload, dec_hook=dec_hook)
+    found = msgspec.convert({"workload": "commit", "time": "1s"} | changes, AnyWorkload, dec_hook=dec_hook)
     assert isinstance(found, Commit)
     return found
 
@@ -66,7 +66,7 @@ def test_dd_steps(golden: Golden) -> None:
         ("none", dd(mode="none", conv=None), FOLDER),
     ):
         plans[name] = [msgspec.to_builtins(step) for step in own.prepare(port)]
-        plans[name].append(msgspec.to_builtins(own.load(port)))
+        plans[name].append(msgspec.to_builtins(own.command(port)))
     golden.check("dd-none/expected-steps.json", plans)
 
 
@@ -125,7 +125,7 @@ def test_commit_removes_its_file() -> None:
     there, remove = commit().prepare(FOLDER)
     assert isinstance(there, Run) and there.argv == ("test", "-d", "/mnt/x/")
     assert isinstance(remove, Run) and remove.undo == ("rm", "-f", "/mnt/x/blocklab.fsync")
-    assert commit().load(FOLDER).argv[-2:] == ("--filename=/mnt/x/blocklab.fsync", "--secs-per-test=1")
+    assert commit().command(FOLDER).argv[-2:] == ("--filename=/mnt/x/blocklab.fsync", "--secs-per-test=1")
 
 
 def test_commit_real_output(golden: Golden) -> None:

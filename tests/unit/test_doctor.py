@@ -56,7 +56,7 @@ def test_the_release_is_named_and_an_untried_one_is_a_warning(
 def test_another_architecture_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.platform, "machine", lambda: "aarch64")  # type: ignore[attr-defined]
     fact = doctor.architecture()
-    assert fact.ok == "fail" and "aarch64" in fact.found and fact.cure
+    assert fact.ok == "fail" and "aarch64" in fact.found and fact.hint
     assert doctor.failed([fact])
 
 
@@ -78,7 +78,7 @@ def test_missing_host_packages(
     assert doctor.host_packages() == packages
     fact = doctor.packages()
     assert fact.ok == ok
-    assert fact.cure == (f"sudo apt-get install --no-install-recommends {' '.join(packages)}" if packages else "")
+    assert fact.hint == (f"sudo apt-get install --no-install-recommends {' '.join(packages)}" if packages else "")
 
 
 def test_root_needs_no_uidmap_and_no_sudo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -86,11 +86,11 @@ def test_root_needs_no_uidmap_and_no_sudo(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(doctor, "_has", lambda program: program != "newuidmap")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert doctor.host_packages() == ["debian-archive-keyring"]
-    assert doctor.packages().cure.startswith("apt-get install ")
+    assert doctor.packages().hint.startswith("apt-get install ")
 
 
 @pytest.mark.parametrize(
-    ("said", "sysctl", "cure"),
+    ("said", "sysctl", "hint"),
     [
         (
             "W: no entry in /etc/subuid for nosub\nE: failed to parse /etc/subuid and /etc/subgid",
@@ -105,14 +105,14 @@ def test_root_needs_no_uidmap_and_no_sudo(monkeypatch: pytest.MonkeyPatch, tmp_p
     ],
 )
 def test_the_cure_for_user_namespaces(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, sysctl: str, cure: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, sysctl: str, hint: str
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     if sysctl:
         name, value = sysctl.split("=")
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(f"{value}\n")
-    assert cure in doctor.namespace_cure(said, tmp_path)
+    assert hint in doctor.namespace_hint(said, tmp_path)
 
 
 @pytest.mark.parametrize(("kib", "ok"), [(24_219_196, "ok"), (1_048_576, "warn")])
@@ -129,27 +129,27 @@ def test_seccomp(tmp_path: Path) -> None:
     assert doctor.seccomp(file).ok == "ok"
     file.write_text("NoNewPrivs:\t0\n")
     lacks = doctor.seccomp(file)
-    assert lacks.ok == "fail" and "CONFIG_SECCOMP_FILTER" in lacks.cure
+    assert lacks.ok == "fail" and "CONFIG_SECCOMP_FILTER" in lacks.hint
 
 
 def test_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BLOCKLAB_SCRATCH", raising=False)
     fact = doctor.shared_memory(tmp_path / "none")
-    assert fact.ok == "fail" and "tmpfs" in fact.cure and "BLOCKLAB_SCRATCH" in fact.cure
+    assert fact.ok == "fail" and "tmpfs" in fact.hint and "BLOCKLAB_SCRATCH" in fact.hint
 
 
 def test_a_temporary_folder_that_is_not_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
     (fact,) = doctor.tree_room()
-    assert fact.ok == "fail" and str(tmp_path / "none") in fact.found and "TMPDIR" in fact.cure
+    assert fact.ok == "fail" and str(tmp_path / "none") in fact.found and "TMPDIR" in fact.hint
 
 
 def test_another_place_for_nodes_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLOCKLAB_SCRATCH", str(tmp_path))
     assert doctor.shared_memory().found.endswith(f" in {tmp_path}")
     monkeypatch.setenv("BLOCKLAB_SCRATCH", str(tmp_path / "none"))
-    assert "BLOCKLAB_SCRATCH" in doctor.shared_memory().cure
+    assert "BLOCKLAB_SCRATCH" in doctor.shared_memory().hint
 
 
 def test_an_image_with_more_is_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_room(tmp_path: Path) -> None:
     there = doctor.room("room", tmp_path / "not" / "yet", 0, "BLOCKLAB_CACHE")
     assert there.ok == "ok" and str(tmp_path) in there.found
     little = doctor.room("room", tmp_path, 10**9, "BLOCKLAB_CACHE")
-    assert little.ok != "ok" and "BLOCKLAB_CACHE" in little.cure
+    assert little.ok != "ok" and "BLOCKLAB_CACHE" in little.hint
 
 
 def test_other_nodes(tmp_path: Path) -> None:
@@ -183,10 +183,10 @@ def test_other_nodes(tmp_path: Path) -> None:
 def test_no_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path))
     (fact,) = doctor.image()
-    assert fact.ok == "warn" and fact.cure == "blocklab image build"
+    assert fact.ok == "warn" and fact.hint == "blocklab image build"
     assert doctor.main(["--image"]) == 1
 
 
 def test_every_fact_has_a_cure_or_needs_none() -> None:
     for fact in doctor.facts():
-        assert fact.name and fact.found and bool(fact.cure) == (fact.ok != "ok")
+        assert fact.name and fact.found and bool(fact.hint) == (fact.ok != "ok")

@@ -36,7 +36,7 @@ def test_a_drill_has_the_links_that_its_client_and_its_monitor_need() -> None:
 @pytest.mark.parametrize(
     ("changes", "path", "said"),
     [
-        ({"workloads": {"tx": {"load": "pgbench", "time": "5s"}}}, "faults", "no workload uses faults"),
+        ({"workloads": {"tx": {"workload": "pgbench", "time": "5s"}}}, "faults", "no workload uses faults"),
         ({"faults__cut": {"fault": "link-cut", "link": "pair", "at": "5s"}}, "faults.cut.link", "no link 'pair'"),
         ({"faults__cut": {"fault": "link-cut", "link": "nope", "at": "5s"}}, "faults.cut.link", "nope"),
         ({"faults__bad": {"fault": "volume-error", "at": "5s"}}, "faults.bad.node", "fragile"),
@@ -49,10 +49,11 @@ def test_a_drill_has_the_links_that_its_client_and_its_monitor_need() -> None:
         ({"takeover": {"interval": "1ms"}}, "takeover.interval", "20ms"),
         ({"links__beat__rtt": "100ms", "takeover": {"interval": "20ms"}}, "takeover.misses", "link beat, which"),
         ({"links__beat__rtt": "60ms", "takeover": {"interval": "20ms"}}, "takeover.misses", "rtt of 0.06s; give"),
-        ({"workloads__writes": {"load": "ledger", "from": "c1", "patience": "2min"}}, "workloads.writes.patience",
-         "to 60s"),
-        ({"workloads__writes": {"load": "ledger"}}, "workloads.writes.from", "survive"),
-        ({"workloads__writes": {"load": "ledger", "from": "c1", "rate": 0}}, "workloads.writes.rate", "at least"),
+        ({"workloads__writes": {"workload": "ledger", "from": "c1", "patience": "2min"}},
+         "workloads.writes.patience", "to 60s"),
+        ({"workloads__writes": {"workload": "ledger"}}, "workloads.writes.from", "survive"),
+        ({"workloads__writes": {"workload": "ledger", "from": "c1", "rate": 0}},
+         "workloads.writes.rate", "at least"),
         ({"links__back": {"between": ["c1", "a1"]}}, "workloads.writes.from", "a2, which may take over"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Drills together, and how they are told: figures, charts, page, terminal, files."""
+"""Drills together, and how they are told: values, charts, page, terminal, files."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_drills_that_a_later_call_did_not_ask_for_are_still_told(tmp_path: Path)
     plan, fewer = failover(factors={}), failover(factors={}, repeats=1)
     there = make_drills(tmp_path, plan)
     # One of the second round was never done.
-    lost = next(cell for cell in cells(plan) if cell.block == 1)
+    lost = next(cell for cell in cells(plan) if cell.repeat == 1)
     shutil.rmtree(there.cells / lost.key)
     folder = StudyFolder.create(tmp_path, Manifest(fewer, cells(fewer)))
     analysis = analyse(folder)
     assert len(analysis.drills) == 11 and analysis.gaps == () and render(folder).is_file()
-    assert Counter(each.block for each in analysis.drills) == {1: 4, 2: 3, 3: 4}
+    assert Counter(each.repeat for each in analysis.drills) == {1: 4, 2: 3, 3: 4}
 
 
 def test_without_a_fault_there_is_no_outage_that_never_ended() -> None:
@@ -93,7 +93,7 @@ def by_label(analysis: Analysis) -> dict[str, Summary]:
     return {each.label: each for each in summaries(analysis)}
 
 
-# -- figures -----------------------------------------------------------------------------------------------------
+# -- values -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_the_page_tells_of_drills(folder: StudyFolder, analysis: Analysis) -> No
     *_, drilled = chosen(analysis)[0]
     first = drilled.drill.verdict.missing[0]
     assert f"{first.id} " in reader.text and "with the time of their acknowledgement" in reader.text
-    assert reader.text.count("The figures of the time line") == MOST_CHOSEN
+    assert reader.text.count("The time line as a table") == MOST_CHOSEN
     assert len((folder.path / "report.html").read_bytes()) < 2_000_000
 
 

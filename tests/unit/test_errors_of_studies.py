@@ -14,7 +14,7 @@ from blocklab.study.read import build, read
 from tests.unit.changed import put
 from tests.unit.refusals import written
 
-LEDGER = {"load": "ledger", "from": "a2", "rate": "fast"}
+LEDGER = {"workload": "ledger", "from": "a2", "rate": "fast"}
 
 
 def caught(plan: dict[str, Any]) -> StudyError:
@@ -24,7 +24,7 @@ def caught(plan: dict[str, Any]) -> StudyError:
 
 
 @pytest.mark.parametrize(
-    ("where", "value", "path", "cure"),
+    ("where", "value", "path", "hint"),
     [
         ("stacks.mirror.layers.1.protocol", "c", "stacks.mirror.layers[1].protocol", "one of A, B, C"),
         ("stacks.local.layers.1", {"layer": "cap", "by": "v2"}, "stacks.local.layers[1].by",
@@ -36,18 +36,18 @@ def caught(plan: dict[str, Any]) -> StudyError:
         ("faults", {"it": {"fault": "crash", "when": "calm"}}, "faults.it.when", "one of settled"),
         ("faults", {"it": {"fault": "crash", "at": 5}}, "faults.it.at", "a time with its unit, like 5s, or"),
         ("stacks.local.layers.1", {"layer": "zfs"}, "stacks.local.layers[1].layer", "one of volume, shared"),
-        ("workloads.tx", {"load": "hammer"}, "workloads.tx.load", "one of fio, pgbench, tpcc"),
+        ("workloads.tx", {"workload": "hammer"}, "workloads.tx.workload", "one of fio, pgbench, tpcc"),
         ("workloads.tx.stop", {"rounds": 3}, "workloads.tx.stop.rounds", "the least and the most rounds"),
         ("workloads.tx.script", 5, "workloads.tx.script", "put it in quotes"),
         ("workloads.tx.clients", "8", "workloads.tx.clients", "a whole number, without quotes and without a unit"),
         ("stacks.mirror.layers.1", {"layer": "drbd", "peer": "a2"}, "stacks.mirror.layers[1]", "add the field"),
-        ("blocklab", 2, "blocklab", "one of 1"),
+        ("blocklab", 3, "blocklab", "one of 2"),
     ],
 )  # fmt: skip
-def test_the_cure_names_what_there_is(small: dict[str, Any], where: str, value: Any, path: str, cure: str) -> None:
+def test_the_cure_names_what_there_is(small: dict[str, Any], where: str, value: Any, path: str, hint: str) -> None:
     put(small, where, value)
     error = caught(small)
-    assert error.path == path and error.hint.startswith(cure), error
+    assert error.path == path and error.hint.startswith(hint), error
 
 
 @pytest.mark.parametrize(
@@ -154,15 +154,15 @@ def test_a_bandwidth_beyond_all_bounds_is_no_traceback(small: dict[str, Any]) ->
 
 # -- the short form ----------------------------------------------------------------------------------------------
 
-SHORT = """blocklab: 1
+SHORT = """blocklab: 2
 name: small
 question: q
 nodes: {a1: {}}
 stacks:
   local: {on: a1, layers: [{layer: volume, size: 512MiB}, {layer: xfs}, {layer: postgres}]}
 workloads:
-  tx: {load: pgbench, scale: 1, clients: 2, time: 20s}
-  io: {load: fio, size: 16MiB, options: {runtime: 1}, jobs: {w: {rw: write, bs: 4k}}}
+  tx: {workload: pgbench, scale: 1, clients: 2, time: 20s}
+  io: {workload: fio, size: 16MiB, options: {runtime: 1}, jobs: {w: {rw: write, bs: 4k}}}
 expect:
   - {metric: write.iops, workload: io, phase: w, stack: local, between: [1, 2]}
 quick:

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from blocklab.stats.expect import Verdict, judge
-from blocklab.stats.figures import Row
 from blocklab.stats.format import NBSP
 from blocklab.stats.grid import Point
+from blocklab.stats.values import Row
 from blocklab.study.types import Expectation
 
 
 def row(stack: str, workload: str, value: float, metric: str = "tps", unit: str = "1/s", **more: Any) -> Row:
-    fields: dict[str, Any] = {"phase": "", "layer": "pgbench", "host": "a1", "load": True, **more}
+    fields: dict[str, Any] = {"phase": "", "layer": "pgbench", "host": "a1", "own": True, **more}
     return Row(stack=stack, workload=workload, metric=metric, value=value, unit=unit, **fields)
 
 
@@ -27,8 +27,8 @@ TABLE = (
     row("mirror", "large", 650.0),
     row("idle", "small", 0.0),
     row("local", "fio", 0.00058, "write.latency.mean", "s", phase="4k", layer="fio"),
-    row("mirror", "fio", 0.0013, "write.await", "s", phase="4k", layer="drbd0", load=False, top=True),
-    row("mirror", "fio", 0.0005, "write.await", "s", phase="4k", layer="vda", load=False),
+    row("mirror", "fio", 0.0013, "write.await", "s", phase="4k", layer="drbd0", own=False, top=True),
+    row("mirror", "fio", 0.0005, "write.await", "s", phase="4k", layer="vda", own=False),
 )
 
 
@@ -99,13 +99,13 @@ def test_the_probes_figure_is_that_of_the_top_device() -> None:
 @pytest.mark.parametrize(
     ("claim", "reason"),
     [
-        ({"metric": "qps"}, "mirror/small has no figure qps"),
+        ({"metric": "qps"}, "mirror/small has no value qps"),
         ({"stack": "gone"}, "the cell gone/small is failed"),
         ({"relative_to": "absent"}, "the cell absent/small was never measured"),
         ({"relative_to": "idle"}, "tps of idle in small is 0, so there is no ratio to it"),
         ({"workload": "fio", "metric": "write.latency.mean", "stack": "local"}, "needs a phase: 4k"),
-        ({"workload": "fio", "phase": "8k", "metric": "write.await"}, "mirror/fio, 8k has no figure write.await"),
-        ({"relative_to": "local", "against": "fio"}, "has no figure tps"),
+        ({"workload": "fio", "phase": "8k", "metric": "write.await"}, "mirror/fio, 8k has no value write.await"),
+        ({"relative_to": "local", "against": "fio"}, "has no value tps"),
     ],
 )
 def test_what_was_not_measured_is_unknown_with_the_reason(claim: dict[str, Any], reason: str) -> None:
@@ -176,7 +176,7 @@ RATES = {
 SWEEP_TABLE = tuple(
     row(cell.stack, cell.workload, RATES[cell.stack, cell.levels["threads"]], "tpmc", "1/min") for cell in SWEPT
 ) + tuple(
-    row("mirror rtt=1ms", "tpcc threads=1", busy, "cpu.busy", "%", layer="cpu", host=host, load=False)
+    row("mirror rtt=1ms", "tpcc threads=1", busy, "cpu.busy", "%", layer="cpu", host=host, own=False)
     for host, busy in (("a1", 70.0), ("b1", 20.0))
 )
 
@@ -216,7 +216,7 @@ def test_a_probes_figure_needs_its_host() -> None:
     cell = {"threads": 1, "rtt": "1ms"}
     assert at(metric="cpu.busy", at=cell, host="b1").found == 20.0
     assert "needs a host: a1 or b1" in at(metric="cpu.busy", at=cell).sentence
-    assert "no figure cpu.busy on c1" in at(metric="cpu.busy", at=cell, host="c1").sentence
+    assert "no value cpu.busy on c1" in at(metric="cpu.busy", at=cell, host="c1").sentence
 
 
 def test_a_cell_that_failed_or_is_not_there_is_unknown() -> None:

@@ -1,4 +1,4 @@
-"""Export and query: the schema is the documented one, and every format holds the same figures."""
+"""Export and query: the schema is the documented one, and every format holds the same values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 def folder(tmp_path: Path) -> StudyFolder:
     tps = {"local": (1000.0, 1010.0), "mirror": (500.0, 520.0)}
     return versions.make(
-        tmp_path / "runs", tps, noise=0.02, factors=SWEPT, failed=["mirror/tx clients=8 (repeat 1)"]
+        tmp_path / "runs", tps, noise=0.02, factors=SWEPT, failed=["mirror/tx clients=8 (repeat 2)"]
     )
 
 
@@ -71,7 +71,7 @@ def test_the_documented_schema_is_the_codes() -> None:
 def test_what_is_written_has_the_documented_columns(
     name: str, folder: StudyFolder, shell: Shell, tmp_path: Path
 ) -> None:
-    options = [] if name == "figures" else [f"--{name}"]
+    options = [] if name == "metrics" else [f"--{name}"]
     folder, factors = (
         (synthetic_drills.make_drills(tmp_path / "drills"), ["factor.commit", "factor.rtt"])
         if name == "drills"
@@ -97,14 +97,14 @@ def test_a_figure_has_its_interval_ratio_factor_and_machine(folder: StudyFolder,
         row for row in rows if row["metric"] == "tps" and row["stack"] == "mirror" and row["factor.clients"] == "8"
     ]
     (row,) = mine
-    assert row["block"] == "1" and float(row["value"]) == 500 and float(row["relative"]) == 0.5
+    assert row["repeat"] == "1" and float(row["value"]) == 500 and float(row["relative"]) == 0.5
     assert 0 < float(row["half_width"]) < 50 and 0 < float(row["relative_half_width"]) < 0.05
     assert (row["study"], row["status"], row["verdict"], row["unit"]) == ("two", "ok", "differs", "1/s")
     assert (row["kernel"], row["image"], row["seed"]) == ("6.1.0", "cb0efbb1e15ad522", "7")
-    assert (row["layer"], row["host"], row["load"], row["top"]) == ("pgbench", "a1", "true", "false")
+    assert (row["layer"], row["host"], row["own"], row["top"]) == ("pgbench", "a1", "true", "false")
     assert {row["verdict"] for row in rows if row["metric"] == "tps" and row["stack"] == "local"} == {""}
-    # The ratio is taken within the block, so that of the second one is another.
-    other = [row for row in rows if row["metric"] == "tps" and row["stack"] == "mirror" and row["block"] == "2"]
+    # The ratio is taken within the repeat, so that of the second one is another.
+    other = [row for row in rows if row["metric"] == "tps" and row["stack"] == "mirror" and row["repeat"] == "2"]
     assert [float(row["relative"]) for row in other] == [pytest.approx(520 / 1010)]
 
 
@@ -191,11 +191,11 @@ def test_a_run_that_cannot_be_read_is_said_to_be_left_out(folder: StudyFolder, s
         rows = list(csv.DictReader(io.StringIO(out)))
         assert code == 0 and rows and broken not in {row["run"] for row in rows}
         assert err.count("left out: ") == 1 and f"{broken}/cell.json cannot be read" in err.replace("\n", "")
-    for table in ("runs", "figures", "series"):
+    for table in ("runs", "metrics", "series"):
         code, out, err = shell("query", f"SELECT DISTINCT run FROM {table}", "--runs", str(folder.path), "--csv")
         assert code == 0 and broken not in out and err.count("left out: ") == 1
     # Asked of both, it is said once.
-    both = "SELECT count(*) FROM runs JOIN figures USING (run)"
+    both = "SELECT count(*) FROM runs JOIN metrics USING (run)"
     assert shell("query", both, "--runs", str(folder.path))[2].count("left out: ") == 1
 
 
@@ -226,7 +226,7 @@ def rows_of(shell: Shell, folder: StudyFolder, sql: str) -> list[dict[str, Any]]
 def test_a_query_answers_from_every_table(folder: StudyFolder, shell: Shell) -> None:
     found = rows_of(
         shell, folder,
-        """SELECT stack, avg(value) AS tps FROM figures WHERE metric = 'tps' AND "factor.clients" = '4'
+        """SELECT stack, avg(value) AS tps FROM metrics WHERE metric = 'tps' AND "factor.clients" = '4'
         GROUP BY stack ORDER BY stack""",
     )  # fmt: skip
     assert found == [{"stack": "local", "tps": 1005.0}, {"stack": "mirror", "tps": 510.0}]
@@ -250,7 +250,7 @@ def test_a_blob_is_told_as_the_database_tells_it(folder: StudyFolder, shell: She
 
 def test_what_query_and_export_say_is_the_same(folder: StudyFolder, shell: Shell) -> None:
     for name in SCHEMA:
-        options = [] if name == "figures" else [f"--{name}"]
+        options = [] if name == "metrics" else [f"--{name}"]
         asked = shell("query", f"SELECT * FROM {name}", "--runs", str(folder.path.parent), "--json")[1]
         lines = shell("export", str(folder.path), *options, "--format", "jsonl")[1].splitlines()
         assert json.loads(asked) == [json.loads(line) for line in lines], name
@@ -259,7 +259,7 @@ def test_what_query_and_export_say_is_the_same(folder: StudyFolder, shell: Shell
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("SELECT nope FROM figures", "nope"),
+        ("SELECT nope FROM metrics", "nope"),
         ("SELECT * FROM nothing", "nothing"),
         ("SELEC 1", "syntax error"),
         ("SELECT 1; SELECT 2", "one SELECT"),
@@ -280,13 +280,13 @@ def test_what_is_no_question_to_the_runs_is_one_line(
 ) -> None:
     (tmp_path / "secret").write_text("word")
     code, out, err = shell("query", sql.format(tmp=tmp_path), "--runs", str(folder.path.parent))
-    assert (code, out) == (2, "") and said in err and "word" not in err and "figures" in err
+    assert (code, out) == (2, "") and said in err and "word" not in err and "metrics" in err
     assert len(err.rstrip().splitlines()) == 2, err
     assert not (tmp_path / "out.csv").exists() and not (tmp_path / "x.db").exists()
 
 
 def test_two_columns_of_one_name_are_refused_where_one_would_be_dropped(folder: StudyFolder, shell: Shell) -> None:
-    sql = "SELECT a.value, b.value FROM figures a JOIN figures b USING (run) LIMIT 1"
+    sql = "SELECT a.value, b.value FROM metrics a JOIN metrics b USING (run) LIMIT 1"
     code, out, err = shell("query", sql, "--runs", str(folder.path.parent), "--json")
     assert (code, out) == (2, "") and "several columns are called value" in err and " AS " in err
     code, out, _ = shell("query", sql, "--runs", str(folder.path.parent), "--csv")
@@ -307,7 +307,7 @@ def test_only_the_tables_that_a_query_names_are_made(
     monkeypatch.setattr("blocklab.stats.query.sources", never)
     assert rows_of(shell, folder, "SELECT count(*) AS n FROM runs") == [{"n": 8}]
     with pytest.raises(AssertionError, match="it was read"):
-        shell("query", "SELECT count(*) FROM figures", "--runs", str(folder.path.parent))
+        shell("query", "SELECT count(*) FROM metrics", "--runs", str(folder.path.parent))
 
 
 def test_a_study_that_cannot_be_read_is_left_out_and_named(folder: StudyFolder, shell: Shell) -> None:
@@ -362,7 +362,7 @@ def test_a_path_with_an_equals_sign_in_it_changes_no_figure(
     assert tables.samples(there) == parsed.samples
     assert tables.transactions(there) == parsed.transactions
     assert tables.ahead([there]).keys() == {there}
-    asked = {each: f"SELECT * FROM {each} ORDER BY ALL" for each in ("series", "transactions", "figures")}
+    asked = {each: f"SELECT * FROM {each} ORDER BY ALL" for each in ("series", "transactions", "metrics")}
     before = {each: rows_of(shell, folder, sql) for each, sql in asked.items()}
     moved = StudyFolder(folder.path.rename(there / folder.path.name))
     # Where a query has what it needs meanwhile.

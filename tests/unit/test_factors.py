@@ -201,23 +201,23 @@ def test_parts_of_a_path() -> None:
 
 
 def test_loads_with_data_count_in_the_estimate_and_others_do_not(small: dict[str, Any]) -> None:
-    small["workloads"] = {"tx": {"load": "pgbench", "time": "20s"}}
+    small["workloads"] = {"tx": {"workload": "pgbench", "time": "20s"}}
     without = estimate(study := build(small), cells(study))
     small["workloads"] = {
-        "tpcc": {"load": "tpcc", "warehouses": 1, "time": "20s"},
-        "sysbench": {"load": "sysbench", "time": "20s"},
+        "tpcc": {"workload": "tpcc", "warehouses": 1, "time": "20s"},
+        "sysbench": {"workload": "sysbench", "time": "20s"},
     }
     study = build(small)
     assert all(isinstance(each, WithData) for each in study.workloads.values())
     found = estimate(study, cells(study))
-    # Two stacks, each with the data of two loads.
-    assert found.total - 2 * without.load >= 4 * DATA_SECONDS > 0
+    # Two stacks, each with the data of two workloads.
+    assert found.total - 2 * without.measuring >= 4 * DATA_SECONDS > 0
 
 
 def test_estimate_counts_loads_builds_and_cells(small: dict[str, Any]) -> None:
-    put(small, "workloads.tx", {"load": "pgbench", "time": "20s"})
+    put(small, "workloads.tx", {"workload": "pgbench", "time": "20s"})
     study = build(with_factors(small, rtt=RTT))
     guess = estimate(study, cells(study))
     assert (guess.cells, guess.builds, guess.open_ended) == (8, 4, 0)
-    assert guess.load == 4 * 20 + 4 * 1 and guess.total > guess.load
+    assert guess.measuring == 4 * 20 + 4 * 1 and guess.total > guess.measuring
     assert [spoken(each) for each in (45, 720, 4800, 36000)] == ["45 s", "12 min", "80 min", "10 h 0 min"]

@@ -51,8 +51,8 @@ def scene_of(small: dict[str, Any], layers: list[dict[str, Any]], peer: str = "a
     study = build(small)
     ground = FakeSite().ground(topology(study, ["one"]))
     ports: dict[str, tuple[Port, ...]] = {}
-    for storey in plan_layers(study, "one", 2, ground):
-        for host, plan in storey.items():
+    for level in plan_layers(study, "one", 2, ground):
+        for host, plan in level.items():
             ports[host] = ports.get(host, ()) + plan.ports
     return Scene("one", 2, "a1", peer, ground, study.links, ports)
 

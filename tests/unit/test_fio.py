@@ -1,4 +1,4 @@
-"""fio: no job file that reaches a shell, and every figure from real output (fio 3.39, Debian 13)."""
+"""fio: no job file that reaches a shell, and every value from real output (fio 3.39, Debian 13)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLOCK = Port("db1", "block", "/dev/drbd0")
 
 # The two studies whose output lies in golden/fio and golden/fio-user.
 JOBS: dict[str, Any] = {
-    "load": "fio",
+    "workload": "fio",
     "size": "32MiB",
     "options": {"direct": 1, "ioengine": "libaio"},
     "jobs": {
@@ -46,18 +46,18 @@ USER = (
 )
 
 
-def load(**changes: Any) -> Fio:
+def workload(**changes: Any) -> Fio:
     found = msgspec.convert(JOBS | changes, AnyWorkload, dec_hook=dec_hook)
     assert isinstance(found, Fio)
     return found
 
 
 def own(text: str, size: str | None = "16MiB") -> Fio:
-    return load(jobs={}, options={}, jobfile="user.fio", jobtext=text, size=size)
+    return workload(jobs={}, options={}, jobfile="user.fio", jobtext=text, size=size)
 
 
 def one(**options: Any) -> Fio:
-    return load(options={}, jobs={"a": {"rw": "write"} | options})
+    return workload(options={}, jobs={"a": {"rw": "write"} | options})
 
 
 # --- the study's side
@@ -65,11 +65,11 @@ def one(**options: Any) -> Fio:
 
 def test_unknown_field_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="unknown field `iodepth`"):
-        load(iodepth=3)
+        workload(iodepth=3)
 
 
 def test_good_ones_have_no_problems() -> None:
-    assert load().problems() == []
+    assert workload().problems() == []
     assert own(USER).problems() == []
     assert own("[a]\nsize=1g\nrw=read\n", size=None).problems() == []
     several = {
@@ -155,7 +155,7 @@ def test_options_in_a_job_file_that_fio_does_not_take(text: str, why: str) -> No
 
 @pytest.mark.parametrize("name", ["global", "a]\n[b", "$(reboot)", "", "x" * 64, "a "])
 def test_refused_names(name: str) -> None:
-    assert [where for where, _ in load(jobs={name: {"rw": "read"}}).problems()] == ["jobs"]
+    assert [where for where, _ in workload(jobs={name: {"rw": "read"}}).problems()] == ["jobs"]
 
 
 @pytest.mark.parametrize(
@@ -185,17 +185,17 @@ def test_refused_job_files(text: str, why: str) -> None:
 
 
 def test_exactly_one_of_jobs_and_jobfile() -> None:
-    assert load(jobfile="x.fio").problems() == [("jobs", "give jobs or a matrix, or else a jobfile")]
-    assert load(jobs={}).problems() == [("jobs", "give jobs or a matrix, or else a jobfile")]
-    assert "was not read" in load(jobs={}, options={}, jobfile="x.fio").problems()[0][1]
+    assert workload(jobfile="x.fio").problems() == [("jobs", "give jobs or a matrix, or else a jobfile")]
+    assert workload(jobs={}).problems() == [("jobs", "give jobs or a matrix, or else a jobfile")]
+    assert "was not read" in workload(jobs={}, options={}, jobfile="x.fio").problems()[0][1]
     assert (
-        (found := load(jobs={}, jobfile="x", jobtext=USER).problems()[0])[0],
+        (found := workload(jobs={}, jobfile="x", jobtext=USER).problems()[0])[0],
         found[1][:6],
     ) == ("options", "belong")
 
 
 def test_a_matrix_is_every_combination_as_a_job() -> None:
-    made = load(
+    made = workload(
         jobs={"seq": {"rw": "read"}}, options={"runtime": 1},
         matrix={"bs": ["4k", "16k"], "rwmixread": [100, 50], "iodepth": [1, 256]},
     )  # fmt: skip
@@ -216,13 +216,13 @@ def test_a_matrix_is_every_combination_as_a_job() -> None:
      ({"filename": ["/etc/passwd"]}, "matrix"), ({"exec_prerun": ["reboot"]}, "matrix")],
 )  # fmt: skip
 def test_a_matrix_that_is_refused(matrix: dict[str, Any], field: str) -> None:
-    made = load(jobs={}, options={"runtime": 1}, matrix=matrix)
+    made = workload(jobs={}, options={"runtime": 1}, matrix=matrix)
     assert field in [where for where, _ in made.problems()]
 
 
 def test_size_is_needed_and_whole() -> None:
-    assert [where for where, _ in load(size=None).problems()] == ["size"]
-    assert [where for where, _ in load(size="1000B").problems()] == ["size"]
+    assert [where for where, _ in workload(size=None).problems()] == ["size"]
+    assert [where for where, _ in workload(size="1000B").problems()] == ["size"]
     assert "neither a size nor a runtime" in own("[a]\nrw=read\n", size=None).problems()[0][1]
 
 
@@ -230,7 +230,7 @@ def test_size_is_needed_and_whole() -> None:
 
 
 def test_job_file(golden: Golden) -> None:
-    golden.check("fio/expected-job.json", load().text("/dev/drbd0").splitlines())
+    golden.check("fio/expected-job.json", workload().text("/dev/drbd0").splitlines())
     golden.check("fio-user/expected-job.json", own(USER).text("/srv/x/blocklab.fio").splitlines())
 
 
@@ -247,8 +247,8 @@ def test_what_blocklab_sets_comes_last() -> None:
 
 
 def test_steps_on_a_folder_and_on_a_device() -> None:
-    assert load().prepare(DIR) == ()
-    steps = load().lasting(DIR)
+    assert workload().prepare(DIR) == ()
+    steps = workload().lasting(DIR)
     runs = [step for step in steps if isinstance(step, Run)]
     assert runs[0].argv == ("test", "-d", "/srv/x")
     assert [step.undo for step in runs if step.undo] == [
@@ -256,13 +256,13 @@ def test_steps_on_a_folder_and_on_a_device() -> None:
     ]
     assert "--filename=/srv/x/blocklab.fio" in runs[-1].argv
     assert "--direct=1" in runs[-1].argv
-    clear, put = load().arm(DIR)
+    clear, put = workload().arm(DIR)
     assert isinstance(put, Put) and "filename=/srv/x/blocklab.fio\n" in put.text
     # fio appends to the logs of the run before.
     assert isinstance(clear, Run) and clear.argv == clear.undo == ("rm", "-rf", "/var/tmp/blocklab-fio")
 
-    assert load(fill=False).lasting(BLOCK) == ()
-    steps = load(fill=False).prepare(BLOCK)
+    assert workload(fill=False).lasting(BLOCK) == ()
+    steps = workload(fill=False).prepare(BLOCK)
     runs = [step for step in steps if isinstance(step, Run)]
     assert runs[0].argv == ("test", "-b", "/dev/drbd0")
     # A device is never removed.
@@ -273,7 +273,7 @@ def test_steps_on_a_folder_and_on_a_device() -> None:
 def test_what_fio_would_lay_out_is_laid_out_before_the_measurement() -> None:
     """Or the kernel counts a whole file of writes that fio does not tell of."""
     user = own("[w]\nrw=write\nsize=1g\n[r]\nsize=1g\n", size=None)
-    for fio in (load(fill=False), user):
+    for fio in (workload(fill=False), user):
         steps = fio.prepare(DIR)
         [put] = [step for step in steps if isinstance(step, Put)]
         last = steps[-1]
@@ -285,7 +285,7 @@ def test_what_fio_would_lay_out_is_laid_out_before_the_measurement() -> None:
         assert "create_only" not in fio.text("/srv/x/blocklab.fio")
         # A device has all of its blocks.
         assert not any(isinstance(step, Put) for step in fio.prepare(BLOCK))
-    written = load(fill=False, jobs={"w": {"rw": "randwrite"}, "t": {"rw": "trimwrite"}})
+    written = workload(fill=False, jobs={"w": {"rw": "randwrite"}, "t": {"rw": "trimwrite"}})
     assert not any(isinstance(step, Put) for step in written.prepare(DIR))
 
 
@@ -295,7 +295,7 @@ def test_what_fio_would_lay_out_is_laid_out_before_the_measurement() -> None:
     ids=lambda changed: next(iter(changed)),
 )
 def test_a_target_that_a_job_may_change_is_written_before_each_measurement(changed: dict[str, Any]) -> None:
-    before = load()
+    before = workload()
     jobs = {
         name: {**job, **changed} if name == next(iter(before.jobs)) else job for name, job in before.jobs.items()
     }
@@ -305,7 +305,7 @@ def test_a_target_that_a_job_may_change_is_written_before_each_measurement(chang
 
 
 def test_each_round_draws_its_own_lots_unless_the_study_says_how() -> None:
-    plain = load()
+    plain = workload()
     texts = [plain.reseeded(number).text("/srv/x") for number in (1, 2)]
     assert ["randseed=1\n" in texts[0], "randseed=2\n" in texts[1]] == [True, True]
     assert "randseed" not in plain.text("/srv/x")
@@ -316,7 +316,7 @@ def test_each_round_draws_its_own_lots_unless_the_study_says_how() -> None:
 
 
 def round_of(first: float, then: float, seconds: float, *, logged: bool = True) -> Parsed:
-    """A load that wrote 4 KiB ``first`` times in its first second, and ``then`` times in each after it."""
+    """A workload that wrote 4 KiB ``first`` times in its first second, and ``then`` times in each after it."""
     ios = first + then * (seconds - 1)
     rows = {"iops": (ios / seconds, "1/s"), "ios": (ios, "1"), "bandwidth": (4096 * ios / seconds, "B/s"),
             "bytes": (4096 * ios, "B"), "latency.mean": (0.001, "s")}  # fmt: skip
@@ -334,7 +334,7 @@ def rates(parsed: Parsed) -> dict[str, float]:
 
 def test_a_round_leaves_out_what_a_cap_had_saved_up() -> None:
     before = round_of(1100, 1000, 4)
-    after = load().steady(before)
+    after = workload().steady(before)
     assert rates(before)["write.iops"] == 1025
     assert rates(after) == rates(before) | {
         "write.iops": pytest.approx(1000), "write.bandwidth": pytest.approx(4096 * 1000)
@@ -344,19 +344,19 @@ def test_a_round_leaves_out_what_a_cap_had_saved_up() -> None:
 
 def test_a_round_without_log_or_time_stays_as_it_is() -> None:
     for parsed in (round_of(1100, 1000, 4, logged=False), round_of(1100, 1000, 1)):
-        assert load().steady(parsed) == parsed
+        assert workload().steady(parsed) == parsed
 
 
 def test_a_round_whose_log_says_more_than_there_was_is_not_negative() -> None:
-    assert rates(load().steady(round_of(5, -1, 4)))["write.iops"] == 0
+    assert rates(workload().steady(round_of(5, -1, 4)))["write.iops"] == 0
 
 
 def test_a_colon_is_part_of_the_path() -> None:
-    assert "filename=/dev/disk/by-path/pci-0000\\:00" in load().text("/dev/disk/by-path/pci-0000:00")
+    assert "filename=/dev/disk/by-path/pci-0000\\:00" in workload().text("/dev/disk/by-path/pci-0000:00")
 
 
 def test_load() -> None:
-    found = load().load(BLOCK)
+    found = workload().command(BLOCK)
     assert found.argv[:4] == ("env", "LC_ALL=C", "fio", "--output-format=json")
     assert not {"sh", "bash"} & set(found.argv)
     # Not the logs of submission and completion alone, 0_slat.log and 0_clat.log.
@@ -364,7 +364,7 @@ def test_load() -> None:
     patterns = [pattern.removeprefix("/var/tmp/blocklab-fio/") for pattern in found.fetch]
     fetched = sorted(name for pattern in patterns for name in fnmatch.filter(left, pattern))
     assert fetched == ["0_bw.log", "0_iops.log", "0_lat.log", "12_lat.log"]
-    assert load().facts(BLOCK)[0].parse("fio-3.39\n") == {"version": "fio-3.39"}
+    assert workload().facts(BLOCK)[0].parse("fio-3.39\n") == {"version": "fio-3.39"}
 
 
 @pytest.mark.parametrize(
@@ -396,11 +396,11 @@ def test_longest(options: dict[str, str], seconds: float) -> None:
     ],
 )  # fmt: skip
 def test_what_would_make_other_figures_of_the_logs_is_refused(option: str) -> None:
-    """Or the maximum of each second is told as its mean, and some break the parser after the whole load."""
+    """Or the maximum of each second is told as its mean, and some break the parser after the whole workload."""
     for where, each in (
         ("jobs.a", one(**{option: 1})),
-        ("options", load(options={**JOBS["options"], option: 1})),
-        ("matrix", load(jobs={}, matrix={"bs": ["4k"], option: [1]})),
+        ("options", workload(options={**JOBS["options"], option: 1})),
+        ("matrix", workload(jobs={}, matrix={"bs": ["4k"], option: [1]})),
         ("jobfile", own(f"[a]\nrw=write\nsize=1m\n{option}=1\n")),
     ):
         assert f"{option} is refused: blocklab decides what fio reports" in dict(each.problems())[where]
@@ -455,28 +455,28 @@ def test_no_option_makes_a_second_line(option: str, value: str) -> None:
 
 
 def test_real_output(golden: Golden) -> None:
-    for name, fio in (("fio", load()), ("fio-user", own(USER))):
+    for name, fio in (("fio", workload()), ("fio-user", own(USER))):
         parsed = fio.parse(read(name), "db1")
         golden.check(f"{name}/expected.json", msgspec.to_builtins(parsed))
 
 
 def test_real_figures() -> None:
     """Some of them by hand, so that the golden file is not the only witness."""
-    parsed = load().parse(read("fio"), "db1")
+    parsed = workload().parse(read("fio"), "db1")
     whole = {(each.phase, each.metric): each for each in parsed.samples if each.time is None}
     assert whole["rand-rw-4k", "read.iops"].value == pytest.approx(1599.466844)  # two clones of 800
     assert whole["rand-rw-4k", "write.latency.p99.9"].value == pytest.approx(4.079616e-3)
     assert whole["seq-write-1m", "write.bytes"].value == 32 * 2**20
     assert ("seq-write-1m", "read.iops") not in whole
     assert whole["fsync-4k", "sync.latency.mean"].unit == "s"
-    course = [each for each in parsed.samples if each.time is not None and each.metric == "read.iops"]
+    series = [each for each in parsed.samples if each.time is not None and each.metric == "read.iops"]
     # The log's third line (726 of each clone) covers 0.09 s after the end, so it is no rate.
-    assert [each.value for each in course] == [1601, 1600]
+    assert [each.value for each in series] == [1601, 1600]
     phases = {phase.name: phase for phase in parsed.phases}
     assert list(phases) == ["seq-write-1m", "rand-rw-4k", "fsync-4k"]
     assert phases["rand-rw-4k"].end - phases["rand-rw-4k"].start == pytest.approx(3.001)
     assert phases["seq-write-1m"].end <= phases["rand-rw-4k"].start
-    for each in course:
+    for each in series:
         assert each.time is not None
         assert phases["rand-rw-4k"].start <= each.time <= phases["rand-rw-4k"].end
 
@@ -484,7 +484,7 @@ def test_real_figures() -> None:
 def test_text_around_the_json() -> None:
     raw = read("fio")
     noisy = raw | {"stdout": b"fio: {warning}\n" + raw["stdout"] + b"\nfio: bye\n"}
-    assert load().parse(noisy, "db1") == load().parse(raw, "db1")
+    assert workload().parse(noisy, "db1") == workload().parse(raw, "db1")
 
 
 def states(*points: tuple[int, int]) -> bytes:
@@ -510,11 +510,11 @@ def test_each_figure_of_a_long_run_is_of_a_second(points: list[tuple[int, int]],
 
 
 def test_without_logs_or_start() -> None:
-    """An older fio has no job_start, and a lost log leaves the figures of the phases."""
+    """An older fio has no job_start, and a lost log leaves the values of the phases."""
     output = json.loads(read("fio")["stdout"])
     for job in output["jobs"]:
         del job["job_start"]
-    parsed = load().parse({"stdout": json.dumps(output).encode()}, "db1")
+    parsed = workload().parse({"stdout": json.dumps(output).encode()}, "db1")
     assert parsed.phases == ()
     assert parsed.samples
     assert all(each.time is None for each in parsed.samples)
@@ -550,7 +550,7 @@ def broken(change: str) -> bytes:
 )
 def test_bad_output(out: bytes, why: str) -> None:
     with pytest.raises(ParseError, match=why):
-        load().parse({"stdout": out, "stderr": b"fio: said this\n"}, "db1")
+        workload().parse({"stdout": out, "stderr": b"fio: said this\n"}, "db1")
 
 
 def test_errored_job() -> None:
@@ -566,7 +566,7 @@ def test_errored_job() -> None:
 def test_bad_log(log: bytes) -> None:
     raw = read("fio") | {"1_bw.log": log}
     with pytest.raises(ParseError, match="log"):
-        load().parse(raw, "db1")
+        workload().parse(raw, "db1")
 
 
 def test_a_second_without_all_clones_is_left_out_of_a_sum() -> None:
@@ -601,13 +601,13 @@ def test_a_course_of_two_uneven_seconds_stays_within_them() -> None:
     for first, second in ((1300, 2001), (1600, 2000), (1800, 2000)):
         log = f"{first}, 10, 1, 0, 0\n{second}, 30, 1, 0, 0\n".encode()
         for kind in ("iops", "lat"):
-            times = [sample.time or 0.0 for sample in fio_output.course(kind, log, "db1", "a", during)]
+            times = [sample.time or 0.0 for sample in fio_output.series_samples(kind, log, "db1", "a", during)]
             assert times and max(times) <= 2.5, (kind, log)
 
 
 def test_clones_with_one_row_each_are_added_up() -> None:
     during = Phase("a", 0.0, 1.0)
-    found = list(fio_output.course("iops", b"1000, 10, 1, 0, 0\n1002, 30, 1, 0, 0\n", "db1", "a", during))
+    found = list(fio_output.series_samples("iops", b"1000, 10, 1, 0, 0\n1002, 30, 1, 0, 0\n", "db1", "a", during))
     assert [sample.value for sample in found] == [40.0]
     # Of logs of their own nothing has to be guessed.
     apart = [b"1000, 10, 1, 0, 0\n", b"1030, 30, 1, 0, 0\n"]
@@ -648,9 +648,9 @@ def test_a_row_of_an_fio_that_was_held_up_is_of_all_the_time_before_it() -> None
 
 def test_our_own_course_has_the_seconds_of_a_stall() -> None:
     during = Phase("a", 0.0, 6.0)
-    found = list(fio_output.course("iops", log(1000, 2000, 5000, 6000), "db1", "a", during))
+    found = list(fio_output.series_samples("iops", log(1000, 2000, 5000, 6000), "db1", "a", during))
     assert [sample.value for sample in found] == [100, 100, 0, 0, 100, 100]
-    assert len(list(fio_output.course("lat", log(1000, 2000, 5000, 6000), "db1", "a", during))) == 4
+    assert len(list(fio_output.series_samples("lat", log(1000, 2000, 5000, 6000), "db1", "a", during))) == 4
 
 
 def test_times_that_jump_by_more_than_a_day_are_damage() -> None:
@@ -679,4 +679,4 @@ def test_each_direction_has_its_own_clones() -> None:
 @given(st.binary())
 def test_garbage_is_a_parse_error(out: bytes) -> None:
     with pytest.raises(ParseError):
-        load().parse({"stdout": out}, "db1")
+        workload().parse({"stdout": out}, "db1")

@@ -22,10 +22,10 @@ from blocklab.sites.fake import FakeSite
 from blocklab.stats.floor import caution, limited, marks, table
 from blocklab.store.floor import (
     DELAYS_MS,
-    FIGURES,
-    Figure,
+    METRICS,
     Floor,
     Machine,
+    Reading,
     delay,
     floor_file,
     load_floor,
@@ -52,11 +52,11 @@ VALUES = {
 
 def made(machine: Machine = MACHINE, **spreads: float) -> Floor:
     """A floor of three rounds with the values above; ``spreads`` by name, with _ for the dots."""
-    figures = {
-        name: Figure(VALUES.get(name, 0.0), unit, spreads.get(name.replace(".", "_"), 0.0), 3)
-        for name, (_, unit) in FIGURES.items()
+    values = {
+        name: Reading(VALUES.get(name, 0.0), unit, spreads.get(name.replace(".", "_"), 0.0), 3)
+        for name, (_, unit) in METRICS.items()
     }
-    return Floor(machine, 1_790_000_000.0, 41.0, figures)
+    return Floor(machine, 1_790_000_000.0, 41.0, values)
 
 
 FLOOR = made()
@@ -107,8 +107,8 @@ def test_a_machine_that_cannot_be_told_from_others_has_no_floor(tmp_path: Path) 
 
 def test_a_newer_format_is_refused_whatever_else_is_in_it(tmp_path: Path) -> None:
     path = save_floor(tmp_path, FLOOR)
-    path.write_text('{"format": 99, "figures": "elsewhere"}')
-    with pytest.raises(StoreError, match=r"format 99, but this blocklab reads format 1") as caught:
+    path.write_text('{"format": 99, "values": "elsewhere"}')
+    with pytest.raises(StoreError, match=r"format 99, but this blocklab reads format 2") as caught:
         load_floor(tmp_path, MACHINE)
     assert "blocklab calibrate" in caught.value.hint and str(path) in caught.value.message
 
@@ -124,9 +124,9 @@ def test_a_broken_file_is_one_error(tmp_path: Path, text: str) -> None:
 def test_a_file_that_lacks_a_figure_is_refused(tmp_path: Path) -> None:
     path = save_floor(tmp_path, FLOOR)
     found = json.loads(path.read_text())
-    del found["figures"]["link.rtt"]
+    del found["values"]["link.rtt"]
     path.write_text(json.dumps(found))
-    with pytest.raises(StoreError, match=r"lacks the figure link\.rtt"):
+    with pytest.raises(StoreError, match=r"lacks the value link\.rtt"):
         load_floor(tmp_path, MACHINE)
 
 
@@ -240,9 +240,9 @@ def test_limited_knows_which_way_is_near() -> None:
     ],
 )
 def test_queue_depth_of_fio(options: dict[str, Any], job: dict[str, Any], depth: int | None) -> None:
-    load = Fio(size=None, options=options, jobs={"it": job})
-    assert load.queue_depths().get("it") == depth
-    assert load.queue_depths().get("another") is None
+    workload = Fio(size=None, options=options, jobs={"it": job})
+    assert workload.queue_depths().get("it") == depth
+    assert workload.queue_depths().get("another") is None
 
 
 def test_queue_depth_of_a_job_file_a_matrix_and_another_load() -> None:
@@ -259,7 +259,7 @@ def test_queue_depth_of_a_job_file_a_matrix_and_another_load() -> None:
 
 def test_the_table_has_every_figure_with_its_unit() -> None:
     rows = table(made(volume_read_latency=1.5e-6))
-    assert len(rows) == len(FIGURES)
+    assert len(rows) == len(METRICS)
     texts = [" | ".join(row).replace("\u00a0", " ") for row in rows]
     assert "4 KiB read on a raw volume, queue depth 1 | 0.02 ms | 0.0015 ms" in texts
     assert "4 KiB writes on a DRBD mirror at RTT 0, queue depth 32 | 12,000 IOPS | 0 IOPS" in texts
@@ -269,7 +269,7 @@ def test_a_busy_machine_is_told() -> None:
     assert caution(FLOOR) == ""
     assert caution(made(volume_read_latency=9e-6)) == "" and caution(made(delay_5ms=1.0)) == ""
     assert "4 KiB read on a raw volume" in caution(made(volume_read_latency=11e-6))
-    stolen = msgspec.structs.replace(FLOOR, figures={**FLOOR.figures, "steal.host": Figure(12.0, "%", 0.0, 3)})
+    stolen = msgspec.structs.replace(FLOOR, values={**FLOOR.values, "steal.host": Reading(12.0, "%", 0.0, 3)})
     assert "12\u00a0%" in caution(stolen)
 
 
@@ -355,9 +355,9 @@ def _own_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_calibrate_measures_every_figure_and_closes_the_lab() -> None:
     site, said = Machined(Says()), list[str]()
     floor = calibrate(site, rounds=3, seconds=0.1, say=said.append)
-    assert floor.machine == MACHINE and set(floor.figures) == set(FIGURES)
-    assert {figure.rounds for figure in floor.figures.values()} == {3}
-    value = {name: figure.value for name, figure in floor.figures.items()}
+    assert floor.machine == MACHINE and set(floor.values) == set(METRICS)
+    assert {value.rounds for value in floor.values.values()} == {3}
+    value = {name: value.value for name, value in floor.values.items()}
     assert value["syscall"] == pytest.approx(3e-6)
     assert value["empty.latency"] == value["volume.read.latency"] == value["mirror.write.latency"] == 20e-6
     assert value["volume.write.iops.qd32"] == 40_000
@@ -372,7 +372,7 @@ def test_calibrate_measures_every_figure_and_closes_the_lab() -> None:
 
 def test_no_round_is_begun_that_would_end_too_late() -> None:
     floor = calibrate(Machined(Says()), rounds=3, seconds=0.1, budget=0.0)
-    assert {figure.rounds for figure in floor.figures.values()} == {1}
+    assert {value.rounds for value in floor.values.values()} == {1}
 
 
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ def test_the_command_prints_and_stores(
     assert stored is not None
     assert shell(monkeypatch, "calibrate", "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["file"] == str(floor_file(tmp_path, MACHINE)) and set(found["figures"]) == set(FIGURES)
+    assert found["file"] == str(floor_file(tmp_path, MACHINE)) and set(found["values"]) == set(METRICS)
 
 
 def test_ctrl_c_stores_nothing(

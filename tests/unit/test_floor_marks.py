@@ -1,4 +1,4 @@
-"""The lab's own figures are marked wherever they are shown; what each layer did, and why a load stopped."""
+"""The lab's own values are marked wherever they are shown; what each layer did, and why a workload stopped."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from blocklab.report import render, terminal_table
 from blocklab.report.layers import NONE, LayerRow, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows
 from blocklab.report.stops import order_text, stops, stops_line
-from blocklab.report.tables import figure_groups
+from blocklab.report.tables import value_groups
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
 from blocklab.stats.floor import LIMITED
-from blocklab.store.floor import FIGURES, floor_file, load_floor, machine_of, save_floor
+from blocklab.store.floor import METRICS, floor_file, load_floor, machine_of, save_floor
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Stopped
 from blocklab.study.grid import cells
@@ -77,7 +77,7 @@ def test_figures_near_the_floor_and_at_a_busy_cpu_are_limited(analysis: Analysis
     busy = analysis.find("drbd0", "tps-scale1", "tps")
     assert analysis.limit(busy) == f"{LIMITED}: the node's CPU was 95\u00a0% busy"
     assert analysis.limit(analysis.find("local", "tps-scale1", "tps")) == ""
-    # A probe's figure and a count are not the load's speed.
+    # A probe's value and a count are not the workload's speed.
     assert analysis.limit(analysis.find("drbd0", "tps-scale1", "write.await")) == ""
     assert analysis.limit(analysis.find("drbd0", "tps-scale1", "transactions")) == ""
 
@@ -97,18 +97,18 @@ def test_a_share_is_limited_by_either_side(analysis: Analysis) -> None:
 def test_the_page_has_the_floor_and_the_words(folder: StudyFolder, analysis: Analysis) -> None:
     text = render(folder).read_text()
     assert text.count(f'">{LIMITED}</span>') == sum(
-        bool(value.limited) for group in figure_groups(analysis) for line in group.lines for value in line.values
+        bool(value.limited) for group in value_groups(analysis) for line in group.lines for value in line.values
     )
     assert f'<span class="lab" title="{LIMITED}: the node&#39;s CPU was' in text
     assert '<section id="floor"' in text and "Some CPU @ 2.50GHz, 2 CPUs" in text
-    for title, _ in FIGURES.values():
+    for title, _ in METRICS.values():
         assert title in text
     assert "not measured" not in text
 
 
 def test_every_figure_of_the_floor_is_in_one_group(analysis: Analysis) -> None:
     (table,) = floor_tables(analysis)
-    assert sum(len(rows) for _, rows in table.groups) == len(FIGURES)
+    assert sum(len(rows) for _, rows in table.groups) == len(METRICS)
     assert table.caution == ""
 
 
@@ -117,7 +117,7 @@ def test_reasons_are_told_once_for_each_phase(analysis: Analysis) -> None:
     assert [(row.place, row.metrics) for row in rows] == [
         ("local/fio rand-write-4k", "write.iops"), ("local/fio rand-write-4k", "write.latency.mean"),
         ("drbd0/fio rand-write-4k", "write.iops"), ("drbd0/fio rand-write-4k", "write.latency.mean"),
-        ("drbd0/tps-scale1", "4 figures"),
+        ("drbd0/tps-scale1", "4 values"),
     ]  # fmt: skip
     assert left == 0
 
@@ -142,8 +142,8 @@ def test_the_files_have_the_reasons_the_floor_and_the_stops(folder: StudyFolder,
     assert len(marked) == len(analysis.limits) == 8
     assert all(row["limited"].startswith(f"{LIMITED}: ") for row in marked)
     found = json.loads((folder.path / "report.json").read_text())
-    assert sum(bool(row["limited"]) for row in found["figures"]) == 8
-    assert found["floors"][0]["figures"]["volume.write.latency"]["value"] == 0.45e-3
+    assert sum(bool(row["limited"]) for row in found["metrics"]) == 8
+    assert found["floors"][0]["values"]["volume.write.latency"]["value"] == 0.45e-3
     assert found["seeds"] == [20_201] and found["repeats"] == 1
     assert [each["reason"] for each in found["stops"]].count("capped") == 9
 
@@ -213,8 +213,8 @@ def test_the_floor_of_another_image_marks_nothing(tmp_path: Path) -> None:
 def test_a_stack_with_an_addon_needs_the_floor_of_its_image(tmp_path: Path) -> None:
     stacks = {"local": {"on": "a1", "layers": [synthetic.RAW["stacks"]["local"]["layers"][0], {"layer": "xfs"},
                                                {"layer": "mysql"}]}}  # fmt: skip
-    loads = {"fio": synthetic.RAW["workloads"]["fio"]}
-    study = synthetic.study(stacks=stacks, workloads=loads, expect=[], baseline="")
+    workloads = {"fio": synthetic.RAW["workloads"]["fio"]}
+    study = synthetic.study(stacks=stacks, workloads=workloads, expect=[], baseline="")
     assert f"{NOT_MEASURED} --with mysql" in caveats(analyse(synthetic.make(tmp_path, study)))
 
 
@@ -244,11 +244,11 @@ def test_a_run_takes_the_floor_into_the_studys_folder(tmp_path: Path, monkeypatc
         keep_floor(folder, environment, console)
         assert load_floor(folder.path, machine) is None
         save_floor(tmp_path / "cache", synthetic.floor())
-        keep_floor(folder, environment, console, anew=False)
+        keep_floor(folder, environment, console, again=False)
         assert load_floor(folder.path, machine) == synthetic.floor()
         # A report made later does not change by what was calibrated since; a new run does.
         save_floor(tmp_path / "cache", synthetic.floor(link_rtt=9e-3))
-        keep_floor(folder, environment, console, anew=False)
+        keep_floor(folder, environment, console, again=False)
         assert load_floor(folder.path, machine) == synthetic.floor()
         keep_floor(folder, environment, console)
         assert load_floor(folder.path, machine) == synthetic.floor(link_rtt=9e-3)
@@ -272,9 +272,9 @@ def test_layers_stand_from_the_top_down_with_the_wire_between_the_nodes(analysis
     ]  # fmt: skip
     assert (top.stack, below.stack) == ("drbd0", "")
     # 40.96 MB by fio, 1 % more at the top, and nothing of vdb on the peer, which did nothing.
-    assert top.figures == ("12", "10,000", "0.0492", "41.4", "1.01", NONE, NONE)
-    assert below.figures == ("12", "10,000", "0.0492", "41.4", "1.00", "0", NONE)
-    assert wire.figures == (NONE, NONE, "0.819", "43.4", "1.05", NONE, NONE)
+    assert top.values == ("12", "10,000", "0.0492", "41.4", "1.01", NONE, NONE)
+    assert below.values == ("12", "10,000", "0.0492", "41.4", "1.00", "0", NONE)
+    assert wire.values == (NONE, NONE, "0.819", "43.4", "1.05", NONE, NONE)
 
 
 def test_a_database_has_flushes_for_each_transaction(analysis: Analysis) -> None:
@@ -330,7 +330,7 @@ def test_the_terminal_tells_the_ratios_of_each_load(folder: StudyFolder, tmp_pat
     assert "drbd1 1.01, vda 1.00, wire 1.05" in text and "vda 1.04, a2's vda 1.04" in text
 
 
-# -- why a load was stopped -----------------------------------------------------------------------------------
+# -- why a workload was stopped -----------------------------------------------------------------------------------
 
 
 def test_each_phase_says_why_it_was_measured_no_longer(analysis: Analysis) -> None:
@@ -375,8 +375,8 @@ def test_the_method_tells_the_order_and_the_repeats(folder: StudyFolder, tmp_pat
 def test_the_stops_of_all_blocks_are_told(tmp_path: Path) -> None:
     folder = synthetic.make(tmp_path, synthetic.study(repeats=2), lab=True, transactions=50)
     analysis = analyse(folder)
-    assert len(analysis.stops) == 36 and {stop.block for stop in analysis.stops} == {1, 2}
+    assert len(analysis.stops) == 36 and {stop.repeat for stop in analysis.stops} == {1, 2}
     found = stops(analysis)
-    assert found.rows[0].place.endswith("block 1") and len(found.rows) == 18
+    assert found.rows[0].place.endswith("repeat 1") and len(found.rows) == 18
     assert order_text(analysis).startswith("Every layout was built and measured 2 times;")
     assert "Target precision not reached" in caveats(analysis)

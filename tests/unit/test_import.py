@@ -69,16 +69,16 @@ def test_the_aws_measurement(tmp_path: Path) -> None:
     row = analysis.find("mirror", "pgbench", "tps")
     assert row is not None and row.relative is not None and row.relative.half is not None
     assert row.relative.value == pytest.approx(0.53, abs=0.005)
-    # The figures told of are over the job's whole time, with its first and last part of a second.
+    # The values told of are over the job's whole time, with its first and last part of a second.
     assert value("local", "fio", "write.iops", "rand-write-4k") == pytest.approx(2057, rel=0.05)
     assert value("mirror", "fio", "write.iops", "rand-write-4k") == pytest.approx(1001, rel=0.05)
     assert value("local", "fio", "write.await", "rand-write-4k") == pytest.approx(0.45e-3, rel=0.02)
     assert value("mirror", "fio", "write.await", "rand-write-4k") == pytest.approx(0.98e-3, rel=0.02)
     for stack in ("local", "mirror"):
         assert analysis.phases("fio") == ("seq-write-1m", "rand-write-1m", "rand-write-512k", "rand-write-4k")
-        assert [len(run.phases) for (at, load), run in analysis.runs.items() if (at, load) == (stack, "fio")] == [
-            4
-        ]
+        assert [
+            len(run.phases) for (at, workload), run in analysis.runs.items() if (at, workload) == (stack, "fio")
+        ] == [4]
     lead = findings(analysis).lead
     assert "mirror keeps 53" in lead and "local" in lead
     told = [text for text in warnings(analysis) if "damaged" in text]
@@ -149,7 +149,7 @@ def test_two_runs_in_one_folder_are_refused_and_two_folders_are_two_loads(tmp_pa
         (folder / name).mkdir(parents=True)
         (folder / name / "tx.log").write_text(log(start=start))
     done = take(minimal(["local"]), None, {"local": [str(folder)]}, tmp_path / "runs", Options())
-    assert done.loads["local"] == ("c1", "c10")
+    assert done.workloads["local"] == ("c1", "c10")
     for name in ("c1", "c10"):
         (folder / name / "tx.log").rename(folder / f"{name}.log")
     with pytest.raises(StudyError, match=r"2 runs of pgbench .*c1.log, c10.log") as caught:
@@ -185,8 +185,12 @@ def test_long_names_stay_apart(tmp_path: Path) -> None:
         (tmp_path / "local" / name).mkdir(parents=True)
         (tmp_path / "local" / name / "tx.log").write_text(log(latency=1000 + 100 * at))
     done = take(minimal(["local"]), None, {"local": [str(tmp_path / "local")]}, tmp_path / "runs", Options())
-    loads = done.loads["local"]
-    assert len(set(loads)) == 3 and [load[:9] for load in sorted(loads)] == ["a-measure", "a-measure", "short"]
+    workloads = done.workloads["local"]
+    assert len(set(workloads)) == 3 and [workload[:9] for workload in sorted(workloads)] == [
+        "a-measure",
+        "a-measure",
+        "short",
+    ]
 
 
 def test_runs_that_were_measured_are_not_taken_for_an_imports(tmp_path: Path) -> None:
@@ -195,9 +199,9 @@ def test_runs_that_were_measured_are_not_taken_for_an_imports(tmp_path: Path) ->
     places, runs = two(tmp_path), tmp_path / "runs"
     study = build(
         {
-            "blocklab": 1, "name": "mine", "question": "q", "nodes": {"a1": {}},
+            "blocklab": 2, "name": "mine", "question": "q", "nodes": {"a1": {}},
             "stacks": {"local": {"on": "a1", "layers": [{"layer": "volume", "size": "1GiB"}]}},
-            "workloads": {"io": {"load": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write", "bs": "4k"}}}},
+            "workloads": {"io": {"workload": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write", "bs": "4k"}}}},
         }
     )  # fmt: skip
     measured = StudyFolder.create(runs, Manifest(study, cells(study)))
@@ -255,8 +259,8 @@ def test_what_was_watched_stands_beside_the_load_that_ran(tmp_path: Path) -> Non
     )
     (tmp_path / "local/iostat.txt").write_text(rows)
     done = take(minimal(["local", "mirror"]), None, places, tmp_path / "runs", Options())
-    # What was busy before is no load of its own.
-    assert done.loads["local"] == ("pgbench",)
+    # What was busy before is no workload of its own.
+    assert done.workloads["local"] == ("pgbench",)
     row = imported(done).find("local", "pgbench", "write.iops")
     assert row is not None and (row.value, row.layer, row.top) == (400.0, "sda", True)
 
@@ -296,7 +300,7 @@ def test_what_was_watched_without_a_date_is_of_its_own_loads_day(tmp_path: Path)
 
 def test_a_stack_without_any_load_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing\n")
-    with pytest.raises(StudyError, match=r"none of its 1 files tells of a load .notes.txt: not recognised"):
+    with pytest.raises(StudyError, match=r"none of its 1 files tells of a workload .notes.txt: not recognised"):
         take(minimal(["local"]), None, {"local": [str(tmp_path / "notes.txt")]}, tmp_path / "runs", Options())
 
 
@@ -329,10 +333,10 @@ def test_the_file_says_what_logs_do_not_tell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("imported: 1\n", "blocklab: 1\n", "does not start with imported: 1"),
+        ("imported: 1\n", "blocklab: 2\n", "does not start with imported: 1"),
         ("  mirror: {says: two of them}", "  other: {says: x}", "no stack 'mirror', which --stack gives"),
         ("question: What does the mirror cost?\n", "", "missing required field `question`"),
-        ("  pgbench: {says", "  fio: {says", "no log is of a load 'fio'"),
+        ("  pgbench: {says", "  fio: {says", "no log is of a workload 'fio'"),
         ("metric: latency.mean", "metrics: latency.mean", "unknown field `metrics`"),
     ],
 )
@@ -357,7 +361,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert code == 0 and "pgbench-log" in out and "2020-08-11 02:37:0" in out and "report:" in out
     code, out = command("import", *stacks, "--runs", str(tmp_path / "runs"), "--json")
     found = json.loads(out)
-    assert code == 0 and found["loads"] == {"local": ["pgbench"], "mirror": ["pgbench"]}
+    assert code == 0 and found["workloads"] == {"local": ["pgbench"], "mirror": ["pgbench"]}
     assert found["files"]["local"][0]["kind"] == "pgbench-log" and Path(found["report"]).is_file()
     # Imported once more it is the same study, and report takes it as any other.
     code, out = command("report", found["folder"])
@@ -403,8 +407,8 @@ def test_imported_studies_cannot_be_run(tmp_path: Path) -> None:
     _, out = command("check", str(file))
     assert "describes logs to import, not a study to run" in out
     file.write_text(
-        "blocklab: 1\nname: x\nquestion: q\nnodes: {a: {}}\nstacks: {s: {on: a, layers: [{layer: imported}]}}\n"
-        "workloads: {w: {load: imported}}\n"
+        "blocklab: 2\nname: x\nquestion: q\nnodes: {a: {}}\nstacks: {s: {on: a, layers: [{layer: imported}]}}\n"
+        "workloads: {w: {workload: imported}}\n"
     )
     _, out = command("check", str(file))
     assert "stacks.s.layers[0]: is imported" in out

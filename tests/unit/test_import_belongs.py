@@ -1,4 +1,4 @@
-"""Which load a file belongs to, what a load is called, and which host and device are its own."""
+"""Which workload a file belongs to, what a workload is called, and which host and device are its own."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def watched(rates: Mapping[str, float], host: str = "") -> str:
 def writes(analysis: Analysis, workload: str = "io") -> float:
     """The IOPS of the one phase of a time line."""
     row = analysis.find("local", workload, "write.iops", "phase-1")
-    assert row is not None and row.load
+    assert row is not None and row.workload
     return row.value
 
 
@@ -69,7 +69,7 @@ UNTIMED = f"{NEW}{NEW_ROW}\n" * 20
 
 
 def test_the_file_says_which_device_a_time_line_is_of(tmp_path: Path) -> None:
-    # The root's logical volume, and the disk that the load wrote to.
+    # The root's logical volume, and the disk that the workload wrote to.
     files = {"iostat.txt": watched({"dm-0": 20.0, "nvme1n1": 600.0})}
     assert writes(imported(tmp_path, files)[1]) == 20
     assert writes(imported(tmp_path, files, own="device: nvme1n1")[1]) == 600
@@ -104,32 +104,34 @@ def test_a_host_and_a_device_that_nothing_names_are_taken_as_they_are(tmp_path: 
 # -- what was watched without times -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("load", [{"j_iops.1.log": averaged(100, 0)}, {"tx.log": log()}], ids=["fio", "pgbench"])
-def test_what_has_no_times_belongs_to_no_load(tmp_path: Path, load: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "workload", [{"j_iops.1.log": averaged(100, 0)}, {"tx.log": log()}], ids=["fio", "pgbench"]
+)
+def test_what_has_no_times_belongs_to_no_load(tmp_path: Path, workload: dict[str, str]) -> None:
     """It may have begun a minute before: its first seconds are those of whatever ran then."""
-    done, analysis, said = imported(tmp_path, {**load, "iostat.txt": UNTIMED})
-    assert len(done.loads["local"]) == 1
+    done, analysis, said = imported(tmp_path, {**workload, "iostat.txt": UNTIMED})
+    assert len(done.workloads["local"]) == 1
     assert said["iostat.txt"].startswith("left out: it has no times that are known (iostat -t, dstat -t)")
     assert not [row for row in analysis.rows if row.layer == "nvme0n1"]
 
 
 def test_one_file_without_times_beside_several_loads_belongs_to_none(tmp_path: Path) -> None:
-    loads = {f"{name}/j_iops.1.log": averaged(100, 0) for name in ("c1", "c10")}
-    done, analysis, said = imported(tmp_path, {**loads, "iostat.txt": UNTIMED})
-    assert done.loads["local"] == ("c1", "c10") and said["iostat.txt"].startswith("left out: ")
+    workloads = {f"{name}/j_iops.1.log": averaged(100, 0) for name in ("c1", "c10")}
+    done, analysis, said = imported(tmp_path, {**workloads, "iostat.txt": UNTIMED})
+    assert done.workloads["local"] == ("c1", "c10") and said["iostat.txt"].startswith("left out: ")
     assert not [row for row in analysis.rows if row.layer == "nvme0n1"]
 
 
 def test_a_time_line_without_times_is_a_load_in_a_folder_of_its_own(tmp_path: Path) -> None:
     done, analysis, _ = imported(tmp_path, {"j_iops.1.log": averaged(100, 0), "own/iostat.txt": UNTIMED})
-    assert done.loads["local"] == ("fio", "own") and writes(analysis, "own") == 500
+    assert done.workloads["local"] == ("fio", "own") and writes(analysis, "own") == 500
     assert not [row for row in analysis.rows if row.workload == "fio" and row.layer == "nvme0n1"]
 
 
 def test_a_job_file_tells_what_a_time_line_without_times_is(tmp_path: Path) -> None:
     files = {"tx.log": log(), "iostat.txt": UNTIMED}
     done, analysis, _ = imported(tmp_path, files, jobs="[w]\nrw=randwrite\n")
-    assert done.loads["local"] == ("pgbench", "fio")
+    assert done.workloads["local"] == ("pgbench", "fio")
     assert not [row for row in analysis.rows if row.workload == "pgbench" and row.layer == "nvme0n1"]
 
 
@@ -139,7 +141,10 @@ def test_a_job_file_tells_what_a_time_line_without_times_is(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        (("fio.json", "fio/j_iops.1.log"), r"j_iops\.1\.log and .*fio\.json are of two loads, both called fio"),
+        (
+            ("fio.json", "fio/j_iops.1.log"),
+            r"j_iops\.1\.log and .*fio\.json are of two workloads, both called fio",
+        ),
         (("c10/fio.json", "c10/tx.log", "c10-fio/j_iops.1.log"), "both called c10-fio"),
     ],
 )
@@ -154,10 +159,12 @@ def test_a_long_folder_with_two_loads_has_names_that_fit(tmp_path: Path) -> None
     folder = "tpcc-warehouses100-threads64"
     files = {f"{folder}/tx.log": log(), f"{folder}/iostat.txt": watched({"sda": 300.0})}
     done, _, _ = imported(tmp_path / "watched", files)
-    assert [name[:20] for name in done.loads["local"]] == [folder[:20]] * 2 and len(set(done.loads["local"])) == 2
+    assert [name[:20] for name in done.workloads["local"]] == [folder[:20]] * 2 and len(
+        set(done.workloads["local"])
+    ) == 2
     files = {f"{folder}/tx.log": log(), f"{folder}/j_iops.1.log": averaged(100)}
     done, _, _ = imported(tmp_path / "tools", files)
-    assert len(set(done.loads["local"])) == 2
+    assert len(set(done.workloads["local"])) == 2
 
 
 # -- what is the same --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Foreign files: each kind known by what it says, read to the right figures, and its damage named with the
+"""Foreign files: each kind known by what it says, read to the right values, and its damage named with the
 line."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read(folder: Path, text: str | bytes, name: str = "x.txt", kind: str = "") -
 
 
 def values(found: Found, metric: str) -> list[float]:
-    """The course of a metric, or its one figure."""
+    """The time series of a metric, or its one value."""
     return [sample.value for sample in found.samples if sample.metric == metric]
 
 
@@ -344,8 +344,8 @@ def test_a_course_without_times_is_kept(tmp_path: Path) -> None:
     tail = "lat 2.986 ms stddev 2.108, 0 failed"
     lines = [f"progress: {at}.0 s, {1000 + at}.0 tps, {tail}\n" for at in (1, 2, 3)]
     found = read(tmp_path, "".join(lines) + SUMMARY)
-    course = [(each.time, each.value) for each in found.samples if each.time is not None and each.metric == "tps"]
-    assert course == [(1.0, 1001.0), (2.0, 1002.0), (3.0, 1003.0)]
+    series = [(each.time, each.value) for each in found.samples if each.time is not None and each.metric == "tps"]
+    assert series == [(1.0, 1001.0), (2.0, 1002.0), (3.0, 1003.0)]
     assert any("no times (--progress-timestamp): it is put on 1970-01-01" in remark for remark in found.remarks)
     assert (found.start, found.end) == (None, None)
     stamped = "".join(lines).replace("progress: ", "progress: 159711342")
@@ -468,7 +468,7 @@ def test_what_fio_reported_meanwhile_is_one_run_and_the_last_report_counts(tmp_p
     assert values(found, "write.ios")[0] == 30
     assert any("3 reports of one run (--status-interval): the last one" in remark for remark in found.remarks)
     ramp = {"job options": {"ramp_time": "5"}}
-    # After its ramp a job begins anew.
+    # After its ramp a job begins again.
     found = read(tmp_path, reports({"ios": 50, **ramp}, {"ios": 20, "began": -10, **ramp}))
     assert values(found, "write.ios")[0] == 20
 
@@ -553,8 +553,8 @@ def as_text(found: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def figures(found: Found) -> dict[str, float]:
-    """Without the course."""
+def by_metric(found: Found) -> dict[str, float]:
+    """Without the time series."""
     return {sample.metric: sample.value for sample in found.samples if sample.time is None}
 
 
@@ -563,12 +563,12 @@ def test_go_tpc_as_json_and_as_text_come_to_the_same(tmp_path: Path) -> None:
     plain = read(tmp_path, unstamped("tpcc/stdout"))
     text = read(tmp_path, as_text(unstamped("tpcc/stdout")))
     assert {each.kind for each in (stamped, plain, text)} == {"go-tpc"}
-    # What go-tpc printed, not what a load of ours makes of the same seconds.
+    # What go-tpc printed, not what a workload of ours makes of the same seconds.
     assert {s.value for each in (stamped, plain, text) for s in each.samples if s.metric == "tpmc"} == {1306.1}
-    assert figures(plain) == figures(text) == figures(stamped)
+    assert by_metric(plain) == by_metric(text) == by_metric(stamped)
     assert stamped.start is not None and plain.start is None and text.phases[0].start == 0
-    course = [sample for sample in text.samples if sample.time is not None]
-    assert course and all(0 <= (sample.time or 0) < 100 for sample in course)
+    series = [sample for sample in text.samples if sample.time is not None]
+    assert series and all(0 <= (sample.time or 0) < 100 for sample in series)
 
 
 def test_go_tpc_without_its_summary_is_left_out(tmp_path: Path) -> None:
@@ -588,11 +588,11 @@ def test_go_tpc_without_times_has_about_the_course_that_it_had_with_them(tmp_pat
     stamped = read(tmp_path, (FOLDER / "tpcc/stdout").read_bytes())
     for text in (unstamped("tpcc/stdout"), as_text(unstamped("tpcc/stdout"))):
         plain = read(tmp_path, text)
-        courses = [
+        series_by_name = [
             [sample.value for sample in each.samples if sample.time is not None and sample.metric == "tps"]
             for each in (plain, stamped)
         ]
-        assert courses[0] == pytest.approx(courses[1], rel=0.1) and len(courses[0]) == 3
+        assert series_by_name[0] == pytest.approx(series_by_name[1], rel=0.1) and len(series_by_name[0]) == 3
 
 
 def test_sysbench_of_another_age_is_named(tmp_path: Path) -> None:
@@ -608,10 +608,10 @@ def test_sysbench_of_another_age_is_named(tmp_path: Path) -> None:
 def test_sysbench_with_and_without_a_histogram(tmp_path: Path) -> None:
     stamped = read(tmp_path, (FOLDER / "sysbench/stdout").read_bytes())
     plain = unstamped("sysbench/stdout")
-    assert figures(read(tmp_path, plain)) == figures(stamped)
+    assert by_metric(read(tmp_path, plain)) == by_metric(stamped)
     bare = re.sub(r"^ +\d+\.\d+ \|\*.*\n", "", plain, flags=re.MULTILINE)
     found = read(tmp_path, bare.replace("99th percentile", "95th percentile"))
-    assert figures(found)["latency.p95"] == pytest.approx(0.16445) and "latency.p99" not in figures(found)
+    assert by_metric(found)["latency.p95"] == pytest.approx(0.16445) and "latency.p99" not in by_metric(found)
 
 
 @pytest.mark.parametrize("stamped", [True, False])
@@ -682,29 +682,33 @@ Number of tx types   : 5
 
 def test_jdbcrunners_log_has_figures_and_the_course_after_the_warm_up(tmp_path: Path) -> None:
     found = read(tmp_path, JDBC_LOG)
-    assert figures(found) == {
+    assert by_metric(found) == {
         "tps": pytest.approx(242795 / 60),
         "transactions": 242795.0,
         "latency.max": pytest.approx(0.010),
     }
-    course = [sample for sample in found.samples if sample.time is not None]
-    assert [sample.value for sample in course] == [4014, 4060, 4082, 4054, 4061] and found.bad == 0
+    series = [sample for sample in found.samples if sample.time is not None]
+    assert [sample.value for sample in series] == [4014, 4060, 4082, 4054, 4061] and found.bad == 0
     # Not one of the medians is 0: they are only known to be under a millisecond.
     assert any("5 of its response times are 0 msec" in remark for remark in found.remarks)
     assert found.clock is not None and found.clock.stamps[0].seconds == 11 * 3600 + 6 * 60 + 30
-    assert found.clock.stamps[int(course[-1].time or 0)].seconds == 11 * 3600 + 7 * 60 + 30
+    assert found.clock.stamps[int(series[-1].time or 0)].seconds == 11 * 3600 + 7 * 60 + 30
 
 
 def test_jdbcrunner_tells_its_kinds_of_transactions_apart(tmp_path: Path) -> None:
     found = read(tmp_path, JDBC_TPCC)
-    values = figures(found)
+    found_values = by_metric(found)
     # What its own documents come to.
-    assert values["tpmc"] == pytest.approx(7129.5, abs=0.05)
-    assert values["tps"] == pytest.approx((106943 + 106937 + 10695 + 10700 + 10694) / 900)
-    assert values["stock_level.latency.p99"] == pytest.approx(0.301) and values["delivery.count"] == 10700
-    assert "order_status.latency.min" not in values and values["new_order.latency.min"] == pytest.approx(0.003)
-    course = [sample.value for sample in found.samples if sample.time is not None and sample.metric == "tpmc"]
-    assert course == [60 * 125, 60 * 119]
+    assert found_values["tpmc"] == pytest.approx(7129.5, abs=0.05)
+    assert found_values["tps"] == pytest.approx((106943 + 106937 + 10695 + 10700 + 10694) / 900)
+    assert (
+        found_values["stock_level.latency.p99"] == pytest.approx(0.301) and found_values["delivery.count"] == 10700
+    )
+    assert "order_status.latency.min" not in found_values and found_values[
+        "new_order.latency.min"
+    ] == pytest.approx(0.003)
+    series = [sample.value for sample in found.samples if sample.time is not None and sample.metric == "tpmc"]
+    assert series == [60 * 125, 60 * 119]
     assert found.clock is not None and found.clock.stamps[0].numbers == (2023, 3, 31)
     said = "its times have no date: 2023-03-31, by its program start time (2023-03-31 13:23:21)"
     assert said in found.remarks
@@ -721,9 +725,9 @@ def test_jdbcrunner_that_warmed_up_past_midnight_measured_on_the_next_day(tmp_pa
 def test_jdbcrunner_with_a_trace_and_behind_a_call_that_loads(tmp_path: Path) -> None:
     trace = "[receiver] [jdbcrunner.Manager$Receiver#run] "
     traced = re.sub(r"\[INFO \] (?=\[Progress|\[Total)", trace, JDBC_LOG)
-    assert figures(read(tmp_path, traced)) == figures(read(tmp_path, JDBC_LOG))
+    assert by_metric(read(tmp_path, traced)) == by_metric(read(tmp_path, JDBC_LOG))
     loading = JDBC_LOG[: JDBC_LOG.index("2023-03-28 11:06:21")]
-    assert figures(read(tmp_path, loading + JDBC_LOG)) == figures(read(tmp_path, JDBC_LOG))
+    assert by_metric(read(tmp_path, loading + JDBC_LOG)) == by_metric(read(tmp_path, JDBC_LOG))
 
 
 def test_jdbcrunner_without_its_summary_or_with_two_is_left_out(tmp_path: Path) -> None:

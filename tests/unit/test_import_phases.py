@@ -81,7 +81,7 @@ def test_times_without_a_date_stand_as_near_to_the_sure_ones_as_can_be() -> None
     assert night == ["2020-08-10 15:00:00", "2020-08-11 00:00:00"]
     assert times("23:59:00", "00:03:00", anchors=(at("2020-08-11 00:01:00"),))[0] == "2020-08-10 23:59:00"
     assert times("00:01:00", anchors=(at("2020-08-10 23:59:00"),)) == ["2020-08-11 00:01:00"]
-    # It watched for long before the load began.
+    # It watched for long before the workload began.
     assert times("01:00:00", "15:00:00", anchors=(at("2020-08-11 14:00:00"),))[0] == "2020-08-11 01:00:00"
 
 
@@ -177,7 +177,7 @@ def test_phases_get_the_names_of_the_jobs_where_these_fit() -> None:
     sections = job_file("x.fio", "[global]\nruntime=15\ntime_based\n[a]\nrw=write\n[b]\nrw=randwrite\n")
     found = jobs_of("local", samples(), sections)
     assert [phase.name for phase in found.phases] == ["a", "b"]
-    rates = {each.phase: each.value for each in found.figures if each.metric == "write.iops" and each.time is None}
+    rates = {each.phase: each.value for each in found.values if each.metric == "write.iops" and each.time is None}
     assert rates == {"a": 100.0, "b": 200.0}
 
 

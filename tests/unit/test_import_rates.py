@@ -12,7 +12,7 @@ from blocklab.errors import StudyError
 from blocklab.imports import Options, minimal, take
 from blocklab.report import render
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.figures import Row
+from blocklab.stats.values import Row
 from blocklab.store.folder import StudyFolder
 from tests.unit.golden import FOLDER
 from tests.unit.import_samples import SUMMARY
@@ -33,13 +33,13 @@ def imported(folder: Path, files: Mapping[str, str]) -> tuple[Analysis, dict[str
 
 
 def row(analysis: Analysis, metric: str, workload: str = "pgbench", phase: str = "") -> Row:
-    """The one figure of that name."""
+    """The one value of that name."""
     found = analysis.find("local", workload, metric, phase)
     assert found is not None, metric
     return found
 
 
-def course(analysis: Analysis, metric: str, workload: str = "pgbench") -> list[float]:
+def series(analysis: Analysis, metric: str, workload: str = "pgbench") -> list[float]:
     """Its values by time."""
     return [value for _, value in points(analysis, metric, workload)]
 
@@ -70,11 +70,11 @@ def test_a_log_with_a_part_of_the_transactions_has_no_rate(tmp_path: Path) -> No
     rows = transactions(range(60), rate=1000)
     sampled = [each for at, each in enumerate(rows) if at * 7919 % 10 == 3]
     analysis, said = imported(tmp_path / "one", {"tx.log": "".join(sampled)})
-    assert analysis.find("local", "pgbench", "tps", "") is None and course(analysis, "tps") == []
+    assert analysis.find("local", "pgbench", "tps", "") is None and series(analysis, "tps") == []
     assert analysis.find("local", "pgbench", "transactions", "") is None
     assert 0.001 < row(analysis, "latency.p50").value < 0.002
     (told,) = [text for text in said["tx.log"] if "--sampling-rate" in text]
-    assert "of which it has 6,000" in told and "no TPS and no course" in told
+    assert "of which it has 6,000" in told and "no TPS and no time series" in told
     # What pgbench itself says of the run still counts, but has no interval.
     files = {"tx.log": "".join(sampled), "summary.txt": SUMMARY}
     analysis, _ = imported(tmp_path / "two", files)
@@ -110,10 +110,10 @@ def test_a_stall_is_in_the_course_and_in_the_interval(tmp_path: Path, seconds: i
     found = row(analysis, "tps")
     assert found.value == pytest.approx(75, rel=0.05)
     assert found.half is not None and found.half > 10
-    zeros = sum(value == 0 for value in course(analysis, "tps"))
-    assert zeros / len(course(analysis, "tps")) == pytest.approx(0.25, abs=0.03)
+    zeros = sum(value == 0 for value in series(analysis, "tps"))
+    assert zeros / len(series(analysis, "tps")) == pytest.approx(0.25, abs=0.03)
     # No transaction, no latency.
-    assert min(course(analysis, "latency.mean")) > 0
+    assert min(series(analysis, "latency.mean")) > 0
 
 
 def test_a_log_whose_times_jump_is_left_out(tmp_path: Path) -> None:
@@ -134,10 +134,10 @@ def test_a_course_without_times_begins_where_the_log_does(tmp_path: Path) -> Non
     lines = [f"progress: {at}.0 s, {100 + at % 2}.0 tps, lat 1.0 ms stddev 0.1, 0 failed\n" for at in range(1, 41)]
     files = {"tx.log": "".join(transactions(range(40))), "out.txt": "".join(lines) + SUMMARY}
     analysis, _ = imported(tmp_path, files)
-    assert course(analysis, "tps") == [101, 100] * 20
+    assert series(analysis, "tps") == [101, 100] * 20
     assert points(analysis, "tps")[0][0] == pytest.approx(BEGAN + 1, abs=0.01)
     alone, _ = imported(tmp_path / "alone", {"out.txt": "".join(lines) + SUMMARY})
-    assert course(alone, "tps") == [101, 100] * 20 and row(alone, "tps").half is not None
+    assert series(alone, "tps") == [101, 100] * 20 and row(alone, "tps").half is not None
 
 
 # -- fio ---------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_seconds_without_any_io_count(tmp_path: Path) -> None:
     analysis, _ = imported(tmp_path, logs)
     found = row(analysis, "write.iops", "fio", "j")
     assert found.value == pytest.approx(1002 * 60 / 80) and found.half is not None and found.half > 100
-    assert course(analysis, "write.iops", "fio").count(0) == 20
+    assert series(analysis, "write.iops", "fio").count(0) == 20
     assert row(analysis, "write.bandwidth", "fio", "j").value == pytest.approx(1002 * 4096 * 60 / 80)
 
 
@@ -165,8 +165,8 @@ def test_seconds_without_any_io_count_where_each_io_is_logged(tmp_path: Path) ->
     analysis, _ = imported(tmp_path, {"j_lat.1.log": log})
     found = row(analysis, "write.iops", "fio", "j")
     assert found.value == pytest.approx(75, rel=0.02) and found.half is not None and found.half > 10
-    assert course(analysis, "write.iops", "fio").count(0) == 20
-    assert min(course(analysis, "write.latency.mean", "fio")) > 0
+    assert series(analysis, "write.iops", "fio").count(0) == 20
+    assert min(series(analysis, "write.latency.mean", "fio")) > 0
 
 
 FAST, SLOW = 1_000_000, 100_000_000
@@ -186,7 +186,7 @@ def test_a_mean_latency_counts_each_io_alike(tmp_path: Path) -> None:
     assert not any("but no mean" in text for each in said.values() for text in each)
     analysis, said = imported(tmp_path / "alone", {"j_lat.1.log": lat})
     assert analysis.find("local", "fio", "write.latency.mean", "j") is None
-    assert course(analysis, "write.latency.mean", "fio") == [1e-3] * 30 + [0.1] * 30
+    assert series(analysis, "write.latency.mean", "fio") == [1e-3] * 30 + [0.1] * 30
     assert any("_iops.log or fio's JSON" in text for text in said["j_lat.1.log"])
 
 
@@ -206,7 +206,7 @@ def test_a_mean_latency_is_fios_own_where_that_is_known(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("every", [1, 10])
 def test_a_report_that_reaches_before_the_load_is_none_of_it(tmp_path: Path, every: int) -> None:
-    """The device does 1,000 IOPS while the load runs, and nothing before and after it."""
+    """The device does 1,000 IOPS while the workload runs, and nothing before and after it."""
     busy = range(25, 70)
     reports = []
     for end in range(every, 100, every):

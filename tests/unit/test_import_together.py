@@ -1,4 +1,4 @@
-"""Files that are one log: which are put together, what becomes of their figures, and what is said of it."""
+"""Files that are one log: which are put together, what becomes of their values, and what is said of it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def imported(folder: Path, files: Mapping[str, str], jobs: str = "") -> tuple[Ru
     return load(cell), {Path(each.file).name: list(each.remarks) for each in done.files["local"]}
 
 
-def course(run: Run, metric: str, phase: str = "") -> list[float]:
+def series(run: Run, metric: str, phase: str = "") -> list[float]:
     """The values of a series in their order."""
     rows = [sample for sample in run.series() if (sample.metric, sample.phase) == (metric, phase)]
     return [row.value for row in sorted(rows, key=lambda row: row.time or 0.0)]
 
 
-def figure(run: Run, metric: str, phase: str = "") -> float:
+def value(run: Run, metric: str, phase: str = "") -> float:
     """The one value of a phase."""
-    found = run.figure(metric, phase)
+    found = run.value(metric, phase)
     assert found is not None, (metric, phase)
     return found.value
 
@@ -60,9 +60,9 @@ def test_clones_with_a_log_each_are_added_up(tmp_path: Path, start: int) -> None
     logs = {f"j_iops.{n}.log": averaged(100 * n, start + n) for n in (1, 2, 3, 4)}
     logs |= {f"j_clat.{n}.log": averaged(1000 * n, start + n) for n in (1, 2)}
     run, said = imported(tmp_path, logs)
-    assert figure(run, "write.iops", "j") == 1002
-    assert course(run, "write.iops", "j") == [1004, 1000] * 5
-    assert figure(run, "write.clat.mean", "j") == pytest.approx(1500.5e-9)
+    assert value(run, "write.iops", "j") == 1002
+    assert series(run, "write.iops", "j") == [1004, 1000] * 5
+    assert value(run, "write.clat.mean", "j") == pytest.approx(1500.5e-9)
     assert phases(run) == ["j"]
     (told,) = said["j_iops.1.log"]
     assert told.startswith("one log with j_iops.2.log, j_iops.3.log, j_iops.4.log, taken for clones of one job")
@@ -72,10 +72,10 @@ def test_clones_with_a_log_each_are_added_up(tmp_path: Path, start: int) -> None
 def test_clones_that_logged_each_io_have_percentiles_of_all(tmp_path: Path) -> None:
     logs = {f"j_lat.{n}.log": each(1000 * n) for n in (1, 2, 3, 4)}
     run, _ = imported(tmp_path, logs)
-    assert figure(run, "write.ios", "j") == 4000
-    assert figure(run, "write.iops", "j") == 400
-    assert figure(run, "write.latency.mean", "j") == pytest.approx(2.5e-6)
-    assert figure(run, "write.latency.p99", "j") == pytest.approx(4e-6, rel=0.01)
+    assert value(run, "write.ios", "j") == 4000
+    assert value(run, "write.iops", "j") == 400
+    assert value(run, "write.latency.mean", "j") == pytest.approx(2.5e-6)
+    assert value(run, "write.latency.p99", "j") == pytest.approx(4e-6, rel=0.01)
 
 
 def test_a_damaged_log_of_a_clone_keeps_its_own_damage(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_the_json_tells_whose_clones_they_are(tmp_path: Path, jobs: tuple[tuple[
     """With an entry for each clone, and with ``group_reporting``."""
     logs = {f"p_iops.{n}.log": averaged(100 * n) for n in (1, 2, 3)}
     run, said = imported(tmp_path, {"fio.json": document(*jobs), **logs})
-    assert course(run, "write.iops", "a") == [302, 300] * 5
-    assert course(run, "write.iops", "b") == [301, 300] * 5
+    assert series(run, "write.iops", "a") == [302, 300] * 5
+    assert series(run, "write.iops", "b") == [301, 300] * 5
     assert said["p_iops.1.log"] == ["one log with p_iops.2.log, of other clones of a: 20 rows together"]
     assert said["p_iops.3.log"] == []
 
@@ -113,15 +113,15 @@ def test_the_json_tells_whose_clones_they_are(tmp_path: Path, jobs: tuple[tuple[
 def test_a_prefix_that_is_a_job_tells_whose_clones_they_are(tmp_path: Path) -> None:
     logs = {f"b_iops.{n}.log": averaged(100 * n) for n in (2, 3)} | {"a_iops.1.log": averaged(7)}
     run, _ = imported(tmp_path, {"fio.json": document(("a", "1"), ("b", "2")), **logs})
-    assert course(run, "write.iops", "a") == [8, 7] * 5
-    assert course(run, "write.iops", "b") == [502, 500] * 5
+    assert series(run, "write.iops", "a") == [8, 7] * 5
+    assert series(run, "write.iops", "b") == [502, 500] * 5
 
 
 def test_the_job_file_tells_whose_clones_they_are(tmp_path: Path) -> None:
     logs = {f"p_iops.{n}.log": averaged(100 * n) for n in (1, 2, 3)}
     run, said = imported(tmp_path, logs, STONEWALL)
-    assert course(run, "write.iops", "a") == [302, 300] * 5
-    assert course(run, "write.iops", "b") == [301, 300] * 5
+    assert series(run, "write.iops", "a") == [302, 300] * 5
+    assert series(run, "write.iops", "b") == [301, 300] * 5
     assert "of other clones of a" in said["p_iops.1.log"][0] and sorted(phases(run)) == ["a", "b"]
 
 
@@ -129,8 +129,8 @@ def test_logs_of_other_times_are_of_other_jobs(tmp_path: Path) -> None:
     logs = {f"p_iops.{n}.log": averaged(100 * n, START + (10_000 if n > 2 else 0)) for n in (1, 2, 3, 4)}
     run, said = imported(tmp_path, logs)
     assert phases(run) == ["p-1", "p-3"]
-    assert course(run, "write.iops", "p-1") == [302, 300] * 5
-    assert course(run, "write.iops", "p-3") == [702, 700] * 5
+    assert series(run, "write.iops", "p-1") == [302, 300] * 5
+    assert series(run, "write.iops", "p-3") == [702, 700] * 5
     assert said["p_iops.3.log"][0].startswith("taken for a job p-3, by the time at which it ran")
 
 
@@ -161,7 +161,7 @@ def test_a_log_whose_unit_nobody_knows_needs_the_json_beside_it(tmp_path: Path, 
     # What counts I/Os has one meaning only.
     run, said = imported(tmp_path, {name: log, "a_iops.1.log": averaged(100)})
     assert said[name][0].startswith("left out: its rows have no priority")
-    assert figure(run, "write.iops", "a") == 100.5
+    assert value(run, "write.iops", "a") == 100.5
     files = {name: log, "a_iops.1.log": averaged(100), "fio.json": document(("a", "1"))}
     run, _ = imported(tmp_path / "json", files)
     waits = [row.value for row in run.series() if "lat" in row.metric]
@@ -183,19 +183,19 @@ def test_threads_with_intervals_are_one_run(tmp_path: Path, late: int) -> None:
         **{f"pgbench_log.7.{n}": intervals(1000 + n, 1345828500 + late) for n in (1, 2, 3)},
     }
     run, said = imported(tmp_path, logs)
-    assert figure(run, "tps") == 400.6
-    assert course(run, "tps") == [400.6] * 5
-    assert figure(run, "transactions") == 6 * 4006
-    assert figure(run, "latency.mean") == pytest.approx(300e-6)
-    assert figure(run, "latency.max") == pytest.approx(1003e-6)
+    assert value(run, "tps") == 400.6
+    assert series(run, "tps") == [400.6] * 5
+    assert value(run, "transactions") == 6 * 4006
+    assert value(run, "latency.mean") == pytest.approx(300e-6)
+    assert value(run, "latency.max") == pytest.approx(1003e-6)
     assert any("of other threads: 24 rows together" in text for text in said["pgbench_log.7"])
 
 
 def test_an_interval_that_a_thread_lacks_is_left_out_of_the_rate(tmp_path: Path) -> None:
     logs = {"log.7": intervals(1000, 1345828500), "log.7.1": intervals(500, 1345828500, of=4)}
     run, _ = imported(tmp_path, logs)
-    assert course(run, "tps") == [150] * 4
-    assert figure(run, "tps") == 150 and figure(run, "transactions") == 8000
+    assert series(run, "tps") == [150] * 4
+    assert value(run, "tps") == 150 and value(run, "transactions") == 8000
 
 
 def test_intervals_of_two_runs_are_refused(tmp_path: Path) -> None:

@@ -134,12 +134,12 @@ def test_the_command_prints_a_table_over_what_fios_jobs_differ_in(tmp_path: Path
 
 
 def test_the_jobs_of_a_matrix_make_the_table(tmp_path: Path) -> None:
-    load = synthetic.RAW["workloads"]["fio"] | {
+    workload = synthetic.RAW["workloads"]["fio"] | {
         "options": {"ioengine": "libaio", "rw": "randrw", "runtime": 3},
         "jobs": {},
         "matrix": {"bs": ["4k", "16k"], "rwmixread": [100, 50, 0], "iodepth": [1, 4, 16]},
     }
-    plan = synthetic.study(workloads={"fio": load}, expect=[])
+    plan = synthetic.study(workloads={"fio": workload}, expect=[])
     found = charts(analyse(synthetic.make_patterns(tmp_path, seconds=3, plan=plan)))
     cells = found["heat-fio"].panels[0].spec["datasets"]["cells"]
     assert len(cells) == 18 and {cell["row"] for cell in cells} >= {"4k · 100%", "16k · 0%"}

@@ -31,33 +31,33 @@ def history(*lines: bytes) -> bytes:
 
 
 def test_the_command() -> None:
-    load = Ledger(client="app", rate=500, connections=4, time=Duration("5s")).load(PG)
-    assert load.argv == (
+    workload = Ledger(client="app", rate=500, connections=4, time=Duration("5s")).command(PG)
+    assert workload.argv == (
         "/usr/bin/blocklab-ledger", "--kind=postgresql", "--server=10.77.0.1:5433", "--user=postgres",
         "--database=bench", "--connections=4", "--rate=500", "--seconds=5", "--patience=1s",
         "--history=/var/tmp/blocklab-ledger.tsv",
     )  # fmt: skip
-    assert load.host == "app" and load.fetch == ("/var/tmp/blocklab-ledger.tsv",) and load.seconds > 7
-    assert set(load.around) == {"status"}
+    assert workload.host == "app" and workload.fetch == ("/var/tmp/blocklab-ledger.tsv",) and workload.seconds > 7
+    assert set(workload.around) == {"status"}
 
 
 def test_the_command_for_several_servers() -> None:
-    load = Ledger(client="app").writer(MARIA, ("10.77.0.1", "10.77.1.1:3307"), 62.5)
-    assert load.argv[1:4] == ("--kind=mysql", "--server=10.77.0.1:3306", "--server=10.77.1.1:3307")
-    assert {"--rate=max", "--seconds=62.5"} <= set(load.argv) and load.around == {}
+    workload = Ledger(client="app").writer(MARIA, ("10.77.0.1", "10.77.1.1:3307"), 62.5)
+    assert workload.argv[1:4] == ("--kind=mysql", "--server=10.77.0.1:3306", "--server=10.77.1.1:3307")
+    assert {"--rate=max", "--seconds=62.5"} <= set(workload.argv) and workload.around == {}
 
 
 def test_the_tables_and_what_the_node_can() -> None:
-    load = Ledger(client="app", connections=3, rate=900)
-    texts = [" ".join(step.argv) for step in load.data(PG) if isinstance(step, Run)]
+    workload = Ledger(client="app", connections=3, rate=900)
+    texts = [" ".join(step.argv) for step in workload.data(PG) if isinstance(step, Run)]
     assert any("VALUES (0, 0, 0), (1, 0, 0), (2, 0, 0)" in text for text in texts) and "ENGINE" not in str(texts)
-    texts = [" ".join(step.argv) for step in load.data(MARIA) if isinstance(step, Run)]
+    texts = [" ".join(step.argv) for step in workload.data(MARIA) if isinstance(step, Run)]
     assert sum("ENGINE=InnoDB" in text for text in texts) == 2
-    [empty, can] = [step for step in load.prepare(PG) if isinstance(step, Run)]
+    [empty, can] = [step for step in workload.prepare(PG) if isinstance(step, Run)]
     assert empty.undo == ("rm", "-f", "/var/tmp/blocklab-ledger.tsv")
     assert "--can=900" in can.argv and "--connections=3" in can.argv
     assert len(Ledger(client="app").prepare(PG)) == 1
-    assert {fact.layer for fact in load.facts(PG)} == {"ledger"}
+    assert {fact.layer for fact in workload.facts(PG)} == {"ledger"}
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_the_tables_and_what_the_node_can() -> None:
     ],
 )
 def test_what_is_refused(fields: dict[str, object], where: str) -> None:
-    load = msgspec.structs.replace(Ledger(client="app"), **fields)
-    assert [name for name, _ in load.problems()] == [where]
+    workload = msgspec.structs.replace(Ledger(client="app"), **fields)
+    assert [name for name, _ in workload.problems()] == [where]
     assert Ledger(client="app").problems() == []
 
 
@@ -173,8 +173,8 @@ def test_latency_is_from_when_it_was_due() -> None:
     )
     raw = {"blocklab-ledger.tsv": text, "stdout": b'{"late": 0.25}\n{"late": 0.5}\n{"la'}
     parsed = Ledger(client="app").parse(raw, "app")
-    figures = {each.metric: each.value for each in parsed.samples if each.time is None}
-    assert figures == {
+    values = {each.metric: each.value for each in parsed.samples if each.time is None}
+    assert values == {
         "tps": 1.0, "latency.mean": pytest.approx(0.5), "latency.p50": pytest.approx(0.5),
         "latency.p95": pytest.approx(0.5), "latency.p99": pytest.approx(0.5), "latency.max": pytest.approx(0.5),
         "acknowledged": 2, "refused": 1, "in_doubt": 0, "late.max": 0.5,
@@ -330,8 +330,8 @@ def test_a_fault_is_not_among_the_figures_in_peace() -> None:
     later = [Attempt(509 + n, n, 6.0 + n, 6.0 + n, 6.002 + n, "acknowledged", 0) for n in range(3)]
     history = History("postgresql", None, 8, ("10.77.0.1:5432",), 0.0, 0.005, 10.0, whole=True)
     found = ledger_output.before([*calm, *caught, *lost, *later], history, 5.0, "c1")
-    figures = {each.metric: each.value for each in found.samples if each.time is None}
-    assert figures["acknowledged"] == 499 and figures["in_doubt"] == 0
-    assert figures["latency.max"] == pytest.approx(0.002) == figures["latency.mean"]
+    values = {each.metric: each.value for each in found.samples if each.time is None}
+    assert values["acknowledged"] == 499 and values["in_doubt"] == 0
+    assert values["latency.max"] == pytest.approx(0.002) == values["latency.mean"]
     whole = ledger_output.before([*calm, *caught], history, None, "c1")
     assert max(each.latency for each in whole.transactions) > 0.8, "without a fault all of it counts"

@@ -36,11 +36,11 @@ def test_a_level_that_is_no_finite_number_is_a_name(level: str) -> None:
 
 def test_charts_of_drills_whose_names_read_alike_are_told_apart(tmp_path: Path) -> None:
     mirror = FAILOVER["stacks"]["drbd-a"]
-    load = {"load": "ledger", "from": "app", "connections": 8, "time": "9s"}
+    workload = {"workload": "ledger", "from": "app", "connections": 8, "time": "9s"}
     plan = failover(
         stacks={"m-a": mirror, "m": mirror},
         baseline="m",
-        workloads={"b": load, "a-b": load},
+        workloads={"b": workload, "a-b": workload},
         repeats=1,
         factors={},
     )
@@ -102,9 +102,9 @@ def test_cells_without_a_share_are_named_under_cost_against_loss(tmp_path: Path)
 def test_loads_that_have_only_the_probes_figures_in_common_are_not_said_to_be_zero(tmp_path: Path) -> None:
     sides = [versions.make(tmp_path / name, {"local": [1000.0]}) for name in ("a", "b")]
     whole = versus(*(source(each.path) for each in sides))
-    found = replace(whole, pairs=tuple(pair for pair in whole.pairs if not pair.load))
+    found = replace(whole, pairs=tuple(pair for pair in whole.pairs if not pair.own))
     assert found.pairs and headlines(found.pairs) == ()
-    assert summary(found, ()) == "The loads have no figure in common; --all has the probes'."
-    assert forest((), "A", "B", "") == "ratios: the loads have no figure in common"
+    assert summary(found, ()) == "The workloads have no value in common; --all has the probes'."
+    assert forest((), "A", "B", "") == "ratios: the workloads have no value in common"
     zero = tuple(pair for pair in whole.pairs if pair.metric == "failed")
     assert "is above 0" in summary(whole, zero) and "above 0" in str(forest(zero, "A", "B", ""))

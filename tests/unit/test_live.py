@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from blocklab.cli.catalogue import shipped
-from blocklab.cli.live import Live, Remaining, clock_text, figure_text, showing
+from blocklab.cli.live import Live, Remaining, clock_text, interim_text, showing
 from blocklab.cli.main import app
 from blocklab.cli.progress import Lines
 from blocklab.imports import Options, minimal, take
@@ -31,7 +31,7 @@ from tests.unit.synthetic_drills import drill, failover, make_drills
 
 # A ledger sees what a fault does, from a node that survives it.
 CLIENT: dict[str, Any] = {
-    "workloads": {"ledger": {"load": "ledger", "from": "app", "connections": 8}},
+    "workloads": {"ledger": {"workload": "ledger", "from": "app", "connections": 8}},
     "nodes": {"a1": {}, "a2": {}, "app": {}},
     "links": {
         "zone": {"between": ["a1", "a2"], "rtt": "2ms"},
@@ -95,8 +95,8 @@ def rates(value: float | None, half: float | None = None) -> tuple[Rate, ...]:
 @pytest.mark.parametrize(
     ("known", "after", "said"),
     [
-        ((), "0 rounds", "qd1: no figure yet"),
-        (rates(None), "1 round", "qd1: no figure yet"),
+        ((), "0 rounds", "qd1: no value yet"),
+        (rates(None), "1 round", "qd1: no value yet"),
         (rates(1800.4), "1 round", "qd1: 1,800 write IOPS after 1 round"),
         (rates(2980.0, 92.38), "3 rounds", "qd1: 2,980 write IOPS ± 3.1 % after 3 rounds"),
         ((Rate("tps", 3.21, 0.1),), "12 s", "qd1: 3.21 TPS ± 3.1 % after 12 s"),
@@ -108,7 +108,7 @@ def rates(value: float | None, half: float | None = None) -> tuple[Rate, ...]:
     ],
 )
 def test_a_figure_reads_with_its_interval(known: tuple[Rate, ...], after: str, said: str) -> None:
-    assert figure_text("qd1", known, after) == said
+    assert interim_text("qd1", known, after) == said
 
 
 def test_the_clock_has_hours_when_there_are_any() -> None:
@@ -125,20 +125,20 @@ def test_the_lines_tell_where_the_study_is_and_how_the_interval_shrinks() -> Non
     fio = grid[0]
     live.cell(1, len(grid), fio)
     assert picture(live)[-2:] == [f"cell 1 of {len(grid)}: {fio.label}", "  preparing"]
-    live.figure(fio, "rand-write-4k", 0, ())
-    assert picture(live)[-1] == "  rand-write-4k: no figure yet"
+    live.interim(fio, "rand-write-4k", 0, ())
+    assert picture(live)[-1] == "  rand-write-4k: no value yet"
     shown = []
     for rounds, half in ((3, 92.38), (6, 30.0)):
         clock.now += 30
-        live.figure(fio, "rand-write-4k", rounds, rates(2980.0, half))
+        live.interim(fio, "rand-write-4k", rounds, rates(2980.0, half))
         shown.append(picture(live)[-1].strip())
     assert shown == [
         "rand-write-4k: 2,980 write IOPS ± 3.1 % after 3 rounds",
         "rand-write-4k: 2,980 write IOPS ± 1.0 % after 6 rounds",
     ]
     assert "01:00 gone" in picture(live)[1]
-    live.warning("a1: probe iostat ended before the load did")
-    assert picture(live)[-1] == "last warning: a1: probe iostat ended before the load did"
+    live.warning("a1: probe iostat ended before the workload did")
+    assert picture(live)[-1] == "last warning: a1: probe iostat ended before the workload did"
 
 
 @pytest.mark.parametrize(
@@ -153,14 +153,14 @@ def test_the_lines_tell_where_the_study_is_and_how_the_interval_shrinks() -> Non
 def test_it_says_when_a_phase_will_be_sure_enough(
     small: dict[str, Any], stop: Any, doing: str, after: str
 ) -> None:
-    small["workloads"] = {"io": {"load": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write"}}, "stop": stop}}
+    small["workloads"] = {"io": {"workload": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write"}}, "stop": stop}}
     what, clock = build(small), Clock()
     (cell, *_) = grid = cells(what)
     live = Live(terminal(), what, grid, clock)
     live.cell(1, 2, cell)
-    live.figure(cell, "w", 0, ())
+    live.interim(cell, "w", 0, ())
     clock.now += 7
-    live.figure(cell, "w", 3, rates(500.0))
+    live.interim(cell, "w", 3, rates(500.0))
     lines = [line.strip() for line in picture(live)]
     assert doing in lines and lines[-1].endswith(after)
 
@@ -186,7 +186,7 @@ def test_the_lines_fit_any_width(width: int) -> None:
     live = Live(terminal(width), what, grid, clock)
     clock.now += 600
     live.cell(3, len(grid), grid[-1])
-    live.figure(grid[-1], "a-phase-with-quite-a-long-name", 3, rates(2980.0, 92.0))
+    live.interim(grid[-1], "a-phase-with-quite-a-long-name", 3, rates(2980.0, 92.0))
     live.warning("a very long warning\nof two lines " * 20)
     lines = picture(live, width)
     assert len(lines) == 6 and max(len(line) for line in lines) <= width
@@ -231,7 +231,7 @@ def test_it_draws_four_times_a_second_at_most_and_upon_the_timer() -> None:
     console, clock, what = terminal(), Clock(), study()
     grid = cells(what)
     with Live(console, what, grid, clock) as live:
-        tell = lambda: live.figure(grid[0], "p", 3, rates(2980.0, 92.0))  # noqa: E731
+        tell = lambda: live.interim(grid[0], "p", 3, rates(2980.0, 92.0))  # noqa: E731
         clock.now += 0.3
         assert drawn(live, console, tell)
         clock.now += 0.2
@@ -380,5 +380,5 @@ def test_shipped_studies_can_be_shown(name: str) -> None:
     live = Live(terminal(), what, grid, Clock())
     for number, cell in enumerate(grid[:20], 1):
         live.cell(number, len(grid), cell)
-        live.figure(cell, "", 1, ())
+        live.interim(cell, "", 1, ())
         assert f"cell {number} of {len(grid)}" in "\n".join(picture(live))

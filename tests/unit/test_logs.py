@@ -1,4 +1,4 @@
-"""Long logs: figures against a plain computation, the percentiles' bound, and everything that can be wrong."""
+"""Long logs: values against a plain computation, the percentiles' bound, and everything that can be wrong."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def changed(small: dict[str, Any], stack: str, layer: int, field: str, value: An
             {"max-bufers": 8000},
             ".net.max-bufers: DRBD has no such net option; did you mean max-buffers?",
         ),
-        ("net", {"max-buffers": "lots"}, "'lots' is not a number"),
+        ("net", {"max-buffers": "seed"}, "'seed' is not a number"),
         ("net", {"max-buffers": -5}, "-5 is out of range: from 32 to 131072"),
         ("net", {"max-buffers": 10_000_000}, "10000000 is out of range: from 32 to 131072"),
         ("net", {"al-extents": 6433}, "is an option of DRBD's disk section; write it there"),
@@ -226,14 +226,14 @@ def test_kernel_parameters(small: dict[str, Any]) -> None:
     ],
 )
 def test_options_of_fio(small: dict[str, Any], job: dict[str, Any], why: str) -> None:
-    small["workloads"]["io"] = {"load": "fio", "size": "16MiB", "options": {"runtime": 5}, "jobs": {"a": job}}
+    small["workloads"]["io"] = {"workload": "fio", "size": "16MiB", "options": {"runtime": 5}, "jobs": {"a": job}}
     (error,) = problems(small)
     assert error.startswith("workloads.io.jobs.a: [a] ") and why in error
 
 
 def test_options_of_fio_that_are_taken(small: dict[str, Any]) -> None:
     small["workloads"]["io"] = {
-        "load": "fio", "size": "16MiB",
+        "workload": "fio", "size": "16MiB",
         "options": {"ioengine": "io_uring", "fixedbufs": 1, "direct": True, "readwrite": "rw:8", "bs": "4k,64k"},
         "jobs": {"a": {"runtime": 5, "random_distribution": "zipf:1.2", "fallocate": 0, "sync": "dsync"}},
     }  # fmt: skip
@@ -242,7 +242,7 @@ def test_options_of_fio_that_are_taken(small: dict[str, Any]) -> None:
 
 def test_an_option_of_all_jobs_is_said_once(small: dict[str, Any]) -> None:
     jobs = {"a": {"rw": "read"}, "b": {"rw": "write"}}
-    small["workloads"]["io"] = {"load": "fio", "size": "16MiB", "options": {"runtme": 5}, "jobs": jobs}
+    small["workloads"]["io"] = {"workload": "fio", "size": "16MiB", "options": {"runtme": 5}, "jobs": jobs}
     small["workloads"]["io"]["options"] |= {"runtime": 5}
     assert problems(small) == ["workloads.io.options: fio has no option runtme; did you mean runtime?"]
 
@@ -270,7 +270,7 @@ def test_what_was_not_asked_is_not_judged_and_said_to_be_so(small: dict[str, Any
 
 def test_a_program_is_asked_once_and_only_where_the_study_sets_its_options(small: dict[str, Any]) -> None:
     small["stacks"] = {"local": {"on": "a1", "layers": [{"layer": "volume", "size": "64MiB"}]}}
-    small["workloads"] = {"io": {"load": "fio", "size": "16MiB", "jobs": {"a": {"rw": "read"}}}}
+    small["workloads"] = {"io": {"workload": "fio", "size": "16MiB", "jobs": {"a": {"rw": "read"}}}}
     small |= {"links": {}, "nodes": {"a1": {"memory": "256MiB"}}}
     study, said = build(small), list[str]()
     site = FakeSite(lambda host, argv: Result(0, b"rw    : IO direction\n", b""))

@@ -1,4 +1,4 @@
-"""What measuring itself takes of a CPU: how it is told, and that it is taken for no figure of the study."""
+"""What measuring itself takes of a CPU: how it is told, and that it is taken for no value of the study."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def with_own(folder: StudyFolder, **of_blocklab: float) -> Analysis:
 
 
 def test_records_become_shares_of_a_core() -> None:
-    load = ("fio", "job")
+    workload = ("fio", "job")
     records = [
         Record("build", "a1", ("true",), 0, 1.0),
-        Record("load", "a1", load, 0, 5.0, cpu=0.02),
-        Record("load", "a1", ("cat", "/proc/counters"), 0, 0.1),
-        Record("load", "a1", load, 0, 5.0, cpu=0.08),
+        Record("workload", "a1", workload, 0, 5.0, cpu=0.02),
+        Record("workload", "a1", ("cat", "/proc/counters"), 0, 0.1),
+        Record("workload", "a1", workload, 0, 5.0, cpu=0.08),
         Record("probe", "a1", ARGV["iostat"], 0, 20.0, cpu=0.1),
         Record("probe", "a2", ARGV["iostat"], 0, 20.0, cpu=0.2),
         Record("probe", "a2", ARGV["cpu"], 0, 20.0),
@@ -58,7 +58,7 @@ def test_the_method_names_the_highest_of_each(tmp_path: Path) -> None:
     folder = make(tmp_path)
     analysis = with_own(folder, drbd1_fio=1.27)
     said = (
-        "While a load ran, blocklab's own process took at most 1.27 % of a core; "
+        "While a workload ran, blocklab's own process took at most 1.27 % of a core; "
         "the probes at most cpu 0.31 % on a2 and iostat 0.25 % on a1."
     )
     assert own_text(analysis).replace("\u00a0", " ") == said

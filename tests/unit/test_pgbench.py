@@ -1,4 +1,4 @@
-"""pgbench: options that stay arguments, and every figure from real output (PostgreSQL 17.11, Debian 13)."""
+"""pgbench: options that stay arguments, and every value from real output (PostgreSQL 17.11, Debian 13)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ DSN = Port("db1", "postgresql", "postgresql://postgres@/bench?host=/run/blocklab
 AWS = Path(__file__).parents[3] / "shared/data/aws-drbd"
 
 
-def load(**changes: Any) -> Pgbench:
-    plain = {"load": "pgbench", "clients": 10, "jobs": 2, "transactions": 200} | changes
+def workload(**changes: Any) -> Pgbench:
+    plain = {"workload": "pgbench", "clients": 10, "jobs": 2, "transactions": 200} | changes
     found = msgspec.convert({k: v for k, v in plain.items() if v is not None}, AnyWorkload, dec_hook=dec_hook)
     assert isinstance(found, Pgbench)
     return found
@@ -33,17 +33,17 @@ def load(**changes: Any) -> Pgbench:
 
 def test_unknown_field_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="unknown field `client`"):
-        load(client=3)
+        workload(client=3)
 
 
 def test_good_ones_have_no_problems() -> None:
-    assert load().problems() == []
+    assert workload().problems() == []
     options = {"protocol": "prepared", "rate": 500, "max-tries": 3, "random-seed": 1, "failures-detailed": True}
-    assert load(options=options, init={"fillfactor": 90, "foreign-keys": True}).problems() == []
-    assert load(transactions=None, time="30s", script="select-only").problems() == []
-    assert load(scripts={"my-own": "\\set a 1\nselect 1;\n"}).problems() == []
-    assert load(scripts={"shell": "\\set shell 1\nselect shell;\n"}, options={"rate": "0.5"}).problems() == []
-    assert load(options={"rate": False}).problems() == []
+    assert workload(options=options, init={"fillfactor": 90, "foreign-keys": True}).problems() == []
+    assert workload(transactions=None, time="30s", script="select-only").problems() == []
+    assert workload(scripts={"my-own": "\\set a 1\nselect 1;\n"}).problems() == []
+    assert workload(scripts={"shell": "\\set shell 1\nselect shell;\n"}, options={"rate": "0.5"}).problems() == []
+    assert workload(options={"rate": False}).problems() == []
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_good_ones_have_no_problems() -> None:
     ],
 )
 def test_problems(changes: dict[str, Any], where: str, why: str) -> None:
-    found = dict(load(**changes).problems())
+    found = dict(workload(**changes).problems())
     assert why in found[where]
 
 
@@ -92,41 +92,41 @@ def test_problems(changes: dict[str, Any], where: str, why: str) -> None:
 
 
 def test_steps(golden: Golden) -> None:
-    own = load(scale=50, scripts={"one": "select 1;\n"}, init={"fillfactor": 90, "quiet": False})
+    own = workload(scale=50, scripts={"one": "select 1;\n"}, init={"fillfactor": 90, "quiet": False})
     steps = [msgspec.to_builtins(step) for step in (*own.prepare(DSN), *own.arm(DSN))]
-    golden.check("pgbench-own/expected-steps.json", [*steps, msgspec.to_builtins(own.load(DSN))])
+    golden.check("pgbench-own/expected-steps.json", [*steps, msgspec.to_builtins(own.command(DSN))])
 
 
 def test_load_is_arguments_only() -> None:
     text = "$(reboot); `reboot` 'x'"
-    argv = load(options={"define": text, "connect": True, "protocol": False}).load(DSN).argv
+    argv = workload(options={"define": text, "connect": True, "protocol": False}).command(DSN).argv
     assert f"--define={text}" in argv
     assert "--connect" in argv
     assert not any(word.startswith("--protocol") for word in argv)
     assert argv[-1] == DSN.where
     assert not {"sh", "bash", "-c"} & set(argv)
     assert "--builtin=tpcb-like" in argv
-    assert load(log=False).load(DSN).fetch == ()
-    assert not any(word.startswith("--log") for word in load(log=False).load(DSN).argv)
+    assert workload(log=False).command(DSN).fetch == ()
+    assert not any(word.startswith("--log") for word in workload(log=False).command(DSN).argv)
 
 
 def test_longest() -> None:
-    assert load(transactions=None, time="30s").load(DSN).seconds == 90
-    assert load(clients=10, transactions=1000).load(DSN).seconds == 1060
-    assert load(clients=10, transactions=1000, options={"rate": 5}).load(DSN).seconds == 4060
+    assert workload(transactions=None, time="30s").command(DSN).seconds == 90
+    assert workload(clients=10, transactions=1000).command(DSN).seconds == 1060
+    assert workload(clients=10, transactions=1000, options={"rate": 5}).command(DSN).seconds == 4060
 
 
 def test_prepare_waits_for_large_tables_and_cleans_up() -> None:
-    steps = load(scale=100).prepare(DSN)
+    steps = workload(scale=100).prepare(DSN)
     assert max(step.timeout for step in steps if isinstance(step, Run)) >= 3000
-    armed = load().arm(DSN)
+    armed = workload().arm(DSN)
     assert isinstance(armed[0], Run)
     assert armed[0].undo == ("rm", "-rf", "/var/tmp/blocklab-pgbench")
     assert not any(isinstance(step, Put) for step in steps)
 
 
 def test_version() -> None:
-    [fact] = load().facts(DSN)
+    [fact] = workload().facts(DSN)
     assert fact.parse("pgbench (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)\n") == {
         "version": "17.11 (Debian 17.11-0+deb13u1)"
     }
@@ -138,7 +138,7 @@ def test_version() -> None:
 def test_real_output(golden: Golden) -> None:
     """Two threads under a rate; and two scripts under a rate with a latency limit, so with skipped lines."""
     for name in ("pgbench", "pgbench-own"):
-        parsed = load().parse(read(name), "db1")
+        parsed = workload().parse(read(name), "db1")
         done = parsed.transactions
         shown = {
             "samples": parsed.samples,
@@ -150,7 +150,7 @@ def test_real_output(golden: Golden) -> None:
 
 
 def test_real_figures() -> None:
-    parsed = load().parse(read("pgbench"), "db1")
+    parsed = workload().parse(read("pgbench"), "db1")
     whole = {each.metric: each.value for each in parsed.samples if each.time is None}
     assert whole["transactions"] == len(parsed.transactions) == 2000
     assert whole["failed"] == 0
@@ -161,9 +161,9 @@ def test_real_figures() -> None:
     assert whole["tps"] == pytest.approx(2000 / (phase.end - phase.start), rel=0.02)
     assert whole["latency.p50"] < whole["latency.p95"] < whole["latency.p99"] <= whole["latency.max"]
     assert [each.end for each in parsed.transactions] == sorted(each.end for each in parsed.transactions)
-    course = [each for each in parsed.samples if each.time is not None and each.metric == "tps"]
-    assert [each.value for each in course] == [681.0, 715.0]
-    assert all(phase.start < (each.time or 0) < phase.end for each in course)
+    series = [each for each in parsed.samples if each.time is not None and each.metric == "tps"]
+    assert [each.value for each in series] == [681.0, 715.0]
+    assert all(phase.start < (each.time or 0) < phase.end for each in series)
 
 
 def test_skipped_transactions_have_no_latency() -> None:
@@ -199,7 +199,7 @@ PROGRESS = (
 
 def test_older_wording_and_relative_time() -> None:
     raw = {"stdout": OLDER, "stderr": PROGRESS, "log.7": b"0 1 2500000 0 1795232996 500000\n"}
-    parsed = load().parse(raw, "db1")
+    parsed = workload().parse(raw, "db1")
     whole = {each.metric: each.value for each in parsed.samples if each.time is None}
     assert {metric: value for metric, value in whole.items() if "p" not in metric} == {
         "transactions": 10000, "latency.mean": 0.00844, "latency.stddev": 0.005104, "latency.max": 2.5,
@@ -214,14 +214,14 @@ def test_older_wording_and_relative_time() -> None:
 
 def test_without_a_log() -> None:
     raw = {"stdout": OLDER, "stderr": PROGRESS}
-    parsed = load(log=False).parse(raw, "db1")
+    parsed = workload(log=False).parse(raw, "db1")
     assert all(each.time is None for each in parsed.samples)
     assert (parsed.phases, parsed.transactions) == ((), ())
     stamped = read("pgbench")
-    parsed = load(log=False).parse({"stdout": stamped["stdout"], "stderr": stamped["stderr"]}, "db1")
+    parsed = workload(log=False).parse({"stdout": stamped["stdout"], "stderr": stamped["stderr"]}, "db1")
     assert [phase.name for phase in parsed.phases] == ["pgbench"]
     with pytest.raises(ParseError, match="no transaction in its log"):
-        load().parse(raw, "db1")
+        workload().parse(raw, "db1")
 
 
 def test_aborted_run() -> None:
@@ -229,7 +229,7 @@ def test_aborted_run() -> None:
     raw = {"stdout": read("pgbench")["aborted.stdout"], "stderr": read("pgbench")["aborted.stderr"]}
     assert b"tps = " in raw["stdout"]
     with pytest.raises(ParseError, match="aborted"):
-        load().parse(raw | {"log.1": b""}, "db1")
+        workload().parse(raw | {"log.1": b""}, "db1")
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_aborted_run() -> None:
 )
 def test_bad_summary(out: bytes, why: str) -> None:
     with pytest.raises(ParseError, match=why):
-        load(log=False).parse({"stdout": out, "stderr": b"pgbench: error: said this\n"}, "db1")
+        workload(log=False).parse({"stdout": out, "stderr": b"pgbench: error: said this\n"}, "db1")
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_log_round_trip(rows: list[tuple[int, int, int]]) -> None:
 @given(st.binary())
 def test_garbage_is_a_parse_error(out: bytes) -> None:
     with pytest.raises(ParseError):
-        load().parse({"stdout": out, "stderr": out}, "db1")
+        workload().parse({"stdout": out, "stderr": out}, "db1")
 
 
 def test_a_long_log_is_parsed_in_seconds() -> None:

@@ -55,10 +55,12 @@ def test_what_is_excluded_need_not_be_built(swept: dict[str, Any]) -> None:
 def test_a_job_file_is_no_field_to_sweep(small: dict[str, Any], tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.fio").write_text(f"[{name}]\nrw=randread\nruntime=3\n")
-    small["workloads"]["io"] = {"load": "fio", "size": "16MiB", "jobfile": "a.fio"}
+    small["workloads"]["io"] = {"workload": "fio", "size": "16MiB", "jobfile": "a.fio"}
     values = ["a.fio", "b.fio"]
     small["factors"] = {"file": {"field": "workloads.io.jobfile", "values": values}}
-    with pytest.raises(StudyError, match="a job file is read once, before the factors; make a load of each file"):
+    with pytest.raises(
+        StudyError, match="a job file is read once, before the factors; make a workload of each file"
+    ):
         build(small, folder=tmp_path)
 
 
@@ -75,7 +77,7 @@ def test_drills_are_counted_as_they_are_asked_for(
     monkeypatch.setattr(drill, "carry_out", lambda folder, plain, as_json: None)
     small["nodes"]["c1"] = {"memory": "256MiB"}
     small["links"] |= {f"c{n}": {"between": ["c1", n]} for n in ("a1", "a2")}
-    small["workloads"]["ledger"] = {"load": "ledger", "from": "c1"}
+    small["workloads"]["ledger"] = {"workload": "ledger", "from": "c1"}
     small["faults"] = {"kill": {"fault": "crash", "at": "4s"}}
     small["factors"] = {"rtt": {"field": "links.zone.rtt", "values": ["1ms", "2ms", "3ms"]}}
     argv = ["drill", written(small, tmp_path), "--stack", "mirror", "--at", "rtt=1ms", "--times", "100"]
@@ -91,19 +93,20 @@ def test_two_levels_of_one_factor_are_a_slip(swept: dict[str, Any]) -> None:
         levels_of(study, ["rtt=2ms", "rtt=0.5ms"])
 
 
-# -- a load that its stack has no room for -----------------------------------------------------------------------
+# -- a workload that its stack has no room for
+# -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "load",
+    "workload",
     [
-        {"load": "fio", "size": "1GiB", "options": {"runtime": 1}, "jobs": {"a": {"rw": "randread"}}},
-        {"load": "dd", "bs": "1MiB", "mode": "direct", "count": 513},
-        {"load": "dd", "bs": "1MiB", "mode": "direct", "size": "1GiB"},
+        {"workload": "fio", "size": "1GiB", "options": {"runtime": 1}, "jobs": {"a": {"rw": "randread"}}},
+        {"workload": "dd", "bs": "1MiB", "mode": "direct", "count": 513},
+        {"workload": "dd", "bs": "1MiB", "mode": "direct", "size": "1GiB"},
     ],
 )
-def test_a_load_that_is_larger_than_the_volumes(small: dict[str, Any], load: dict[str, Any]) -> None:
-    small["workloads"] = {"big": load}
+def test_a_load_that_is_larger_than_the_volumes(small: dict[str, Any], workload: dict[str, Any]) -> None:
+    small["workloads"] = {"big": workload}
     said = refused(small)
     assert said.startswith("workloads.big: needs ") and "but the volumes of stack local have 512 MiB" in said
     small["stacks"] = {"local": small["stacks"]["local"]}
@@ -114,15 +117,15 @@ def test_a_load_that_is_larger_than_the_volumes(small: dict[str, Any], load: dic
 
 
 @pytest.mark.parametrize(
-    "load",
+    "workload",
     [
-        {"load": "pgbench", "scale": 1, "clients": 128, "time": "5s"},
-        {"load": "sysbench", "threads": 101, "time": "5s"},
-        {"load": "tpcc", "warehouses": 1, "threads": 101, "time": "5s"},
+        {"workload": "pgbench", "scale": 1, "clients": 128, "time": "5s"},
+        {"workload": "sysbench", "threads": 101, "time": "5s"},
+        {"workload": "tpcc", "warehouses": 1, "threads": 101, "time": "5s"},
     ],
 )
-def test_more_clients_than_the_database_takes(small: dict[str, Any], load: dict[str, Any]) -> None:
-    small["workloads"] = {"many": load}
+def test_more_clients_than_the_database_takes(small: dict[str, Any], workload: dict[str, Any]) -> None:
+    small["workloads"] = {"many": workload}
     assert "but the database of stack local takes 100; raise its max_connections" in refused(small)
     for stack in small["stacks"].values():
         stack["layers"][-1]["settings"] = {"max_connections": 200}
@@ -158,7 +161,7 @@ def test_a_cell_that_is_excluded_needs_no_room(small: dict[str, Any]) -> None:
             {"workload": "io", "phase": "write-4K"},
             "expect[0].phase: io has no phase 'write-4K'; there are write-4k",
         ),
-        ({"workload": "io"}, "expect[0].phase: is missing: each figure of io is of one of write-4k"),
+        ({"workload": "io"}, "expect[0].phase: is missing: each value of io is of one of write-4k"),
         ({"workload": "tx", "phase": "all"}, "expect[0].phase: tx has no phases; leave it out"),
         (
             {"workload": "tx", "relative_to": "local", "between": ["1ms", "2ms"]},
@@ -212,7 +215,7 @@ def test_there_is_no_short_form_to_run(small: dict[str, Any], tmp_path: Path) ->
     [
         ({"gtod_reduce": True}, "gtod_reduce is refused: with it fio measures no latency"),
         ({"disable_lat": 1}, "disable_lat is refused"),
-        ({"size": "1g"}, "size: 1g is more than the load's `size`"),
+        ({"size": "1g"}, "size: 1g is more than the workload's `size`"),
         ({"ramp_time": "soon"}, "ramp_time: 'soon' is no time that fio knows"),
         ({"rw": "randrw", "rwmixwrite": "30%"}, "rwmixwrite: 30% is not a whole number of percent"),
     ],
@@ -236,7 +239,7 @@ def test_an_option_may_make_a_job_smaller(small: dict[str, Any]) -> None:
     small["workloads"]["io"]["jobs"]["twice"] = {"rw": "randwrite", "size": "32m"}
     assert build(small)
     small["workloads"]["io"]["fill"] = True
-    assert "size: 32m is more than the load's `size`" in refused(small)
+    assert "size: 32m is more than the workload's `size`" in refused(small)
 
 
 def test_true_is_a_value_that_every_option_takes(small: dict[str, Any]) -> None:

@@ -44,7 +44,7 @@ def test_the_page_and_its_twins_are_written(folder: StudyFolder) -> None:
     order = [
         "Answer",
         "Expectations",
-        "All figures",
+        "All results",
         "Transaction latency",
         "Second by second",
         "Layout",
@@ -175,7 +175,7 @@ def test_a_version_that_differs_is_a_warning_and_a_measurement_is_not(tmp_path: 
     for number, cell in enumerate(others):
         path = folder.cells / cell.key / "environment.json"
         told = json.loads(path.read_text())
-        path.write_text(json.dumps({**told, "load": {"a1": 0.001 * number + 0.0001}}))
+        path.write_text(json.dumps({**told, "workload": {"a1": 0.001 * number + 0.0001}}))
     calm = Reader(render(folder).read_text()).text
     assert "same environment" not in calm and "1 that differ between cells" in calm
     path = folder.cells / first.key / "environment.json"

@@ -1,4 +1,4 @@
-"""``resume`` goes on with a study as it was started: its volumes, its part of the grid, measured anew or not."""
+"""``resume`` goes on with a study as it was started: its volumes, its part of the grid, measured again or not."""
 
 from __future__ import annotations
 
@@ -140,12 +140,12 @@ def test_what_is_measured_again_is_measured_again_once(lab: Lab, file: str) -> N
 
 def test_drills_are_resumed_the_same_way(lab: Lab, small: dict[str, Any], tmp_path: Path) -> None:
     small["stacks"] = {"plain": small["stacks"]["local"]}
-    small["workloads"] = {"writes": {"load": "ledger", "from": "b1"}, "tx": small["workloads"]["tx"]}
+    small["workloads"] = {"writes": {"workload": "ledger", "from": "b1"}, "tx": small["workloads"]["tx"]}
     small["faults"], small["baseline"] = {"pause": {"fault": "freeze", "at": "1s", "for": "1s"}}, "plain"
     path, disk = tmp_path / "drilled.yaml", tmp_path / "disk"
     disk.mkdir()
     YAML().dump(small, path)
-    drills = ["plain/writes", "plain/writes (repeat 1)", "plain/writes (repeat 2)"]
+    drills = ["plain/writes", "plain/writes (repeat 2)", "plain/writes (repeat 3)"]
     assert lab.do("drill", str(path), "--times", "3", "--volumes", str(disk)) == drills
     assert lab.do("drill", str(path), "--times", "3", "--volumes", str(disk), "--again", most=1) == drills[:1]
     assert lab.do("resume") == drills[1:] and lab.volumes == disk
@@ -156,7 +156,7 @@ def test_drills_of_an_earlier_call_stay_in_the_report(
     lab: Lab, small: dict[str, Any], tmp_path: Path, command: str
 ) -> None:
     small["stacks"] = {"plain": small["stacks"]["local"]}
-    small["workloads"] = {"writes": {"load": "ledger", "from": "b1"}, "tx": small["workloads"]["tx"]}
+    small["workloads"] = {"writes": {"workload": "ledger", "from": "b1"}, "tx": small["workloads"]["tx"]}
     small["faults"], small["baseline"] = {"pause": {"fault": "freeze", "at": "1s", "for": "1s"}}, "plain"
     path = tmp_path / "drilled.yaml"
     YAML().dump(small, path)
@@ -165,7 +165,7 @@ def test_drills_of_an_earlier_call_stay_in_the_report(
     [folder] = [StudyFolder(file.parent) for file in tmp_path.rglob("study.json")]
     labels = [cell.label for cell in folder.manifest().cells]
     assert sorted(labels) == [
-        "plain/tx", "plain/writes", *(f"plain/writes (repeat {number})" for number in (1, 2, 3))
+        "plain/tx", "plain/writes", *(f"plain/writes (repeat {number})" for number in (2, 3, 4))
     ]  # fmt: skip
     assert folder.manifest().study.repeats == 4 and lab.do("resume") == []
     # Of another study, they are none of its own.

@@ -86,28 +86,30 @@ def test_sizes_are_looked_at_at_every_level(small: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("load", "fits"),
+    ("workload", "fits"),
     [
-        ({"load": "tpcc", "warehouses": 1000, "time": "5s"}, {"warehouses": 2}),
-        ({"load": "pgbench", "scale": 10000, "time": "5s"}, {"scale": 30}),
-        ({"load": "sysbench", "table_size": 10_000_000, "time": "5s"}, {"table_size": 500_000}),
-        ({"load": "sysbench", "tables": 2_000, "time": "5s"}, {"tables": 20}),
+        ({"workload": "tpcc", "warehouses": 1000, "time": "5s"}, {"warehouses": 2}),
+        ({"workload": "pgbench", "scale": 10000, "time": "5s"}, {"scale": 30}),
+        ({"workload": "sysbench", "table_size": 10_000_000, "time": "5s"}, {"table_size": 500_000}),
+        ({"workload": "sysbench", "tables": 2_000, "time": "5s"}, {"tables": 20}),
     ],
 )
 def test_data_that_are_larger_than_the_volumes(
-    small: dict[str, Any], load: dict[str, Any], fits: dict[str, Any]
+    small: dict[str, Any], workload: dict[str, Any], fits: dict[str, Any]
 ) -> None:
-    small["workloads"] = {"big": load}
+    small["workloads"] = {"big": workload}
     said = refused(small)
     assert (
         said.startswith("workloads.big: needs ") and "but the volumes of stack local have 512 MiB for it" in said
     )
-    small["workloads"] = {"big": load | fits}
+    small["workloads"] = {"big": workload | fits}
     assert well(small)
 
 
 def test_a_pgbench_that_makes_its_tables_otherwise_is_asked_for_nothing(small: dict[str, Any]) -> None:
-    small["workloads"] = {"tx": {"load": "pgbench", "scale": 10000, "time": "5s", "init": {"init-steps": "dt"}}}
+    small["workloads"] = {
+        "tx": {"workload": "pgbench", "scale": 10000, "time": "5s", "init": {"init-steps": "dt"}}
+    }
     assert well(small)
 
 
@@ -133,7 +135,7 @@ def test_a_pgbench_that_makes_its_tables_otherwise_is_asked_for_nothing(small: d
 def test_a_server_that_asks_for_more_memory_than_its_node_has(
     small: dict[str, Any], server: str, setting: str, value: Any, fits: bool
 ) -> None:
-    small["workloads"] = {"tx": {"load": "sysbench", "time": "5s"}}
+    small["workloads"] = {"tx": {"workload": "sysbench", "time": "5s"}}
     small["stacks"]["mirror"]["layers"][-1] = {"layer": server, "settings": {setting: value}}
     if fits:
         assert well(small)
@@ -149,7 +151,7 @@ def test_a_server_has_to_fit_into_the_node_that_may_take_over(small: dict[str, A
     small["nodes"]["c1"] = {"memory": "256MiB"}
     small["links"] |= {f"c{node}": {"between": ["c1", node]} for node in ("a1", "a2")}
     small["stacks"]["mirror"]["layers"][-1]["settings"] = {"shared_buffers": "300MB"}
-    small["workloads"] = {"writes": {"load": "ledger", "from": "c1"}}
+    small["workloads"] = {"writes": {"workload": "ledger", "from": "c1"}}
     assert well(small)
     small["faults"] = {"kill": {"fault": "crash", "at": "4s"}}
     assert "300MB is more than the whole memory of node a2, 256 MiB" in refused(small)

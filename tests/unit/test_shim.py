@@ -64,7 +64,7 @@ int main(void)
 	ring(0);
 	ring(1);
 	pass();
-	/* A later SIGIO: what was lost is not told a second time. */
+	/* A later SIGIO: what was lost is not reported a second time. */
 	pass();
 	printf("%d %d %d", bytes[0], bytes[1], bytes[2]);
 	return 0;

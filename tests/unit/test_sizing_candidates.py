@@ -277,7 +277,7 @@ def test_an_instances_burst_counts_too() -> None:
 
 def test_an_old_entry_is_marked() -> None:
     found = chosen(NEED, SHIPPED, "aws", "single", kinds=("gp2",), today=TODAY)
-    assert "gp2: its figures are of 2024, older than a year; check them" in found.marks
+    assert "gp2: its values are of 2024, older than a year; check them" in found.marks
     assert not any("older" in mark for mark in chosen(NEED, SHIPPED, "aws", "single", today=TODAY).marks)
     assert not any("older" in mark for mark in chosen(NEED, SHIPPED, "aws", "single", kinds=("gp2",)).marks)
 
@@ -316,7 +316,7 @@ node: {cloud: us, checked: 2026-11, vcpus: 32, memory: 256GiB, network: 25Gbit/s
     # As a study has them.
     layers = [{"size": "1GiB", **found.layers[0]}, found.layers[1]]
     filled = profiles.fill({"profiles": dict(found.profiles), "stacks": {"one": {"layers": layers}}})
-    assert all(layer["figures"] for layer in filled["stacks"]["one"]["layers"])
+    assert all(layer["performance"] for layer in filled["stacks"]["one"]["layers"])
 
 
 def test_every_kind_that_fits_or_only_the_first() -> None:

@@ -81,13 +81,13 @@ def test_every_name_of_the_catalogue_is_a_profile_of_a_study(name: str) -> None:
     if entry.vcpus is None:
         layer |= {"size": "1GiB"}
     filled = profiles.fill({"stacks": {"one": {"layers": [layer]}}})["stacks"]["one"]["layers"][0]
-    assert filled["figures"]
+    assert filled["performance"]
     if entry.vcpus is None and entry.size is None:
         # What sizing computes of a volume is what the study's profile gives.
         volume = fitting.at(name, entry, 1000, Want(iops=2000.0 if entry.iops_provisioned else None))
-        figures = filled["figures"]
-        assert figures.get("iops", layer.get("iops")) == volume.iops or entry.iops_provisioned
-        assert Bandwidth(figures["bandwidth"]) == pytest.approx(volume.bandwidth, abs=1)
+        values = filled["performance"]
+        assert values.get("iops", layer.get("iops")) == volume.iops or entry.iops_provisioned
+        assert Bandwidth(values["bandwidth"]) == pytest.approx(volume.bandwidth, abs=1)
 
 
 # -- the rules, by hand ------------------------------------------------------------------------------------------

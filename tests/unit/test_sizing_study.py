@@ -21,7 +21,7 @@ from blocklab.sizing.choice import Options as Choice
 from blocklab.sizing.choices import choose, demand
 from blocklab.sizing.need import Need, Options, need
 from blocklab.sizing.series import Interval, Rates
-from blocklab.sizing.study import WORKING_SET, io_loads, study_name, study_text, transaction_loads
+from blocklab.sizing.study import WORKING_SET, io_workloads, study_name, study_text, transaction_workloads
 from blocklab.study.grid import cells
 from blocklab.study.read import read
 from blocklab.study.types import Study
@@ -47,12 +47,12 @@ def written(text: str, tmp_path: Path) -> Study:
 
 def test_the_load_is_the_need(tmp_path: Path) -> None:
     study = written(study_text(some(), layouts.of_study(STUDIES / "sizing.yaml"), "need"), tmp_path)
-    load = study.workloads["need"]
-    assert isinstance(load, OpenLoop)
-    assert (load.reads, load.writes, load.flushes, load.read_size) == (900, 300, 60, 8192)
+    workload = study.workloads["need"]
+    assert isinstance(workload, OpenLoop)
+    assert (workload.reads, workload.writes, workload.flushes, workload.read_size) == (900, 300, 60, 8192)
     # whole sectors
-    assert abs(load.write_size - 20000) <= 256
-    assert load.levels == (100, 120, 150)
+    assert abs(workload.write_size - 20000) <= 256
+    assert workload.levels == (100, 120, 150)
     assert set(study.workloads) == {"need"}
 
 
@@ -68,14 +68,16 @@ def test_most_bytes_at_another_time_are_a_second_load() -> None:
         start=0, seconds=60, rates=Rates(reads=10, writes=2000, read_bytes=1e5, write_bytes=2000 * 4096)
     )
     large = Interval(start=60, seconds=60, rates=Rates(reads=500, writes=1, read_bytes=5e7, write_bytes=4096))
-    loads = io_loads(need([system("erp", [small, large])], Options()), seconds=5, scale=1, working_set=WORKING_SET)
-    assert loads["need"]["writes"] == 2000
-    assert loads["need-bytes"]["reads"] == 500
+    workloads = io_workloads(
+        need([system("erp", [small, large])], Options()), seconds=5, scale=1, working_set=WORKING_SET
+    )
+    assert workloads["need"]["writes"] == 2000
+    assert workloads["need-bytes"]["reads"] == 500
 
 
 def test_a_direction_without_requests_has_no_rate() -> None:
-    load = io_loads(some(reads=0.0, read_bytes=0.0), seconds=5, scale=1, working_set=WORKING_SET)["need"]
-    assert "reads" not in load and "read_size" not in load
+    workload = io_workloads(some(reads=0.0, read_bytes=0.0), seconds=5, scale=1, working_set=WORKING_SET)["need"]
+    assert "reads" not in workload and "read_size" not in workload
 
 
 def test_no_study_is_written_for_an_average_or_for_requests_that_are_not_told_apart() -> None:
@@ -89,18 +91,18 @@ def test_no_study_is_written_for_an_average_or_for_requests_that_are_not_told_ap
 
 
 @pytest.mark.parametrize(
-    ("product", "database", "load"),
+    ("product", "database", "workload"),
     [("postgresql", "postgres", "pgbench"), ("mariadb", "mariadb", "sysbench"), ("mysql", "mysql", "sysbench")],
 )
-def test_a_database_gets_its_measured_transactions(product: str, database: str, load: str) -> None:
-    found = transaction_loads(some(product, transactions=200), database, seconds=10, scale=0.5)
+def test_a_database_gets_its_measured_transactions(product: str, database: str, workload: str) -> None:
+    found = transaction_workloads(some(product, transactions=200), database, seconds=10, scale=0.5)
     assert [each["options"]["rate"] for each in found.values()] == [100, 120, 150]
-    assert {each["load"] for each in found.values()} == {load}
+    assert {each["workload"] for each in found.values()} == {workload}
 
 
 def test_unknown_transactions_are_no_load() -> None:
-    assert transaction_loads(some("postgresql"), "postgres", seconds=10, scale=1) == {}
-    assert transaction_loads(some("oracle", transactions=200), "", seconds=10, scale=1) == {}
+    assert transaction_workloads(some("postgresql"), "postgres", seconds=10, scale=1) == {}
+    assert transaction_workloads(some("oracle", transactions=200), "", seconds=10, scale=1) == {}
 
 
 # -- candidates ---------------------------------------------------------------------------------------------------
@@ -146,12 +148,12 @@ def test_a_scaled_study_scales_rates_and_caps_alike(tmp_path: Path) -> None:
     found = some()
     whole = layouts.of_candidates(chosen(found))
     study = written(study_text(found, layouts.scaled(whole, 0.1), "need", scale=0.1), tmp_path)
-    load = study.workloads["need"]
-    assert isinstance(load, OpenLoop) and (load.reads, load.writes) == (90, 30)
+    workload = study.workloads["need"]
+    assert isinstance(workload, OpenLoop) and (workload.reads, workload.writes) == (90, 30)
     volume = study.stacks["aws-single"].layers[0]
     full = written(study_text(found, whole, "need"), tmp_path).stacks["aws-single"].layers[0]
-    assert isinstance(volume, Volume) and isinstance(full, Volume) and full.figures is not None
-    assert volume.iops == round(0.1 * (full.iops or full.figures.iops or 0))
+    assert isinstance(volume, Volume) and isinstance(full, Volume) and full.performance is not None
+    assert volume.iops == round(0.1 * (full.iops or full.performance.iops or 0))
     assert any("10 % of the need" in note for note in study.notes)
 
 

@@ -17,8 +17,8 @@ from blocklab.runner.workshop import stack_map
 from blocklab.sites.names import ground as ground_of
 from blocklab.stats.analysis import analyse
 from blocklab.stats.differences import differences
-from blocklab.stats.figures import Measured
 from blocklab.stats.source import source
+from blocklab.stats.values import Measured
 from blocklab.store.folder import StudyFolder
 from blocklab.store.old import levels
 from blocklab.store.run import FORMAT, Run, load
@@ -127,6 +127,39 @@ def as_format_2(folder: StudyFolder) -> None:
         (path / "result.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 2'))
 
 
+def as_format_3(folder: StudyFolder) -> None:
+    """The folder in the words that format 3 had for a workload's kind, a profile's values and a repeat."""
+    for path in folder.cells.iterdir():
+        cell = json.loads((path / "cell.json").read_bytes())
+        cell["block"] = cell.pop("repeat")
+        (path / "cell.json").write_text(json.dumps(in_old_words(cell)))
+        text = (path / "result.json").read_text()
+        (path / "result.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 3'))
+    manifest = json.loads((folder.path / "study.json").read_bytes())
+    for cell in manifest["cells"]:
+        cell["block"] = cell.pop("repeat")
+    manifest["study"]["blocklab"] = manifest["format"] = 1
+    (folder.path / "study.json").write_text(json.dumps(in_old_words(manifest)))
+
+
+def in_old_words(value: Any) -> Any:
+    if isinstance(value, dict):
+        old = {"performance": "figures"} | ({"workload": "load"} if {"jobs", "scale"} & value.keys() else {})
+        return {old.get(name, name): in_old_words(each) for name, each in value.items()}
+    return [in_old_words(each) for each in value] if isinstance(value, list) else value
+
+
+def test_runs_of_format_3_come_to_the_same(tmp_path: Path) -> None:
+    folder = synthetic.make(tmp_path, synthetic.study(repeats=2), transactions=100)
+    before, whole = analyse(folder), folder.runs()
+    as_format_3(folder)
+    text = (folder.path / "study.json").read_text()
+    assert '"load": "fio"' in text and '"block": 1' in text and '"repeat"' not in text and '"figures"' in text
+    after = analyse(folder)
+    assert after.rows == before.rows and after.gaps == before.gaps and after.study == before.study
+    assert [run.cell for run in folder.runs()] == [run.cell for run in whole]
+
+
 def test_runs_of_format_2_come_to_the_same(tmp_path: Path) -> None:
     folder = synthetic.make(tmp_path, transactions=100)
     before = analyse(folder)
@@ -156,7 +189,7 @@ def test_a_run_of_a_format_that_is_read_no_more_is_refused_in_one_line(tmp_path:
     path = next(folder.cells.iterdir())
     text = (path / "result.json").read_text()
     (path / "result.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 1'))
-    with pytest.raises(StoreError, match="format 1, but this blocklab reads formats 2 to 3") as error:
+    with pytest.raises(StoreError, match="format 1, but this blocklab reads formats 2 to 4") as error:
         load(path)
     assert "measures the cell again" in error.value.hint
 

@@ -1,4 +1,4 @@
-"""Figures, intervals, ratios and findings."""
+"""Values, intervals, ratios and findings."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from blocklab.errors import StoreError
 from blocklab.model.sample import Parsed, Phase
 from blocklab.stats.analysis import analyse
 from blocklab.stats.compare import families, items
-from blocklab.stats.figures import interval, within
 from blocklab.stats.findings import findings
 from blocklab.stats.format import NBSP, exact, listed, number, percent, plus_minus, quantity, seconds
 from blocklab.stats.ratio import ratio, verdict
 from blocklab.stats.summary import Endless, Estimate, batch_means, percentile, weighted_mean
+from blocklab.stats.values import interval, within
 from blocklab.store import tables
 from blocklab.store.folder import StudyFolder
 from blocklab.study.types import View
@@ -306,7 +306,7 @@ def test_runs_that_are_read_at_once_come_to_the_same(tmp_path: Path, monkeypatch
     ahead = tables.ahead(paths)
     assert set(ahead) == set(paths)
     for path, groups in ahead.items():
-        assert tables.courses(path, groups) == tables.courses(path)
+        assert tables.series_by_name(path, groups) == tables.series_by_name(path)
     asked: list[int] = []
     rows = tables._rows
 

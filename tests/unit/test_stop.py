@@ -1,4 +1,4 @@
-"""How long a load is measured: what a study may say, and what rounds and repeats make of figures."""
+"""How long a workload is measured: what a study may say, and what rounds and repeats make of values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from blocklab.model.sample import Parsed, Phase, Sample, Spread
 from blocklab.model.stop import AnyStop, Rule, Stop, rule_of
 from blocklab.model.units import Share, dec_hook
 from blocklab.model.workload import Ruled
-from blocklab.stats.blocks import combined, interval, paired
-from blocklab.stats.figures import Measured, Row, sure
+from blocklab.stats.repeats import combined, interval, paired
 from blocklab.stats.summary import Estimate
+from blocklab.stats.values import Measured, Row, sure
 from blocklab.store.run import Outcome, Rate, Run, Stopped
 from blocklab.study.types import Cell
 from blocklab.workloads import AnyWorkload, Dd, Fio, Pgbench, Sysbench, Tpcc
@@ -25,7 +25,7 @@ def stop(raw: Any) -> Any:
     return msgspec.convert(raw, AnyStop, dec_hook=dec_hook)
 
 
-def load(**raw: Any) -> Fio | Pgbench | Sysbench | Tpcc:
+def workload(**raw: Any) -> Fio | Pgbench | Sysbench | Tpcc:
     found: AnyWorkload = msgspec.convert(raw, AnyWorkload, dec_hook=dec_hook)
     assert isinstance(found, Ruled)
     return found
@@ -77,37 +77,37 @@ def test_problems_of_rules(raw: Any, field: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        ({"load": "tpcc", "time": "5s", "stop": {}}, "a fixed length already"),
-        ({"load": "pgbench", "transactions": 5, "stop": "snia"}, "a fixed length already"),
-        ({"load": "sysbench", "stop": {"at_most": "9s"}}, "cannot be ended early"),
+        ({"workload": "tpcc", "time": "5s", "stop": {}}, "a fixed length already"),
+        ({"workload": "pgbench", "transactions": 5, "stop": "snia"}, "a fixed length already"),
+        ({"workload": "sysbench", "stop": {"at_most": "9s"}}, "cannot be ended early"),
         (
-            {"load": "fio", "size": "1MiB", "jobs": {"a": {"rw": "read", "runtime": 3}}, "stop": {}},
+            {"workload": "fio", "size": "1MiB", "jobs": {"a": {"rw": "read", "runtime": 3}}, "stop": {}},
             "a fixed length already",
         ),
-        ({"load": "fio", "jobtext": "[a]\nrw=read\nruntime=3\n", "stop": {}}, "a job file runs as it says"),
+        ({"workload": "fio", "jobtext": "[a]\nrw=read\nruntime=3\n", "stop": {}}, "a job file runs as it says"),
     ],
 )
 def test_a_rule_and_a_length_exclude_each_other(raw: dict[str, Any], problem: str) -> None:
-    assert problem in dict(load(**raw).problems())["stop"]
+    assert problem in dict(workload(**raw).problems())["stop"]
 
 
 def test_who_has_a_rule() -> None:
-    assert load(load="tpcc").rule() == load(load="sysbench").rule() == Stop().rule()
-    assert load(load="tpcc", time="5s").rule() is None
-    assert load(load="pgbench").rule() == Stop().rule()
+    assert workload(workload="tpcc").rule() == workload(workload="sysbench").rule() == Stop().rule()
+    assert workload(workload="tpcc", time="5s").rule() is None
+    assert workload(workload="pgbench").rule() == Stop().rule()
     assert not isinstance(Dd(mode="none", count=1), Ruled)
-    fio = {"load": "fio", "size": "1MiB", "jobs": {"a": {"rw": "read"}, "b": {"rw": "write"}}}
-    assert load(**fio).rule() is None
-    both = load(**fio, stop={"rounds": "3..5", "each": "2s"})
+    fio = {"workload": "fio", "size": "1MiB", "jobs": {"a": {"rw": "read"}, "b": {"rw": "write"}}}
+    assert workload(**fio).rule() is None
+    both = workload(**fio, stop={"rounds": "3..5", "each": "2s"})
     assert both.rule() == Rule("rounds", 0.02, 3, 5, 2.0) and both.problems() == []
     # Two phases of at least 6 s, and somewhat more.
     assert 12 <= (both.lasts() or 0) <= 20
 
 
 def test_trials_are_the_same_load_cut_short() -> None:
-    whole = load(
-        load="fio", size="4MiB", options={"direct": 1}, jobs={"a": {"rw": "read"}}, matrix={"bs": ["4k", "8k"]},
-        stop={},
+    whole = workload(
+        workload="fio", size="4MiB", options={"direct": 1}, jobs={"a": {"rw": "read"}},
+        matrix={"bs": ["4k", "8k"]}, stop={},
     )  # fmt: skip
     trials = whole.trials(7.0)
     assert list(trials) == ["a", "4k", "8k"]
@@ -141,12 +141,12 @@ def test_rounds_are_put_together_by_what_a_figure_is() -> None:
         rounds.append(Parsed(found, (Phase("p", at, at + 1),)))
     rounds.append(Parsed((sample("write.iops", 3.0), sample("write.latency.p99", 4.0, "s"))))
     parsed, spreads = merged(rounds)
-    figures = {each.metric: each.value for each in parsed.samples if each.time is None}
+    values = {each.metric: each.value for each in parsed.samples if each.time is None}
     # A round without reads read nothing, but it has no latency of reads.
-    assert figures["read.iops"] == pytest.approx(40 / 3) and figures["read.ios"] == 400
-    assert figures["read.bandwidth"] == pytest.approx(4096 * figures["read.iops"])
-    assert figures["read.latency.max"] == 30 and figures["read.latency.p99"] == 10
-    assert figures["write.iops"] == 1.0 and figures["write.latency.p99"] == 4.0
+    assert values["read.iops"] == pytest.approx(40 / 3) and values["read.ios"] == 400
+    assert values["read.bandwidth"] == pytest.approx(4096 * values["read.iops"])
+    assert values["read.latency.max"] == 30 and values["read.latency.p99"] == 10
+    assert values["write.iops"] == 1.0 and values["write.latency.p99"] == 4.0
     assert [each.value for each in parsed.samples if each.time is not None] == [10.0, 30.0]
     assert len(parsed.phases) == 2
     assert {each.metric: each.values for each in spreads}["read.iops"] == (10.0, 30.0, 0.0)
@@ -157,7 +157,7 @@ def test_rounds_are_put_together_by_what_a_figure_is() -> None:
 
 def row(value: float, share: float | None, stack: str = "mirror") -> Row:
     relative = None if share is None else Estimate(share)
-    return Row(stack, "io", "p", "read.iops", value, "1/s", "fio", "a1", 0.5, relative, load=True)
+    return Row(stack, "io", "p", "read.iops", value, "1/s", "fio", "a1", 0.5, relative, own=True)
 
 
 def test_one_block_keeps_its_own_interval() -> None:
@@ -195,9 +195,9 @@ def test_intervals_of_blocks() -> None:
 
 
 def run_of(stops: tuple[Stopped, ...], rounds: tuple[Spread, ...], seconds: int) -> Measured:
-    course = tuple(sample("read.iops", 100.0 + number % 5, time=float(number)) for number in range(seconds))
+    series = tuple(sample("read.iops", 100.0 + number % 5, time=float(number)) for number in range(seconds))
     run = Run(
-        Path(), Cell("k", "s", "w", {}), Outcome("ok"), {}, (), (), (sample("read.iops", 102.0), *course),
+        Path(), Cell("k", "s", "w", {}), Outcome("ok"), {}, (), (), (sample("read.iops", 102.0), *series),
         (Phase("p", 0.0, float(seconds)),), (), stops, rounds,
     )  # fmt: skip
     return Measured(run, "a1")
@@ -207,24 +207,24 @@ def test_a_fixed_time_has_the_interval_of_its_course() -> None:
     stop = Stopped("p", "capped", (Rate("read.iops", 102.0),))
     spread = Spread("p", "read.iops", "fio", "a1", (102.0,))
     alone = run_of((stop,), (spread,), 40)
-    assert sure(alone, alone.run.figures()[0]).half
+    assert sure(alone, alone.run.values()[0]).half
     # Too short for one: none is made up.
     brief = run_of((stop,), (spread,), 5)
-    assert sure(brief, brief.run.figures()[0]).half is None
-    # Several rounds know better than their courses.
+    assert sure(brief, brief.run.values()[0]).half is None
+    # Several rounds know better than their time series.
     several = run_of(
         (msgspec.structs.replace(stop, rates=(Rate("read.iops", 101.0, 7.0),)),),
         (msgspec.structs.replace(spread, values=(95.0, 101.0, 107.0)),), 40,
     )  # fmt: skip
-    assert sure(several, several.run.figures()[0]) == Estimate(101.0, 7.0)
+    assert sure(several, several.run.values()[0]) == Estimate(101.0, 7.0)
 
 
 @pytest.mark.parametrize(("metric", "half"), [("tps", True), ("errors", False), ("latency.p99", False)])
 def test_a_course_is_the_interval_of_a_mean_only(metric: str, half: bool) -> None:
     """120 errors are not "120 +- 0.5" because there were 2 +- 0.5 in each second."""
-    course = tuple(sample(metric, 2.0 + number % 5, time=float(number)) for number in range(40))
+    series = tuple(sample(metric, 2.0 + number % 5, time=float(number)) for number in range(40))
     run = Run(
-        Path(), Cell("k", "s", "w", {}), Outcome("ok"), {}, (), (), (sample(metric, 120.0), *course),
+        Path(), Cell("k", "s", "w", {}), Outcome("ok"), {}, (), (), (sample(metric, 120.0), *series),
         (Phase("p", 0.0, 40.0),), (), (), (),
     )  # fmt: skip
     found = sure(Measured(run, "a1"), run.samples[0])
@@ -234,7 +234,7 @@ def test_a_course_is_the_interval_of_a_mean_only(metric: str, half: bool) -> Non
 def rounds_of(
     metric: str, values: tuple[float, ...], *more: Sample, unit: str = "s", spec: dict[str, Any] | None = None
 ) -> Estimate:
-    """What is said of a figure whose rounds were these; IOPS settled."""
+    """What is said of a value whose rounds were these; IOPS settled."""
     own = sample(metric, sum(values) / len(values), unit)
     stop = Stopped("p", "settled", (Rate("read.iops", 100.0, 1.0), Rate("tps", 90.0, 0.9)), len(values))
     spread = Spread("p", metric, "fio", "a1", values)

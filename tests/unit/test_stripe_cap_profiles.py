@@ -1,4 +1,4 @@
-"""Stripes, caps and profiles: plans, problems, parsers of what the kernel says, and figures from names."""
+"""Stripes, caps and profiles: plans, problems, parsers of what the kernel says, and values from names."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ PROBLEMS: list[tuple[list[dict[str, Any]], str, str]] = [
     ([ONE, STRIPE, EXT4], "layers[1]", "set count of the volume to 2 to 8"),
     ([TWO, EXT4], "layers[1]", "join them with a stripe"),
     # fio would run on the last one alone.
-    ([TWO], "layers", "end with 2 devices, but a load takes one; join them with a stripe"),
+    ([TWO], "layers", "end with 2 devices, but a workload takes one; join them with a stripe"),
     ([TWO, {"layer": "cap", "read_iops": 1000}], "layers", "end with 2 devices"),
     ([{**TWO, "count": 9}, STRIPE, EXT4], "layers[0].count", "from 1 to 8"),
     ([TWO, {**STRIPE, "chunk": "65000B"}, EXT4], "layers[1].chunk", "power of two"),
@@ -108,7 +108,7 @@ PROBLEMS: list[tuple[list[dict[str, Any]], str, str]] = [
     ([{**ONE, "profile": "io2", "iops": 32}, EXT4], "layers[0].iops", "from 1 to 31"),
     ([{**ONE, "provisioned": "10GiB"}, EXT4], "layers[0].provisioned", "give profile too"),
     ([{**ONE, "profile": "gp2", "provisioned": 100}, EXT4], "layers[0].provisioned", "has no unit"),
-    ([{**ONE, "figures": {"iops": 1}}, EXT4], "layers[0].figures", "comes from the profile"),
+    ([{**ONE, "performance": {"iops": 1}}, EXT4], "layers[0].performance", "comes from the profile"),
     ([{**ONE, "iops": -1}, EXT4], "layers[0].iops", "1 I/O per second or more"),
     ([{**ONE, "bandwidth": "1B/s"}, EXT4], "layers[0].bandwidth", "4096B/s or more"),
     ([{**ONE, "profile": "gp3", "burst_iops": 100, "burst_seconds": 3}, EXT4], "layers[0].burst_iops", "3000"),
@@ -287,11 +287,11 @@ def test_factors_on_profile_size_and_figures(small: dict[str, Any]) -> None:
 
     assert profile("gp2", "small").iops == 150 and profile("gp2", "large").iops == 1500
     assert profile("gp3", "small") == profile("gp3", "large") != profile("gp2", "small")
-    figures = {"field": f"{at}.iops", "values": [10, 20]}
-    study = study_of(small, {**ONE, "profile": "gp2"}, EXT4, factors={"cap": figures})
+    values = {"field": f"{at}.iops", "values": [10, 20]}
+    study = study_of(small, {**ONE, "profile": "gp2"}, EXT4, factors={"cap": values})
     found = {cell.levels["cap"]: cell.spec["stack"]["layers"][0] for cell in cells(study)}
     assert found["10"]["iops"] == 10 and found["20"]["iops"] == 20
-    assert found["10"]["figures"]["burst_iops"] == 3000 and found["10"]["profile"] == "gp2"
+    assert found["10"]["performance"]["burst_iops"] == 3000 and found["10"]["profile"] == "gp2"
 
 
 def test_a_bad_level_names_the_factor(small: dict[str, Any]) -> None:
@@ -299,9 +299,9 @@ def test_a_bad_level_names_the_factor(small: dict[str, Any]) -> None:
     study_of(small, {**ONE, "profile": "gp2"}, EXT4)
     with pytest.raises(StudyError, match=r"factors\.disk.*there is no profile 'gp9'"):
         cells(study_of(small, {**ONE, "profile": "gp2"}, EXT4, factors={"disk": disk}))
-    figures = {"field": "stacks.one.layers.volume.figures.iops", "values": [1]}
+    values = {"field": "stacks.one.layers.volume.performance.iops", "values": [1]}
     with pytest.raises(StudyError, match="no field"):
-        cells(study_of(small, {**ONE, "profile": "gp2"}, EXT4, factors={"f": figures}))
+        cells(study_of(small, {**ONE, "profile": "gp2"}, EXT4, factors={"f": values}))
 
 
 def test_a_cells_key_follows_the_figures_of_its_profile(small: dict[str, Any]) -> None:

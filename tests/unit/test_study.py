@@ -1,4 +1,4 @@
-"""Reading and checking studies: each mistake is one error, with its place in the file and the cure."""
+"""Reading and checking studies: each mistake is one error, with its place in the file and the hint."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ MISTAKES = [
      "expect[0].between[1]", "must be finite"),
     ("expect", [{"metric": "tps", "workload": "tx", "stack": "local", "between": [math.nan, 1]}],
      "expect[0].between[0]", "must be finite"),
-    ("blocklab", 2, "blocklab", "2"),
+    ("blocklab", 3, "blocklab", "3"),
 ]  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def test_the_error_of_a_file_names_file_and_line(tmp_path: Path) -> None:
 
 def test_two_stacks_of_one_name_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "twice.yaml"
-    file.write_text("blocklab: 1\nstacks:\n  one: {on: a1, layers: []}\n  one: {on: a1, layers: []}\n")
+    file.write_text("blocklab: 2\nstacks:\n  one: {on: a1, layers: []}\n  one: {on: a1, layers: []}\n")
     with pytest.raises(StudyError, match=r"twice.yaml:4: .*duplicate key \"one\""):
         read(file)
 
@@ -119,7 +119,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_yaml_never_makes_objects(tmp_path: Path) -> None:
     file = tmp_path / "evil.yaml"
-    file.write_text("blocklab: 1\nname: !!python/object/apply:os.system ['touch /tmp/evil']\n")
+    file.write_text("blocklab: 2\nname: !!python/object/apply:os.system ['touch /tmp/evil']\n")
     with pytest.raises(StudyError):
         read(file)
 
@@ -138,7 +138,7 @@ def test_the_same_file_gives_the_same_keys_and_another_value_another_key(small: 
     assert first == [cell.key for cell in cells(build(small))]
     small["links"]["zone"]["rtt"] = "0.6ms"
     changed = [cell.key for cell in cells(build(small))]
-    # The local stack has no link: its figures do not depend on it, so its cells are kept.
+    # The local stack has no link: its values do not depend on it, so its cells are kept.
     assert changed[:2] == first[:2]
     assert not set(changed[2:]) & set(first[2:])
 
@@ -188,7 +188,7 @@ def test_the_active_node_comes_first_and_clients_last_whatever_the_file_says(sma
     """The first node has a CPU to itself: a client between two nodes of a mirror must not put them on the same."""
     small["nodes"] = {name: {"memory": "256MiB"} for name in ("b1", "a2", "c1", "a1")}
     small["links"]["far"] = {"between": ["a1", "c1"]}
-    small["workloads"] = {name: {"load": "pgbench", "time": "1s", "from": name} for name in ("c1", "b1")}
+    small["workloads"] = {name: {"workload": "pgbench", "time": "1s", "from": name} for name in ("c1", "b1")}
     study = build(small)
     assert list(topology(study, ["mirror"]).nodes) == ["a1", "a2", "b1", "c1"]
     assert list(topology(study, ["local"], ["c1"]).nodes) == ["a1", "c1"]

@@ -13,7 +13,7 @@ from blocklab.cli.main import app
 from blocklab.cli.studies import expanded
 from blocklab.errors import StudyError
 from blocklab.study import check, decode, factors, sweep
-from blocklab.study.factors import assignments, left_out, loads, parts_of, size, variant
+from blocklab.study.factors import assignments, left_out, parts_of, phase_total, size, variant
 from blocklab.study.grid import cells, layouts
 from blocklab.study.read import build, read
 from blocklab.study.types import Factor, Study
@@ -215,7 +215,7 @@ def test_what_a_grid_counts(small: dict[str, Any]) -> None:
     small["workloads"]["io"]["matrix"] = {"bs": ["4k", "8k"], "iodepth": [1, 2, 3]}
     study = build({**many(small, 5), "repeats": 2})
     # Seven jobs of fio and one of pgbench, on two stacks.
-    assert size(study) == 2 * 2 * 5 * 2 and loads(study) == 8 * 2 * 5 * 2
+    assert size(study) == 2 * 2 * 5 * 2 and phase_total(study) == 8 * 2 * 5 * 2
 
 
 def test_a_sweep_takes_time_for_each_level_not_for_each_pair_of_them(

@@ -1,4 +1,4 @@
-"""Studies with factors: labels, baselines, curves, words and tables; and fio loads with many jobs."""
+"""Studies with factors: labels, baselines, curves, words and tables; and fio workloads with many jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from blocklab.store.folder import StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.types import View
 from blocklab.workloads import Fio
-from blocklab.workloads.fio_shapes import axes, told_apart
+from blocklab.workloads.fio_shapes import axes, distinguished
 from tests.unit import synthetic
 
 _FAR = {"rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "10ms"]}}
@@ -94,7 +94,9 @@ def test_a_single_stacks_baseline_is_its_first_levels_and_never_a_loads(tmp_path
     threads = {"threads": synthetic.SWEEP["factors"]["threads"]}
     only = synthetic.sweep(name="only", stacks=stacks, baseline="", expect=[], factors=threads)
     alone = analyse(synthetic.make_sweep(tmp_path, only, seconds=10))
-    assert alone.others == () and {row.relative and row.relative.value for row in alone.rows if row.load} == {1.0}
+    assert alone.others == () and {row.relative and row.relative.value for row in alone.rows if row.workload} == {
+        1.0
+    }
     assert "mirror has from" in findings(alone).lead
     assert [each.name for each in draw(alone).shown][:1] == ["sweep-tpcc"]
 
@@ -120,7 +122,7 @@ def test_a_stack_that_exclusions_leave_at_one_level_is_compared_at_that_level(tm
         ],
     )
     found = analyse(synthetic.make_sweep(tmp_path, study, seconds=10))
-    # A load is called the same on all stacks, or nothing could be compared.
+    # A workload is called the same on all stacks, or nothing could be compared.
     row = found.find("mirror", "tpcc threads=16", "tpmc")
     base = found.find("local sync_binlog=1", "tpcc threads=16", "tpmc")
     assert row is not None and base is not None and row.relative is not None
@@ -166,15 +168,15 @@ def test_the_answer_is_a_range_and_where_its_ends_are(analysis: Analysis) -> Non
 
 
 def test_the_curves_have_a_line_for_each_round_trip_and_a_panel_for_each_flush(drawn: Charts) -> None:
-    figures, shares = chart(drawn, "sweep-tpcc"), chart(drawn, "share-tpcc")
-    assert len(figures.panels) == len(shares.panels) == 2
-    rows = figures.panels[0].spec["datasets"]["dots"]
+    values, shares = chart(drawn, "sweep-tpcc"), chart(drawn, "share-tpcc")
+    assert len(values.panels) == len(shares.panels) == 2
+    rows = values.panels[0].spec["datasets"]["dots"]
     assert {row["line"] for row in rows} == {"local", *(f"rtt={rtt}" for rtt in synthetic.RTTS)}
     assert len(rows) == 7 * 7 and {row["x"] for row in rows} == set(range(7))
     kept = shares.panels[1].spec["datasets"]
     assert {row["line"] for row in kept["dots"]} == {f"rtt={rtt}" for rtt in synthetic.RTTS}
     assert all(0 < row["low"] <= row["v"] <= row["high"] for row in kept["dots"])
-    for each in (figures, shares):
+    for each in (values, shares):
         for panel in each.panels:
             assert all(panel.spec["datasets"].values())
 
@@ -207,7 +209,7 @@ def test_the_page_of_98_cells_is_light(folder: StudyFolder, monkeypatch: pytest.
     assert {row["rtt"] for row in rows if row["stack"] == "local"} == {""}
     document = json.loads((folder.path / "report.json").read_text())
     assert document["factors"]["rtt"] == list(synthetic.RTTS)
-    assert document["figures"][-1]["levels"] == {"rtt": "20ms", "sync_binlog": "1", "threads": "64"}
+    assert document["metrics"][-1]["levels"] == {"rtt": "20ms", "sync_binlog": "1", "threads": "64"}
     assert document["verdicts"][0]["against_at"] == {"threads": 1}
 
 
@@ -217,11 +219,11 @@ def test_the_terminal_has_a_row_for_each_level_along_the_axis(folder: StudyFolde
     console.file.close()
     text = plain(console.export_text())
     assert "tpcc sync_binlog=1, tpmC (share of local)" in text and "rtt=0.5ms" in text
-    # Six columns of figures and their shares do not fit beside the baseline, so each table has a second part.
+    # Six columns of values and their shares do not fit beside the baseline, so each table has a second part.
     assert sum(line.startswith(" 64 ") for line in text.splitlines()) == 4
     tables = [line for line in text.splitlines() if re.match(r" (threads|\d+) ", line)]
     assert tables and all(len(line.rstrip()) <= 100 for line in tables)
-    assert not re.search(r"^ *(%|\?|% \?)( |$)", text, re.MULTILINE), "a figure is torn from its unit"
+    assert not re.search(r"^ *(%|\?|% \?)( |$)", text, re.MULTILINE), "a value is torn from its unit"
 
 
 @pytest.mark.parametrize("width", [60, 80])
@@ -231,7 +233,7 @@ def test_no_figure_is_torn_apart_on_a_narrow_terminal(folder: StudyFolder, width
     lines = plain(console.export_text()).splitlines()
     shares = [line for line in lines if re.match(r" (1|2|4|8|16|32|64) +[\d,]+", line)]
     assert len(shares) >= 28 and all(len(line) <= width for line in lines)
-    # Each figure of a mirror stands in one line with its share.
+    # Each value of a mirror stands in one line with its share.
     assert [line for line in shares if line.count("%") != len(re.findall(r"[\d,]+†? +[\d.]+ %", line))] == []
     assert not [line for line in lines if re.match(r"^ +([=?%]|\d+ %) *$", line)]
 
@@ -355,10 +357,10 @@ def test_many_fio_jobs_are_curves_by_their_options(tmp_path: Path, monkeypatch: 
     folder = synthetic.make_patterns(tmp_path, seconds=4)
     drawn = draw(analyse(folder), check=True)
     assert not any(each.name == "bars" for each in drawn.shown)
-    figures = chart(drawn, "sweep-fio")
-    assert len(figures.panels) == 4 * 2 and figures.columns == 2
-    assert figures.panels[0].label == "local bs=4k: fio, IOPS over iodepth"
-    rows = figures.panels[1].spec["datasets"]["dots"]
+    values = chart(drawn, "sweep-fio")
+    assert len(values.panels) == 4 * 2 and values.columns == 2
+    assert values.panels[0].label == "local bs=4k: fio, IOPS over iodepth"
+    rows = values.panels[1].spec["datasets"]["dots"]
     assert {row["line"] for row in rows} == {f"reads={share}%" for share in (0, 10, 30, 50, 70, 90, 100)}
     assert len(chart(drawn, "share-fio").panels) == 4
     assert render(folder).stat().st_size < 3_000_000
@@ -374,25 +376,25 @@ def test_a_jobs_shape_is_read_from_its_options_or_its_file() -> None:
 
 
 def test_the_jobs_of_a_matrix_have_shapes_too() -> None:
-    load = Fio(
+    workload = Fio(
         jobs={"seq": {"rw": "read", "bs": "1M"}},
         matrix={"bs": ("4k", "16k"), "fsync": (0, 1), "iodepth": (1, 32)},
         options={"rw": "randrw", "rwmixread": 90},
     )
-    found = load.shapes()
-    assert list(found) == list(load.all_jobs)
+    found = workload.shapes()
+    assert list(found) == list(workload.all_jobs)
     assert found["4k-fsync1-qd32"] == {
         "iodepth": "32", "reads": "90%", "bs": "4k", "access": "random", "numjobs": "1", "fsync": "1",
     }  # fmt: skip
-    assert found["seq"]["fsync"] == "–" and told_apart(found.values())
+    assert found["seq"]["fsync"] == "–" and distinguished(found.values())
     assert tuple(axes(found.values())) == ("iodepth", "reads", "bs", "access", "fsync")
 
 
 def test_jobs_that_only_differ_in_their_engine_are_not_told_apart() -> None:
-    load = Fio(jobs={"a": {"ioengine": "psync"}, "b": {"ioengine": "libaio"}})
-    assert not told_apart(load.shapes().values())
+    workload = Fio(jobs={"a": {"ioengine": "psync"}, "b": {"ioengine": "libaio"}})
+    assert not distinguished(workload.shapes().values())
     found = Fio(matrix={"ioengine": ("psync", "libaio")}).shapes().values()
-    assert told_apart(found) and tuple(axes(found)) == ("ioengine",)
+    assert distinguished(found) and tuple(axes(found)) == ("ioengine",)
 
 
 @pytest.mark.parametrize(

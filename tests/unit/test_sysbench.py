@@ -1,4 +1,4 @@
-"""sysbench: the commands for each kind of server, and figures from real output (1.0.20, Debian 13)."""
+"""sysbench: the commands for each kind of server, and values from real output (1.0.20, Debian 13)."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ POSTGRES = Port("db1", "postgresql", "postgresql://postgres@/bench?host=/run/blo
 AFAR = Port("c1", "mysql", "mysql://root@/bench?host=10.77.1.1&port=3307")
 
 
-def load(**changes: Any) -> Sysbench:
-    plain = {"load": "sysbench", "tables": 2, "table_size": 1000, "threads": 4, "time": "3s"} | changes
+def workload(**changes: Any) -> Sysbench:
+    plain = {"workload": "sysbench", "tables": 2, "table_size": 1000, "threads": 4, "time": "3s"} | changes
     found = msgspec.convert(plain, AnyWorkload, dec_hook=dec_hook)
     assert isinstance(found, Sysbench)
     return found
 
 
 def test_good_ones_have_no_problems() -> None:
-    assert load().problems() == []
+    assert workload().problems() == []
     options = {"rand-type": "uniform", "skip_trx": True, "rate": 100, "mysql-ignore-errors": "all"}
-    assert load(options=options, script="oltp_insert", warmup="2s").problems() == []
-    assert load(warmup="2s").lasts() == 5
+    assert workload(options=options, script="oltp_insert", warmup="2s").problems() == []
+    assert workload(warmup="2s").lasts() == 5
 
 
 @pytest.mark.parametrize(
@@ -45,58 +45,58 @@ def test_good_ones_have_no_problems() -> None:
         ({"warmup": "1.5s"}, "warmup", "whole seconds"),
         ({"script": "/tmp/own.lua"}, "script", "not one of oltp_read_write"),
         ({"script": "oltp_common"}, "script", "not one of"),
-        ({"options": {"threads": 3}}, "options.threads", "fields of this load"),
+        ({"options": {"threads": 3}}, "options.threads", "fields of this workload"),
         ({"options": {"events": 3}}, "options.events", "by its time"),
         ({"options": {"mysql-socket": "/x"}}, "options.mysql-socket", "the stack says"),
         ({"options": {"mysql_host": "x"}}, "options.mysql_host", "the stack says"),
         ({"options": {"pgsql_port": 1}}, "options.pgsql_port", "the stack says"),
-        ({"options": {"db_driver": "mysql"}}, "options.db_driver", "fields of this load"),
-        ({"options": {"table_size": 5}}, "options.table_size", "fields of this load"),
-        ({"options": {"report_interval": 10}}, "options.report_interval", "fields of this load"),
+        ({"options": {"db_driver": "mysql"}}, "options.db_driver", "fields of this workload"),
+        ({"options": {"table_size": 5}}, "options.table_size", "fields of this workload"),
+        ({"options": {"report_interval": 10}}, "options.report_interval", "fields of this workload"),
         ({"options": {"config_file": "/x"}}, "options.config_file", "write the options here"),
         ({"options": {"pgsql-host": "x"}}, "options.pgsql-host", "the stack says"),
         ({"options": {"--rate": 3}}, "options.--rate", "without dashes"),
     ],
 )
 def test_problems(changes: dict[str, Any], where: str, why: str) -> None:
-    assert why in dict(load(**changes).problems())[where]
+    assert why in dict(workload(**changes).problems())[where]
 
 
 @pytest.mark.parametrize(("name", "port"), [("mysql", MYSQL), ("postgres", POSTGRES), ("afar", AFAR)])
 def test_steps(golden: Golden, name: str, port: Port) -> None:
-    own = load(warmup="2s", script="oltp_write_only", options={"rand-type": "uniform", "skip_trx": False})
+    own = workload(warmup="2s", script="oltp_write_only", options={"rand-type": "uniform", "skip_trx": False})
     value = {
         "data": msgspec.to_builtins(own.data(port)),
         "prepare": [msgspec.to_builtins(step) for step in own.prepare(port)][1:],
-        "load": [msgspec.to_builtins(own.load(port))],
+        "workload": [msgspec.to_builtins(own.command(port))],
         "facts": [[fact.argv, fact.wanted] for fact in own.facts(port)],
     }
     golden.check(f"sysbench/expected-steps-{name}.json", value)
 
 
 def test_all_scripts_share_the_data() -> None:
-    other = load(script="oltp_update_index", threads=64, time="60s", options={"rate": 5})
-    assert load().data(MYSQL) == other.data(MYSQL)
-    assert load().data(MYSQL) != load(tables=3).data(MYSQL)
-    assert max(step.timeout for step in load(table_size=10**6).data(MYSQL) if isinstance(step, Run)) > 3000
+    other = workload(script="oltp_update_index", threads=64, time="60s", options={"rate": 5})
+    assert workload().data(MYSQL) == other.data(MYSQL)
+    assert workload().data(MYSQL) != workload(tables=3).data(MYSQL)
+    assert max(step.timeout for step in workload(table_size=10**6).data(MYSQL) if isinstance(step, Run)) > 3000
 
 
 def test_facts() -> None:
-    version, rows = load().facts(MYSQL)
+    version, rows = workload().facts(MYSQL)
     assert version.parse("sysbench 1.0.20\n") == {"version": "1.0.20"}
     assert rows.parse("1000\n") == {"rows": "1000"}
 
 
 @pytest.mark.parametrize("name", ["sysbench", "sysbench-postgres"])
 def test_real_output(golden: Golden, name: str) -> None:
-    parsed = load().parse(read(name), "db1")
+    parsed = workload().parse(read(name), "db1")
     golden.check(
         f"{name}/expected.json", msgspec.to_builtins({"samples": parsed.samples, "phases": parsed.phases})
     )
 
 
 def test_real_figures() -> None:
-    parsed = load().parse(read("sysbench"), "db1")
+    parsed = workload().parse(read("sysbench"), "db1")
     whole = {each.metric: each.value for each in parsed.samples if each.time is None}
     [phase] = parsed.phases
     assert whole["transactions"] == 297 and whole["errors"] == 146
@@ -105,13 +105,13 @@ def test_real_figures() -> None:
     assert b"99th percentile:                      164.45" in read("sysbench")["stdout"]
     assert whole["latency.p99"] == pytest.approx(0.20782, abs=1e-5)
     assert whole["latency.p50"] < whole["latency.p95"] < whole["latency.p99"] < whole["latency.max"]
-    course = [each for each in parsed.samples if each.time is not None and each.metric == "tps"]
-    assert len(course) == 3 and all(phase.start < (each.time or 0) < phase.end + 0.1 for each in course)
+    series = [each for each in parsed.samples if each.time is not None and each.metric == "tps"]
+    assert len(series) == 3 and all(phase.start < (each.time or 0) < phase.end + 0.1 for each in series)
 
 
 def test_what_the_server_counted_is_of_the_loads_own_seconds() -> None:
     """3.115 s of 4.035 s from the one reading to the other: the tool started and connected, counters were read."""
-    parsed = load().parse(read("sysbench-postgres"), "db1")
+    parsed = workload().parse(read("sysbench-postgres"), "db1")
     whole = {each.metric: each.value for each in parsed.samples if each.time is None}
     assert whole["transactions"] == 176
     assert whole["log.syncs"] / whole["tps"] == pytest.approx((285 - 113) / 176)
@@ -122,24 +122,24 @@ def test_the_lines_of_a_given_rate_are_no_seconds() -> None:
     raw = read("sysbench")
     more = b"1795247749.972 [ 1s ] queue length: 0, concurrency: 1\n"
     lines = raw["stdout"].splitlines(True)
-    found = load().parse(raw | {"stdout": b"".join(lines[:12]) + more + b"".join(lines[12:])}, "db1")
-    assert found == load().parse(raw, "db1")
+    found = workload().parse(raw | {"stdout": b"".join(lines[:12]) + more + b"".join(lines[12:])}, "db1")
+    assert found == workload().parse(raw, "db1")
 
 
 def test_no_percentile_is_none_of_zero() -> None:
     raw = read("sysbench")
     out = re.sub(rb"lat \(ms,99%\): [\d.]+", b"lat (ms,0%): 0.00", raw["stdout"])
-    metrics = {sample.metric for sample in load().parse(raw | {"stdout": out}, "db1").samples}
+    metrics = {sample.metric for sample in workload().parse(raw | {"stdout": out}, "db1").samples}
     assert "latency.p0" not in metrics and "tps" in metrics
 
 
 def test_options_that_make_other_tables_make_them() -> None:
-    plain = load().data(MYSQL)
-    made = load(options={"create_secondary": False, "mysql-storage-engine": "myrocks", "rand-type": "uniform"})
+    plain = workload().data(MYSQL)
+    made = workload(options={"create_secondary": False, "mysql-storage-engine": "myrocks", "rand-type": "uniform"})
     prepare = next(step.argv for step in made.data(MYSQL) if isinstance(step, Run) and "prepare" in step.argv)
     assert {"--create_secondary=off", "--mysql-storage-engine=myrocks"} <= {*prepare}
     assert not any("rand-type" in word for word in prepare)
-    assert made.data(MYSQL) != plain == load(options={"rand-type": "uniform"}).data(MYSQL)
+    assert made.data(MYSQL) != plain == workload(options={"rand-type": "uniform"}).data(MYSQL)
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 1e5), st.integers(1, 1000)), min_size=1), st.integers(1, 100))
@@ -167,10 +167,10 @@ def without(text: bytes) -> dict[str, bytes]:
 )
 def test_bad_output(raw: dict[str, bytes], why: str) -> None:
     with pytest.raises(ParseError, match=why):
-        load().parse(raw, "db1")
+        workload().parse(raw, "db1")
 
 
 @given(st.binary())
 def test_garbage_is_a_parse_error(out: bytes) -> None:
     with pytest.raises(ParseError):
-        load().parse({"stdout": out, "stderr": out}, "db1")
+        workload().parse({"stdout": out, "stderr": out}, "db1")

@@ -174,7 +174,7 @@ def drilled(small: dict[str, Any]) -> dict[str, Any]:
     small["links"]["client"] = {"between": ["c1", "a1"]}
     small["stacks"] = {"mirror": small["stacks"]["mirror"]}
     small["baseline"] = "mirror"
-    small["workloads"] = {"tx": {"load": "ledger", "from": "c1"}}
+    small["workloads"] = {"tx": {"workload": "ledger", "from": "c1"}}
     return small
 
 

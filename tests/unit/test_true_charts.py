@@ -239,7 +239,7 @@ def test_charts_whose_labels_have_one_slug_are_apart(tmp_path: Path) -> None:
 
 
 def test_a_cell_with_figures_is_not_among_those_without(tmp_path: Path) -> None:
-    labels = ["drbd0/fio (repeat 1)", *(f"drbd1/fio{each}" for each in ("", " (repeat 1)", " (repeat 2)"))]
+    labels = ["drbd0/fio (repeat 2)", *(f"drbd1/fio{each}" for each in ("", " (repeat 2)", " (repeat 3)"))]
     folder = synthetic.make(tmp_path, synthetic.study(repeats=3), failed=labels, transactions=50)
     text = page_of(folder)
     without, _, blocks = text.partition("Failed repeats")
@@ -259,8 +259,8 @@ def test_a_block_that_failed_is_not_why_a_stack_lacks_a_nodes_figure(
     tmp_path: Path, factors: dict[str, Any]
 ) -> None:
     rates = {"local": [1000.0, 990.0, 1010.0], "mirror": [500.0, 490.0, 510.0]}
-    load = "tx clients=4" if factors else "tx"
-    folder = versions.make(tmp_path, rates, failed=[f"local/{load} (repeat 1)"], factors=factors)
+    workload = "tx clients=4" if factors else "tx"
+    folder = versions.make(tmp_path, rates, failed=[f"local/{workload} (repeat 2)"], factors=factors)
 
     def on_both(samples: list[Sample]) -> list[Sample]:
         idle = [each for each in samples if each.metric == "cpu.idle"]
@@ -280,7 +280,7 @@ def test_a_block_that_failed_is_not_why_a_stack_lacks_a_nodes_figure(
         if column == "CPU busy on a2, %"
     ] or [
         line.values[0].text
-        for group in tables.figure_groups(analysis)
+        for group in tables.value_groups(analysis)
         for line in group.lines
         if line.label == "CPU busy on a2, %"
     ]
@@ -289,7 +289,7 @@ def test_a_block_that_failed_is_not_why_a_stack_lacks_a_nodes_figure(
 
 def test_failures_of_all_blocks_are_counted(tmp_path: Path) -> None:
     folder = versions.make(tmp_path, {"local": [1000.0, 990.0, 1010.0], "mirror": [500.0, 490.0, 510.0]})
-    for label, count in (("local/tx (repeat 1)", 1), ("mirror/tx", 2), ("mirror/tx (repeat 2)", 1203)):
+    for label, count in (("local/tx (repeat 2)", 1), ("mirror/tx", 2), ("mirror/tx (repeat 3)", 1203)):
         failed = Sample("failed", float(count), "1", "pgbench", "a1")
         with_samples(
             folder, label, lambda samples, failed=failed: [s if s.metric != "failed" else failed for s in samples]
@@ -300,9 +300,9 @@ def test_failures_of_all_blocks_are_counted(tmp_path: Path) -> None:
 
 def test_of_too_many_runs_those_that_failed_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MOST_RUNS", 4)
-    failed = [f"drbd1/{load}" for load in synthetic.RAW["workloads"]] + ["drbd0/tps-scale50", "drbd0/fio"]
+    failed = [f"drbd1/{workload}" for workload in synthetic.RAW["workloads"]] + ["drbd0/tps-scale50", "drbd0/fio"]
     folder = synthetic.make(tmp_path, failed=failed, transactions=50)
-    told, left = tables.told_runs(analyse(folder))
+    told, left = tables.explained_runs(analyse(folder))
     assert all(run.outcome.status == "failed" for run in told) and len(told) == 4
     assert sum(run.outcome.status == "failed" for run in left) == 1
     assert "4 cells: those that failed, then" in page_of(folder)

@@ -86,7 +86,7 @@ def test_each_set_of_data_that_a_lab_keeps_counts(small: dict[str, Any]) -> None
         "threads": {"field": "workloads.orders.threads", "values": [1, 2]},
         "rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "2ms"]},
     }
-    small["workloads"]["orders"] = {"load": "tpcc"}
+    small["workloads"]["orders"] = {"workload": "tpcc"}
     study = build(small)
     grid = cells(study)
     # The local stack and the mirror; neither threads nor round trips make other data.

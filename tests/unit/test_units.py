@@ -21,15 +21,15 @@ def test_text_becomes_a_number_in_the_base_unit(kind: type, text: str, value: fl
 
 
 @pytest.mark.parametrize(
-    ("kind", "raw", "cure"),
+    ("kind", "raw", "hint"),
     [
         (Size, 4, "4GiB"), (Size, "4", "4GiB"), (Duration, 2.7, "2.7ms"), (Duration, "-1ms", "2.7ms"),
         (Bandwidth, "60MB", "MB/s"), (BitRate, "100MB/s", "Mbit/s"), (Size, "4Gib", "GiB"), (Size, True, "4GiB"),
         (Duration, "1,5ms", "2.7ms"), (Size, None, "4GiB"),
     ],
 )  # fmt: skip
-def test_a_wrong_or_missing_unit_names_the_cure(kind: type, raw: object, cure: str) -> None:
-    with pytest.raises(ValueError, match=cure):
+def test_a_wrong_or_missing_unit_names_the_cure(kind: type, raw: object, hint: str) -> None:
+    with pytest.raises(ValueError, match=hint):
         kind(raw)
 
 

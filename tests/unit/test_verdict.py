@@ -358,7 +358,8 @@ def test_the_binary_log_is_compared_by_the_ids_of_this_run() -> None:
     assert unread is not None and (unread.status, unread.why) == ("unknown", "no such file")
 
 
-# -- the course --------------------------------------------------------------------------------------------------
+# -- the time series
+# --------------------------------------------------------------------------------------------------
 
 
 @given(worlds(), st.sampled_from([0.05, 0.1, 1.0]))

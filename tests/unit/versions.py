@@ -1,4 +1,4 @@
-"""Small studies in which every figure of every block is set, for tests of comparison and export."""
+"""Small studies in which every value of every block is set, for tests of comparison and export."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENVIRONMENT: dict[str, Any] = {
 EPOCH = 1_795_232_000.0
 _VOLUME = {"layer": "volume", "size": "1GiB"}
 RAW: dict[str, Any] = {
-    "blocklab": 1,
+    "blocklab": 2,
     "name": "two",
     "question": "What does a mirror cost?",
     "baseline": "local",
@@ -38,7 +38,7 @@ RAW: dict[str, Any] = {
             ],
         },
     },
-    "workloads": {"tx": {"load": "pgbench", "scale": 1, "clients": 4, "transactions": 1000}},
+    "workloads": {"tx": {"workload": "pgbench", "scale": 1, "clients": 4, "transactions": 1000}},
 }  # fmt: skip
 
 
@@ -62,12 +62,12 @@ def make(
     folder = StudyFolder.create(runs, Manifest(plan, grid))
     for number, cell in enumerate(grid):
         rates = tps.get(cell.stack, ())
-        if cell.block >= len(rates):
+        if cell.repeat >= len(rates):
             continue
         start = EPOCH + 100 * number
         bad = cell.label in failed
         outcome = Outcome("failed", "a1: node lost", "", start, 3.0) if bad else Outcome("ok", "", "", start, 60.0)
-        rows = [] if bad else _rows(rates[cell.block], start, noise)
+        rows = [] if bad else _rows(rates[cell.repeat], start, noise)
         done = [] if bad else [Transaction(start + n / 10, 0.004 + n / 1e5) for n in range(20)]
         with draft(folder.cells, cell.key) as under:
             under.write(

@@ -25,15 +25,15 @@ from blocklab.stats.format import listed
 
 
 def _swept(analysis: Analysis, skip: Sequence[str]) -> Iterator[Chart | str]:
-    """Of each headline that a factor changes the figures, the shares, and throughput over latency."""
+    """Of each headline that a factor changes the values, the shares, and throughput over latency."""
     swept = sweeps(analysis, skip)
     for sweep in swept[:MOST_FAMILIES]:
         yield from draw_sweep(analysis, sweep)
         yield from (each for each in (knee(analysis, sweep), heat_of_factors(analysis, sweep)) if each is not None)
     if left := swept[MOST_FAMILIES:]:
-        yield f"sweeps of {listed([each.label for each in left])}: the figures are in the tables"
+        yield f"sweeps of {listed([each.label for each in left])}: the values are in the tables"
     if any(analysis.study.report.axes) and not swept and not skip:
-        yield "the layout that was asked for: there is no figure that could stand over an axis"
+        yield "the layout that was asked for: there is no value that could stand over an axis"
 
 
 def draw(analysis: Analysis, *, check: bool = False) -> Charts:
@@ -59,7 +59,7 @@ def draw(analysis: Analysis, *, check: bool = False) -> Charts:
     if left := len(analysis.measured) - len(analysis.detailed) if analysis.grid.factors else 0:
         made.append(
             f"time lines and single transactions of {left} cells; shown are those at the first and last levels of "
-            "each stack and load"
+            "each stack and workload"
         )
     charts = [each for each in made if isinstance(each, Chart)]
     names = apart(each.name for each in charts)

@@ -1,4 +1,4 @@
-"""The phases of a load as bands behind a time line, with their names or numbers above."""
+"""The phases of a workload as bands behind a time line, with their names or numbers above."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from blocklab.charts.base import at
-from blocklab.stats.figures import Measured
+from blocklab.stats.values import Measured
 
 # Below this share of the time line a phase's name does not fit, on a phone, above its band and a neighbour's.
 NARROWEST = 0.18
@@ -75,7 +75,7 @@ def bands_of(measured: Measured, numbers: Mapping[str, int]) -> tuple[list[dict[
 
 def phases_text(shown: Sequence[Measured], numbers: Mapping[str, int]) -> str:
     """What the bands are, and which job has which number."""
-    text = " Shaded bands are the phases of the load; all panels share both axes."
+    text = " Shaded bands are the phases of the workload; all panels share both axes."
     if any(_named(measured) for measured in shown) and numbers:
         text += " Phases: " + ", ".join(f"{number} = {name}" for name, number in numbers.items()) + "."
     many = [len(measured.run.phases) for measured in shown if len(measured.run.phases) > MOST_NUMBERS]

@@ -18,21 +18,21 @@ from blocklab.stats.shares import clear
 
 BAR = 20
 NEXT_LINE = "\n("
-# With more rows than this each is thin, and its figures are in the tooltip.
+# With more rows than this each is thin, and its values are in the tooltip.
 MANY = 30
-# A wider interval (a part of the baseline's figure) is drawn as far as that; the table has all of it.
+# A wider interval (a part of the baseline's value) is drawn as far as that; the table has all of it.
 WIDEST = 4.0
-# Pixels that the names of the loads may have, and all that stands beside the plot.
+# Pixels that the names of the workloads may have, and all that stands beside the plot.
 _NAMES, _BESIDE = 150, 180
 
 
 def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
-    """One bar for each stack and workload or phase, but for the loads that ``skip`` names; a note instead where
-    nothing can be compared."""
+    """One bar for each stack and workload or phase, but for the workloads that ``skip`` names; a note instead
+    where nothing can be compared."""
     compared = [item for item in plain_items(analysis) if analysis.workloads[item.workload].name not in skip]
     rows = _rows(analysis, compared)
     if not rows:
-        return f"bars: no stack has a figure beside one of {analysis.baseline}"
+        return f"bars: no stack has a value beside one of {analysis.baseline}"
     shown = [stack for stack in analysis.others if any(row["stack"] == stack for row in rows)]
     labels = list(dict.fromkeys(row["item"] for row in rows))
     many = len(labels) > MANY
@@ -61,7 +61,7 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
         legend=legend(shown, beside=_BESIDE, symbolType="square"),
     )
     hollow = any("note" in row for row in rows)
-    told = tooltip(["what", "stack", "figure", "baseline", "keeps", "verdict"], ["note"])
+    told = tooltip(["what", "stack", "value", "baseline", "keeps", "verdict"], ["note"])
     # Where the page is narrow there is room for the share only.
     wording = alt.expr("width > 330 ? datum.long : datum.keeps")
     label = {"align": "left", "dx": 7, "fontSize": 12, "text": wording}
@@ -80,7 +80,7 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     spec.spec["config"] = flush_right(shown, _BESIDE)
     known = any(row["verdict"] != "no interval" for row in rows)
     caption = (
-        f"Each bar is the figure of a stack in % of {analysis.baseline}'s"
+        f"Each bar is the value of a stack in % of {analysis.baseline}'s"
         f"{'' if many else ', which stands under the name'} (dashed line = 100 %). "
     ) + (
         f"The thin line is the 95 % interval {analysis.spread}, where one is known."
@@ -93,7 +93,7 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
 
 def _columns(analysis: Analysis) -> dict[str, str]:
     return {
-        "what": "load", "stack": "stack", "figure": "figure", "baseline": f"of {analysis.baseline}",
+        "what": "workload", "stack": "stack", "value": "value", "baseline": f"of {analysis.baseline}",
         "share": f"share of {analysis.baseline}, %", "low": "from, %", "high": "to, %", "verdict": "verdict",
         "note": "note",
     }  # fmt: skip
@@ -104,8 +104,8 @@ def _rows(analysis: Analysis, compared: Sequence[Item]) -> list[dict[str, Any]]:
     for item in compared:
         for stack, share in item.shares.items():
             half = share.half or 0.0
-            keeps, figure = percent(share.value), rate_label(item, stack)
-            said = analysis.share_limit(item.figures[stack])
+            keeps, value = percent(share.value), rate_label(item, stack)
+            said = analysis.share_limit(item.rows[stack])
             rows.append(
                 {
                     **({"note": said} if said else {}),
@@ -118,8 +118,8 @@ def _rows(analysis: Analysis, compared: Sequence[Item]) -> list[dict[str, Any]]:
                     "high": round(100 * (share.value + half), 3),
                     "edge": round(100 * (share.value + min(half, WIDEST)), 3),
                     "keeps": keeps,
-                    "long": f"{keeps}  ({figure})",
-                    "figure": figure,
+                    "long": f"{keeps}  ({value})",
+                    "value": value,
                     "baseline": rate_label(item, analysis.baseline),
                     "verdict": verdict(share),
                 }
@@ -135,5 +135,5 @@ def _title(analysis: Analysis, shown: list[str], compared: Sequence[Item]) -> st
         told = [share.value for share in clear(shares, lambda share: share) or shares]
         low, high = percent(min(told)), percent(max(told))
         said.append(f"{stack} {verb(compared)} {high if low == high else f'{low} to {high}'}")
-    what = f"what {analysis.baseline} does" if verb(compared) == "keeps" else f"{analysis.baseline}'s figures"
+    what = f"what {analysis.baseline} does" if verb(compared) == "keeps" else f"{analysis.baseline}'s values"
     return f"{listed(said)} of {what}"

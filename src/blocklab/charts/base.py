@@ -11,7 +11,7 @@ from typing import Any, Literal
 import altair as alt
 import msgspec
 
-# Okabe and Ito's colours, told apart by people with any of the usual colour vision deficiencies; see
+# Okabe and Ito's colours, distinguished by people with any of the usual colour vision deficiencies; see
 # https://jfly.uni-koeln.de/color/. Their black, yellow and sky blue fade on one of the two backgrounds.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 # The baseline is what the others are seen against, so it gets no colour of its own; 4.4:1 on both backgrounds.
@@ -42,9 +42,9 @@ PAPER, PAPER_ON_DARK = "#ffffff", "#1b1e23"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
-# How a chart shows the figures that are the lab's own, for its caption.
+# How a chart shows the values that are the lab's own, for its caption.
 _LIMITED = (
-    "limited by the lab. The figure, or the one that it is a share of, is near the lab's floor or was measured at "
+    "limited by the lab. The value, or the one that it is a share of, is near the lab's floor or was measured at "
     "a busy CPU; the tooltip says why."
 )
 HOLLOW, DAGGER = f" Hollow: {_LIMITED}", f" †: {_LIMITED}"

@@ -29,9 +29,9 @@ from blocklab.charts.plan import STACK, Dot, Plan, line_label
 from blocklab.stats.format import percent, plus_minus
 
 HEIGHT = 280
-# Above this ratio of the largest to the smallest figure the small ones lie on a linear axis's floor.
+# Above this ratio of the largest to the smallest value the small ones lie on a linear axis's floor.
 LOG_FROM = 20.0
-# No interval makes the axis longer than so many times the largest figure.
+# No interval makes the axis longer than so many times the largest value.
 WIDEST = 2.0
 # A name at the end of a line may have as many characters; longer ones go into a legend.
 LONGEST_NAME = 14
@@ -53,7 +53,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Frame:
-    """What the y axis shows: figures times ``factor``, or shares in %."""
+    """What the y axis shows: values times ``factor``, or shares in %."""
 
     axis: str
     factor: float
@@ -135,7 +135,7 @@ def curve_panel(
         legend=own,
     )
     compared = any(dot.share is not None for dot in everything)
-    told = tooltip(["what", "figure", *(["share"] if compared else [])], ["note"])
+    told = tooltip(["what", "value", *(["share"] if compared else [])], ["note"])
     hollow = any(frame.limited(dot) for dot in curves.dots)
     base = alt.Chart(alt.NamedData(name="dots"))
     layers: list[Any] = []
@@ -174,7 +174,7 @@ def curve_panel(
     label = f"{curves.title}: {frame.axis}" if curves.title else frame.axis
     columns = {
         "stack": "stack", **{f"of {name}": name for name in dimensions},
-        "v": frame.axis, "low": "from", "high": "to", "figure": "figure", "share": "share", "note": "note",
+        "v": frame.axis, "low": "from", "high": "to", "value": "value", "share": "share", "note": "note",
     }  # fmt: skip
     return panel(f"{label} over {made.x.name}", chart, datasets, HEIGHT, ("dots", columns))
 
@@ -287,7 +287,7 @@ def _rows(
             "line": names[made.line(dot)], "stack": dot.stack,
             **{f"of {name}": level for name, level in dot.levels.items()},
             "what": " ".join([dot.stack, *(f"{name}={level}" for name, level in dot.levels.items())]),
-            "figure": plus_minus(dot.value, dot.half, frame.unit, frame.metric),
+            "value": plus_minus(dot.value, dot.half, frame.unit, frame.metric),
             "share": percent(dot.share.value, dot.share.half) if dot.share is not None else "–",
         }  # fmt: skip
         if said := frame.limited(dot):

@@ -11,8 +11,8 @@ import altair as alt
 from blocklab.charts.base import Chart, Panel, at, colours, heading, legend, log_ticks, panel, slug, text
 from blocklab.model.sample import Latencies, Transaction
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.figures import Measured
 from blocklab.stats.format import listed, number, quantity
+from blocklab.stats.values import Measured
 
 # Points of a curve for each tenfold step, and lines that one panel can hold.
 _STEPS, MOST_LINES = 40, 8
@@ -21,7 +21,7 @@ _TICKS = {0.5: "50 %", 0.9: "90 %", 0.99: "99 %", 0.999: "99.9 %", 0.9999: "99.9
 
 
 def densities(analysis: Analysis) -> list[Chart]:
-    """For each load of which that is known: the density where there are no single points, and the curve."""
+    """For each workload of which that is known: the density where there are no single points, and the curve."""
     found = []
     for workload in dict.fromkeys(workload for _, workload in analysis.detailed):
         known = {
@@ -93,7 +93,7 @@ def _density_panel(
 ) -> Panel:
     domain, end, most = frame
     start = latencies.tiles[0].start
-    x = alt.X("t:Q", title="s since the load began", scale=alt.Scale(domain=[0, end], nice=False),
+    x = alt.X("t:Q", title="s since the workload began", scale=alt.Scale(domain=[0, end], nice=False),
               axis=alt.Axis(grid=False, tickCount=5))  # fmt: skip
     y: Any = alt.Y("l:Q", title="latency, ms", scale=alt.Scale(type="log", domain=domain, nice=False, clamp=True),
               axis=alt.Axis(format=",.3~r", values=log_ticks(*domain), labelOverlap="greedy"))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Ratios of two runs with their intervals, one line a figure: a forest plot."""
+"""Ratios of two runs with their intervals, one line a value: a forest plot."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def forest(pairs: Sequence[Pair], a: str, b: str, title: str) -> Chart | str:
     """One panel for the pairs that have a ratio, in their order; a note instead where none has."""
     known = [pair for pair in pairs if pair.ratio is not None]
     if not pairs:
-        return "ratios: the loads have no figure in common"
+        return "ratios: the workloads have no value in common"
     if not known:
-        return "ratios: no figure of A is above 0"
+        return "ratios: no value of A is above 0"
     shown = known[:MOST]
     more = f" {len(known) - MOST} more are in the table." if len(known) > MOST else ""
-    caption = f"Each point is the figure of {b} divided by that of {a} (dashed line: the same)"
+    caption = f"Each point is the value of {b} divided by that of {a} (dashed line: the same)"
     if any(pair.verdict != "no interval" for pair in shown):
         caption += (
             "; the line is its 95 % interval. Filled: the interval leaves 1 out. The grey band is ±5 %: an "

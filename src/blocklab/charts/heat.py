@@ -1,4 +1,4 @@
-"""The IOPS table, or that of another figure: block size and mix by queue depth, with the figure in each cell."""
+"""The IOPS table, or that of another value: block size and mix by queue depth, with the value in each cell."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHADES = ("#eef4fb", "#a9cbe6", "#4f95c6", "#1f5fa8", "#08306b")
 # Not quite white, since white is what the page replaces by dark paper.
 _INKS = ("#000001", "#fffffe")
 ROW = 22
-# Pixels of a figure's characters.
+# Pixels of a value's characters.
 _DIGIT, _OTHER = 7, 4
 # fio's options that a factor may change, as what they are here.
 _OPTIONS = {"iodepth": DEPTH, "bs": BLOCK, "blocksize": BLOCK, "rwmixread": READS}
@@ -36,7 +36,7 @@ _MARKED = {(4096, "random", 1), (4096, "random", 32), (2**20, "sequential", 1), 
 
 
 def heat(sweep: Sweep, fixed: Mapping[str, str]) -> Chart | None:
-    """The table of a fio load whose jobs differ in queue depth and in block size or mix; None of any other.
+    """The table of a fio workload whose jobs differ in queue depth and in block size or mix; None of any other.
 
     ``fixed``: what all of its jobs have in common, in the terms of the sweep's dimensions.
     """
@@ -68,12 +68,12 @@ def heat(sweep: Sweep, fixed: Mapping[str, str]) -> Chart | None:
     if any("note" in row for each in drawn for row in each.spec["datasets"]["cells"]):
         caption += DAGGER
     if len(groups) > MOST_PANELS:
-        caption += f" {len(groups) - MOST_PANELS} more panels are left out; the figures are in the tables."
+        caption += f" {len(groups) - MOST_PANELS} more panels are left out; the values are in the tables."
     return Chart(f"heat-{sweep.name}", _title(sweep), caption, drawn, min(2, len(drawn)))
 
 
 def heat_of_factors(analysis: Analysis, sweep: Sweep) -> Chart | None:
-    """The same of a load whose queue depth, and block size or mix, are factors of the study."""
+    """The same of a workload whose queue depth, and block size or mix, are factors of the study."""
     names: dict[str, str] = {}
     for name in sweep.dimensions:
         if name in analysis.study.factors:
@@ -113,7 +113,7 @@ def _title(sweep: Sweep) -> str:
 
 
 def shade(value: float, low: float, high: float) -> str:
-    """The colour of a figure between two others, all above 0, on a logarithmic scale."""
+    """The colour of a value between two others, all above 0, on a logarithmic scale."""
     part = math.log(value / low) / math.log(high / low) if high > low else 0.5
     place = min(max(part, 0.0), 1.0) * (len(_SHADES) - 1)
     first = min(int(place), len(_SHADES) - 2)
@@ -123,7 +123,7 @@ def shade(value: float, low: float, high: float) -> str:
 
 
 def brief(value: float) -> str:
-    """Two digits of a figure above 0, for cells that have room for no more: ``27k``, ``9.1k``, ``0.58``."""
+    """Two digits of a value above 0, for cells that have room for no more: ``27k``, ``9.1k``, ``0.58``."""
     value = float(f"{value:.2g}")
     for least, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= least:
@@ -162,7 +162,7 @@ def _panel(
             "text": number(dot.value * factor) + mark, "short": brief(dot.value * factor) + mark, "fill": fill,
             STACK: dot.stack,
             "ink": max(_INKS, key=lambda ink: contrast(ink, fill)),
-            "figure": quantity(dot.value, sweep.unit, sweep.metric),
+            "value": quantity(dot.value, sweep.unit, sweep.metric),
             **{f"of {name}": level for name, level in dot.levels.items()},
         }  # fmt: skip
         if crystal({**fixed, **dot.levels}):
@@ -174,7 +174,7 @@ def _panel(
     x = alt.X("depth:O", sort=list(sweep.dimensions[DEPTH]), title="queue depth", axis=alt.Axis(labelAngle=0))
     y = alt.Y("row:O", sort=seen, title=" · ".join(_WORDS[name] for name in across), axis=alt.Axis(labelLimit=130))
     base = alt.Chart(alt.NamedData(name="cells"))
-    told = tooltip(["row", "depth", "figure"], ["marked", "note"])
+    told = tooltip(["row", "depth", "value"], ["marked", "note"])
     cell = 4 + max(sum(_DIGIT if each.isdigit() else _OTHER for each in row["text"]) for row in rows)
     narrow = f"width / {len({row['depth'] for row in rows})} < {cell}"
     wording, letters = alt.expr(f"{narrow} ? datum.short : datum.text"), alt.expr(f"{narrow} ? 10 : 11")

@@ -18,10 +18,10 @@ from blocklab.study.factors import assignments, of_workload, parts_of
 from blocklab.study.types import View
 
 DEPTH = "iodepth"
-# What a load calls how many requests or transactions are under way at once.
+# What a workload calls how many requests or transactions are under way at once.
 _MANY = (DEPTH, "clients", "threads", "connections", "numjobs")
 HEIGHT = 260
-MOST_TOLD = 3
+MOST_NAMED = 3
 _DASHES = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2], [1, 2])
 
 
@@ -88,7 +88,7 @@ def _caption(depth: str, made: Plan, dots: Sequence[Dot]) -> str:
 
 def _title(sweep: Sweep, dots: Sequence[Dot], depth: str) -> str:
     said = []
-    for stack in list(dict.fromkeys(dot.stack for dot in dots))[:MOST_TOLD]:
+    for stack in list(dict.fromkeys(dot.stack for dot in dots))[:MOST_NAMED]:
         best = max((dot for dot in dots if dot.stack == stack), key=lambda dot: dot.value)
         rate = quantity(best.value, sweep.unit, sweep.metric)
         took = quantity(_wait(best).value, "s")

@@ -1,4 +1,4 @@
-"""Every transaction of a load as a point: when it ended, and how long it took."""
+"""Every transaction of a workload as a point: when it ended, and how long it took."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def thin(points: Sequence[Point], most: int = MOST_POINTS, slowest: int = SLOWES
 
 
 def latencies(analysis: Analysis) -> list[Chart | str]:
-    """A chart for each workload whose transactions were logged; a note for each database load without a log."""
+    """A chart for each workload whose transactions were logged; a note for each database workload without a
+    log."""
     found: list[Chart | str] = []
     for workload in dict.fromkeys(workload for _, workload in analysis.detailed):
         clouds = {}
@@ -56,7 +57,7 @@ def latencies(analysis: Analysis) -> list[Chart | str]:
             # charts.density shows them.
             continue
         elif any(row.workload == workload and metric_of(row.metric).transactions for row in analysis.rows):
-            found.append(f"latency of single transactions in {workload}: the load kept no log of them")
+            found.append(f"latency of single transactions in {workload}: the workload kept no log of them")
     return found
 
 
@@ -107,7 +108,7 @@ def _panel(
         {"rank": name, "ms": (ms := percentile(values, rank)), "text": f"{name}  {number(ms)} ms"}
         for name, rank in (("p50", 0.5), ("p99", 0.99))
     ]
-    x = alt.X("t:Q", title="s since the load began", scale=alt.Scale(domain=[0, end], nice=False),
+    x = alt.X("t:Q", title="s since the workload began", scale=alt.Scale(domain=[0, end], nice=False),
               axis=alt.Axis(grid=False, tickCount=5))  # fmt: skip
     y: Any = alt.Y("l:Q", title="latency, ms", scale=alt.Scale(type="log", domain=domain, nice=False, clamp=True),
               axis=alt.Axis(format=",.3~r", values=log_ticks(*domain), labelOverlap="greedy"))  # fmt: skip
@@ -127,6 +128,6 @@ def _panel(
         texts += text(only, mark, y=alt.Y("ms:Q"), x=at("width", alt.XValue), text=alt.Text("text:N"))
     rows = [{"t": round(when, 3), "l": float(f"{latency:.4g}")} for when, latency in kept]
     chart = alt.layer(dots, lines, *texts).properties(title=heading(stack, colour))
-    table = {"t": "ended, s since the load began", "l": "latency, ms"}
+    table = {"t": "ended, s since the workload began", "l": "latency, ms"}
     data: dict[str, list[dict[str, Any]]] = {"points": rows, "ranks": marks}
     return panel(f"{stack}: latency of transactions", chart, data, 240, ("points", table))

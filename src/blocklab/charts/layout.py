@@ -67,14 +67,14 @@ def _layout(analysis: Analysis, label: str, side: Side) -> Layout:
         boxes += [Box(title, detail, row, nodes.index(host), 1) for host in hosts_at(stack, row)]
     rows = len(stack.layers)
     clients = _clients(study, nodes)
-    for column, (client, loads) in enumerate(clients.items(), len(nodes)):
+    for column, (client, workloads) in enumerate(clients.items(), len(nodes)):
         link = next((name for name, link in study.links.items() if set(link.between) == {client, stack.on}), "")
-        boxes.append(Box("Client", ", ".join(loads), rows - 1, column, 1, _link(analysis, label, side, link)))
+        boxes.append(Box("Client", ", ".join(workloads), rows - 1, column, 1, _link(analysis, label, side, link)))
     return Layout(label, (*nodes, *clients), tuple(boxes), rows, side.name, _varied(analysis, side))
 
 
 def _clients(study: Study, nodes: tuple[str, ...]) -> dict[str, list[str]]:
-    """The nodes besides the stack's own from which loads run, and those loads."""
+    """The nodes besides the stack's own from which workloads run, and those workloads."""
     found: dict[str, list[str]] = {}
     for name, workload in study.workloads.items():
         if workload.client and workload.client not in nodes:

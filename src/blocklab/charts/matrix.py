@@ -1,4 +1,4 @@
-"""A fio load with many jobs as curves: a figure over the queue depth, by what else its jobs differ in."""
+"""A fio workload with many jobs as curves: a value over the queue depth, by what else its jobs differ in."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from blocklab.model.stop import MOST_ROUNDS
 from blocklab.model.workload import Shaped
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import asked_of, source_of
-from blocklab.stats.figures import Row
 from blocklab.stats.format import is_throughput, noun
 from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import ratio
 from blocklab.stats.shares import clear, of_baseline, share_text
 from blocklab.stats.summary import Estimate
-from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, axes, told_apart
+from blocklab.stats.values import Row
+from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, axes, distinguished
 
 # With more phases than this a bar for each cannot be read.
 MANY_PHASES = 15
@@ -31,7 +31,8 @@ _TOGETHER = ("iops", "bandwidth")
 
 
 def matrices(analysis: Analysis) -> tuple[list[Chart | str], tuple[str, ...]]:
-    """The charts of the fio loads that are laid out by what their jobs differ in, and the names of those loads."""
+    """The charts of the fio workloads that are laid out by what their jobs differ in, and the names of those
+    workloads."""
     laid, notes = matrix_sweeps(analysis)
     found: list[Chart | str] = []
     for sweep, fixed in laid:
@@ -41,9 +42,9 @@ def matrices(analysis: Analysis) -> tuple[list[Chart | str], tuple[str, ...]]:
 
 
 def matrix_sweeps(analysis: Analysis) -> tuple[list[tuple[Sweep, Mapping[str, str]]], list[str]]:
-    """Each figure of a fio load with many jobs whose options tell them apart, with what all of its jobs have in
+    """Each value of a fio workload with many jobs whose options tell them apart, with what all of its jobs have in
     common; with a layout by what its jobs differ in also of one with a few. And a note of each whose jobs are not
-    told apart."""
+    distinguished."""
     found: list[tuple[Sweep, Mapping[str, str]]] = []
     notes = []
     view = analysis.study.report
@@ -58,7 +59,7 @@ def matrix_sweeps(analysis: Analysis) -> tuple[list[tuple[Sweep, Mapping[str, st
         asked = any(each in levels for each in view.axes)
         if len(phases) <= MANY_PHASES and not asked:
             continue
-        if not levels or len(shaped) < len(phases) or not told_apart(shaped.values()):
+        if not levels or len(shaped) < len(phases) or not distinguished(shaped.values()):
             notes.append(f"curves of {name}: its jobs' options do not tell all of them apart")
             continue
         fixed = {axis: level for axis, level in next(iter(shaped.values())).items() if axis not in levels}
@@ -71,15 +72,15 @@ def matrix_sweeps(analysis: Analysis) -> tuple[list[tuple[Sweep, Mapping[str, st
         ]
         found += [
             (_sweep(analysis, name, metric, rows, shaped, dict(levels)), fixed)
-            for metric, rows in _figures(mine, view.y)
+            for metric, rows in _values(mine, view.y)
             if rows
         ]
     return found, notes
 
 
-def _figures(rows: Sequence[Row], y: str) -> list[tuple[str, list[Row]]]:
-    """What is shown of a load, metric and rows: reads and writes together, or what ``y`` asks for, each direction
-    for itself where they cannot be added up."""
+def _values(rows: Sequence[Row], y: str) -> list[tuple[str, list[Row]]]:
+    """What is shown of a workload, metric and rows: reads and writes together, or what ``y`` asks for, each
+    direction for itself where they cannot be added up."""
     if y not in _TOGETHER and (asked := asked_of(rows, y)):
         return [
             (metric, [row for row in rows if row.metric == metric and source_of(row) == source])
@@ -87,7 +88,7 @@ def _figures(rows: Sequence[Row], y: str) -> list[tuple[str, list[Row]]]:
         ]
     metric = y if y in _TOGETHER else _TOGETHER[0]
     ways = (f"read.{metric}", f"write.{metric}")
-    return [(metric, [row for row in rows if row.load and row.metric in ways])]
+    return [(metric, [row for row in rows if row.own and row.metric in ways])]
 
 
 def _sweep(
@@ -109,7 +110,7 @@ def _sweep(
         beside = (analysis.grid.base(points[stack, label]), label, phase)
         base = totals.get(beside)
         mine = rows[stack, label, phase]
-        share = None if base is None else analysis.blocks.share(mine, rows[beside]) or ratio(total, base)
+        share = None if base is None else analysis.repeats.share(mine, rows[beside]) or ratio(total, base)
         levels = {**{key: shaped[phase][key] for key in dimensions}, **mine[0].levels}
         dots.append(
             Dot(
@@ -144,7 +145,7 @@ def _said(reasons: Iterable[str]) -> str:
 
 
 def _rounds(analysis: Analysis, rows: Sequence[Row]) -> list[tuple[float, ...]]:
-    """The figures in each round, a tuple for each row that has them; none where blocks are what was repeated."""
+    """The values in each round, a tuple for each row that has them; none where blocks are what was repeated."""
     measured = analysis.measured.get((rows[0].stack, rows[0].workload))
     if measured is None or analysis.times[1] > 1:
         return []

@@ -12,7 +12,7 @@ import altair as alt
 
 from blocklab.charts.base import BASELINE, PALETTE, Chart, at, legend, log_ticks, panel, slug, text
 from blocklab.model.drill import Bin, Drill
-from blocklab.stats.drill_view import Span, figures, mark_of, merged, reading, span
+from blocklab.stats.drill_view import Span, mark_of, merged, reading, span, values
 
 # The plot from above: counts, latency, then a row for each thing that happened.
 COUNTS, GAP, WAIT, ROW = 150, 26, 76, 21
@@ -70,7 +70,7 @@ def _stacked(rows: Sequence[Bin], view: Span) -> list[dict[str, Any]]:
     found = []
     for row in rows:
         below = 0
-        for kind, count in zip(KINDS, figures(row), strict=True):
+        for kind, count in zip(KINDS, values(row), strict=True):
             if count:
                 found.append(
                     {"t": view.at(row.time), "to": view.at(row.time + view.width), "low": below,
@@ -134,7 +134,7 @@ def _things(drill: Drill, view: Span, top: int) -> list[dict[str, Any]]:
 
 
 def _counts(x: Any, rows: Sequence[Bin], datasets: dict[str, Any]) -> Any:
-    most = max((max(sum(figures(row)), row.scheduled) for row in rows), default=1) or 1
+    most = max((max(sum(values(row)), row.scheduled) for row in rows), default=1) or 1
     scale = alt.Scale(domain=[0, most * 1.08], range=[COUNTS, 0], nice=False)
     y: Any = alt.Y("low:Q", scale=scale, axis=alt.Axis(title="transactions", tickCount=4, format="~s"))
     colour = alt.Color(

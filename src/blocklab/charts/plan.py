@@ -20,10 +20,10 @@ STACK, WORKLOAD = "stack", "workload"
 
 
 class Dot(msgspec.Struct, frozen=True):
-    """One figure of a sweep: ``levels`` by dimension, ``share`` its ratio to the baseline's.
+    """One value of a sweep: ``levels`` by dimension, ``share`` its ratio to the baseline's.
 
-    ``base`` marks a figure of the baseline itself. ``limited`` says why the figure is the lab's own rather than
-    the layout's, ``share_limited`` the same of the share, which the baseline's figure decides too. ``wait`` is how
+    ``base`` marks a value of the baseline itself. ``limited`` says why the value is the lab's own rather than
+    the layout's, ``share_limited`` the same of the share, which the baseline's value decides too. ``wait`` is how
     long what it counts took.
     """
 

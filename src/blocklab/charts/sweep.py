@@ -1,4 +1,4 @@
-"""The chart of a study with factors: the headline figure over one factor, and what each stack keeps of it."""
+"""The chart of a study with factors: the headline value over one factor, and what each stack keeps of it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from blocklab.study.types import View
 # As many headlines get charts, and as many panels a chart; a page with more is a catalogue.
 MOST_FAMILIES = 6
 MOST_PANELS = 12
-MOST_TOLD = 4
+MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a pair of charts is drawn from. ``unit`` and ``metric`` are those of the dots' figures.
+    """What a pair of charts is drawn from. ``unit`` and ``metric`` are those of the dots' values.
 
-    ``own_axis``: panels that differ in one of these dimensions have an axis of figures each. ``to_panels``: what
-    becomes panels first. ``jobs``: the fio load whose jobs its dots are, empty for a sweep of factors.
+    ``own_axis``: panels that differ in one of these dimensions have an axis of values each. ``to_panels``: what
+    becomes panels first. ``jobs``: the fio workload whose jobs its dots are, empty for a sweep of factors.
     """
 
     name: str
@@ -45,23 +45,24 @@ class Sweep:
     jobs: str = ""
 
     def told(self, levels: str = "") -> str:
-        """What the figures are of, at ``levels``, with their unit."""
+        """What the values are of, at ``levels``, with their unit."""
         unit = scale(self.unit, self.metric)[1]
         known = not unit or self.label.startswith(f"{unit} of ")
         return f"{self.label}{levels}" if known else f"{self.label}{levels}, {unit}"
 
 
 def sweeps(analysis: Analysis, skip: Sequence[str] = ()) -> list[Sweep]:
-    """What the charts are drawn from of each headline that a factor changes, but for the loads that ``skip`` has.
+    """What the charts are drawn from of each headline that a factor changes, but for the workloads that ``skip``
+    has.
 
-    Loads share a chart where they are asked for as a dimension of it; with a layout that is asked for, what no
+    Workloads share a chart where they are asked for as a dimension of it; with a layout that is asked for, what no
     factor changes is laid out too.
     """
     view = analysis.study.report
     wanted = list(families(analysis))
     if not wanted and {STACK, WORKLOAD} & {*view.axes}:
         wanted = [
-            Family(each.workload, each.phase, each.metric, each.label, tuple(each.figures.values()), ())
+            Family(each.workload, each.phase, each.metric, each.label, tuple(each.rows.values()), ())
             for each in items(analysis)
         ]
     wanted = [family for family in wanted if analysis_name(analysis, family) not in skip]
@@ -101,7 +102,7 @@ def _sweep(analysis: Analysis, group: Sequence[Family], view: View) -> Sweep:
     )
     known = levels_of(analysis.study) | ({WORKLOAD: tuple(family.label for family in group)} if joined else {})
     factors = [name for name in analysis.grid.factors if any(name in family.factors for family in group)]
-    # A load's own factor makes the better axis: the stacks, which lines are for, have it in common.
+    # A workload's own factor makes the better axis: the stacks, which lines are for, have it in common.
     names = sorted(factors, key=lambda name: not of_workload(analysis.study.factors[name]))
     dimensions = {
         name: tuple(level for level in known[name] if any(dot.levels.get(name) == level for dot in dots))
@@ -127,19 +128,19 @@ def unmet(made: Plan, view: View) -> str:
 
 
 def draw_sweep(analysis: Analysis, sweep: Sweep) -> list[Chart | str]:
-    """The figures, and the shares where there are some besides the baseline's own."""
+    """The values, and the shares where there are some besides the baseline's own."""
     factor, _ = scale(sweep.unit, sweep.metric)
-    figures = [_curves(sweep, sweep.dots, levels) for levels in _panels(sweep)]
+    rows = [_curves(sweep, sweep.dots, levels) for levels in _panels(sweep)]
     top = Frame(sweep.told(), factor, sweep.unit, sweep.metric, shares=False)
     found: list[Chart | str] = [
-        _chart(f"sweep-{sweep.name}", _title(sweep), sweep, figures, top, _caption(analysis, sweep, figures))
+        _chart(f"sweep-{sweep.name}", _title(sweep), sweep, rows, top, _caption(analysis, sweep, rows))
     ]
     compared = tuple(dot for dot in sweep.dots if dot.share is not None and not _own(sweep, dot))
     if any(not dot.base for dot in compared):
         kept = [_curves(sweep, compared, levels) for levels in _panels(sweep, compared)]
         frame = Frame(f"share of {analysis.baseline}, %", 100.0, sweep.unit, sweep.metric, shares=True)
         caption = (
-            f"The same as shares of {analysis.baseline}'s figure at the same levels (dashed line = 100 %)"
+            f"The same as shares of {analysis.baseline}'s value at the same levels (dashed line = 100 %)"
             + (f", for each {listed(each)}" if (each := _panel_names(sweep)) else "")
             + "."
         )
@@ -195,14 +196,14 @@ def _chart(name: str, title: str, sweep: Sweep, curves: Sequence[Curves], frame:
 
 
 def axis_of(sweep: Sweep, curves: Curves, made: Plan) -> tuple[str | None, ...]:
-    """The same for panels that share an axis of figures."""
+    """The same for panels that share an axis of values."""
     shared = [name for name in sweep.own_axis if name in made.panels]
     return tuple(curves.dots[0].levels.get(name) for name in shared)
 
 
 def _title(sweep: Sweep) -> str:
     said = []
-    for stack in list(dict.fromkeys(dot.stack for dot in sweep.dots))[:MOST_TOLD]:
+    for stack in list(dict.fromkeys(dot.stack for dot in sweep.dots))[:MOST_NAMED]:
         best = max((dot for dot in sweep.dots if dot.stack == stack), key=lambda dot: dot.value)
         at = ", ".join(f"{name}={level}" for name, level in best.levels.items())
         where = f" ({at})" if at else ""

@@ -1,4 +1,4 @@
-"""What the block devices and the CPUs did while a load ran, second by second, with its phases named."""
+"""What the block devices and the CPUs did while a workload ran, second by second, with its phases named."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from blocklab.charts.bands import bands_of, is_pause, numbers_of, phase_at, phas
 from blocklab.charts.base import PALETTE, Chart, Panel, colours, heading, legend, log_ticks, panel, slug
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.figures import PROBE_INTERVAL, Measured, Points, Row
 from blocklab.stats.format import listed, quantity
+from blocklab.stats.values import PROBE_INTERVAL, Measured, Points, Row
 
 # Of more stacks than this a title tells the least and the most.
-MOST_TOLD = 4
+MOST_NAMED = 4
 FEW_POINTS = 60
 # A longer load is drawn in means over several seconds.
 MOST_SECONDS = 1200
@@ -58,13 +58,14 @@ Lines = dict[str, Points]
 
 
 def timelines(analysis: Analysis) -> list[Chart | str]:
-    """The rows of panels for each load that does block I/O itself, else for every load that was watched."""
+    """The rows of panels for each workload that does block I/O itself, else for every workload that was
+    watched."""
     watched = list(dict.fromkeys(workload for _, workload in analysis.detailed))
     block = [
         workload
         for workload in watched
         if any(
-            row.workload == workload and row.load and metric_of(row.metric).family == "iops"
+            row.workload == workload and row.own and metric_of(row.metric).family == "iops"
             for row in analysis.rows
         )
     ]
@@ -161,7 +162,7 @@ def _row(
     measure: Measure,
     pick: Callable[[Measured], Lines],
 ) -> Chart | str:
-    picked = {stack: lines for stack, measured in cells.items() if (lines := _in_load(measured, pick(measured)))}
+    picked = {stack: lines for stack, measured in cells.items() if (lines := _during(measured, pick(measured)))}
     step = math.ceil(max((_end(cells[stack]) for stack in picked), default=0.0) / MOST_SECONDS)
     if step > 1:
         picked = {
@@ -202,8 +203,8 @@ def _means(measured: Measured, points: Points, step: int) -> Points:
     ]
 
 
-def _in_load(measured: Measured, lines: Lines) -> Lines:
-    """The lines from the load's start to its end; probes run a little longer on both sides."""
+def _during(measured: Measured, lines: Lines) -> Lines:
+    """The lines from the workload's start to its end; probes run a little longer on both sides."""
     start = measured.start
     if start is None:
         return {}
@@ -225,7 +226,7 @@ def _panel(
     frame: tuple[list[float], float, Mapping[str, int]],
 ) -> Panel:
     domain, end, numbers = frame
-    x = alt.X("t:Q", title="s since the load began", scale=alt.Scale(domain=[0, end], nice=False),
+    x = alt.X("t:Q", title="s since the workload began", scale=alt.Scale(domain=[0, end], nice=False),
               axis=alt.Axis(grid=False, tickCount=5))  # fmt: skip
     kind: Any = {"type": "log", "nice": False} if measure.log else {"nice": False, "zero": True}
     ticks: Any = {"tickCount": 5}
@@ -260,7 +261,7 @@ def _panel(
     bands, layers = bands_of(measured, numbers)
     chart = alt.layer(*layers, *drawn)
     chart.title = heading(stack, colour)
-    table = {"t": "s since the load began", "line": "of", "v": measure.axis}
+    table = {"t": "s since the workload began", "line": "of", "v": measure.axis}
     return panel(f"{stack}: {measure.axis}", chart, {"lines": rows, "phases": bands}, 170, ("lines", table))
 
 
@@ -298,7 +299,7 @@ def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
     mine = [row for row in tops if row.phase == phase]
     told = [f"{quantity(row.value, row.unit, row.metric)} on {row.stack}" for row in mine]
     said = listed(told)
-    if len(mine) > MOST_TOLD:
+    if len(mine) > MOST_NAMED:
         ends = [mine.index(end(mine, key=lambda row: row.value)) for end in (min, max)]
         said = f"from {told[ends[0]]} to {told[ends[1]]}"
     way = metric_of(measure.metric).of

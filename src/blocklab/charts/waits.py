@@ -8,7 +8,7 @@ import msgspec
 
 from blocklab.model.metrics import metric
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.figures import Row
+from blocklab.stats.values import Row
 
 _MIDDLES = ("latency.p50", "latency.mean")
 _SLOW = ("latency.p99", "latency.p95")
@@ -28,9 +28,9 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 def wait_of(analysis: Analysis, row: Row, middles: Sequence[str] = _MIDDLES) -> Wait | None:
-    """The latencies that belong to a load's rate, as its program reported them: the first of ``middles`` that is
-    known, and the highest percentile. None for what the load did not count itself."""
-    if not row.load:
+    """The latencies that belong to a workload's rate, as its program reported them: the first of ``middles`` that
+    is known, and the highest percentile. None for what the workload did not count itself."""
+    if not row.own:
         return None
     mine = [each for each in analysis.reported[row.stack, row.workload, row.phase] if each.host == row.host]
     for of in (metric(row.metric).of, "new_order"):

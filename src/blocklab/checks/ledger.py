@@ -16,8 +16,8 @@ from blocklab.model.drill import Answer, Attempt, Bin, Binlog, Ledger, Missing, 
 # Where none of N is lost, fewer than 3/N are, with 95 % confidence: J. A. Hanley and A. Lippman-Hand, "If nothing
 # goes wrong, is everything all right? Interpreting zero numerators", JAMA 249 (1983), 1743-1745.
 RULE_OF_THREE = 3.0
-# Writes that are accepted leave no longer silence (s) at the end of a load: a drill ends while some came in the
-# last half second, as the client's counters say each tenth.
+# Writes that are accepted leave no longer silence (s) at the end of a workload: a drill ends while some came in
+# the last half second, as the client's counters say each tenth.
 STILL_SECONDS = 0.75
 # More than a day of bins comes of a broken time stamp.
 MOST_BINS = 1_000_000
@@ -34,7 +34,7 @@ def check(
 ) -> Verdict:
     """What was lost, and how long nothing was acknowledged. Never raises for what a history may hold.
 
-    ``fault`` and ``until`` (when the load was over) are seconds by the client's clock; None where unknown.
+    ``fault`` and ``until`` (when the workload was over) are seconds by the client's clock; None where unknown.
     ``ledger`` is of one snapshot of the database; None where it could not be read, and ``why_unread`` says why;
     ``binlog_unread`` does so for a binary log that should be there.
 
@@ -253,7 +253,7 @@ def _endless(
     attempts: Sequence[Attempt], times: Sequence[float], fault: float, longest: float, until: float | None
 ) -> bool:
     """Whether nothing came any more, though something was to be done: the silence at the end is longer than the
-    longest one before, or, when the load was over, was longer than any that there had been in peace."""
+    longest one before, or, when the workload was over, was longer than any that there had been in peace."""
     last = times[-1]
     open_ = [
         attempt

@@ -49,7 +49,7 @@ def calibrate(
         rows.add_row(*row)
     console = Console(highlight=False)
     console.print(rows)
-    rounds = max(figure.rounds for figure in floor.figures.values())
+    rounds = max(reading.rounds for reading in floor.values.values())
     typer.echo(f"medians of {rounds} rounds, and the largest less the smallest; {floor.seconds:.0f} s; in {path}")
     if text := caution(floor):
         progress.print(text, style="yellow", markup=False, soft_wrap=True)

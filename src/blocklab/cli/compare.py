@@ -69,14 +69,14 @@ def _source(path: Path) -> Source:
     try:
         found = source(path)
     except StoreError as error:
-        # Exit code 1 is for figures that are worse.
+        # Exit code 1 is for values that are worse.
         raise StudyError("", error.message, hint=error.hint) from error
     if not found.rows:
         why = "; ".join(
             f"{gap.stack}/{gap.workload} is {gap.status}: {gap.error}" for gap in found.gaps[:MOST_NAMED]
         )
         raise StudyError(
-            "", f"{path} has no usable figures{': ' + why if why else ''}", hint="blocklab run, or resume"
+            "", f"{path} has no usable values{': ' + why if why else ''}", hint="blocklab run, or resume"
         )
     return found
 
@@ -87,7 +87,7 @@ def comparable(a: Source, b: Source, *, across: bool) -> Versus:
         raise StudyError("", f"A and B are both {a.path}", hint="name two folders; --runs DIR keeps a second run")
     found = versus(a, b)
     if not found.pairs:
-        raise StudyError("", f"{a.path} and {b.path} have no figure in common", hint=_apart(found))
+        raise StudyError("", f"{a.path} and {b.path} have no value in common", hint=_apart(found))
     if found.machine and not across:
         said = "; ".join(f"{each.name}: {each.a} / {each.b}" for each in found.machine)
         raise StudyError(
@@ -103,7 +103,7 @@ def _apart(found: Versus) -> str:
         names = [each.label for each in found.lone if each.side == side]
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         sides.append(f"{side.upper()} has {', '.join(names[:MOST_NAMED])}{more}")
-    return "cells match by the names of stack and load, and by the levels of factors; " + "; ".join(sides)
+    return "cells match by the names of stack and workload, and by the levels of factors; " + "; ".join(sides)
 
 
 def chosen(found: Versus, metrics: Sequence[str], *, every: bool) -> tuple[Pair, ...]:
@@ -111,16 +111,16 @@ def chosen(found: Versus, metrics: Sequence[str], *, every: bool) -> tuple[Pair,
     known = metrics_of(found.pairs)
     for name in metrics:
         if name not in known:
-            raise StudyError("", f"--metric {name}: no figure of that name on both sides", hint=", ".join(known))
+            raise StudyError("", f"--metric {name}: no value of that name on both sides", hint=", ".join(known))
     if metrics:
         return tuple(
             pair
             for pair in found.pairs
-            if pair.metric in metrics and (every or pair.load or not _by_load(found, pair))
+            if pair.metric in metrics and (every or pair.own or not _by_workload(found, pair))
         )
     return found.pairs if every else headlines(found.pairs)
 
 
-def _by_load(found: Versus, pair: Pair) -> bool:
-    """Whether the load itself has a figure of that name there."""
-    return any(other.load and (other.cell, other.metric) == (pair.cell, pair.metric) for other in found.pairs)
+def _by_workload(found: Versus, pair: Pair) -> bool:
+    """Whether the workload itself has a value of that name there."""
+    return any(other.own and (other.cell, other.metric) == (pair.cell, pair.metric) for other in found.pairs)

@@ -31,13 +31,13 @@ def doctor(
         return
     found = asked.requirements()
     if as_json:
-        rows = [{"name": each.name, "ok": each.ok, "found": each.found, "cure": each.cure} for each in found]
+        rows = [{"name": each.name, "ok": each.ok, "found": each.found, "hint": each.hint} for each in found]
         typer.echo(json.dumps(rows, indent=1))
     else:
         console = Console(highlight=False)
         for each in found:
             text, style = MARKS[each.ok]
-            line = f"{each.name:<20} {each.found}" + (f"\n     -> {each.cure}" if each.cure else "")
+            line = f"{each.name:<20} {each.found}" + (f"\n     -> {each.hint}" if each.hint else "")
             console.print(Text(text, style), Text(line), soft_wrap=True)
     if any(each.ok == "fail" for each in found):
         raise typer.Exit(1)

@@ -54,7 +54,7 @@ def drill(
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
     site: SiteName = DEFAULT,
-    anew: Annotated[bool, typer.Option("--again", help="Repeat finished drills.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Repeat finished drills.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
     plain: Plain = False,
     as_json: AsJson = False,
@@ -75,7 +75,7 @@ def drill(
     whole = expanded(what, study, quick=quick)
     drills = [cell for cell in whole if is_drill(what, cell.workload)]
     # What else the study measures is measured once, and is in its report all the same.
-    grid = tuple(cell for cell in whole if cell.block == 0 or cell in drills)
+    grid = tuple(cell for cell in whole if cell.repeat == 0 or cell in drills)
     wanted = chosen(drills, selected(what, stack), levels_of(what, at))
     try:
         sure(what, yes=yes, count=len(wanted))
@@ -84,7 +84,7 @@ def drill(
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
     with claimed(place_of(runs, what, quick=quick)):
-        folder = StudyFolder.create(runs, started(manifest, wanted, site, volumes, again=anew), study)
+        folder = StudyFolder.create(runs, started(manifest, wanted, site, volumes, again=again), study)
         carry_out(folder, plain=plain, as_json=as_json)
 
 
@@ -109,9 +109,11 @@ def verdict(
     for run in there.runs():
         if run.drill is None:
             continue
-        history = run.folder / "raw" / "load" / "history.tsv"
+        # Until format 3 it was in `raw/load`.
+        files = [run.folder / "raw" / name / "history.tsv" for name in ("workload", "load")]
+        history = next((file for file in files if file.exists()), None)
         try:
-            attempts = ledger_output.attempts(history.read_bytes())[0] if history.exists() else None
+            attempts = ledger_output.attempts(history.read_bytes())[0] if history else None
             made = again(attempts, ledger_of(run.folder), run.drill)
             same, said = made == run.drill.verdict, made.why
         except (ParseError, StoreError) as error:

@@ -1,4 +1,4 @@
-"""``blocklab export`` and ``blocklab query``: the figures for other programs."""
+"""``blocklab export`` and ``blocklab query``: the values for other programs."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def export(
     knobs: Annotated[bool, typer.Option("--knobs", help="Write the settings that were read back.")] = False,
     runs: Annotated[bool, typer.Option("--runs", help="Write a row for each run.")] = False,
 ) -> None:
-    """Write every figure as a row of CSV, JSON lines or Parquet, with its interval, its factors and where it ran.
+    """Write every value as a row of CSV, JSON lines or Parquet, with its interval, its factors and where it ran.
 
     docs/export.md has the columns.
     """
     form = form_of(form, output)
     picked = {"series": series, "transactions": transactions, "drills": drills, "knobs": knobs, "runs": runs}
-    names = [name for name, wanted in picked.items() if wanted] or ["figures"]
+    names = [name for name, wanted in picked.items() if wanted] or ["metrics"]
     if len(names) > 1:
         raise StudyError("", f"--{' and --'.join(names)} are {len(names)} tables", hint="export them one by one")
     table, left_out = table_of(names[0], path)
@@ -70,7 +70,7 @@ def _say_left_out(texts: Iterable[str]) -> None:
 def form_of(form: Format | None, output: Path | None) -> Format:
     """The format asked for, or by the file's name, or CSV. Raises ``StudyError`` where it cannot be."""
     if output is not None and output.is_dir():
-        file = output / f"figures.{form or Format.CSV}"
+        file = output / f"metrics.{form or Format.CSV}"
         raise StudyError("", f"-o {output} is a folder", hint=f"name a file: -o {file}")
     if form is None and output is not None:
         ending = output.suffix.removeprefix(".").lower()
@@ -86,9 +86,9 @@ def form_of(form: Format | None, output: Path | None) -> Format:
 
 def table_of(name: str, path: Path) -> tuple[Table, list[str]]:
     """One table of ``longform`` of what there is at a path, and why runs are left out. Raises ``StoreError``."""
-    if name == "figures":
+    if name == "metrics":
         every = sources(path)
-        return longform.figures(every), [text for source in every for text in source.unreadable]
+        return longform.metrics(every), [text for source in every for text in source.unreadable]
     alone = (path / "study.json").is_file() or (path / "cell.json").is_file()
     found = [heads(each) for each in ([path] if alone else studies(path))]
     pieces = [piece for each in found for piece in each.pieces]
@@ -108,14 +108,14 @@ def query(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
-    """Ask all runs a question in SQL: tables figures, runs, knobs, series, transactions, drills.
+    """Ask all runs a question in SQL: tables values, runs, knobs, series, transactions, drills.
 
     Changes nothing."""
     if tables:
         _print(Answer(("table", "column", "type", "meaning"), listing(), ()), as_csv=as_csv, as_json=as_json)
         return
     if not sql.strip():
-        raise StudyError("", "there is no SQL", hint='blocklab query "SELECT ... FROM figures", or --tables')
+        raise StudyError("", "there is no SQL", hint='blocklab query "SELECT ... FROM metrics", or --tables')
     with tempfile.TemporaryDirectory(prefix="blocklab-query-") as scratch:
         found = ask(sql, runs, Path(scratch))
     _say_left_out(found.left_out)

@@ -1,4 +1,4 @@
-"""A copy of this machine's floor in a study's folder, so that its report marks the same figures anywhere."""
+"""A copy of this machine's floor in a study's folder, so that its report marks the same values anywhere."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from blocklab.store.folder import StudyFolder
 
 
 def keep_floor(
-    folder: StudyFolder, environment: Mapping[str, Any], console: Console, *, anew: bool = True
+    folder: StudyFolder, environment: Mapping[str, Any], console: Console, *, again: bool = True
 ) -> None:
-    """Copy this machine's floor to the study's folder, so that its report marks the same figures anywhere.
+    """Copy this machine's floor to the study's folder, so that its report marks the same values anywhere.
 
-    One that is there already stays unless ``anew``. One that cannot be read is a warning: a study runs without.
+    One that is there already stays unless ``again``. One that cannot be read is a warning: a study runs without.
     """
     machine = machine_of(environment)
     try:
-        if anew or load_floor(folder.path, machine) is None:
+        if again or load_floor(folder.path, machine) is None:
             floor = load_floor(cache_folder(), machine)
             if floor is not None:
                 save_floor(folder.path, floor)

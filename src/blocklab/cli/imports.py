@@ -73,7 +73,7 @@ def import_(
 def _result(done: Imported, page: Path) -> dict[str, object]:
     return {
         "study": done.study.name, "folder": str(done.folder), "report": str(page), "files": done.files,
-        "loads": done.loads, "said": done.said,
+        "workloads": done.workloads, "said": done.said,
     }  # fmt: skip
 
 

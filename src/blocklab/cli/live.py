@@ -97,7 +97,7 @@ class Live:
         self._drills: dict[str, list[Drill]] = {}
         self._place = ""
         self._doing = "starting"
-        self._figure = ""
+        self._interim = ""
         self._tally = ""
         self._warning = ""
         self._cell: Cell | None = None
@@ -126,18 +126,18 @@ class Live:
 
     def stack(self, name: str, text: str) -> None:
         """A stack is being built or stands."""
-        self._doing, self._figure = f"stack {name}: {text}", ""
+        self._doing, self._interim = f"stack {name}: {text}", ""
         self._draw()
 
     def cell(self, number: int, count: int, cell: Cell) -> None:
         """A cell begins."""
         self._cell, self._phase = cell, None
         self._place = f"cell {number} of {count}: {cell.label}"
-        self._doing, self._figure = "preparing", ""
+        self._doing, self._interim = "preparing", ""
         self._rule = rule_of(variant(self._study, cell.levels).workloads[cell.workload])
         self._draw()
 
-    def figure(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
+    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
         """A phase is under way, its rates known so far."""
         now = self._clock()
         if self._phase is None or self._phase[0] != phase:
@@ -145,13 +145,13 @@ class Live:
         long = self._rule is not None and self._rule.kind == "long"
         self._doing = f"measuring{_wanted(self._rule)}"
         after = f"{now - self._phase[1]:.0f} s" if long else f"{rounds} {'round' if rounds == 1 else 'rounds'}"
-        self._figure = figure_text(phase or cell.workload, rates, after)
+        self._interim = interim_text(phase or cell.workload, rates, after)
         self._draw()
 
     def counters(self, cell: Cell, count: Count) -> None:
         """A drill's client has counted on."""
         self._doing = "a client writes"
-        self._figure = (
+        self._interim = (
             f"{count.acknowledged:,} acknowledged, {count.refused:,} refused, {count.in_doubt:,} in doubt"
         )
         self._draw()
@@ -159,14 +159,14 @@ class Live:
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
         """A cell is stored: its line scrolls."""
         self._remaining.finished(cell.key, self._clock(), good=outcome.status == "ok")
-        self._doing, self._figure = "stored", ""
+        self._doing, self._interim = "stored", ""
         with self._alone():
             self._lines.done(cell, outcome, parsed, stops)
         self._draw()
 
     def drilled(self, cell: Cell, drill: Drill) -> None:
         """A cell was a drill: what is known of its kind so far."""
-        kind = msgspec.structs.replace(cell, block=0).label
+        kind = msgspec.structs.replace(cell, repeat=0).label
         mine = self._drills.setdefault(kind, [])
         mine.append(drill)
         self._tally = f"{kind}: {tally(mine)}"
@@ -193,7 +193,7 @@ class Live:
             _line(f"{self._study.name}: {clock_text(passed)} gone, about {spoken(left)} left", "bold"),
         ]
         lines += [_line(text, style) for text, style in (
-            (self._place, ""), (f"  {self._doing}", ""), (f"  {self._figure}" if self._figure else "", "cyan"),
+            (self._place, ""), (f"  {self._doing}", ""), (f"  {self._interim}" if self._interim else "", "cyan"),
             (self._tally, ""), (f"last warning: {self._warning}" if self._warning else "", "yellow"),
         ) if text]  # fmt: skip
         return Group(*lines)
@@ -221,11 +221,11 @@ class Live:
             self._busy = False
 
 
-def figure_text(name: str, rates: Sequence[Rate], after: str) -> str:
+def interim_text(name: str, rates: Sequence[Rate], after: str) -> str:
     """``rand-write-4k-qd1: 2,980 write IOPS ± 3.1 % after 3 rounds``."""
     known = [rate for rate in rates if rate.value is not None]
     if not known:
-        return f"{name}: no figure yet"
+        return f"{name}: no value yet"
     return f"{name}: {', '.join(_rate(rate) for rate in known)} after {after}"
 
 
@@ -236,7 +236,7 @@ def _rate(rate: Rate) -> str:
 
 
 def _wanted(rule: Rule | None) -> str:
-    """When it ends: `` in rounds of 4 s (3 to 15, until ± 2 %)``; empty of a load that ends by itself."""
+    """When it ends: `` in rounds of 4 s (3 to 15, until ± 2 %)``; empty of a workload that ends by itself."""
     if rule is None:
         return ""
     if rule.kind == "fixed":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from blocklab.layers.figures import LATENCIES
+from blocklab.layers.performance import LATENCIES
 from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Site, offered
 from blocklab.study.grid import layouts, topology
 from blocklab.study.types import Cell, Study

@@ -10,7 +10,7 @@ _ENDINGS = (".html", ".htm")
 
 
 def page_file(output: Path | None, name: str) -> Path | None:
-    """``output`` as it is; ``name`` is what the cure calls a file in a folder.
+    """``output`` as it is; ``name`` is what the hint calls a file in a folder.
 
     Raises ``StudyError`` for a folder, and for a file that is no HTML."""
     if output is None:

@@ -68,7 +68,7 @@ START = 160
 class Command(msgspec.Struct, frozen=True):
     """One line of the list: an ``argv`` for a host, or in ``said`` what is done there without one.
 
-    ``workload``: of a load its name, and the phase if it has one. ``about``: which fault, or which stage of a
+    ``workload``: of a workload its name, and the phase if it has one. ``about``: which fault, or which stage of a
     takeover, and when, where it is not simply after the line before.
     """
 
@@ -261,14 +261,14 @@ class _Listed:
             mark = self._undos.mark()
             self._one(start.arm, workload)
             label = f"{workload} {name}".strip()
-            self.commands.append(Command("load", start.load.host, start.load.argv, workload=label))
+            self.commands.append(Command("workload", start.command.host, start.command.argv, workload=label))
             self._undone(mark)
 
     @_one.register
     def _(self, phase: Write, workload: str) -> None:
         if phase.monitor is not None:
             self.commands.append(Command("monitor", phase.monitor.host, phase.monitor.argv))
-        self.commands.append(Command("load", phase.load.host, phase.load.argv, workload=workload))
+        self.commands.append(Command("workload", phase.command.host, phase.command.argv, workload=workload))
         for strike in phase.strikes:
             self.add((strike.strike, strike.mend), workload)
         for stage in phase.takeover:

@@ -23,7 +23,7 @@ from blocklab.study.types import Cell
 _STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow", "suspect": "bold yellow"}
 # What a shell reports of a program that Ctrl-C ended.
 INTERRUPTED = 130
-# Of a load with more phases than this a line says only how many ended how.
+# Of a workload with more phases than this a line says only how many ended how.
 MOST_PHASES = 4
 
 
@@ -43,7 +43,7 @@ class Lines:
         """A cell begins."""
         self._line(f"cell {number} of {count}: {cell.label}")
 
-    def figure(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
+    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
         """Told when the cell is done."""
 
     def counters(self, cell: Cell, count: Count) -> None:
@@ -62,7 +62,7 @@ class Lines:
 
     def drilled(self, cell: Cell, drill: Drill) -> None:
         """A cell was a drill: what is known of its kind so far."""
-        kind = msgspec.structs.replace(cell, block=0).label
+        kind = msgspec.structs.replace(cell, repeat=0).label
         mine = self._drills.setdefault(kind, [])
         mine.append(drill)
         self._line(f"  {kind}: {tally(mine)}")
@@ -80,12 +80,12 @@ class Lines:
 
 
 def headline(parsed: Parsed) -> str:
-    """The figures of a cell in a few words, e.g. ``; rand-write-4k 1799 write IOPS``."""
-    figures = [sample for sample in parsed.samples if sample.time is None]
-    shown = quoted(sample.metric for sample in figures)
+    """The values of a cell in a few words, e.g. ``; rand-write-4k 1799 write IOPS``."""
+    values = [sample for sample in parsed.samples if sample.time is None]
+    shown = quoted(sample.metric for sample in values)
     words = [
         f"{each.phase} {each.value * scale(each.unit)[0]:.0f} {unit_of(each.metric)}".strip()
-        for each in figures
+        for each in values
         if each.metric in shown
     ]
     return "; " + ", ".join(words) if words else ""

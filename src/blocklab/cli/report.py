@@ -44,16 +44,16 @@ def report(
 ) -> None:
     """Write the report of a study's runs again: report.html, report.csv and report.json in its folder.
 
-    --x, --color and --facet take a factor's name, or stack, or workload, or what the jobs of a fio load differ in:
-    iodepth, bs, reads, access, numjobs, or another option of its matrix. --y takes a metric's name or its last
-    parts; without it the figure is what the study says, or else throughput.
+    --x, --color and --facet take a factor's name, or stack, or workload, or what the jobs of a fio workload differ
+    in: iodepth, bs, reads, access, numjobs, or another option of its matrix. --y takes a metric's name or its last
+    parts; without it the value is what the study says, or else throughput.
     """
     output = page_file(output, "report.html")
     there = found_study(what, runs)
     view = wanted_view(there.manifest().study, View(x, y, color, facet))
     # A floor that was measured after the run, of the same machine and image, holds too.
     for environment in environments(there):
-        keep_floor(there, environment, Console(stderr=True, highlight=False), anew=False)
+        keep_floor(there, environment, Console(stderr=True, highlight=False), again=False)
     analysis = analyse(there)
     if y and (said := asked_in_vain(pages.laid_out(analysis, view))):
         raise StudyError("report", f"--{said}")
@@ -103,8 +103,8 @@ def found_study(what: Path | None, runs: Path) -> StudyFolder:
         return StudyFolder(what)
     if (what / "cell.json").is_file():
         home = what.resolve().parent.parent
-        cure = f"blocklab report {home}" if (home / "study.json").is_file() else "copy the study's whole folder"
-        raise StoreError(f"{what} is a single run; a report is of a study", hint=cure)
+        hint = f"blocklab report {home}" if (home / "study.json").is_file() else "copy the study's whole folder"
+        raise StoreError(f"{what} is a single run; a report is of a study", hint=hint)
     if what.is_dir():
         return StudyFolder(only(what))
     name = read(what).name if what.is_file() else what.name

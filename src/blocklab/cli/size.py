@@ -89,7 +89,9 @@ def size(
     scale: Annotated[
         str, typer.Option("--scale", help="Write the study at this part of the need and of the caps, e.g. 10%.")
     ] = "100%",
-    seconds: Annotated[int, typer.Option("--seconds", help="How long each level of the load lasts.", min=1)] = 20,
+    seconds: Annotated[
+        int, typer.Option("--seconds", help="How long each level of the workload lasts.", min=1)
+    ] = 20,
     working_set: Annotated[
         str, typer.Option("--working-set", help="How much of the storage the study's requests go over.")
     ] = "256MiB",

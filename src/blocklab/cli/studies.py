@@ -33,7 +33,7 @@ from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.identity import identity
 from blocklab.study.check import buildable, combined_problems
 from blocklab.study.estimate import estimate, hardwares, spoken
-from blocklab.study.factors import assignments, loads, size
+from blocklab.study.factors import assignments, phase_total, size
 from blocklab.study.grid import cells, layouts, topology
 from blocklab.study.needs import site_problems
 from blocklab.study.read import placed, read
@@ -228,9 +228,9 @@ def expanded(study: Study, file: Path, *, quick: bool = False) -> tuple[Cell, ..
 
 
 def sure(study: Study, *, yes: bool, count: int | None = None) -> None:
-    """Ask before a grid that nobody waits for, by its cells and by the phases of their loads; of ``count`` cells
-    where that is known. Raises ``StudyError`` when the answer is no, or nobody is there."""
-    cells, phases = (size(study), loads(study)) if count is None else (count, count)
+    """Ask before a grid that nobody waits for, by its cells and by the phases of their workloads; of ``count``
+    cells where that is known. Raises ``StudyError`` when the answer is no, or nobody is there."""
+    cells, phases = (size(study), phase_total(study)) if count is None else (count, count)
     if yes or phases <= MOST_CELLS:
         return
     said = f"up to {cells:,}" if count is None else f"{cells:,}"
@@ -259,7 +259,7 @@ def about(study: Study, wanted: Sequence[Cell]) -> str:
     fixed = f"; {_several(guess.open_ended, 'cell')} {does} a fixed amount of work, so the time is an estimate"
     unknown = fixed if guess.open_ended else ""
     size = f"{_several(guess.cells, 'cell')} on {_several(guess.builds, 'layout')}"
-    return f"{size}: {spoken(guess.load)} under load, about {spoken(guess.total)} in all{unknown}"
+    return f"{size}: {spoken(guess.measuring)} under load, about {spoken(guess.total)} in all{unknown}"
 
 
 def _several(count: int, what: str) -> str:

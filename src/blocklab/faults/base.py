@@ -23,8 +23,8 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="f
     """A fault: when it strikes and how long it lasts."""
 
     at: str = ""
-    """How long after the load's start: ``5s``, or at a random moment, which the drill's seed decides: ``4s..8s``.
-    With ``when`` it counts from then."""
+    """How long after the workload's start: ``5s``, or at a random moment, which the drill's seed decides:
+    ``4s..8s``. With ``when`` it counts from then."""
     when: Literal["", "settled"] = ""
     """``settled``: once the rate of acknowledged transactions is steady, or after 30 s."""
     lasts: Duration | None = msgspec.field(default=None, name="for")

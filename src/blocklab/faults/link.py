@@ -64,7 +64,7 @@ class _OnLink(Base, frozen=True):
             for lane in scene.ground.ends[self.link][host].lanes:
                 steps.append(Run(host, _replace(lane, whole or _BARE)))
                 if not whole:
-                    # Replaced before, so that there is one to remove even if the node has booted anew.
+                    # Replaced before, so that there is one to remove even if the node has booted again.
                     steps.append(Run(host, ("tc", "qdisc", "del", "dev", lane, "root")))
         return tuple(steps)
 
@@ -89,8 +89,8 @@ class _Dropping(_OnLink, frozen=True):
         between = scene.links[self.link].between
         if self.direction == "both" or self._sender(scene) in between:
             return []
-        cures = ", ".join(["both", *(f"from {node}" for node in between)])
-        return [("direction", f"{self.direction!r} is no direction of the link {self.link}; give one of {cures}")]
+        hints = ", ".join(["both", *(f"from {node}" for node in between)])
+        return [("direction", f"{self.direction!r} is no direction of the link {self.link}; give one of {hints}")]
 
     def _sender(self, scene: Scene) -> str:
         if not self.direction.startswith(_FROM):

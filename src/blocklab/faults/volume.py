@@ -54,7 +54,7 @@ class VolumeError(_OnVolume, frozen=True, tag="volume-error"):
     """
 
     def strike(self, scene: Scene) -> tuple[Step, ...]:
-        """The error target. The file system is not told first: a disk does not say that it is about to die."""
+        """The error target. The file system is not reported first: a disk does not say that it is about to die."""
         return tuple(
             Run(host, ("dmsetup", "wipe_table", "--noudevsync", "--noflush", "--nolockfs", device))
             for host, device in self.on(scene)
@@ -118,8 +118,8 @@ class VolumeFull(Base, frozen=True, tag="volume-full"):
         found = Base.problems(self, scene) + node_problems(self.node, scene)
         if not found and not self._folders(scene):
             host = named(self.node, scene)
-            cure = "give node: active" if host != scene.active else "put {layer: xfs} or {layer: ext4} on it"
-            found.append(("node", f"the stack {scene.stack} has no file system on {host}; {cure}"))
+            hint = "give node: active" if host != scene.active else "put {layer: xfs} or {layer: ext4} on it"
+            found.append(("node", f"the stack {scene.stack} has no file system on {host}; {hint}"))
         return found
 
     def _folders(self, scene: Scene) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Foreign raw logs become runs: what a file is, what it says, which load it belongs to."""
+"""Foreign raw logs become runs: what a file is, what it says, which workload it belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of one stack put together: which load each belongs to, and what stood under it meanwhile."""
+"""The files of one stack put together: which workload each belongs to, and what stood under it meanwhile."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from blocklab.imports.timeline import Jobs, devices, jobs_of
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads.fio_jobs import Section
 
-# Probes run a little longer than the load that they watch.
+# Probes run a little longer than the workload that they watch.
 AROUND = 30.0
-# Two figures of one thing by two files differ by less than this, unless they are of two runs.
+# Two values of one thing by two files differ by less than this, unless they are of two runs.
 AGREE = 0.02
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell: the figures and series of a load, of its own files and of what watched it."""
+class Assembled(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell: the values and series of a workload, of its own files and of what watched it."""
 
     name: str
     tool: str
@@ -37,7 +37,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A file with its times known, and the folder below the stack's own that it stood in (a load's name)."""
+    """A file with its times known, and the folder below the stack's own that it stood in (a workload's name)."""
 
     found: Found
     folder: str
@@ -45,47 +45,48 @@ class Piece(msgspec.Struct, frozen=True):
 
 def assemble(
     stack: str, pieces: Sequence[Piece], jobs: Sequence[Section], *, host: str, device: str = ""
-) -> tuple[list[Load], list[str]]:
-    """The loads of a stack, and what else is to be said. ``host`` is the node that they ran on; ``device`` the one
-    that they stood on, empty for the one that its time line tells. Raises ``StudyError`` where two runs are mixed
-    up."""
+) -> tuple[list[Assembled], list[str]]:
+    """The workloads of a stack, and what else is to be said. ``host`` is the node that they ran on; ``device`` the
+    one that they stood on, empty for the one that its time line tells. Raises ``StudyError`` where two runs are
+    mixed up."""
     groups: dict[tuple[str, str], list[Found]] = {}
     for piece in pieces:
         if piece.found.tool:
             groups.setdefault((piece.folder, piece.found.tool), []).append(piece.found)
-    loads = []
+    workloads = []
     for (folder, tool), files in groups.items():
         tools = [other for at, other in groups if at == folder]
         name = folder if folder and len(tools) == 1 else short(f"{folder}-{tool}") if folder else tool
-        load = _load(stack, name, tool, files)
+        workload = _load(stack, name, tool, files)
         told = {job.name: fio_json.shape(job.options) for job in jobs} if tool == "fio" else {}
-        loads.append(msgspec.structs.replace(load, shapes={**told, **load.shapes}))
+        workloads.append(msgspec.structs.replace(workload, shapes={**told, **workload.shapes}))
     watchers = [piece for piece in pieces if not piece.found.tool]
-    loads = [_watched(load, [piece.found for piece in watchers]) for load in loads]
+    workloads = [_watched(workload, [piece.found for piece in watchers]) for workload in workloads]
     said: list[str] = []
     for folder in dict.fromkeys(piece.folder for piece in watchers):
         mine = [piece.found for piece in watchers if piece.folder == folder]
-        made = _from_timeline(stack, folder, mine, loads, jobs, host=host, device=device)
-        loads += made.loads
+        made = _from_timeline(stack, folder, mine, workloads, jobs, host=host, device=device)
+        workloads += made.workloads
         said += made.said
-    _named_apart(stack, loads)
-    return loads, said
+    _named_apart(stack, workloads)
+    return workloads, said
 
 
-def _named_apart(stack: str, loads: Sequence[Load]) -> None:
-    """Raises ``StudyError`` for two loads of one name."""
-    seen: dict[str, Load] = {}
-    for load in loads:
-        other = seen.setdefault(load.name, load)
-        if other is not load:
+def _named_apart(stack: str, workloads: Sequence[Assembled]) -> None:
+    """Raises ``StudyError`` for two workloads of one name."""
+    seen: dict[str, Assembled] = {}
+    for workload in workloads:
+        other = seen.setdefault(workload.name, workload)
+        if other is not workload:
             raise StudyError(
                 "",
-                f"stack {stack}: {other.files[0]} and {load.files[0]} are of two loads, both called {load.name}",
+                f"stack {stack}: {other.files[0]} and {workload.files[0]} are of two workloads, both called "
+                f"{workload.name}",
                 hint="put them into one folder if they are of one run, else rename the folder of one of them",
             )
 
 
-def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Load:
+def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Assembled:
     said: list[str] = []
     _one_run(stack, name, files)
     ordered = sorted(files, key=lambda each: (_RANK.get(each.kind, 5), each.path.name))
@@ -105,7 +106,7 @@ def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Load:
                     f"{before.value:.4g}: are they of one run?"
                 )
     phases = {phase.name: phase for each in reversed(ordered) for phase in each.phases}
-    return Load(
+    return Assembled(
         name=name, tool=tool, samples=tuple(samples.values()),
         phases=tuple(sorted(phases.values(), key=lambda phase: phase.start)),
         transactions=next((each.transactions for each in ordered if each.transactions), ()),
@@ -121,7 +122,7 @@ _RANK: Mapping[str, int] = {"fio-json": 0, "pgbench": 0, "pgbench-log": 1, "pgbe
 
 def _one_run(stack: str, name: str, files: Sequence[Found]) -> None:
     """Raises ``StudyError`` for files of one kind that cannot be of one run."""
-    hint = "put the files of each run into a folder of its own below the stack's; its name becomes the load's"
+    hint = "put the files of each run into a folder of its own below the stack's; its name becomes the workload's"
     for kind in ("pgbench", "pgbench-log", "pgbench-aggregate", "go-tpc", "sysbench", "jdbcrunner"):
         several = [each for each in files if each.kind == kind]
         if len(several) < 2:
@@ -154,7 +155,8 @@ def _placed(files: Sequence[Found]) -> list[Found]:
 
 
 def _beside(files: Sequence[Found]) -> list[Found]:
-    """pgbench's summary, whose course may count from the start, at the time at which the log beside it begins."""
+    """pgbench's summary, whose time series may count from the start, at the time at which the log beside it
+    begins."""
     start = min((each.start for each in files if each.start is not None), default=None)
     if start is None:
         return list(files)
@@ -170,12 +172,12 @@ def _moved(sample: Sample, by: float) -> Sample:
     return sample if sample.time is None else msgspec.structs.replace(sample, time=sample.time + by)
 
 
-def _watched(load: Load, watchers: Sequence[Found]) -> Load:
+def _watched(workload: Assembled, watchers: Sequence[Found]) -> Assembled:
     """With what was watched while it ran."""
-    if not load.phases:
-        return load
-    low, high = min(phase.start for phase in load.phases), max(phase.end for phase in load.phases)
-    samples, files = list(load.samples), list(load.files)
+    if not workload.phases:
+        return workload
+    low, high = min(phase.start for phase in workload.phases), max(phase.end for phase in workload.phases)
+    samples, files = list(workload.samples), list(workload.files)
     for each in watchers:
         if each.untimed:
             continue
@@ -183,7 +185,7 @@ def _watched(load: Load, watchers: Sequence[Found]) -> Load:
         if any(low <= (sample.time or 0.0) <= high for sample in inside):
             samples += inside
             files.append(each.path)
-    return msgspec.structs.replace(load, samples=tuple(samples), files=tuple(files))
+    return msgspec.structs.replace(workload, samples=tuple(samples), files=tuple(files))
 
 
 def _overlaps(found: Found, low: float, high: float) -> bool:
@@ -193,7 +195,7 @@ def _overlaps(found: Found, low: float, high: float) -> bool:
 
 
 class _Made(msgspec.Struct, frozen=True):
-    loads: tuple[Load, ...]
+    workloads: tuple[Assembled, ...]
     said: tuple[str, ...]
 
 
@@ -201,15 +203,19 @@ def _from_timeline(
     stack: str,
     folder: str,
     watchers: Sequence[Found],
-    loads: Sequence[Load],
+    workloads: Sequence[Assembled],
     jobs: Sequence[Section],
     *,
     host: str,
     device: str,
 ) -> _Made:
-    """A load that left nothing but what watched it, by what no other load claims of the time line."""
-    taken = [(min(p.start for p in load.phases), max(p.end for p in load.phases)) for load in loads if load.phases]
-    # What is busy beside a load that is known is mostly its preparation; only a job file says otherwise.
+    """A workload that left nothing but what watched it, by what no other workload claims of the time line."""
+    taken = [
+        (min(p.start for p in workload.phases), max(p.end for p in workload.phases))
+        for workload in workloads
+        if workload.phases
+    ]
+    # What is busy beside a workload that is known is mostly its preparation; only a job file says otherwise.
     alone = [each for each in watchers if jobs or not any(_overlaps(each, *times) for times in taken)]
     free = [
         sample
@@ -218,25 +224,25 @@ def _from_timeline(
         if sample.time is not None
         and (each.untimed or not any(low - 1 <= sample.time <= high + 1 for low, high in taken))
     ]
-    # What another node did meanwhile is this load only where nothing watched its own.
+    # What another node did meanwhile is this workload only where nothing watched its own.
     own = any(devices(each.samples, host) for each in watchers)
     mine = [sample for sample in free if sample.host == host] if own else free
     made: Jobs = jobs_of(stack, mine, jobs, device)
     if not made.phases:
         return _Made((), made.said)
     name = folder or ("fio" if jobs else "io")
-    if any(load.name == name for load in loads):
+    if any(workload.name == name for workload in workloads):
         name = short(f"{name}-watched")
     low, high = made.phases[0].start - AROUND, made.phases[-1].end + AROUND
     inside = tuple(sample for sample in free if low <= (sample.time or 0.0) <= high)
-    load = Load(
-        name=name, tool="", samples=(*made.figures, *inside), phases=made.phases,
+    workload = Assembled(
+        name=name, tool="", samples=(*made.values, *inside), phases=made.phases,
         files=tuple(each.path for each in alone), said=made.said,
         shapes={job.name: fio_json.shape(job.options) for job in jobs},
     )  # fmt: skip
-    return _Made((load,), ())
+    return _Made((workload,), ())
 
 
-def hosts(load: Load) -> Iterator[str]:
+def hosts(workload: Assembled) -> Iterator[str]:
     """The hosts that its samples name; empty for those of files that name none."""
-    yield from dict.fromkeys(sample.host for sample in load.samples)
+    yield from dict.fromkeys(sample.host for sample in workload.samples)

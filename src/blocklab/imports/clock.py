@@ -74,13 +74,13 @@ def stamp(text: str) -> Stamp | None:
 
 
 def _western(text: str) -> str:
-    """The same with figures alone, where units stand behind them."""
+    """The same with values alone, where units stand behind them."""
 
-    def figures(match: re.Match[str]) -> str:
+    def in_digits(match: re.Match[str]) -> str:
         day = f"{match['year']}-{match['month']}-{match['day']}"
         return f"{day} {match['hour']}:{match['minute']}:{match['second']}" if match["hour"] else day
 
-    return _EASTERN.sub(figures, text)
+    return _EASTERN.sub(in_digits, text)
 
 
 def _seconds(match: re.Match[str]) -> float | None:
@@ -121,7 +121,7 @@ def _named(match: re.Match[str]) -> Stamp | None:
     offset = 0.0 if match["zone"] in ("UTC", "GMT") else None
     if year:
         return Stamp((int(year), number, day), seconds, True, offset)
-    # As if it were month and day in figures; a name leaves no doubt about which is which.
+    # As if it were month and day in values; a name leaves no doubt about which is which.
     return Stamp((number, day), seconds, True, offset)
 
 
@@ -180,7 +180,7 @@ def resolve(
 ) -> tuple[list[float | None], list[str]]:
     """The times in seconds since the epoch (None for a damaged date), and what had to be assumed.
 
-    ``anchors``: times that are sure, of files beside this one. Raises ``StudyError`` with the cure where the
+    ``anchors``: times that are sure, of files beside this one. Raises ``StudyError`` with the hint where the
     dates may mean several days and nothing decides.
     """
     said: list[str] = []

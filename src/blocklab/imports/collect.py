@@ -19,8 +19,8 @@ from blocklab.store.imported import ImportedFile
 from blocklab.workloads.fio_jobs import Section
 
 _TIMELESS = (
-    "it has no times that are known (iostat -t, dstat -t), so it belongs to no load; in a folder of its own it is "
-    "a load by itself"
+    "it has no times that are known (iostat -t, dstat -t), so it belongs to no workload; in a folder of its own "
+    "it is a workload by itself"
 )
 
 
@@ -66,7 +66,7 @@ def files(stack: str, places: Sequence[str]) -> list[Given]:
 
 
 def _files(place: Path) -> Iterator[tuple[Path, str]]:
-    """The files of one place, and the load that the folder of each says it is of. Raises ``OSError`` and
+    """The files of one place, and the workload that the folder of each says it is of. Raises ``OSError`` and
     ``ValueError``."""
     if place.is_dir():
         # A link that leads to nothing is told of, not passed over.
@@ -114,8 +114,8 @@ def take(given: Sequence[Given], asked: Mapping[Path, str]) -> None:
 
 
 def timeless(given: Sequence[Given], jobs: Sequence[Section]) -> None:
-    """Leaves out what watched something without times where a load left logs: nothing tells whether it was that
-    one. With a job file it is fio's time line, unless fio itself left logs."""
+    """Leaves out what watched something without times where a workload left logs: nothing tells whether it was
+    that one. With a job file it is fio's time line, unless fio itself left logs."""
     tools = [(each.folder, each.found.tool) for each in given if each.found is not None and not each.left_out]
     for each in given:
         if each.found is None or each.left_out or not each.found.untimed:
@@ -134,7 +134,7 @@ def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> N
         for each in every
         if each.found is not None and each.found.start is not None and each.found.start > clock.DAY
     ]
-    # Those whose dates are sure help the others, first of all those of their load, then of their stack.
+    # Those whose dates are sure help the others, first of all those of their workload, then of their stack.
     for sure in (True, False):
         for stack, each in ((stack, each) for stack, every in given.items() for each in every):
             found = each.found

@@ -54,7 +54,7 @@ def fits_csv(head: str) -> bool:
     return _CSV.match(head) is not None
 
 
-def _figure(group: str, name: str, value: float) -> tuple[str, float, str, str] | None:
+def _value(group: str, name: str, value: float) -> tuple[str, float, str, str] | None:
     """Metric, value, unit and layer of a column; None for one that is not kept."""
     kind, _, device = group.partition("/")
     if group in _CPUS and name in _CPU:
@@ -106,7 +106,7 @@ class _Reading:
             return
         self.untimed = not times
         for (group, name), value in zip(kept, numbers, strict=True):
-            found = _figure(group, name, value or 0.0)
+            found = _value(group, name, value or 0.0)
             if found is None:
                 self.other.setdefault(f"{group} {name}".strip())
                 continue

@@ -13,7 +13,7 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.imports.found import Found
-from blocklab.imports.pgbench import latency_figures
+from blocklab.imports.pgbench import latency_values
 from blocklab.imports.text import Bad, Refused, head, refusal, whole
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
@@ -60,7 +60,7 @@ def log_number(name: str) -> int:
 
 
 def read_log(path: Path, kind: str) -> Found:
-    """The course of one log, and the latencies where it has each I/O. Raises ``Refused``."""
+    """The time series of one log, and the latencies where it has each I/O. Raises ``Refused``."""
     match = _NAME.fullmatch(path.name)
     found = read_logs([path], kind, match["prefix"] if match else path.stem)
     return msgspec.structs.replace(found, order=log_number(path.name))
@@ -96,7 +96,7 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
         raise Refused("looks like a log of fio, but has no whole row")
     clones = ["\n".join(lines).encode() for lines in rows]
     try:
-        samples = tuple(_course(clones, kind, phase))
+        samples = tuple(_series(clones, kind, phase))
     except ParseError as error:
         raise refusal(error) from error
     return Found(
@@ -105,12 +105,12 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
     )  # fmt: skip
 
 
-def _course(clones: Sequence[bytes], kind: str, phase: str) -> Iterator[Sample]:
-    """The course, and of a rate the mean; that of a latency only ``weighted`` tells."""
+def _series(clones: Sequence[bytes], kind: str, phase: str) -> Iterator[Sample]:
+    """The time series, and of a rate the mean; that of a latency only ``weighted`` tells."""
     of = "lat" if kind in ("clat", "slat") else kind
     metric, divisor, unit = fio_output.SERIES[of]
-    course = fio_output.series(clones, mean=of == "lat")
-    for way, mine in groupby(sorted(course), key=lambda row: row[0]):
+    rows = fio_output.series(clones, mean=of == "lat")
+    for way, mine in groupby(sorted(rows), key=lambda row: row[0]):
         points = [(time, value / divisor) for _, time, value in mine]
         name = f"{way}.{metric.replace('latency', kind) if kind in ('clat', 'slat') else metric}"
         if of != "lat":
@@ -126,20 +126,20 @@ def weighted(latency: Found, iops: Found) -> tuple[Sample, ...]:
     for each in iops.samples:
         if each.time is not None:
             counts.setdefault(metric_of(each.metric).of, []).append((each.time, each.value))
-    courses: dict[str, list[Sample]] = {}
+    series_of: dict[str, list[Sample]] = {}
     for each in latency.samples:
-        courses.setdefault(each.metric, []).append(each)
+        series_of.setdefault(each.metric, []).append(each)
     means = []
-    for metric, course in courses.items():
+    for metric, series in series_of.items():
         beside = sorted(counts.get(metric_of(metric).of, []))
         if not beside:
             continue
         near = median([after[0] - before[0] for before, after in pairwise(beside)] or [1.0]) / 2
-        pairs = [(each.value, _at(beside, each.time or 0.0, near)) for each in course]
+        pairs = [(each.value, _at(beside, each.time or 0.0, near)) for each in series]
         total = sum(count for _, count in pairs)
         if total:
             mean = sum(value * count for value, count in pairs) / total
-            means.append(msgspec.structs.replace(course[0], value=mean, time=None))
+            means.append(msgspec.structs.replace(series[0], value=mean, time=None))
     return tuple(means)
 
 
@@ -161,7 +161,7 @@ def _single(paths: Sequence[Path], kind: str, phase: str) -> Found:
         samples += _rates(way, done, phase)
         if kind in ("lat", "clat", "slat"):
             prefix = f"{way}." if kind == "lat" else f"{way}.{kind}."
-            samples += latency_figures(done, LAYER, prefix, phase)
+            samples += latency_values(done, LAYER, prefix, phase)
             for each in done.series[1:-1]:
                 samples.append(Sample(f"{prefix}latency.mean", each.mean, "s", LAYER, "", phase, each.time + 1.0))
     remarks = [remark.removeprefix(f"{path}: ") for remark in read.remarks]

@@ -14,7 +14,7 @@ from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 from blocklab.workloads import fio_output
 from blocklab.workloads.fio_output import Job, Output
-from blocklab.workloads.fio_shapes import TOLD
+from blocklab.workloads.fio_shapes import SHAPING
 
 TOOL = LAYER = "fio"
 # {
@@ -30,16 +30,16 @@ def fits(head: str) -> bool:
 
 
 def read(text: Text) -> Found:
-    """Figures and phases of all jobs. Raises ``Refused``."""
+    """Values and phases of all jobs. Raises ``Refused``."""
     try:
         raw = {"stdout": (text.text + text.cut).encode()}
         reports = fio_output.reports(raw)
         _one_run(reports)
         output = reports[-1]
-        figures, broken = _figures(output)
+        values, broken = _values(output)
     except ParseError as error:
         raise refusal(error) from error
-    if not figures:
+    if not values:
         raise Refused(f"fio: {'; '.join(broken.values()) or 'no job in its JSON'}")
     remarks = [*text.remarks, *(f"{why}: left out" for why in broken.values())]
     if len(reports) > 1:
@@ -50,19 +50,19 @@ def read(text: Text) -> Found:
     clones = [name for name, count in Counter(job.jobname for job in good).items() if count > 1]
     if clones:
         remarks.append(f"clones added up, so without percentiles: {', '.join(clones)}")
-        figures = list(_together(figures, set(clones)))
+        values = list(_together(values, set(clones)))
     phases = [phase for phase in _phases(output) if phase.name not in broken]
     if phases and not any(job.job_start for job in output.jobs):
         remarks.append("when its jobs began is reckoned back from when it was printed")
     return Found(
-        kind="fio-json", path=text.path, rows=len(good), tool=TOOL, samples=tuple(figures),
+        kind="fio-json", path=text.path, rows=len(good), tool=TOOL, samples=tuple(values),
         phases=tuple(phases), start=min((each.start for each in phases), default=None),
         end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)),
         shapes={job.jobname: shape({**output.options, **job.options}) for job in good}, remarks=tuple(remarks),
     )  # fmt: skip
 
 
-def _figures(output: Output) -> tuple[list[Sample], dict[str, str]]:
+def _values(output: Output) -> tuple[list[Sample], dict[str, str]]:
     """Those of the sound jobs, and by the name of each other job what is wrong with it: its clones are no job
     without it."""
     broken: dict[str, str] = {}
@@ -72,7 +72,7 @@ def _figures(output: Output) -> tuple[list[Sample], dict[str, str]]:
             broken[job.jobname] = f"job {job.jobname} ended with error {job.error}"
             continue
         try:
-            found += fio_output.figures(job, "", own=False)
+            found += fio_output.values(job, "", own=False)
         except ParseError as error:
             broken.setdefault(job.jobname, error.message.removeprefix("fio: "))
     return [sample for sample in found if sample.phase not in broken], broken
@@ -122,7 +122,7 @@ def numjobs(options: Mapping[str, str]) -> int:
 
 def shape(options: Mapping[str, str]) -> dict[str, str]:
     """Those of a job's options that tell where it stands among others."""
-    return {name: value for name, value in options.items() if name in TOLD}
+    return {name: value for name, value in options.items() if name in SHAPING}
 
 
 def _borrowed(job: Job) -> bool:
@@ -130,10 +130,10 @@ def _borrowed(job: Job) -> bool:
     return any(way.total_ios and not way.lat_ns.percentile and way.clat_ns is not None for way in ways)
 
 
-def _together(figures: Sequence[Sample], clones: set[str]) -> Iterator[Sample]:
-    """The figures of each job once: rates add up, means count by their I/Os, the greatest is the greatest."""
-    for phase, mine in groupby(figures, key=lambda sample: sample.phase):
-        rows = [each for each in figures if each.phase == phase] if phase in clones else list(mine)
+def _together(values: Sequence[Sample], clones: set[str]) -> Iterator[Sample]:
+    """The values of each job once: rates add up, means count by their I/Os, the greatest is the greatest."""
+    for phase, mine in groupby(values, key=lambda sample: sample.phase):
+        rows = [each for each in values if each.phase == phase] if phase in clones else list(mine)
         if phase not in clones:
             yield from rows
             continue

@@ -17,7 +17,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     ``host`` is empty where the file does not name one; its samples then have none either. ``clock`` has the times
     as the file writes them: the ``time`` of a sample is a place in it until it is known what they mean. Without a
-    clock, times are seconds since the epoch. ``tool`` is the load that printed it; empty for what watched one.
+    clock, times are seconds since the epoch. ``tool`` is the workload that printed it; empty for what watched one.
     """
 
     kind: str

@@ -1,4 +1,5 @@
-"""go-tpc's output, as text or as JSON: brought into the form that blocklab's own loads leave, and read as that."""
+"""go-tpc's output, as text or as JSON: brought into the form that blocklab's own workloads leave, and read as
+that."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class _Timed(tpcc_output.Row, kw_only=True):
 Part: TypeAlias = list[dict[str, str]]
 # Seconds by which go-tpc prints an interval too late.
 _LATE = 0.3
-# It has no times, so they start here; the stamps of our own loads have ten digits.
+# It has no times, so they start here; the stamps of our own workloads have ten digits.
 _START = 1_000_000_000.0
 
 
@@ -47,7 +48,7 @@ def fits(head: str) -> bool:
 
 
 def read(text: Text) -> Found:
-    """Figures, course and the one phase. Raises ``Refused`` for one that has no summary, or several."""
+    """Values, time series and the one phase. Raises ``Refused`` for one that has no summary, or several."""
     one_run(text.lines, _ENDED)
     stamped = any(stamped_lines("".join(f"{line}\n" for line in text.lines[:5]).encode()))
     bad: list[Bad] = []
@@ -61,7 +62,7 @@ def read(text: Text) -> Found:
     (phase,) = parsed.phases
     remarks = list(text.remarks)
     if not stamped:
-        remarks.append("it has no times: its course is put on 1970-01-01")
+        remarks.append("it has no times: its time series is put on 1970-01-01")
         shift = phase.start
         phase = msgspec.structs.replace(phase, start=0.0, end=phase.end - shift)
         parsed = msgspec.structs.replace(parsed, samples=tuple(_shifted(s, shift) for s in parsed.samples))
@@ -77,7 +78,7 @@ def _shifted(sample: Sample, by: float) -> Sample:
 
 
 def _stamped(text: Text, bad: list[Bad]) -> Iterator[str]:
-    """Each interval as one line of JSON behind the time of its end, as our own loads leave it."""
+    """Each interval as one line of JSON behind the time of its end, as our own workloads leave it."""
     parts = list(_parts(text, bad))
     # Each row counts from the end of the first transaction in its interval: a little less than the interval.
     takes = [_takes(each) for each in parts if not isinstance(each, str) and _current(each)]

@@ -11,7 +11,7 @@ import msgspec
 from blocklab import __version__
 from blocklab.errors import StudyError
 from blocklab.imports import collect, together
-from blocklab.imports.assemble import Load, Piece, assemble
+from blocklab.imports.assemble import Assembled, Piece, assemble
 from blocklab.imports.collect import Given
 from blocklab.imports.study import ImportFile, name_of, study
 from blocklab.imports.timeline import device_of, devices
@@ -43,12 +43,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What became of it: the study's folder, each stack's files and loads, and what else there is to say."""
+    """What became of it: the study's folder, each stack's files and workloads, and what else there is to say."""
 
     folder: Path
     study: Study
     files: Mapping[str, tuple[ImportedFile, ...]]
-    loads: Mapping[str, tuple[str, ...]]
+    workloads: Mapping[str, tuple[str, ...]]
     said: tuple[str, ...]
 
 
@@ -69,25 +69,25 @@ def take(
         collect.timeless(every, options.jobs)
     said += _twice(given)
     collect.date(given, zone=options.zone, order=options.order)
-    loads: dict[str, list[Load]] = {}
+    workloads: dict[str, list[Assembled]] = {}
     hosts: dict[str, list[str]] = {}
     for name, every in given.items():
         stack = file.stacks[name]
         hosts[name] = _hosts(name, stack.host, every, source)
         pieces = collect.pieces(every, hosts[name][0])
         _known_device(name, stack.device, hosts[name][0], pieces, source)
-        loads[name], more = assemble(name, pieces, options.jobs, host=hosts[name][0], device=stack.device)
+        workloads[name], more = assemble(name, pieces, options.jobs, host=hosts[name][0], device=stack.device)
         said += more
-        if not loads[name]:
+        if not workloads[name]:
             _nothing(name, every)
-    jobs, more = _jobs(load for each in loads.values() for load in each)
+    jobs, more = _jobs(workload for each in workloads.values() for workload in each)
     said += more
     made = study(file, source, hosts, jobs)
     absent = tuple(
         {"stack": name, "workload": workload}
         for name in made.stacks
         for workload in made.workloads
-        if workload not in {load.name for load in loads[name]}
+        if workload not in {workload.name for workload in workloads[name]}
     )
     made = msgspec.structs.replace(made, exclude=absent)
     said += [f"{entry['stack']} has no logs of {entry['workload']}" for entry in absent]
@@ -96,31 +96,34 @@ def take(
     with claimed(place):
         folder = StudyFolder.create(runs, Manifest(made, grid, source=str(source or "")), source)
         for cell in grid:
-            load = next(load for load in loads[cell.stack] if load.name == cell.workload)
-            said += load.said
-            _write(folder, cell, load, hosts[cell.stack][0], file.stacks[cell.stack].device, given[cell.stack])
+            workload = next(workload for workload in workloads[cell.stack] if workload.name == cell.workload)
+            said += workload.said
+            _write(folder, cell, workload, hosts[cell.stack][0], file.stacks[cell.stack].device, given[cell.stack])
     return Imported(
         folder.path, made, {name: tuple(each.told() for each in every) for name, every in given.items()},
-        {name: tuple(load.name for load in each) for name, each in loads.items()}, tuple(dict.fromkeys(said)),
+        {name: tuple(workload.name for workload in each) for name, each in workloads.items()},
+        tuple(dict.fromkeys(said)),
     )  # fmt: skip
 
 
-def _jobs(loads: Iterable[Load]) -> tuple[dict[str, dict[str, dict[str, str]]], list[str]]:
-    """By the name of each load fio's jobs, without those that are not the same in two stacks, and which these
+def _jobs(workloads: Iterable[Assembled]) -> tuple[dict[str, dict[str, dict[str, str]]], list[str]]:
+    """By the name of each workload fio's jobs, without those that are not the same in two stacks, and which these
     are."""
     found: dict[str, dict[str, dict[str, str]]] = {}
     apart: set[tuple[str, str]] = set()
-    for load in loads:
-        known = found.setdefault(load.name, {})
-        mine = {phase.name for phase in load.phases}
-        for name, shape in load.shapes.items():
+    for workload in workloads:
+        known = found.setdefault(workload.name, {})
+        mine = {phase.name for phase in workload.phases}
+        for name, shape in workload.shapes.items():
             if name in mine and known.setdefault(name, dict(shape)) != shape:
-                apart.add((load.name, name))
+                apart.add((workload.name, name))
     same = {
-        load: {name: shape for name, shape in jobs.items() if (load, name) not in apart}
-        for load, jobs in found.items()
+        workload: {name: shape for name, shape in jobs.items() if (workload, name) not in apart}
+        for workload, jobs in found.items()
     }
-    return same, [f"job {name} of {load} has other options in another stack" for load, name in sorted(apart)]
+    return same, [
+        f"job {name} of {workload} has other options in another stack" for workload, name in sorted(apart)
+    ]
 
 
 def _known(asked: Mapping[Path, str], paths: Sequence[Path]) -> None:
@@ -131,8 +134,8 @@ def _known(asked: Mapping[Path, str], paths: Sequence[Path]) -> None:
 
 
 def _nothing(name: str, every: Sequence[Given]) -> None:
-    reasons = "; ".join(f"{each.path.name}: {each.left_out or 'no load in it'}" for each in every[:5])
-    raise StudyError("", f"stack {name}: none of its {len(every)} files tells of a load ({reasons})",
+    reasons = "; ".join(f"{each.path.name}: {each.left_out or 'no workload in it'}" for each in every[:5])
+    raise StudyError("", f"stack {name}: none of its {len(every)} files tells of a workload ({reasons})",
                      hint="docs/import.md lists what is known; --as KIND=FILE says what a file is")  # fmt: skip
 
 
@@ -167,7 +170,7 @@ def _hosts(stack: str, wanted: str, every: Sequence[Given], source: Path | None)
         names = ", ".join(found)
         raise StudyError(
             f"stacks.{stack}", f"its files are of several hosts: {names}",
-            hint=f"say in --study which one the load ran on: stacks: {{{stack}: {{host: {next(iter(found))}}}}}",
+            hint=f"name the workload's in --study: stacks: {{{stack}: {{host: {next(iter(found))}}}}}",
         )  # fmt: skip
     return list(found) or [HOST]
 
@@ -185,30 +188,37 @@ def _not_there(path: str, wanted: str, known: Sequence[str], source: Path | None
     return StudyError(path, problem, file=str(source or ""), hint="write one of these, or leave it out")
 
 
-def _write(folder: StudyFolder, cell: Cell, load: Load, host: str, device: str, given: Sequence[Given]) -> None:
-    low, high = (min(p.start for p in load.phases), max(p.end for p in load.phases)) if load.phases else (0.0, 0.0)
-    watched = [sample for sample in load.samples if sample.host == host]
+def _write(
+    folder: StudyFolder, cell: Cell, workload: Assembled, host: str, device: str, given: Sequence[Given]
+) -> None:
+    low, high = (
+        (min(p.start for p in workload.phases), max(p.end for p in workload.phases))
+        if workload.phases
+        else (0.0, 0.0)
+    )
+    watched = [sample for sample in workload.samples if sample.host == host]
     device = device or device_of(watched)[1]
     knobs = [Knob(host, "imported", "device", f"/dev/{device}")] if device else []
-    own = set(load.files)
+    own = set(workload.files)
     # What nothing was made of is told with each cell: it might have belonged to it.
     files = [each.told() for each in given if each.path in own or each.left_out or not _used(each)]
     for place, each in enumerate(files):
         if Path(each.file) in own:
-            # What was found of the load as a whole stands with the first of its files.
-            files[place] = msgspec.structs.replace(each, remarks=(*each.remarks, *load.said))
+            # What was found of the workload as a whole stands with the first of its files.
+            files[place] = msgspec.structs.replace(each, remarks=(*each.remarks, *workload.said))
             break
     with draft(folder.cells, cell.key) as run:
         run.write(
             cell, Outcome("ok", started=low if low > _DATED else 0.0, seconds=high - low),
             environment={"site": SITE, "blocklab": __version__}, records=(), knobs=knobs,
-            parsed=Parsed(_named(load.samples, host), load.phases, load.transactions), latencies=load.latencies,
-            files=files, stack=_stack(host, device, watched),
+            parsed=Parsed(_named(workload.samples, host), workload.phases, workload.transactions),
+            latencies=workload.latencies, files=files, stack=_stack(host, device, watched),
         )  # fmt: skip
 
 
 def _stack(host: str, device: str, watched: Sequence[Sample]) -> StackMap:
-    """Logs do not tell what a stack is made of: all devices that were busy are below the one that the load saw."""
+    """Logs do not tell what a stack is made of: all devices that were busy are below the one that the workload
+    saw."""
     moved: dict[str, float] = {}
     for each in watched:
         if each.metric in ("read.bandwidth", "write.bandwidth") and each.time is not None and not each.phase:

@@ -9,7 +9,7 @@ from typing import Any
 from blocklab.errors import ParseError
 from blocklab.imports.clock import Clock, Numbers, Stamp, banner_day, stamp
 from blocklab.imports.found import Found
-from blocklab.imports.iostat_columns import BY_COUNT, figures, in_kilobytes
+from blocklab.imports.iostat_columns import BY_COUNT, in_kilobytes, rates
 from blocklab.imports.text import Bad, Refused, Text, has_commas, points
 from blocklab.model.sample import Sample
 from blocklab.probes.iostat import whole_reports
@@ -172,7 +172,7 @@ def _without_header(got: _Reading, remarks: list[str]) -> float:
 
 def _samples(got: _Reading, factor: float) -> Iterator[Sample]:
     for place, device, names, values in got.rows:
-        for metric, value, unit in figures(dict(zip(names, values, strict=True))):
+        for metric, value, unit in rates(dict(zip(names, values, strict=True))):
             scaled = value * factor if unit == "B/s" else value
             yield Sample(metric, scaled, unit, device, got.host, time=float(place))
 
@@ -232,5 +232,5 @@ def _reports(text: str, bad: list[Bad]) -> list[Any]:
 
 def _of_disk(disk: Mapping[str, Any], host: str, place: float) -> Iterator[Sample]:
     numbers = {name: float(value) for name, value in disk.items() if isinstance(value, int | float)}
-    for metric, value, unit in figures(numbers):
+    for metric, value, unit in rates(numbers):
         yield Sample(metric, value, unit, str(disk.get("disk_device", "?")), host, time=place)

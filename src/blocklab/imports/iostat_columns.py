@@ -59,7 +59,7 @@ def in_kilobytes(names: Sequence[str], rows: Sequence[Sequence[float]]) -> float
     return min((0.5, 1.0, 1024.0), key=lambda factor: abs(math.log(meant / said / factor)))
 
 
-def figures(row: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
+def rates(row: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
     """Metric, value and unit, as the iostat probe has them; columns that say the same another way are left out."""
     for way, letter in (("read", "r"), ("write", "w"), ("flush", "f")):
         rate = row.get(f"{letter}/s")

@@ -64,7 +64,7 @@ def fits(head: str) -> bool:
 
 
 def read(text: Text) -> Found:
-    """Figures, course and the one phase. Raises ``Refused`` without a summary, or of several runs."""
+    """Values, time series and the one phase. Raises ``Refused`` without a summary, or of several runs."""
     bad: list[Bad] = []
     runs = [run for run in _runs(text.lines, bad) if run.measured]
     if text.cut.strip():
@@ -80,7 +80,7 @@ def read(text: Text) -> Found:
     remarks = list(text.remarks)
     # Each second as a place in the clock; its own stamp may be late.
     seconds = sorted({0, *run.rates, run.seconds})
-    samples = [*_figures(run, remarks), *_course(run, seconds)]
+    samples = [*_values(run, remarks), *_series(run, seconds)]
     second, at = run.first
     if not at.numbers and run.started is not None:
         at = _dated(at, run.started)
@@ -147,7 +147,7 @@ def _whole(text: str) -> list[int]:
     return [int(part) for part in text.split(",") if part]
 
 
-def _figures(run: _Run, remarks: list[str]) -> Iterator[Sample]:
+def _values(run: _Run, remarks: list[str]) -> Iterator[Sample]:
     """Of all kinds of transactions together, and of each where there are several."""
     # To one decimal, the rate of a rare kind is not known.
     rates = [count / run.seconds for count in run.counts] if run.seconds else run.throughput
@@ -162,16 +162,16 @@ def _figures(run: _Run, remarks: list[str]) -> Iterator[Sample]:
         prefix = f"{name}." if several else ""
         if several:
             yield Sample(f"{name}.count", float(run.counts[at]), "1", LAYER, "")
-        for figure, values in run.latencies.items():
+        for value, values in run.latencies.items():
             if at < len(values) and values[at]:
-                yield Sample(f"{prefix}latency.{figure}", values[at] / 1e3, "s", LAYER, "")
+                yield Sample(f"{prefix}latency.{value}", values[at] / 1e3, "s", LAYER, "")
             below += at < len(values) and not values[at]
     remarks.append("its response times are whole milliseconds, cut off")
     if below:
         remarks.append(f"{below} of its response times are 0 msec, which is under 1 ms: left out")
 
 
-def _course(run: _Run, seconds: Sequence[int]) -> Iterator[Sample]:
+def _series(run: _Run, seconds: Sequence[int]) -> Iterator[Sample]:
     new = next((at for at, name in run.kinds.items() if name == "new_order"), None)
     for at, second in enumerate(seconds):
         if rates := run.rates.get(second):

@@ -52,7 +52,7 @@ _IN_BLOCKS = ("pgbench-log", *fio.LOGS)
 def kind_of(path: Path) -> str:
     """What a file is, by its content; of fio's logs, whose rows look alike, by the end that fio gives their names.
 
-    Raises ``Refused`` for what is not known, ``StudyError`` with the cure where it may be several.
+    Raises ``Refused`` for what is not known, ``StudyError`` with the hint where it may be several.
     """
     start = head(path)
     found = [name for name, kind in KINDS.items() if kind.fits(start)]

@@ -64,7 +64,7 @@ def fits_aggregate(head: str) -> bool:
 
 
 def summary(text: Text) -> Found:
-    """The figures of the whole run, and the course of ``-P`` where it has times. Raises ``Refused``."""
+    """The values of the whole run, and the time series of ``-P`` where it has times. Raises ``Refused``."""
     remarks = list(text.remarks)
     lines = [*text.lines, text.cut] if text.cut.strip() else list(text.lines)
     one_run(lines, _SUMMARY)
@@ -84,7 +84,7 @@ def summary(text: Text) -> Found:
     timed = min(times, default=0.0) > _DATED
     if times and not timed:
         remarks.append(
-            "its course (-P) has no times (--progress-timestamp): it is put on 1970-01-01, or where the log "
+            "its time series (-P) has no times (--progress-timestamp): it is put on 1970-01-01, or where the log "
             "beside it begins"
         )
     return Found(
@@ -94,7 +94,7 @@ def summary(text: Text) -> Found:
 
 
 def log(paths: Sequence[Path]) -> Found:
-    """The figures, percentiles and course of single transactions, of all files (one for each thread).
+    """The values, percentiles and time series of single transactions, of all files (one for each thread).
 
     Raises ``Refused``.
     """
@@ -112,27 +112,27 @@ def log(paths: Sequence[Path]) -> Found:
     lacking = read.numbered - read.rows - read.bad
     partly = lacking > LACKING * read.numbered
     if lacking > 0:
-        most = "so no TPS and no course are made of it; its latencies stay" if partly else "too few to matter"
+        most = "so no TPS and no time series are made of it; its latencies stay" if partly else "too few to matter"
         remarks.append(
             f"its clients counted {read.numbered:,} transactions, of which it has {read.rows:,} (pgbench "
             f"--sampling-rate, or lines that are lost): {most}"
         )
     try:
-        counted = [] if partly else [*_figures(done, read), *_course(done, read)]
+        counted = [] if partly else [*_values(done, read), *_series(done, read)]
     except ParseError as error:
         raise refusal(error) from error
     first = read.first_bad
     return Found(
         kind="pgbench-log", path=paths[0], rows=done.count, tool=TOOL, bad=read.bad,
         first_bad=Bad(first.line, first.text) if first is not None else None,
-        samples=(*counted, *latency_figures(done, LAYER)), phases=(Phase(TOOL, read.start, read.end),),
+        samples=(*counted, *latency_values(done, LAYER)), phases=(Phase(TOOL, read.start, read.end),),
         transactions=tuple(Transaction(*each) for each in read.done),
         latencies=Latencies(done.count, done.curve, done.tiles), start=read.start, end=read.end,
         clients=frozenset(read.clients), remarks=tuple(remarks),
     )  # fmt: skip
 
 
-def _figures(done: Latency, read: LogSummary) -> Iterator[Sample]:
+def _values(done: Latency, read: LogSummary) -> Iterator[Sample]:
     assert read.start is not None and read.end is not None
     if read.end > read.start:
         yield Sample("tps", done.count / (read.end - read.start), "1/s", LAYER, "")
@@ -144,14 +144,14 @@ def _figures(done: Latency, read: LogSummary) -> Iterator[Sample]:
         yield Sample(metric, float(count), "1", LAYER, "")
 
 
-def latency_figures(done: Latency, layer: str, prefix: str = "", phase: str = "") -> Iterator[Sample]:
+def latency_values(done: Latency, layer: str, prefix: str = "", phase: str = "") -> Iterator[Sample]:
     """Mean, deviation, percentiles and the greatest one."""
     values = {"mean": done.mean, "stddev": done.stddev, **done.percentiles, "max": done.max}
     for name, value in values.items():
         yield Sample(f"{prefix}latency.{name}", value, "s", layer, "", phase)
 
 
-def _course(done: Latency, read: LogSummary) -> Iterator[Sample]:
+def _series(done: Latency, read: LogSummary) -> Iterator[Sample]:
     """TPS and mean latency of each whole second: the first and the last are seldom whole.
 
     Of a log so short that these are too few for an interval, of as many equal parts as are enough for one. Raises
@@ -177,8 +177,8 @@ def _course(done: Latency, read: LogSummary) -> Iterator[Sample]:
 
 
 def aggregate(texts: Sequence[Text]) -> Found:
-    """The figures and course of intervals, of all files (one for each thread); no percentiles, which they do not
-    tell. Raises ``Refused``."""
+    """The values and time series of intervals, of all files (one for each thread); no percentiles, which they do
+    not tell. Raises ``Refused``."""
     read = [_intervals(text) for text in texts]
     bad = [each for _, bad in read for each in bad]
     steps = [after[0] - before[0] for rows, _ in read for before, after in pairwise(rows) if after[0] > before[0]]

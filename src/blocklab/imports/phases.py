@@ -9,8 +9,8 @@ the
   next one's has not filled, though both do the same.
 
 Both must also exceed six times the noise (as a standard deviation: by the median absolute deviation of these
-seconds, and by the median step from one second to the next over 15 seconds before and after), so that a load whose
-rate wanders is not cut to pieces. The largest change is taken first. What is left of a job's first and last
+seconds, and by the median step from one second to the next over 15 seconds before and after), so that a workload
+whose rate wanders is not cut to pieces. The largest change is taken first. What is left of a job's first and last
 second, or of a burst of a cap at its start, is trimmed.
 """
 

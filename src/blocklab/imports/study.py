@@ -20,8 +20,8 @@ _LONGEST, _HASHED = 31, 6
 
 
 class ImportedStack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A layout: ``says`` in words what it was. ``host`` is the node whose load and devices count, where the files
-    name several; ``device`` the block device that it stood on, where there are several."""
+    """A layout: ``says`` in words what it was. ``host`` is the node whose workload and devices count, where the
+    files name several; ``device`` the block device that it stood on, where there are several."""
 
     says: str = ""
     host: str = ""
@@ -29,7 +29,7 @@ class ImportedStack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ImportedWorkload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A load: ``says`` in words what was run."""
+    """A workload: ``says`` in words what was run."""
 
     says: str = ""
 
@@ -112,7 +112,7 @@ def study(
     known = list(workloads)
     for name in file.workloads:
         if name not in known:
-            problem = f"no log is of a load {name!r}; there are {', '.join(known)}"
+            problem = f"no log is of a workload {name!r}; there are {', '.join(known)}"
             raise StudyError(f"workloads.{name}", problem, file=str(path or ""))
     ordered = [*file.workloads, *(name for name in known if name not in file.workloads)]
     nodes = dict.fromkeys(host for each in hosts.values() for host in each)
@@ -125,7 +125,7 @@ def study(
         },
         "workloads": {
             name: {
-                "load": "imported", "says": file.workloads[name].says if name in file.workloads else "",
+                "workload": "imported", "says": file.workloads[name].says if name in file.workloads else "",
                 "jobs": workloads[name],
             }
             for name in ordered

@@ -1,4 +1,4 @@
-"""sysbench's OLTP output: brought into the form that blocklab's own loads leave, and read as that."""
+"""sysbench's OLTP output: brought into the form that blocklab's own workloads leave, and read as that."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WHOLE = re.compile(r" reconn/s: \d+\.\d+$")
 _VERSION = re.compile(r"(?:\d{9,}\.\d{3} )?sysbench (\d+)\.(\d+)")
 # Threads started!     not what it begins with: that has a call that prepares the tables, too
 _STARTED = re.compile(r"(?:\d{9,}\.\d{3} )?Threads started!")
-# It has no times, so they start here; the stamps of our own loads have ten digits.
+# It has no times, so they start here; the stamps of our own workloads have ten digits.
 _START = 1_000_000_000.0
 
 
@@ -32,7 +32,7 @@ def fits(head: str) -> bool:
 
 
 def read(text: Text) -> Found:
-    """Figures, course and the one phase. Raises ``Refused`` for one that has no summary, or several runs."""
+    """Values, time series and the one phase. Raises ``Refused`` for one that has no summary, or several runs."""
     old = next((match for line in text.lines if (match := _VERSION.match(line))), None)
     if old is not None and int(old[1]) < 1:
         raise Refused(f"of sysbench {old[1]}.{old[2]}: the output of 1.0 and later is known")
@@ -53,7 +53,7 @@ def read(text: Text) -> Found:
         raise refusal(error) from error
     (phase,) = parsed.phases
     if not stamped:
-        remarks.append("it has no times: its course is put on 1970-01-01")
+        remarks.append("it has no times: its time series is put on 1970-01-01")
         phase = msgspec.structs.replace(phase, start=0.0, end=phase.end - _START)
         parsed = msgspec.structs.replace(parsed, samples=tuple(_shifted(each) for each in parsed.samples))
     return Found(

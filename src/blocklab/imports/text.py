@@ -16,11 +16,11 @@ _PACKED = {
     b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip",
 }  # fmt: skip
 _AT_ONCE = 1 << 20
-_MOST_TOLD = 8
+_MOST_NAMED = 8
 
 
 class Refused(Exception):
-    """Why a file cannot be taken, with the cure."""
+    """Why a file cannot be taken, with the hint."""
 
 
 def refusal(error: ParseError) -> Refused:
@@ -90,7 +90,7 @@ def one_run(lines: Sequence[str], mark: re.Pattern[str]) -> None:
     """Raises ``Refused`` where what a tool prints once a run begins several lines: outputs put into one file."""
     found = [number for number, line in enumerate(lines, 1) if mark.match(line)]
     if len(found) > 1:
-        at = ", ".join(str(number) for number in found[:_MOST_TOLD]) + (", ..." if found[_MOST_TOLD:] else "")
+        at = ", ".join(str(number) for number in found[:_MOST_NAMED]) + (", ..." if found[_MOST_NAMED:] else "")
         said = lines[found[0] - 1][:60]
         raise Refused(f"holds {len(found)} runs ({said!r} in lines {at}); cut it into a file for each run")
 

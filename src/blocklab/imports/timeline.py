@@ -1,4 +1,4 @@
-"""A load by what watched it alone: the phases in its device's time line, and the device's figures in each."""
+"""A workload by what watched it alone: the phases in its device's time line, and the device's values in each."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from blocklab.model.sample import Phase, Sample
 from blocklab.workloads.fio_jobs import Section, runtime, sections
 
 LAYER = "iostat"
-# A probe's point may be so much later than its whole second says (stats.figures).
+# A probe's point may be so much later than its whole second says (stats.values).
 SLACK = 0.2
 # What a time loses when the step is taken off it and put on again.
 HAIR = 0.001
 # A job takes as long as its runtime says, and a little for its start.
 _LATE, _OFF = 3.0, 0.15
-# A device that stands on others is the one that the load saw.
+# A device that stands on others is the one that the workload saw.
 _UPPER = ("drbd", "md", "dm-")
 _MOVED = ("read.bandwidth", "write.bandwidth")
 
 
 class Jobs(msgspec.Struct, frozen=True):
-    """The phases by time, the device's figures and course in each, and what is to be said of them."""
+    """The phases by time, the device's values and time series in each, and what is to be said of them."""
 
     phases: tuple[Phase, ...] = ()
-    figures: tuple[Sample, ...] = ()
+    values: tuple[Sample, ...] = ()
     said: tuple[str, ...] = ()
 
 
@@ -52,8 +52,8 @@ def devices(samples: Sequence[Sample], host: str) -> list[str]:
 
 
 def device_of(samples: Sequence[Sample], only: str = "") -> tuple[str, str]:
-    """(host, device) that the load saw: a mirror or a stripe before what it stands on, else the busiest. ``only``
-    is the device where that is known. Both are empty where none was busy."""
+    """(host, device) that the workload saw: a mirror or a stripe before what it stands on, else the busiest.
+    ``only`` is the device where that is known. Both are empty where none was busy."""
     moved: dict[tuple[str, str], float] = {}
     for sample in samples:
         if only not in ("", sample.layer):
@@ -81,16 +81,16 @@ def jobs_of(stack: str, samples: Sequence[Sample], jobs: Sequence[Section], only
     line = points.seconds(series)
     spans = points.spans(line)
     if not spans:
-        return Jobs(said=(f"{stack}: what was watched shows no load of its own",) if samples else ())
+        return Jobs(said=(f"{stack}: what was watched shows no workload of its own",) if samples else ())
     step = statistics.median(b.time - a.time for a, b in pairwise(line))
     # Bounds a hair wider, so that the analysis takes just these seconds as whole ones.
     times = [(line[span.first].time - step - HAIR, line[span.last].time + SLACK) for span in spans]
     names, said = _names(stack, [high - low - SLACK for low, high in times], jobs)
     found = tuple(Phase(name, *each) for name, each in zip(names, times, strict=True))
-    figures = [
+    values = [
         sample
         for phase, span in zip(found, spans, strict=True)
-        for sample in _figures(series, [each.time for each in line[span.first : span.last + 1]], phase.name, host)
+        for sample in _values(series, [each.time for each in line[span.first : span.last + 1]], phase.name, host)
     ]
     kept = sum(span.last - span.first + 1 for span in spans)
     told = [f"{phase.name} {phase.end - phase.start - SLACK:.0f} s" for phase in found]
@@ -98,7 +98,7 @@ def jobs_of(stack: str, samples: Sequence[Sample], jobs: Sequence[Section], only
         f"{stack}: {len(spans)} phases found in the time line of {device} by its changes ({kept} of {len(line)} "
         f"intervals): {', '.join(told)}"
     )
-    return Jobs(found, tuple(figures), tuple(said))
+    return Jobs(found, tuple(values), tuple(said))
 
 
 def _names(stack: str, lengths: Sequence[float], jobs: Sequence[Section]) -> tuple[list[str], list[str]]:
@@ -123,19 +123,19 @@ def _names(stack: str, lengths: Sequence[float], jobs: Sequence[Section]) -> tup
     return [job.name for job in jobs], []
 
 
-def _figures(
+def _values(
     series: Mapping[str, Mapping[float, float]], times: Sequence[float], phase: str, host: str
 ) -> Iterator[Sample]:
-    """The device's rates in a phase, as a load's own: it is all that is known of the load."""
+    """The device's rates in a phase, as a workload's own: it is all that is known of the workload."""
     for way in ("read", "write"):
         rates = series.get(f"{way}.iops", {})
         if not statistics.median(rates.get(time, 0.0) for time in times):
             # A few in some of its seconds are somebody else's.
             continue
         for metric, unit in ((f"{way}.iops", "1/s"), (f"{way}.bandwidth", "B/s")):
-            course = [(time, series[metric][time]) for time in times if time in series.get(metric, {})]
-            if not course:
+            points = [(time, series[metric][time]) for time in times if time in series.get(metric, {})]
+            if not points:
                 continue
-            yield Sample(metric, statistics.fmean(value for _, value in course), unit, LAYER, host, phase)
-            for time, value in course:
+            yield Sample(metric, statistics.fmean(value for _, value in points), unit, LAYER, host, phase)
+            for time, value in points:
                 yield Sample(metric, value, unit, LAYER, host, phase, time)

@@ -23,10 +23,10 @@ _APART = "put the files of each run into a folder of its own below the stack's"
 _LATENCIES = ("fio-lat", "fio-clat", "fio-slat")
 _NO_MEAN = (
     "its rows are means over seconds, of how many I/Os each only the job's _iops.log or fio's JSON tells: without "
-    "these there is a course, but no mean"
+    "these there is a time series, but no mean"
 )
 _File = tuple[Given, Found]
-_CURE = "fio numbers its logs over all jobs: its JSON beside them, or --jobs FILE, tells whose they are"
+_HINT = "fio numbers its logs over all jobs: its JSON beside them, or --jobs FILE, tells whose they are"
 
 
 def join(given: Sequence[Given], jobs: Sequence[Section]) -> None:
@@ -128,8 +128,8 @@ def _clones(logs: Sequence[_File], known: set[str], numbers: Sequence[str]) -> N
         for some in apart:
             name = prefix if len(apart) == 1 else f"{prefix}-{some[0][1].order}"
             if name != prefix:
-                some[0][0].remarks += (f"taken for a job {name}, by the time at which it ran: {_CURE}",)
-            _job(some, name, f"taken for clones of one job ({_CURE})")
+                some[0][0].remarks += (f"taken for a job {name}, by the time at which it ran: {_HINT}",)
+            _job(some, name, f"taken for clones of one job ({_HINT})")
 
 
 def _means(files: Sequence[_File]) -> None:

@@ -1,7 +1,7 @@
-"""Whether the layers agree: what a load says that it did against what the kernel counted at each device.
+"""Whether the layers agree: what a workload says that it did against what the kernel counted at each device.
 
 Everything here is made of two readings of the kernel's counters (``probes/counters.py``), just before and just
-after the load, so it holds for all that happened in between.
+after the workload, so it holds for all that happened in between.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from blocklab.probes.counters import Counters, Disk
 
 Verdict = Literal["ok", "suspect", "not comparable"]
 # Bottom to top; a stripe's members stand side by side.
-Storeys: TypeAlias = tuple[tuple[str, ...], ...]
+Levels: TypeAlias = tuple[tuple[str, ...], ...]
 
 TOLERANCE = 0.02
-# What else may come to a block device while a load runs: reads of its first and last sectors when it is closed.
+# What else may come to a block device while a workload runs: reads of its first and last sectors when it is
+# closed.
 DEVICE_SLACK = 64 * 1024
 # A file system writes its own blocks beside a file's. ext4 commits its journal every 5 s, in 12 KiB where only
 # times of files change: this is for 100 s of that. A longer load moves so much that 2 % of it are more.
@@ -43,20 +44,20 @@ class Io(msgspec.Struct, frozen=True):
     synced: bool = False
     """Each write is one with O_SYNC or O_DSYNC, which fio does not count as a sync."""
     not_comparable: str = ""
-    """Why its figures cannot be those of the device; empty where they must be."""
+    """Why its values cannot be those of the device; empty where they must be."""
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A load, or one phase of it, between two readings of the counters on every host.
+    """A workload, or one phase of it, between two readings of the counters on every host.
 
-    ``storeys``: the block devices of the stack on each host, bottom to top, by the kernel's names. ``wire``: the
+    ``levels``: the block devices of the stack on each host, bottom to top, by the kernel's names. ``wire``: the
     interface of the replication link on each of its ends; empty without one. ``moved``: the differences by host.
-    ``samples``: the load's own; of a phase only those that carry its name count, with ``phase`` empty all do.
-    ``io``: None for a load that is not fio.
+    ``samples``: the workload's own; of a phase only those that carry its name count, with ``phase`` empty all do.
+    ``io``: None for a workload that is not fio.
     """
 
     active: str
-    storeys: Mapping[str, Storeys]
+    levels: Mapping[str, Levels]
     moved: Mapping[str, Counters]
     samples: Sequence[Sample]
     wire: Mapping[str, str] = {}
@@ -75,14 +76,14 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Crosscheck(msgspec.Struct, frozen=True):
-    """What the counters tell of a part: figures of each layer, and whether they agree."""
+    """What the counters tell of a part: values of each layer, and whether they agree."""
 
     samples: tuple[Sample, ...]
     checks: tuple[Check, ...]
 
     @property
     def suspicion(self) -> str:
-        """What does not agree, in sentences; empty where nothing speaks against the figures."""
+        """What does not agree, in sentences; empty where nothing speaks against the values."""
         return " ".join(check.said for check in self.checks if check.status == "suspect")
 
 
@@ -118,23 +119,23 @@ def _number(text: str) -> bool:
 
 
 def crosscheck(part: Part) -> Crosscheck:
-    """The figures of each layer, fio's own against the top device's, and each layer's against the one above."""
-    checks = (*_agreement(part), *_storeys_agree(part))
+    """The values of each layer, fio's own against the top device's, and each layer's against the one above."""
+    checks = (*_agreement(part), *_levels_agree(part))
     if not any(sample.layer == "fio" for sample in part.samples):
-        checks = tuple(_of_load(check) for check in checks)
+        checks = tuple(_of_workload(check) for check in checks)
     return Crosscheck(
         (*_devices(part), *_mirrors(part), *_wire(part), *_amplification(part), *_flushes(part)),
         checks,
     )
 
 
-def _of_load(check: Check) -> Check:
-    """The same about a load that is not fio."""
-    what, said = (text.replace("fio", "the load") for text in (check.what, check.said))
+def _of_workload(check: Check) -> Check:
+    """The same about a workload that is not fio."""
+    what, said = (text.replace("fio", "the workload") for text in (check.what, check.said))
     return msgspec.structs.replace(check, what=what, said=said)
 
 
-# -- figures --------------------------------------------------------------------------------------------------
+# -- values --------------------------------------------------------------------------------------------------
 
 
 def _row(part: Part, metric: str, value: float, unit: str, layer: str, host: str) -> Sample:
@@ -147,7 +148,7 @@ def _devices(part: Part) -> Iterator[Sample]:
     A count that this kernel or this kind of device does not have is left out, which is not the same as 0.
     """
     for host, counters in part.moved.items():
-        mine = {device for storey in part.storeys.get(host, ()) for device in storey}
+        mine = {device for level in part.levels.get(host, ()) for device in level}
         for device, disk in counters.disks.items():
             if device not in mine and not any(msgspec.structs.astuple(disk)):
                 continue
@@ -180,7 +181,7 @@ def _mirrors(part: Part) -> Iterator[Sample]:
 def _wire(part: Part) -> Iterator[Sample]:
     """The replication link's interfaces, and what the active one sent for each byte written at the top.
 
-    A load from the link's other end has its own traffic on it too.
+    A workload from the link's other end has its own traffic on it too.
     """
     for host, name in part.wire.items():
         nic = part.moved[host].nics.get(name) if host in part.moved else None
@@ -196,49 +197,51 @@ def _wire(part: Part) -> Iterator[Sample]:
 
 
 def _top(part: Part) -> tuple[str, ...]:
-    """The highest storey on the active host; empty where the stack has no block device there."""
-    return next(reversed(part.storeys.get(part.active, ())), ())
+    """The highest level on the active host; empty where the stack has no block device there."""
+    return next(reversed(part.levels.get(part.active, ())), ())
 
 
-def _disks(part: Part, host: str, storey: tuple[str, ...]) -> list[Disk]:
-    """The counters of a storey's devices; empty unless all are known."""
+def _disks(part: Part, host: str, level: tuple[str, ...]) -> list[Disk]:
+    """The counters of a level's devices; empty unless all are known."""
     counters = part.moved.get(host)
-    if counters is None or any(device not in counters.disks for device in storey):
+    if counters is None or any(device not in counters.disks for device in level):
         return []
-    return [counters.disks[device] for device in storey]
+    return [counters.disks[device] for device in level]
 
 
-def _written(part: Part, host: str, storey: tuple[str, ...]) -> int | None:
-    disks = _disks(part, host, storey)
+def _written(part: Part, host: str, level: tuple[str, ...]) -> int | None:
+    disks = _disks(part, host, level)
     return sum(disk.write_bytes for disk in disks) if disks else None
 
 
 def _above(part: Part, host: str, number: int) -> tuple[str, tuple[str, ...]]:
-    """Host and devices of the storey above one: on a peer, what stands on its highest is on the active host."""
+    """Host and devices of the level above one: on a peer, what stands on its highest is on the active host."""
     for at in (host, part.active):
-        storeys = part.storeys.get(at, ())
-        if number + 1 < len(storeys):
-            return at, storeys[number + 1]
+        levels = part.levels.get(at, ())
+        if number + 1 < len(levels):
+            return at, levels[number + 1]
     return "", ()
 
 
 def _amplification(part: Part) -> Iterator[Sample]:
-    """Bytes written at a storey for each byte written at the one above; at the top for each byte of fio's."""
-    for host, storeys in part.storeys.items():
-        for number, storey in enumerate(storeys):
+    """Bytes written at a level for each byte written at the one above; at the top for each byte of fio's."""
+    for host, levels in part.levels.items():
+        for number, level in enumerate(levels):
             at, upper = _above(part, host, number)
-            told = _written(part, at, upper) if upper else _fio(part, "write.bytes") if _comparable(part) else None
-            written = _written(part, host, storey)
-            if told and written is not None:
-                yield _row(part, "write.amplification", written / told, "1", "+".join(storey), host)
+            reported = (
+                _written(part, at, upper) if upper else _fio(part, "write.bytes") if _comparable(part) else None
+            )
+            written = _written(part, host, level)
+            if reported and written is not None:
+                yield _row(part, "write.amplification", written / reported, "1", "+".join(level), host)
 
 
 def _flushes(part: Part) -> Iterator[Sample]:
     """How often a device was flushed for each transaction. A stripe's members are flushed at the same time."""
     # pgbench and sysbench tell the sum, go-tpc the count of each kind.
     done = sum(s.value for s in _own(part) if metric_of(s.metric).family in ("transactions", "count"))
-    for host, storeys in part.storeys.items():
-        for device in dict.fromkeys(device for storey in storeys for device in storey):
+    for host, levels in part.levels.items():
+        for device in dict.fromkeys(device for level in levels for device in level):
             for disk in _disks(part, host, (device,)):
                 if done and (flushes := _flushes_of(device, disk)) is not None:
                     yield _row(part, "flushes.per.transaction", flushes / done, "1", device, host)
@@ -248,7 +251,7 @@ def _flushes(part: Part) -> Iterator[Sample]:
 
 
 def _own(part: Part) -> Iterator[Sample]:
-    """The load's figures of this part."""
+    """The workload's values of this part."""
     for sample in part.samples:
         if sample.time is None and part.phase in ("", sample.phase):
             yield sample
@@ -268,7 +271,7 @@ def _agreement(part: Part) -> Iterator[Check]:
     name = "+".join(top)
     what = f"fio and {name or 'the top device'}"
     if part.io is None:
-        yield Check(what, "not comparable", "This load does not tell how many bytes it moved.")
+        yield Check(what, "not comparable", "This workload does not tell how many bytes it moved.")
         return
     if part.io.not_comparable:
         yield Check(what, "not comparable", f"fio and the kernel cannot be compared: {part.io.not_comparable}.")
@@ -283,63 +286,63 @@ def _agreement(part: Part) -> Iterator[Check]:
         # A device may round a discard, or leave it out: trims are not compared.
         yield Check(what, "not comparable", "fio tells of no read and no write.")
     for way in ("read", "write"):
-        told, ios = _fio(part, f"{way}.bytes"), _fio(part, f"{way}.ios")
+        reported, ios = _fio(part, f"{way}.bytes"), _fio(part, f"{way}.ios")
         counted = sum(getattr(disk, f"{way}_bytes") for disk in disks)
-        most = told * (1 + TOLERANCE) + slack
+        most = reported * (1 + TOLERANCE) + slack
         if way == "write" and part.io.file:
             most += syncs * SYNC_SLACK
-        if told or counted > most:
-            yield _bytes(f"{what}: {way}", f"{way} on {name}", told, counted, most)
-        if told:
+        if reported or counted > most:
+            yield _bytes(f"{what}: {way}", f"{way} on {name}", reported, counted, most)
+        if reported:
             requests = sum(getattr(disk, f"{way}s") + getattr(disk, f"{way}_merges") for disk in disks)
             yield _ios(f"{what}: {way} I/Os", f"{way} I/Os on {name}", ios, requests)
 
 
-def _bytes(what: str, where: str, told: float, counted: float, most: float) -> Check:
+def _bytes(what: str, where: str, reported: float, counted: float, most: float) -> Check:
     """The kernel may count as much more as the slack allows, and less only within the tolerance."""
-    figures = f"{where}: fio tells of {_mib(told)}, the kernel counted {_mib(counted)}"
-    if told:
-        figures += f" ({(counted - told) / told:+.1%})"
-    if counted < told * (1 - TOLERANCE):
-        why = "Not all of fio's I/O reached the device (or its counter is wrong), so fio's figure is not its."
-        return Check(what, "suspect", f"{figures}. {why}", told, counted)
+    values = f"{where}: fio tells of {_mib(reported)}, the kernel counted {_mib(counted)}"
+    if reported:
+        values += f" ({(counted - reported) / reported:+.1%})"
+    if counted < reported * (1 - TOLERANCE):
+        why = "Not all of fio's I/O reached the device (or its counter is wrong), so fio's value is not its."
+        return Check(what, "suspect", f"{values}. {why}", reported, counted)
     if counted > most:
         why = "Something else used the device at the same time, or a layer between made more of it."
-        return Check(what, "suspect", f"{figures}. {why}", told, counted)
-    if counted > told * (1 + TOLERANCE):
+        return Check(what, "suspect", f"{values}. {why}", reported, counted)
+    if counted > reported * (1 + TOLERANCE):
         why = "The rest is no more than what closing a device or a file system's own blocks may take."
-        return Check(what, "ok", f"{figures}. {why}", told, counted)
-    return Check(what, "ok", f"{figures}.", told, counted)
+        return Check(what, "ok", f"{values}. {why}", reported, counted)
+    return Check(what, "ok", f"{values}.", reported, counted)
 
 
-def _ios(what: str, where: str, told: float, requests: float) -> Check:
+def _ios(what: str, where: str, reported: float, requests: float) -> Check:
     """Each of fio's I/Os is one request or more: the kernel splits large ones, and a device that hands flushes on
     counts them as writes. What it merges is in ``requests``. So only too few can be wrong."""
-    figures = f"{where}: fio tells of {told:,.0f}, the kernel counted {requests:,.0f}"
-    if requests < told * (1 - TOLERANCE):
-        said = f"{figures}. Not all of fio's I/Os reached the device, or its counter is wrong."
-        return Check(what, "suspect", said, told, requests)
-    return Check(what, "ok", f"{figures}.", told, requests)
+    values = f"{where}: fio tells of {reported:,.0f}, the kernel counted {requests:,.0f}"
+    if requests < reported * (1 - TOLERANCE):
+        said = f"{values}. Not all of fio's I/Os reached the device, or its counter is wrong."
+        return Check(what, "suspect", said, reported, requests)
+    return Check(what, "ok", f"{values}.", reported, requests)
 
 
-def _storeys_agree(part: Part) -> Iterator[Check]:
+def _levels_agree(part: Part) -> Iterator[Check]:
     """On the active host a layer's devices must get all that is written above it; none of blocklab's layers
     compresses. (A peer may lag: protocol A, write-behind, a page cache.)
 
     Zeros that are written above may arrive as discards.
     """
-    storeys = part.storeys.get(part.active, ())
-    for below, above in pairwise(storeys):
+    levels = part.levels.get(part.active, ())
+    for below, above in pairwise(levels):
         upper = _written(part, part.active, above)
         disks = _disks(part, part.active, below)
         if not upper or not disks:
             continue
         lower = sum(disk.write_bytes + (disk.discard_bytes or 0) for disk in disks)
         names = "+".join(above), "+".join(below)
-        figures = f"{_mib(upper)} were written to {names[0]}, and {_mib(lower)} to {names[1]} below it"
+        values = f"{_mib(upper)} were written to {names[0]}, and {_mib(lower)} to {names[1]} below it"
         # Below, what is under way at the first reading may be counted already, and above only later.
         missing = lower < upper * (1 - TOLERANCE) - FILE_SLACK
-        said = f"{figures}. A layer did not pass on what it took." if missing else f"{figures}."
+        said = f"{values}. A layer did not pass on what it took." if missing else f"{values}."
         yield Check(f"{names[0]} and {names[1]}", "suspect" if missing else "ok", said, upper, lower)
 
 

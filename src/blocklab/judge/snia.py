@@ -10,7 +10,7 @@ import msgspec
 WINDOW = 5
 RANGE = 0.20
 SLOPE = 0.10
-# A figure exactly on a bound is within it ("no more than"); binary fractions must not decide.
+# A value exactly on a bound is within it ("no more than"); binary fractions must not decide.
 _ROUNDING = 1e-9
 
 

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import ClassVar, Literal, TypeAlias
 
 from blocklab.layers.base import Base
-from blocklab.layers.figures import BURST, LATENCIES, Figures, bad_limits, given
+from blocklab.layers.performance import BURST, LATENCIES, Performance, bad_limits, given
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Paired, Place
 from blocklab.model.node import program
@@ -32,7 +32,7 @@ class Cap(Base, frozen=True, tag="cap"):
     """A limit on each device below (``volume``, ``stripe``, ``drbd``), by the node's own kernel: cgroup v1 or v2.
 
     The devices pass through. An instance's limit belongs above the stripe: below it, each volume has the limit for
-    itself. The kernel counts each direction by itself, so a mixed load may get both limits at once. A limit on
+    itself. The kernel counts each direction by itself, so a mixed workload may get both limits at once. A limit on
     reads and writes together is the volume's own (``iops``, ``bandwidth`` of ``volume``).
 
     Example::
@@ -46,9 +46,9 @@ class Cap(Base, frozen=True, tag="cap"):
     A node has one version of the block controller at a time: do not mix both in one stack.
 
     In both versions a buffered write returns as soon as it is in memory, and writeback joins neighbouring pages to
-    requests of up to a megabyte or so, each counted as one I/O. A load that writes buffered and in order can so be
-    many times over the IOPS limit as it counts its own writes; only ``direct`` I/O is counted one to one, and a
-    bandwidth limit holds for both.
+    requests of up to a megabyte or so, each counted as one I/O. A workload that writes buffered and in order can
+    so be many times over the IOPS limit as it counts its own writes; only ``direct`` I/O is counted one to one,
+    and a bandwidth limit holds for both.
 
     Read back: each limit of each device, from the controller's files; with v2 also the group that commands run in.
     """
@@ -70,7 +70,7 @@ class Cap(Base, frozen=True, tag="cap"):
     ``io.max`` of a group ``blocklab``, into which the node's command agent moves, and so everything started from
     then on: loads and the database servers above. Threads of the kernel stay outside: a mirror's writes from the
     peer are not capped, nor is writeback to files that were made outside of the group."""
-    figures: Figures | None = None
+    performance: Performance | None = None
     """What the profile said; blocklab fills it in for the record. It cannot be given."""
 
     takes: ClassVar[Kind | None] = "block"
@@ -81,7 +81,7 @@ class Cap(Base, frozen=True, tag="cap"):
         """No limit at all, limits of nothing, a profile with what a cap cannot hold."""
         found = []
         for name in (*LATENCIES, *BURST):
-            if self.figures is not None and getattr(self.figures, name):
+            if self.performance is not None and getattr(self.performance, name):
                 found.append(
                     ("profile", f"{self.profile} has a {name}, which a cap cannot hold; give it to the volume")
                 )
@@ -124,8 +124,8 @@ class Cap(Base, frozen=True, tag="cap"):
         found = {}
         for name in LIMITS:
             value = given(self, name)
-            if value is None and self.figures is not None:
-                value = getattr(self.figures, name.partition("_")[2])
+            if value is None and self.performance is not None:
+                value = getattr(self.performance, name.partition("_")[2])
             if value is not None:
                 found[name] = round(value)
         return found

@@ -40,11 +40,11 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
 
     Read back on both sides: the protocol and every option, by ``drbdsetup show``. An option that the kernel clamps
     makes the cell invalid, with the value that is in force; ``al-extents`` above 6433, for which the activity log
-    has no room, is refused before. On the active side, before and after each load: connected, and both disks up to
-    date; and the data generation (``drbdadm get-gi``), which DRBD begins anew when it goes on without its peer, be
-    it for a moment. So a mirror that broke during the load makes the cell invalid, also where it has healed since.
-    With ``on-congestion: pull-ahead`` it may be ahead of its peer, or be catching up, and its generation is not
-    looked at.
+    has no room, is refused before. On the active side, before and after each workload: connected, and both disks
+    up to date; and the data generation (``drbdadm get-gi``), which DRBD begins again when it goes on without its
+    peer, be it for a moment. So a mirror that broke during the workload makes the cell invalid, also where it has
+    healed since. With ``on-congestion: pull-ahead`` it may be ahead of its peer, or be catching up, and its
+    generation is not looked at.
 
     What DRBD 8.4 of the kernel cannot do: a resource has one peer and one connection, which is one TCP stream for
     the data and one for acknowledgements; there is no multi-path. Two links at once are only had below it, by
@@ -72,7 +72,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     standalone: bool = False
     """Connected until both disks are up to date, then disconnected (``drbdadm disconnect``): the primary runs
     alone, as after the loss of its peer, and notes in its bitmap what the peer misses. The net options are then in
-    force on the waiting peer only. A load's data are loaded while it is still connected."""
+    force on the waiting peer only. A workload's data are loaded while it is still connected."""
 
     one_copy: ClassVar[bool] = False
     question: ClassVar[Question] = drbd_options.QUESTION
@@ -245,7 +245,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         return Wait(host, ("ping", "-q", "-c", "1", "-W", "7", place.ground.ends[self.link][other].address))
 
     def _states(self, name: str, host: str) -> tuple[Fact, ...]:
-        """Asked before and after each load: a mirror that broke meanwhile was not measured."""
+        """Asked before and after each workload: a mirror that broke meanwhile was not measured."""
         if self.standalone:
             return _alone(name, host)
         if self.net.get("on-congestion", "block") == "block":

@@ -74,7 +74,7 @@ def compared(
     here: str, stack: str, minor: int, sides: Mapping[str, str], *, algorithm: str, quickly: bool
 ) -> Replicas:
     """Both sides compared by DRBD, and by checksums of the devices below. ``algorithm``: empty where one is set
-    already. What is chosen for it is taken back: each time anew, since a new connection would forget it."""
+    already. What is chosen for it is taken back: each time again, since a new connection would forget it."""
     chosen = (Run(here, ("drbdadm", "net-options", f"--verify-alg={algorithm}", stack)),) if algorithm else ()
     return Replicas(
         verify=(

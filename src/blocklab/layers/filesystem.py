@@ -189,7 +189,7 @@ class Ext4(_FileSystem, frozen=True, tag="ext4"):
     def make(self) -> Argv:
         """With one ``-E`` in all: of several, mke2fs takes the last one only."""
         kept: list[str] = []
-        # Or the kernel writes the inode tables in the minutes after the mount, under the load.
+        # Or the kernel writes the inode tables in the minutes after the mount, under the workload.
         extended = ["nodiscard,lazy_itable_init=0"]
         words = iter(self.mkfs)
         for word in words:

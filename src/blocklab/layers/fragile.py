@@ -18,7 +18,7 @@ class Fragile(Base, frozen=True, tag="fragile"):
 
     It is the device mapper's ``linear`` target over the whole volume. It stands directly on the ``volume``, or on
     ``shared``, with everything else above it. A request takes some microseconds more through it, so a drill's
-    figures are compared with those of stacks that have it too.
+    values are compared with those of stacks that have it too.
 
     Example::
 
@@ -26,7 +26,8 @@ class Fragile(Base, frozen=True, tag="fragile"):
         - {layer: fragile}
         - {layer: drbd, peer: a2, link: zone}
 
-    Read back before and after each load: the device's target (``dmsetup table``), and that it is not suspended.
+    Read back before and after each workload: the device's target (``dmsetup table``), and that it is not
+    suspended.
     """
 
     takes: ClassVar[Kind | None] = "block"
@@ -79,7 +80,7 @@ def _mapped(port: Port, name: str, device: str) -> tuple[Step, ...]:
         Run(host, (*create, "--noudevsync"), undo=("dmsetup", "remove", "--noudevsync", name)),
         Run(host, ("dmsetup", "load", name, table)),
         Run(host, ("dmsetup", "resume", "--noudevsync", name)),
-        # Without udev a name may be missing, and a load would write to a plain file of that name.
+        # Without udev a name may be missing, and a workload would write to a plain file of that name.
         Run(host, ("dmsetup", "mknodes", name)),
         Wait(host, ("test", "-b", device), seconds=5.0),
     )

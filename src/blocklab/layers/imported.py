@@ -1,4 +1,4 @@
-"""A stack that blocklab did not build: its figures were imported."""
+"""A stack that blocklab did not build: its values were imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from blocklab.model.plan import Kind, Plan, Port
 
 
 class ImportedLayer(Base, tag="imported", frozen=True):
-    """A layout that somebody else built and measured: what stands under figures that ``blocklab import`` took from
+    """A layout that somebody else built and measured: what stands under values that ``blocklab import`` took from
     logs.
 
     It cannot be built, so ``run``, ``check``, ``plan`` and ``up`` refuse it. ``blocklab import`` makes it from the

@@ -139,8 +139,8 @@ class MariaDb(_Server, frozen=True, tag="mariadb"):
     A server variable that ``settings`` does not name has [the server's
     default](https://mariadb.com/kb/en/server-system-variables/): ``log_bin`` is false and ``sync_binlog`` 0. The
     layer sets by itself: TLS off (``ssl``), ``skip_name_resolve``, the folders (all on the layer below), the
-    addresses (a socket, 127.0.0.1, and the links that a load comes over ``from`` another node), the user ``root``
-    without a password and the database. It is taken down by SIGKILL and recovers at its next start.
+    addresses (a socket, 127.0.0.1, and the links that a workload comes over ``from`` another node), the user
+    ``root`` without a password and the database. It is taken down by SIGKILL and recovers at its next start.
 
     Read back: every variable in ``settings``, by ``SHOW GLOBAL VARIABLES``. Stored beside them: the version, and
     the variables that decide what a commit costs.
@@ -152,7 +152,8 @@ class MariaDb(_Server, frozen=True, tag="mariadb"):
     question: ClassVar[Question] = Question(
         name, partial(mysql_settings.ask, program=program, query=mysql_settings.MARIADB_VARIABLES), server=True
     )
-    # Without TLS no key is made at each start, and no load pays for encryption, which some do not even ask for.
+    # Without TLS no key is made at each start, and no workload pays for encryption, which some do not even ask
+    # for.
     fixed: ClassVar[Mapping[str, Value]] = {"user": "mysql", "skip_name_resolve": True, "ssl": False}
 
     def _init(self, data: str) -> Argv:
@@ -176,7 +177,7 @@ class MySql(_Server, frozen=True, tag="mysql"):
     ``sync_binlog`` 1. Two are off unless a study sets them: ``performance_schema`` (with it a start takes three
     times as long, and more memory than a small node has) and ``innodb_numa_interleave`` (a node has no NUMA). The
     layer sets by itself: TLS and the X plugin off (``tls_version``, ``mysqlx``), ``skip_name_resolve``, the
-    folders (all on the layer below), the addresses (a socket, 127.0.0.1, and the links that a load comes over
+    folders (all on the layer below), the addresses (a socket, 127.0.0.1, and the links that a workload comes over
     ``from`` another node), the user ``root`` without a password and the database. It is taken down by SIGKILL and
     recovers at its next start.
 
@@ -225,7 +226,7 @@ def _places(data: str, scratch: str, run: str) -> dict[str, Value]:
 
 def init_file(listen: tuple[str, ...]) -> str:
     """What the server runs at each start, one statement a line: the database, and who may come over which link (a
-    /24 each). None of it goes into the binary log, which belongs to the load."""
+    /24 each). None of it goes into the binary log, which belongs to the workload."""
     hosts = ["127.0.0.1", *(f"{address.rpartition('.')[0]}.%" for address in listen)]
     lines = ["SET SESSION sql_log_bin = 0;", f"CREATE DATABASE IF NOT EXISTS {DATABASE};"]
     for host in hosts:

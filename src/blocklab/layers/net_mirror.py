@@ -46,10 +46,10 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
     Both legs start as equal (``--assume-clean``), since both volumes are fresh and zero. MD takes the first MiB or
     more of both for its superblock, so the mirror is somewhat smaller than the volume.
 
-    Read back before and after each load: the array's state, both legs and the bitmap, by ``mdadm --detail``;
+    Read back before and after each workload: the array's state, both legs and the bitmap, by ``mdadm --detail``;
     ``write_behind`` and ``timeout``, in ``/sys/block``; the established connections and the program that serves,
     by ss(8). A mirror that lost
-    its remote leg during the load makes the cell invalid.
+    its remote leg during the workload makes the cell invalid.
     """
 
     link: str
@@ -130,7 +130,7 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
         return (Fact(place.host, "net_mirror", detail, parse_detail, wanted),)
 
     def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
-        """Served anew on the other node, connected, added, synchronised."""
+        """Served again on the other node, connected, added, synchronised."""
         remote, mirror = _devices(place)
         # One that still serves may have requests of the old connection before it.
         served = (Run(self.peer, self._stop(place)), *self._server(place, _sides(below)[self.peer]))

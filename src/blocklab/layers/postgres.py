@@ -32,8 +32,8 @@ class Postgres(Base, frozen=True, tag="postgres"):
 
         - {layer: postgres, settings: {shared_buffers: 512MB, fsync: true}, initdb: [--data-checksums]}
 
-    It listens on a Unix socket and on 127.0.0.1, and on the links that a load comes over ``from`` another node.
-    There is no password. All that ``settings`` does not name is PostgreSQL's default. It is taken down by an
+    It listens on a Unix socket and on 127.0.0.1, and on the links that a workload comes over ``from`` another
+    node. There is no password. All that ``settings`` does not name is PostgreSQL's default. It is taken down by an
     immediate stop, as in a crash: a clean one would write all buffers through the layers below, for nothing.
 
     Read back: every parameter in ``settings``, by ``pg_settings``. A value may be spelled as the server takes it:
@@ -124,7 +124,7 @@ class Postgres(Base, frozen=True, tag="postgres"):
         settings: dict[str, Value] = {
             **self.settings,
             "port": port,
-            # Loopback for loads that only speak TCP.
+            # Loopback for workloads that only speak TCP.
             "listen_addresses": ",".join(("127.0.0.1", *listen)),
             "unix_socket_directories": run,
             "hba_file": f"{run}/hba.conf",
@@ -142,7 +142,7 @@ class Postgres(Base, frozen=True, tag="postgres"):
 
 
 def hba(listen: tuple[str, ...]) -> str:
-    """pg_hba.conf: everybody on the node itself, and on the links (a /24 each) that a load comes over."""
+    """pg_hba.conf: everybody on the node itself, and on the links (a /24 each) that a workload comes over."""
     lines = ["local all all trust", "host all all 127.0.0.1/32 trust"]
     lines += [f"host all all {address}/24 trust" for address in listen]
     return "\n".join([*lines, ""])

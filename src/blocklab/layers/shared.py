@@ -28,7 +28,7 @@ class Shared(OnTwoNodes, frozen=True, tag="shared"):
     device is set read-only there (``blockdev --setro``), so that nothing writes to it past a mount. Building is
     refused where the peer has it mounted.
 
-    Read back on the peer, before and after each load: read-only, not mounted, held.
+    Read back on the peer, before and after each workload: read-only, not mounted, held.
     """
 
     one_copy: ClassVar[bool] = True

@@ -101,15 +101,16 @@ class _Md(_Joined, frozen=True):
 class Stripe(_Md, frozen=True, tag="stripe"):
     """A stripe over the 2 to 8 volumes below (``count`` of the ``volume``): the kernel's MD RAID-0, see md(4).
 
-    Caps of the volumes add up as long as the load has enough requests under way for all of them; at queue depth 1
-    a stripe is no faster than one volume. Nothing is redundant: a crash of one volume is the end of all.
+    Caps of the volumes add up as long as the workload has enough requests under way for all of them; at queue
+    depth 1 a stripe is no faster than one volume. Nothing is redundant: a crash of one volume is the end of all.
 
     Example::
 
         - {layer: volume, size: 512MiB, count: 4, iops: 1250}
         - {layer: stripe, chunk: 64KiB}
 
-    Read back before and after each load, by ``mdadm --detail``: level, chunk size, the volumes and their order.
+    Read back before and after each workload, by ``mdadm --detail``: level, chunk size, the volumes and their
+    order.
     """
 
     name: ClassVar[str] = "raid0"
@@ -126,8 +127,8 @@ class Raid10(_Md, frozen=True, tag="raid10"):
         - {layer: volume, size: 512MiB, count: 4, iops: 1250}
         - {layer: raid10, layout: far}
 
-    Read back before and after each load, by ``mdadm --detail``: level, layout, chunk size, the volumes and their
-    order.
+    Read back before and after each workload, by ``mdadm --detail``: level, layout, chunk size, the volumes and
+    their order.
     """
 
     layout: Literal["near", "far", "offset"] = "near"
@@ -184,7 +185,7 @@ class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
         - {layer: volume, size: 512MiB, count: 4, iops: 1250}
         - {layer: lvm_stripe, chunk: 64KiB}
 
-    Read back before and after each load, by ``dmsetup table``: the target, the number of volumes, the chunk.
+    Read back before and after each workload, by ``dmsetup table``: the target, the number of volumes, the chunk.
     """
 
     title: ClassVar[str] = "LVM stripe"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from blocklab.layers.base import Base
-from blocklab.layers.figures import LATENCIES, NAMES, Figures, bad_limits, given
+from blocklab.layers.performance import LATENCIES, NAMES, Performance, bad_limits, given
 from blocklab.model.ground import Profile, Topology
 from blocklab.model.layer import Place
 from blocklab.model.plan import Fact, Kind, Plan, Port, Wait
@@ -41,8 +41,8 @@ class Volume(Base, frozen=True, tag="volume"):
     A burst is a bucket of ``burst_iops`` × ``burst_seconds`` I/Os, full when a cell begins and refilled at
     ``iops`` per second; while it lasts, ``burst_iops`` is the limit. A full burst from a full bucket so lasts
     ``burst_iops`` × ``burst_seconds`` / (``burst_iops`` - ``iops``) seconds: AWS gp2's 5.4 million I/O credits are
-    3000 I/Os per second for 1800 s. What a load prepares first, e.g. fio's files, comes out of the same bucket,
-    and so does each of its phases and rounds.
+    3000 I/Os per second for 1800 s. What a workload prepares first, e.g. fio's files, comes out of the same
+    bucket, and so does each of its phases and rounds.
 
     What is discarded (by fstrim, by the mount option ``discard``) reads as zeroes. Caps count a discard as one
     write of its size.
@@ -58,9 +58,9 @@ class Volume(Base, frozen=True, tag="volume"):
     ``lvm_stripe`` or ``raid10``."""
     profile: str = ""
     """A kind of volume by its name, e.g. ``gp2``, ``gp3``, ``io2``, ``azure-p10`` or one of the study's own: it
-    gives the figures that are not given here (a 0 here is given: no cap). See ``profiles``."""
+    gives the values that are not given here (a 0 here is given: no cap). See ``profiles``."""
     provisioned: Size | None = None
-    """The size that a profile's size-dependent figures come from, when the lab provides less of it. Without it
+    """The size that a profile's size-dependent values come from, when the lab provides less of it. Without it
     ``size``."""
     read_latency: Duration | None = None
     """What a read request takes at queue depth 1, at most 10 s. nbdkit's delay filter, less the time of the way to
@@ -83,7 +83,7 @@ class Volume(Base, frozen=True, tag="volume"):
     """Bytes per second of reads alone, in place of ``bandwidth``."""
     write_bandwidth: Bandwidth | None = None
     """Bytes per second of writes alone, in place of ``bandwidth``."""
-    figures: Figures | None = None
+    performance: Performance | None = None
     """What the profile said; blocklab fills it in for the record. It cannot be given."""
 
     takes: ClassVar[Kind | None] = None
@@ -99,7 +99,7 @@ class Volume(Base, frozen=True, tag="volume"):
         if not 1 <= self.count <= MOST_VOLUMES:
             found.append(("count", f"must be from 1 to {MOST_VOLUMES}"))
         if self.provisioned is not None and not self.profile:
-            found.append(("provisioned", "only a profile's figures come from it; give profile too"))
+            found.append(("provisioned", "only a profile's values come from it; give profile too"))
         for name in LATENCIES:
             if (given(self, name) or 0) > MOST_LATENCY:
                 found.append((name, "over 10 s; a volume that slow counts as hung"))

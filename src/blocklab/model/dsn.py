@@ -1,4 +1,4 @@
-"""A database's address as one text: the URI that a database layer gives and a load takes.
+"""A database's address as one text: the URI that a database layer gives and a workload takes.
 
 ``postgresql://postgres@/bench?host=/run/blocklab/local&port=5432`` is libpq's own form, so psql and pgbench take
 it as it is. ``mysql://root@/bench?host=/run/blocklab/local&port=3306`` has the same shape; the socket is

@@ -53,7 +53,7 @@ class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outside of the volumes (at most three quarters of it), live there."""
     sysctl: dict[str, int | str] = {}
     """Kernel parameters by their own names, set by sysctl(8) once after the boot. Several numbers are one text
-    with blanks between, as in the example. Kept as long as the node runs: it is booted anew for a level of a
+    with blanks between, as in the example. Kept as long as the node runs: it is booted again for a level of a
     factor that changes one. The path of such a factor has the name in brackets:
     ``nodes.a1.sysctl[net.ipv4.tcp_rmem]``."""
 
@@ -61,9 +61,10 @@ class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A link between two nodes: one network interface at each end, or several bonded into one.
 
-    Nothing else is on it. A cell gets the links that its layers name, and the first one to a node that a load runs
-    ``from``. Delay, jitter and rate are made by [netem](https://man7.org/linux/man-pages/man8/tc-netem.8.html),
-    the delay by the first end of ``between`` alone.
+    Nothing else is on it. A cell gets the links that its layers name, and the first one to a node that a workload
+    runs ``from``. Delay, jitter and rate are made by
+    [netem](https://man7.org/linux/man-pages/man8/tc-netem.8.html), the delay by the first end of ``between``
+    alone.
 
     Example::
 

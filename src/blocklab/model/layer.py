@@ -17,7 +17,7 @@ class Place(msgspec.Struct, frozen=True):
     """Where a layer is planned: its stack, the host it is active on, a number unique to the stack in the lab
     (DRBD minors, TCP ports), and the ground.
 
-    ``listen``: addresses at which loads on other nodes want to reach a database, beside its own socket and
+    ``listen``: addresses at which workloads on other nodes want to reach a database, beside its own socket and
     loopback.
     """
 

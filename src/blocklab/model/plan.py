@@ -122,9 +122,9 @@ class Fact:
     ``link``: it measures the round trip of that link, and the answers are times in seconds: see
     ``stack_map.RoundTrip``. They are stored as such, and are no knobs.
 
-    ``steady``: whatever the answer is, it must be the same after a load as before it. What is stored is not the
-    answer, which is another one on each build, but ``unchanged`` or ``changed``; so each of its knobs is wanted
-    ``UNCHANGED``.
+    ``steady``: whatever the answer is, it must be the same after a workload as before it. What is stored is not
+    the answer, which is another one on each build, but ``unchanged`` or ``changed``; so each of its knobs is
+    wanted ``UNCHANGED``.
     """
 
     host: str

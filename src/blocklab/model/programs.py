@@ -1,4 +1,5 @@
-"""Where the image keeps the databases' programs, and as whom they run: the servers and their loads must agree."""
+"""Where the image keeps the databases' programs, and as whom they run: the servers and their workloads must
+agree."""
 
 from __future__ import annotations
 

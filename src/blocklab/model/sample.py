@@ -1,4 +1,4 @@
-"""A sample: one figure, in one unit, of one layer."""
+"""A sample: one value, in one unit, of one layer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     """One row.
 
     ``metric`` is a dotted name (``write.iops``, ``write.latency.p99``, ``tps``); ``unit`` one of ``1/s``,
-    ``1/min``, ``s``, ``B/s``, ``B``, ``%``, ``1``. ``layer`` is who measured: a load (``fio``, ``pgbench``), a
-    database server, or a device, interface or CPU that a probe watched. ``phase`` is the part of the load (a fio
-    section). ``time`` is seconds since the epoch for a point of a series, and None for a figure of the whole
+    ``1/min``, ``s``, ``B/s``, ``B``, ``%``, ``1``. ``layer`` is who measured: a workload (``fio``, ``pgbench``), a
+    database server, or a device, interface or CPU that a probe watched. ``phase`` is the part of the workload (a
+    fio section). ``time`` is seconds since the epoch for a point of a series, and None for a value of the whole
     phase.
     """
 
@@ -29,7 +29,7 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """A named part of a load; ``start`` and ``end`` are seconds since the epoch."""
+    """A named part of a workload; ``start`` and ``end`` are seconds since the epoch."""
 
     name: str
     start: float
@@ -37,7 +37,7 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """A figure's value in each round of its phase, in the order of the rounds."""
+    """A value's value in each round of its phase, in the order of the rounds."""
 
     phase: str
     metric: str
@@ -47,7 +47,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Transaction(msgspec.Struct, frozen=True, array_like=True):
-    """One operation that the load logged: when it ended (seconds since the epoch) and how long it took (s)."""
+    """One operation that the workload logged: when it ended (seconds since the epoch) and how long it took (s)."""
 
     end: float
     latency: float

@@ -183,7 +183,7 @@ class Requirement(Protocol):
         """What is there."""
 
     @property
-    def cure(self) -> str:
+    def hint(self) -> str:
         """How to fix it; empty where nothing is wrong."""
 
 

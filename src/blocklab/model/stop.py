@@ -1,4 +1,4 @@
-"""When a load has been measured long enough."""
+"""When a workload has been measured long enough."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ SYSTEMATIC = 0.003
 class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The stopping rule of a workload: short rounds, one long run, or a fixed time.
 
-    Several short rounds, of which each is a run of the load by itself (the default)::
+    Several short rounds, of which each is a run of the workload by itself (the default)::
 
         stop: {rounds: 3..15, each: 4s, half_width: 2%}
 
-    A load with phases (the jobs of ``fio``) runs its phases in a shuffled order in each round; a phase whose
-    figures are sure enough is left out of further rounds. Every figure gets an interval from its values in the
+    A workload with phases (the jobs of ``fio``) runs its phases in a shuffled order in each round; a phase whose
+    values are sure enough is left out of further rounds. Every value gets an interval from its values in the
     rounds, and none is narrower than 0.3 %, since rounds that agree may be wrong together. IOPS and bandwidth of
     ``fio`` are those after a round's first second, in which a capped volume gives what it has saved up.
 
-    One long run, whose figures are read while it goes::
+    One long run, whose values are read while it goes::
 
         stop: {half_width: 2%, at_least: 5s, at_most: 60s}
 
@@ -51,8 +51,8 @@ class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     half_width: Share | None = None
-    """Of the 95 % interval, relative to the mean; 2 % unless given. A load ends when the rate that it is known by
-    (IOPS, transactions a second) is as sure as that: in rounds reads and writes together, in one long run each.
+    """Of the 95 % interval, relative to the mean; 2 % unless given. A workload ends when the rate that it is known
+    by (IOPS, transactions a second) is as sure as that: in rounds reads and writes together, in one long run each.
     Above 0.3 %."""
     rounds: str = ""
     """The least and the most rounds, as ``3..15``."""
@@ -66,7 +66,7 @@ class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Neither less nor more, in whole seconds."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """(field, problem and cure) pairs."""
+        """(field, problem and hint) pairs."""
         given = [name for name in ("rounds", "each", "at_least", "at_most", "fixed") if getattr(self, name)]
         if self.fixed is not None and (len(given) > 1 or self.half_width is not None):
             yield "fixed", "stands alone: a fixed time needs nothing else"

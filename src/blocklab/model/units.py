@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 _QUANTITY = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-zµ]+(?:/s)?|%)\s*$")
 
 # A number of hundreds of digits is a slip; its start tells which one it is.
-_TOLD = 40
+_MOST_QUOTED = 40
 
 _SIZES: dict[str, int] = {
     "B": 1,
@@ -43,7 +43,7 @@ class _Quantity:
 
     @classmethod
     def parse(cls, raw: object) -> float:
-        """The number in the base unit. Raises ``ValueError`` that names the cure."""
+        """The number in the base unit. Raises ``ValueError`` that names the hint."""
         if isinstance(raw, cls):
             return float(raw)  # type: ignore[arg-type]
         if isinstance(raw, bool) or not isinstance(raw, str):
@@ -57,7 +57,7 @@ class _Quantity:
             raise ValueError(f"{raw!r}: unknown unit {match['unit']!r}; known are {known}")
         number = float(match["number"]) * factor
         if not math.isfinite(number) or number > cls.most:
-            said = raw if len(raw) <= _TOLD else f"{raw[:_TOLD]}..."
+            said = raw if len(raw) <= _MOST_QUOTED else f"{raw[:_MOST_QUOTED]}..."
             raise ValueError(f"{said!r} is more than any machine has; give less")
         return number
 

@@ -14,11 +14,11 @@ from blocklab.model.sample import Parsed
 from blocklab.model.stop import Rule
 
 
-class Load(msgspec.Struct, frozen=True):
+class Command(msgspec.Struct, frozen=True):
     """One command that makes load: at most ``seconds`` long, leaving ``fetch`` (files on the host) behind.
 
-    ``around``: commands whose output is kept from just before and just after the load, as the raw files
-    ``<name>.before`` and ``<name>.after``: a server's counters, of which the load's part is the difference.
+    ``around``: commands whose output is kept from just before and just after the workload, as the raw files
+    ``<name>.before`` and ``<name>.after``: a server's counters, of which the workload's part is the difference.
     """
 
     host: str
@@ -44,7 +44,7 @@ class Workload(Protocol):
     def prepare(self, port: Port) -> tuple[Step, ...]:
         """Steps before each measurement (files, tables); their undo runs after it."""
 
-    def load(self, port: Port) -> Load:
+    def command(self, port: Port) -> Command:
         """The command to measure."""
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
@@ -93,7 +93,7 @@ class Live(Capability, Protocol):
     ends_on: ClassVar[int]
     """The signal upon which its program ends with a summary."""
 
-    def watched(self, load: Load) -> Load:
+    def watched(self, command: Command) -> Command:
         """The same command, so that it prints its metrics meanwhile."""
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
@@ -110,7 +110,7 @@ class SlowStart(Capability, Protocol):
 
 @runtime_checkable
 class Armed(Capability, Protocol):
-    """A workload whose command needs files that are made anew each time."""
+    """A workload whose command needs files that are made again each time."""
 
     def arm(self, port: Port) -> tuple[Step, ...]:
         """Quick steps before each single start of the command."""
@@ -253,7 +253,7 @@ class Drilled(Workload, Capability, Protocol):
     def patience(self) -> float:
         """How long (s) a transaction waits for its answer."""
 
-    def writer(self, port: Port, addresses: Sequence[str], seconds: float) -> Load:
+    def writer(self, port: Port, addresses: Sequence[str], seconds: float) -> Command:
         """Its command for ``seconds`` or until SIGTERM, on whichever of ``addresses`` accepts writes."""
 
     def late(self, stack: str, ways: Sequence[Way]) -> list[tuple[str, str]]:

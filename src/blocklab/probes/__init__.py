@@ -1,4 +1,4 @@
-"""Probes: watchers that run on every node during a load, and the parsers of what they print."""
+"""Probes: watchers that run on every node during a workload, and the parsers of what they print."""
 
 from __future__ import annotations
 

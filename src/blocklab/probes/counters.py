@@ -148,10 +148,10 @@ def _mirrors(text: str) -> dict[str, Mirror]:
 def difference(before: Counters, after: Counters) -> Counters:
     """What was counted in between. A device that came up in between counts from zero.
 
-    Raises ``ParseError`` for a device that vanished, a counter that went back, and a node that booted anew.
+    Raises ``ParseError`` for a device that vanished, a counter that went back, and a node that booted again.
     """
     if after.time < before.time:
-        raise ParseError(_UPTIME, f"the node booted anew: up for {before.time:g} s, then for {after.time:g} s")
+        raise ParseError(_UPTIME, f"the node booted again: up for {before.time:g} s, then for {after.time:g} s")
     return Counters(
         after.time - before.time,
         _each(_DISKS, before.disks, after.disks),
@@ -163,7 +163,7 @@ def difference(before: Counters, after: Counters) -> Counters:
 def _each(file: str, before: Mapping[str, T], after: Mapping[str, T]) -> dict[str, T]:
     if gone := sorted(before.keys() - after.keys()):
         raise ParseError(
-            file, f"{', '.join(gone)} vanished during the load", hint="what it counted is lost; measure again"
+            file, f"{', '.join(gone)} vanished during the workload", hint="what it counted is lost; measure again"
         )
     return {name: _less(f"{file}: {name}", before.get(name), counted) for name, counted in after.items()}
 
@@ -184,6 +184,6 @@ def _change(where: str, name: str, before: int | None, after: int | None) -> int
         return after - before
     raise ParseError(
         where, f"its {name} went back from {before} to {after}",
-        hint="it was reset: made anew, or connected anew; on a 32-bit kernel it may also have gone past 2^32, "
+        hint="it was reset: made again, or connected again; on a 32-bit kernel it may also have gone past 2^32, "
         "on a 64-bit one nothing comes to its end",
     )  # fmt: skip

@@ -88,12 +88,12 @@ class Iostat:
             if time.tzinfo is None:
                 raise ParseError("iostat", f"the time {report.timestamp!r} has no offset from UTC")
             for disk in report.disk:
-                for metric, value, unit in _figures(disk):
+                for metric, value, unit in _values(disk):
                     samples.append(Sample(metric, value, unit, disk.disk_device, host, time=time.timestamp()))
         return tuple(samples)
 
 
-def _figures(disk: _Disk) -> Iterator[tuple[str, float, str]]:
+def _values(disk: _Disk) -> Iterator[tuple[str, float, str]]:
     yield "read.iops", disk.reads, "1/s"
     yield "write.iops", disk.writes, "1/s"
     yield "read.bandwidth", disk.read_kib * 1024, "B/s"

@@ -22,11 +22,11 @@ from blocklab.report import tables
 from blocklab.report.bundle import bundle
 from blocklab.report.carried import MARKS as CARRIED_MARKS
 from blocklab.report.carried import carried_rows
-from blocklab.report.cure import cure
 from blocklab.report.drills import COLUMNS as DRILL_COLUMNS
 from blocklab.report.drills import WORDS as DRILL_WORDS
 from blocklab.report.drills import drill_section
 from blocklab.report.files import as_csv, as_json, drills_csv
+from blocklab.report.hint import hint
 from blocklab.report.imported import file_rows
 from blocklab.report.layers import COLUMNS, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows, own_text
@@ -97,7 +97,7 @@ def written(texts: Mapping[Path, bytes]) -> None:
             temporary.replace(path)
         except OSError as error:
             raise StoreError(
-                f"{path} cannot be written: {error.strerror or error}", hint=cure(path, error)
+                f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error)
             ) from error
 
 
@@ -115,7 +115,7 @@ def environment() -> Environment:
 
 
 def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
-    """The page. With ``csv`` the figures are in the page itself; without it the page stands beside its twins."""
+    """The page. With ``csv`` the values are in the page itself; without it the page stands beside its twins."""
     made = environment()
     drawn = draw(analysis)
     good = sum(run.outcome.status == "ok" for run in analysis.every)
@@ -124,7 +124,7 @@ def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
         version=__version__,
         study=analysis.study,
         analysis=analysis,
-        figures_at="report.csv" if csv is None else f"data:text/csv;base64,{base64.b64encode(csv).decode()}",
+        values_at="report.csv" if csv is None else f"data:text/csv;base64,{base64.b64encode(csv).decode()}",
         alone=csv is not None,
         found=found,
         when=tables.measured_when(analysis),
@@ -139,7 +139,7 @@ def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
         drills=drill_section(analysis, drawn.shown),
         drill_columns=DRILL_COLUMNS,
         drill_words=DRILL_WORDS,
-        groups=tables.figure_groups(analysis),
+        groups=tables.value_groups(analysis),
         sheets=sheets(analysis),
         layers=layer_groups(analysis),
         layer_columns=COLUMNS,
@@ -160,7 +160,9 @@ def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
         knobs=() if analysis.imported else tables.knob_tables(analysis),
         files=file_rows(analysis),
         commands=() if analysis.imported else tables.command_tables(analysis),
-        untold=[] if analysis.imported else [run.outcome.status for run in tables.told_runs(analysis)[1]],
+        unexplained=[]
+        if analysis.imported
+        else [run.outcome.status for run in tables.explained_runs(analysis)[1]],
         versions=tables.versions(analysis),
         warnings=tables.warnings(analysis),
         on_dark=ON_DARK,

@@ -40,7 +40,7 @@ class CarriedRow(msgspec.Struct, frozen=True):
 
 
 def carried_rows(analysis: Analysis) -> tuple[CarriedRow, ...]:
-    """Every open-loop phase; empty where no load has a rate."""
+    """Every open-loop phase; empty where no workload has a rate."""
     found = needs(analysis)
     several = len({need.workload for need in found}) > 1
     return tuple(
@@ -119,7 +119,7 @@ def carried_table(analysis: Analysis) -> Table | None:
 
 
 def carried_json(analysis: Analysis) -> dict[str, Any]:
-    """The part of report.json: each load with a rate on each layout; empty where no load has one."""
+    """The part of report.json: each workload with a rate on each layout; empty where no workload has one."""
     found = []
     for need in needs(analysis):
         stack, workload = analysis.stacks[need.stack], analysis.workloads[need.workload]

@@ -28,14 +28,14 @@ COLUMNS = (
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A cell of the table: the figure, and what stands small below it."""
+    """A cell of the table: the value, and what stands small below it."""
 
     text: str
     small: str = ""
 
 
 class CellRow(msgspec.Struct, frozen=True):
-    """One cell's drills. ``names`` are the stack, its load and levels."""
+    """One cell's drills. ``names`` are the stack, its workload and levels."""
 
     colour: str
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ class Loss(msgspec.Struct, frozen=True):
     after: str
 
 
-class Told(msgspec.Struct, frozen=True):
+class DrillDetail(msgspec.Struct, frozen=True):
     """One drill. Rows are texts; ``left_ids`` and ``left_events`` are not listed."""
 
     title: str
@@ -77,7 +77,7 @@ class DrillSection(msgspec.Struct, frozen=True):
     rows: tuple[CellRow, ...]
     stages: tuple[str, ...]
     takeovers: tuple[CellRow, ...]
-    told: tuple[Told, ...]
+    details: tuple[DrillDetail, ...]
     left: tuple[str, ...]
 
 
@@ -89,18 +89,20 @@ def drill_section(analysis: Analysis, shown: Sequence[Chart]) -> DrillSection | 
     found = summaries(analysis)
     picked = chosen(analysis)
     one_by_one = {id(each) for *_, each in picked}
-    loads = analysis.drilled_loads > 1
+    workloads = analysis.drilled_workloads > 1
     factors = [name for name in analysis.grid.factors if any(name in each.point.levels for each in found)]
     dyes = stack_colours(found)
     stages = tuple(dict.fromkeys(name for each in found for name, _ in each.stages))
     return DrillSection(
         drill_points(analysis),
         charts.get("cost"),
-        ("stack", *(["load"] if loads else []), *factors),
-        tuple(_row(each, factors, fields(each), dyes[each.point.stack_name], loads=loads) for each in found),
+        ("stack", *(["workload"] if workloads else []), *factors),
+        tuple(
+            _row(each, factors, fields(each), dyes[each.point.stack_name], workloads=workloads) for each in found
+        ),
         stages,
         tuple(
-            _row(each, factors, _stages(each, stages), dyes[each.point.stack_name], loads=loads)
+            _row(each, factors, _stages(each, stages), dyes[each.point.stack_name], workloads=workloads)
             for each in found
             if each.stages
         ),
@@ -109,11 +111,13 @@ def drill_section(analysis: Analysis, shown: Sequence[Chart]) -> DrillSection | 
     )
 
 
-def _row(each: Summary, factors: Sequence[str], told: Mapping[str, Field], colour: str, *, loads: bool) -> CellRow:
+def _row(
+    each: Summary, factors: Sequence[str], told: Mapping[str, Field], colour: str, *, workloads: bool
+) -> CellRow:
     point = each.point
     names = (
         point.stack_name,
-        *([point.workload_name] if loads else []),
+        *([point.workload_name] if workloads else []),
         *(point.levels.get(name, NONE) for name in factors),
     )
     return CellRow(colour, names, status_of(each), tuple(told.values()))
@@ -132,7 +136,7 @@ def _stages(each: Summary, names: Sequence[str]) -> dict[str, Field]:
 
 
 def fields(each: Summary) -> dict[str, Field]:
-    """The figures of a cell by their columns."""
+    """The values of a cell by their columns."""
     mine = each.losses
     return dict(
         zip(
@@ -214,7 +218,7 @@ def _apart(each: Summary) -> str:
     return "; ".join(parts + ([f"ahead by up to {each.ahead:,}"] if each.ahead else []))
 
 
-def _told(drill: Drill, title: str, chart: Chart | None) -> Told:
+def _told(drill: Drill, title: str, chart: Chart | None) -> DrillDetail:
     verdict = drill.verdict
     fault = drill.struck
     losses = tuple(
@@ -226,7 +230,7 @@ def _told(drill: Drill, title: str, chart: Chart | None) -> Told:
     stages = tuple(
         (stage.name, _after(stage.start, fault), _ms(stage.end - stage.start)) for stage in drill.stages
     )
-    return Told(
+    return DrillDetail(
         title, verdict.status, verdict.why, tuple(_facts(drill)), chart, losses,
         len(verdict.missing) - len(losses), others,
         tuple((_after(each.time, fault), each.what, each.said) for each in events[:MOST_EVENTS]),

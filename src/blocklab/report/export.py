@@ -14,7 +14,7 @@ from typing import IO, Any
 import msgspec
 
 from blocklab.errors import StoreError
-from blocklab.report.cure import cure
+from blocklab.report.hint import hint
 from blocklab.stats.longform import Table
 from blocklab.store.tables import batches, to_parquet
 
@@ -46,7 +46,7 @@ def export(table: Table, form: Format, path: Path | None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         raise StoreError(
-            f"{path} cannot be written: {error.strerror or error}", hint=cure(path, error) if path else ""
+            f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error) if path else ""
         ) from error
 
 

@@ -12,11 +12,11 @@ import msgspec
 from blocklab.report.carried import carried_json
 from blocklab.stats.analysis import Analysis, Drilled, Gap, Stop
 from blocklab.stats.drills import Summary, summaries
-from blocklab.stats.figures import Row
 from blocklab.stats.findings import Findings
 from blocklab.stats.grid import levels_of
 from blocklab.stats.longform import FACTOR
 from blocklab.stats.ratio import verdict
+from blocklab.stats.values import Row
 from blocklab.study.types import Expectation
 
 FORMAT = 1
@@ -34,11 +34,11 @@ DRILL_COLUMNS = (
 
 
 def as_csv(analysis: Analysis) -> str:
-    """One line a figure, in base units (s, B/s, 1/s, %).
+    """One line a value, in base units (s, B/s, 1/s, %).
 
-    ``relative`` is the ratio to the baseline's figure and ``half_width`` that of the 95 % interval within the
+    ``relative`` is the ratio to the baseline's value and ``half_width`` that of the 95 % interval within the
     run, in ``unit``; ``relative_half_width`` is that of the ratio and ``verdict`` what it says (``stats.ratio``).
-    ``limited`` says why a load's figure is the lab's own rather than the layout's.
+    ``limited`` says why a workload's value is the lab's own rather than the layout's.
     All are empty where there is none. Each factor of the study has a column with its level,
     which is empty where the factor makes no difference to the cell; it is called ``factor.NAME`` where the file
     has a column NAME already.
@@ -84,7 +84,7 @@ def _drill_line(each: Drilled) -> list[Any]:
     drill, verdict, log = each.drill, each.drill.verdict, each.drill.verdict.binlog
     numbers = ["" if x is None else f"{x:.9g}" for x in (verdict.rpo_seconds, verdict.rto_seconds, drill.rate)]
     return [
-        each.block, each.status, drill.fault, drill.seed, drill.survivor, str(drill.took_over).lower(),
+        each.repeat, each.status, drill.fault, drill.seed, drill.survivor, str(drill.took_over).lower(),
         verdict.status, verdict.why, verdict.attempted, verdict.acknowledged, verdict.refused, verdict.in_doubt,
         verdict.in_doubt_found, len(verdict.missing), len(verdict.unexpected), len(verdict.torn), *numbers,
         " ".join(f"{stage.name.replace(' ', '-')}={stage.end - stage.start:.6f}" for stage in drill.stages),
@@ -94,14 +94,14 @@ def _drill_line(each: Drilled) -> list[Any]:
 
 
 def _drills(analysis: Analysis) -> dict[str, Any]:
-    """What a study with drills has besides: the cells' summaries, and each drill without its course."""
+    """What a study with drills has besides: the cells' summaries, and each drill without its time series."""
     if not analysis.drills:
         return {}
     return {
         "drills": {
             "cells": [_summary(each) for each in summaries(analysis)],
             "each": [
-                {**_at(analysis, each.stack, each.workload), "block": each.block, "run": each.status,
+                {**_at(analysis, each.stack, each.workload), "repeat": each.repeat, "run": each.status,
                  **msgspec.structs.asdict(msgspec.structs.replace(each.drill, bins=()))}
                 for each in analysis.drills
             ],
@@ -129,8 +129,8 @@ def _said(analysis: Analysis, row: Row) -> tuple[str, str]:
 
 
 def as_json(analysis: Analysis, found: Findings) -> bytes:
-    """The whole analysis: question, findings, verdicts, gaps, figures, why each phase was measured no longer, and
-    the floors of the lab that the figures are marked by."""
+    """The whole analysis: question, findings, verdicts, gaps, values, why each phase was measured no longer, and
+    the floors of the lab that the values are marked by."""
     study = analysis.study
     document = {
         "format": FORMAT,
@@ -163,7 +163,7 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
             for verdict in analysis.verdicts
         ],
         "gaps": [_gap(analysis, gap) for gap in analysis.gaps],
-        "figures": [_figure(analysis, row) for row in analysis.rows],
+        "metrics": [_value(analysis, row) for row in analysis.rows],
         "seeds": analysis.seeds,
         "repeats": study.repeats,
         "stops": [_stop(analysis, stop) for stop in analysis.stops],
@@ -180,7 +180,7 @@ def _levels(claim: Expectation) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _figure(analysis: Analysis, row: Row) -> dict[str, Any]:
+def _value(analysis: Analysis, row: Row) -> dict[str, Any]:
     fields = msgspec.structs.asdict(row)
     fields |= {"stack": fields.pop("stack_name"), "workload": fields.pop("workload_name")}
     levels = fields.pop("levels")
@@ -193,7 +193,7 @@ def _figure(analysis: Analysis, row: Row) -> dict[str, Any]:
 def _stop(analysis: Analysis, stop: Stop) -> dict[str, Any]:
     stack, workload = analysis.stacks[stop.stack], analysis.workloads[stop.workload]
     fields = {
-        "stack": stack.name, "workload": workload.name, "block": stop.block,
+        "stack": stack.name, "workload": workload.name, "repeat": stop.repeat,
         **msgspec.structs.asdict(stop.stopped),
     }  # fmt: skip
     return {**fields, "levels": {**stack.levels, **workload.levels}} if analysis.grid.factors else fields

@@ -1,4 +1,4 @@
-"""The files that imported figures were made from."""
+"""The files that imported values were made from."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class FileRow(msgspec.Struct, frozen=True):
     rows: str
     time: str
     host: str
-    loads: str
+    workloads: str
     used: bool
 
 
 def file_rows(analysis: Analysis) -> tuple[FileRow, ...]:
-    """The files of each stack, once, with the loads that they are of."""
+    """The files of each stack, once, with the workloads that they are of."""
     found: dict[tuple[str, str], tuple[ImportedFile, list[str]]] = {}
     for (stack, workload), run in analysis.runs.items():
         for file in run.files:
@@ -32,9 +32,9 @@ def file_rows(analysis: Analysis) -> tuple[FileRow, ...]:
     return tuple(
         FileRow(
             stack, file.name, file.kind or file.remarks[0], _rows(file), span(file.start, file.end),
-            file.host or "–", ", ".join(loads) if file.kind else "–", bool(file.kind),
+            file.host or "–", ", ".join(workloads) if file.kind else "–", bool(file.kind),
         )
-        for (stack, _), (file, loads) in found.items()
+        for (stack, _), (file, workloads) in found.items()
     )  # fmt: skip
 
 

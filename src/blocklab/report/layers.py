@@ -9,11 +9,11 @@ import msgspec
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Sample
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.figures import Measured, of_layer
 from blocklab.stats.format import number
+from blocklab.stats.values import Measured, of_layer
 from blocklab.store.run import Run
 
-# A load with more phases than this has one row a device for all of them together.
+# A workload with more phases than this has one row a device for all of them together.
 MOST_PHASES = 8
 _COUNTS = ("reads", "writes", "read.bytes", "write.bytes", "flushes", "tx.bytes", "rx.bytes")
 NONE = "–"
@@ -40,7 +40,7 @@ class LayerRow(msgspec.Struct, frozen=True):
     per_transaction: str
 
     @property
-    def figures(self) -> tuple[str, ...]:
+    def values(self) -> tuple[str, ...]:
         """The columns with numbers."""
         return (
             self.reads, self.writes, self.read_mb, self.written_mb, self.per_byte, self.flushes,
@@ -62,7 +62,7 @@ class LayerGroup(msgspec.Struct, frozen=True):
 
 class _Device(msgspec.Struct):
     """A device's counts, summed over phases. ``passed`` are the bytes written here in the phases whose ratio is
-    stored, ``above`` those at the layer above, which that ratio tells. Only a load without phases tells of its
+    stored, ``above`` those at the layer above, which that ratio tells. Only a workload without phases tells of its
     transactions, so there is nothing to sum in ``per_transaction``."""
 
     counts: dict[str, float]
@@ -70,30 +70,30 @@ class _Device(msgspec.Struct):
     above: float = 0.0
     per_transaction: float | None = None
 
-    def add(self, figures: Mapping[str, float]) -> None:
-        """One phase's figures, by their names without ``layer.``."""
+    def add(self, values: Mapping[str, float]) -> None:
+        """One phase's values, by their names without ``layer.``."""
         for name in _COUNTS:
-            if name in figures:
-                self.counts[name] = self.counts.get(name, 0.0) + figures[name]
-        written = figures.get("write.bytes", figures.get("tx.bytes", 0.0))
-        ratio = figures.get("write.amplification", figures.get("wire.per.byte"))
+            if name in values:
+                self.counts[name] = self.counts.get(name, 0.0) + values[name]
+        written = values.get("write.bytes", values.get("tx.bytes", 0.0))
+        ratio = values.get("write.amplification", values.get("wire.per.byte"))
         if ratio:
             self.passed += written
             self.above += written / ratio
-        self.per_transaction = figures.get("flushes.per.transaction", self.per_transaction)
+        self.per_transaction = values.get("flushes.per.transaction", self.per_transaction)
 
 
 def layer_groups(analysis: Analysis, most: int = MOST_PHASES) -> tuple[LayerGroup, ...]:
     """The groups of the cells that the page shows in detail; none where no run has such counts.
 
-    The phases of a load that has more than ``most`` are one group.
+    The phases of a workload that has more than ``most`` are one group.
     A cell whose layers do not agree (``suspect``) is among them: that is where to look.
     """
     groups: dict[tuple[str, str], list[LayerRow]] = {}
     for stack, workload in analysis.detailed:
         run = analysis.measured[stack, workload].run if (stack, workload) in analysis.measured else None
         run = run or analysis.runs.get((stack, workload))
-        counted = [sample for sample in run.figures() if of_layer(sample)] if run is not None else []
+        counted = [sample for sample in run.values() if of_layer(sample)] if run is not None else []
         if run is None or not counted:
             continue
         measured = Measured(run, analysis.stacks[stack].stack.on)
@@ -127,12 +127,12 @@ def _rows(
     for sample in counted:
         metric = metric_of(sample.metric).family
         layer = together.get((sample.host, sample.layer), sample.layer)
-        figures = by_phase.setdefault((sample.host, layer, sample.phase), {})
+        values = by_phase.setdefault((sample.host, layer, sample.phase), {})
         # The members of a stripe are flushed at the same time, and each has its share of the rest.
         joined = metric != "flushes.per.transaction"
-        figures[metric] = figures.get(metric, 0.0) + sample.value if joined else sample.value
-    for (host, layer, _), figures in by_phase.items():
-        devices.setdefault((host, layer), _Device({})).add(figures)
+        values[metric] = values.get(metric, 0.0) + sample.value if joined else sample.value
+    for (host, layer, _), values in by_phase.items():
+        devices.setdefault((host, layer), _Device({})).add(values)
     active = measured.active
     rank = {host: _order(measured, host) for host in {host for host, _ in devices}}
     places = sorted(

@@ -1,4 +1,4 @@
-"""The lab's floor on the page: what was measured of the lab itself, and which figures are no better than that."""
+"""The lab's floor on the page: what was measured of the lab itself, and which values are no better than that."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import msgspec
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.floor import LIMITED, caution, table
 from blocklab.stats.format import listed, quantity
-from blocklab.store.floor import FIGURES, Floor
+from blocklab.store.floor import METRICS, Floor
 
 # Of more reasons than this the tables have the marks, and the CSV the rest.
 MOST_LIMITED = 40
-# So many figures of one phase with one reason are counted.
+# So many values of one phase with one reason are counted.
 MOST_METRICS = 4
 
 
 class FloorTable(msgspec.Struct, frozen=True):
-    """One machine's floor: what it holds for, and (figure, value, spread) by group."""
+    """One machine's floor: what it holds for, and (value, value, spread) by group."""
 
     about: str
     groups: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]
@@ -26,8 +26,8 @@ class FloorTable(msgspec.Struct, frozen=True):
 
 
 class LimitedRow(msgspec.Struct, frozen=True):
-    """Figures of one phase of one cell that are the lab's own for one reason. ``stack`` is a label for its colour;
-    ``metrics`` names a few figures, or says how many there are."""
+    """Values of one phase of one cell that are the lab's own for one reason. ``stack`` is a label for its colour;
+    ``metrics`` names a few values, or says how many there are."""
 
     stack: str
     place: str
@@ -35,7 +35,7 @@ class LimitedRow(msgspec.Struct, frozen=True):
     why: str
 
 
-# The first words of the names of a floor's figures, and what they have in common.
+# The first words of the names of a floor's values, and what they have in common.
 _GROUPS = {
     "A raw volume and a mirror, 4 KiB": ("volume.", "mirror."),
     "A node and a link": ("syscall", "empty.", "link."),
@@ -52,12 +52,12 @@ def floor_tables(analysis: Analysis) -> tuple[FloorTable, ...]:
 def _floor(floor: Floor) -> FloorTable:
     machine = floor.machine
     when = datetime.fromtimestamp(floor.when, UTC)
-    rounds = max(figure.rounds for figure in floor.figures.values())
+    rounds = max(reading.rounds for reading in floor.values.values())
     about = (
         f"{machine.cpu}, {machine.cpus} CPUs, kernel {machine.kernel}, image {machine.image}; measured "
         f"{when:%Y-%m-%d %H:%M} UTC. Medians of {rounds} rounds; the spread is the largest less the smallest."
     )
-    rows = dict(zip(FIGURES, table(floor), strict=True))
+    rows = dict(zip(METRICS, table(floor), strict=True))
     groups = tuple(
         (title, tuple(row for name, row in rows.items() if name.startswith(starts)))
         for title, starts in _GROUPS.items()
@@ -78,7 +78,7 @@ def own_text(analysis: Analysis) -> str:
         parts.append(f"blocklab's own process took at most {quantity(own.sample.value, '%')} of a core")
     if said:
         parts.append(f"the probes at most {listed(said)}")
-    return f"While a load ran, {'; '.join(parts)}." if parts else ""
+    return f"While a workload ran, {'; '.join(parts)}." if parts else ""
 
 
 def limited_rows(analysis: Analysis) -> tuple[tuple[LimitedRow, ...], int]:
@@ -89,9 +89,7 @@ def limited_rows(analysis: Analysis) -> tuple[tuple[LimitedRow, ...], int]:
             place = f"{row.stack}/{row.workload} {row.phase}".strip()
             reasons.setdefault((row.stack, place, said.removeprefix(f"{LIMITED}: ")), []).append(row.metric)
     rows = tuple(
-        LimitedRow(
-            stack, place, listed(metrics) if len(metrics) < MOST_METRICS else f"{len(metrics)} figures", why
-        )
+        LimitedRow(stack, place, listed(metrics) if len(metrics) < MOST_METRICS else f"{len(metrics)} values", why)
         for (stack, place, why), metrics in list(reasons.items())[:MOST_LIMITED]
     )
     return rows, len(reasons) - len(rows)

@@ -1,4 +1,4 @@
-"""The figures of loads that factors change, or that have many phases: a row for each cell and phase."""
+"""The values of workloads that factors change, or that have many phases: a row for each cell and phase."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from blocklab.report.tables import SHOWN, Value, load_metrics, lower_devices, on_sheets, value_of
+from blocklab.report.tables import SHOWN, Value, lower_devices, on_sheets, value_of, workload_metrics
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.figures import Row
+from blocklab.stats.values import Row
 
 # A row has no room for the median beside the mean.
 _KINDS = tuple(kind for kind in SHOWN if kind != "latency.p50")
@@ -17,7 +17,7 @@ MOST_LOWER = 4
 
 
 class SheetRow(msgspec.Struct, frozen=True):
-    """One cell's figures, or one phase's. ``stack`` is a label for its colour."""
+    """One cell's values, or one phase's. ``stack`` is a label for its colour."""
 
     stack: str
     names: tuple[str, ...]
@@ -25,7 +25,7 @@ class SheetRow(msgspec.Struct, frozen=True):
 
 
 class Sheet(msgspec.Struct, frozen=True):
-    """One load's figures: ``names`` are the columns that say which cell, ``columns`` the figures'."""
+    """One workload's values: ``names`` are the columns that say which cell, ``columns`` the values'."""
 
     title: str
     names: tuple[str, ...]
@@ -36,22 +36,22 @@ class Sheet(msgspec.Struct, frozen=True):
 class _Column(msgspec.Struct, frozen=True):
     title: str
     metric: str
-    load: bool = False
+    own: bool = False
     host: str = ""
     device: str = ""
 
     def of(self, rows: Sequence[Row]) -> Row | None:
-        """The figure among those of one cell and phase."""
+        """The value among those of one cell and phase."""
         for row in rows:
-            if row.metric != self.metric or row.load != self.load:
+            if row.metric != self.metric or row.own != self.own:
                 continue
-            if self.load or (row.host, row.layer) == (self.host, self.device) or (row.top and not self.host):
+            if self.own or (row.host, row.layer) == (self.host, self.device) or (row.top and not self.host):
                 return row
         return None
 
 
 def sheets(analysis: Analysis) -> tuple[Sheet, ...]:
-    """A sheet for each load that the table with a column a stack has no room for."""
+    """A sheet for each workload that the table with a column a stack has no room for."""
     return tuple(sheet for name in on_sheets(analysis) if (sheet := _sheet(analysis, name)).rows)
 
 
@@ -82,11 +82,11 @@ def _sheet(analysis: Analysis, name: str) -> Sheet:
 
 
 def _columns(analysis: Analysis, labels: Sequence[str], rows: Sequence[Row]) -> Iterator[_Column]:
-    for metric, title in load_metrics((row.metric for row in rows if row.load), _KINDS):
+    for metric, title in workload_metrics((row.metric for row in rows if row.own), _KINDS):
         if metric == "failed" and not any(row.value for row in rows if row.metric == metric):
             continue
-        yield _Column(title, metric, load=True)
-    probed = dict.fromkeys((row.metric, row.host, row.layer, row.top) for row in rows if not row.load)
+        yield _Column(title, metric, own=True)
+    probed = dict.fromkeys((row.metric, row.host, row.layer, row.top) for row in rows if not row.own)
     lower = list(dict.fromkeys(each for label in labels for each in lower_devices(analysis, label)))
     for way in ("read", "write"):
         metric = f"{way}.await"

@@ -31,7 +31,7 @@ class StopRow(msgspec.Struct, frozen=True):
 
 
 class StopCount(msgspec.Struct, frozen=True):
-    """One load's phases on all stacks: how many for each of ``REASONS``, times and relative half widths."""
+    """One workload's phases on all stacks: how many for each of ``REASONS``, times and relative half widths."""
 
     workload: str
     counts: tuple[str, ...]
@@ -48,7 +48,7 @@ class Stops(msgspec.Struct, frozen=True):
 
 
 def stops(analysis: Analysis) -> Stops:
-    """Every phase that a stopping rule measured, or, of many, counts for each load and those not settled."""
+    """Every phase that a stopping rule measured, or, of many, counts for each workload and those not settled."""
     every = analysis.stops
     if len(every) <= MOST_ROWS:
         return Stops(tuple(_row(analysis, each) for each in every))
@@ -63,12 +63,12 @@ def stops(analysis: Analysis) -> Stops:
 
 def _row(analysis: Analysis, stop: Stop) -> StopRow:
     stopped = stop.stopped
-    block = f", block {stop.block}" if analysis.study.repeats > 1 else ""
+    repeat = f", repeat {stop.repeat}" if analysis.study.repeats > 1 else ""
     rounds = f" in {stopped.rounds} rounds" if stopped.rounds > 1 else ""
     cut = f", the first {_time(stopped.cut)} left out" if stopped.cut else ""
     return StopRow(
         stop.stack,
-        f"{stop.stack}/{stop.workload} {stopped.phase}".strip() + block,
+        f"{stop.stack}/{stop.workload} {stopped.phase}".strip() + repeat,
         stopped.reason,
         stopped.why,
         f"{_time(stopped.seconds)}{rounds}{cut}",
@@ -77,7 +77,7 @@ def _row(analysis: Analysis, stop: Stop) -> StopRow:
 
 
 def _rate(rate: Rate) -> str:
-    """``write: 3,147 ± 2 IOPS (0.1 %)``; a load with one rate needs no way."""
+    """``write: 3,147 ± 2 IOPS (0.1 %)``; a workload with one rate needs no way."""
     known = metric_of(rate.metric)
     name = f"{known.of}: " if known.of else ""
     if rate.value is None:

@@ -1,4 +1,4 @@
-"""The figures of a sweep for a terminal, laid out as its charts are."""
+"""The values of a sweep for a terminal, laid out as its charts are."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sweep_tables(analysis: Analysis, sweep: Sweep) -> Iterator[RenderableType]:
         # The axis may make no difference to a column.
         levels = [at for at in sweep.made.x.levels if any({at, ""} & column.keys() for column in columns.values())]
         cells = {
-            # A level stands in a line of its own: the names are long, and the figures short.
+            # A level stands in a line of its own: the names are long, and the values short.
             name.replace(" ", "\n"): _cells(sweep, name, [column.get(at, column.get("")) for at in levels])
             for name, column in columns.items()
         }
@@ -91,15 +91,15 @@ class _Columns:
 
 
 def _cells(sweep: Sweep, name: str, dots: Sequence[Dot | None]) -> list[Text]:
-    """A column below its name: each figure with its share and the share's interval, one below the other."""
+    """A column below its name: each value with its share and the share's interval, one below the other."""
     factor, _ = scale(sweep.unit, sweep.metric)
-    figures = ["–" if d is None else number(d.value * factor) + (LIMITED_MARK if d.limited else "") for d in dots]
+    values = ["–" if d is None else number(d.value * factor) + (LIMITED_MARK if d.limited else "") for d in dots]
     shares = [_share(dot) for dot in dots]
     beside = 1 + max(map(len, shares)) if any(shares) else 0
-    width = max(*map(len, figures), max(map(len, name.split(" "))) - beside)
+    width = max(*map(len, values), max(map(len, name.split(" "))) - beside)
     return [
-        Text.assemble(f"{figure:>{width}}", (f" {share:<{beside - 1}}" if beside else "", "bold"), justify="left")
-        for figure, share in zip(figures, shares, strict=True)
+        Text.assemble(f"{value:>{width}}", (f" {share:<{beside - 1}}" if beside else "", "bold"), justify="left")
+        for value, share in zip(values, shares, strict=True)
     ]
 
 

@@ -15,12 +15,12 @@ from blocklab.model.metrics import WAYS
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import families
-from blocklab.stats.figures import Row
 from blocklab.stats.format import NBSP, listed, number, percent, plus_minus, scale, seconds
 from blocklab.stats.ratio import verdict
+from blocklab.stats.values import Row
 from blocklab.store.run import Run
 
-# Metrics of loads that the page shows, in this order; the CSV has all of them.
+# Metrics of workloads that the page shows, in this order; the CSV has all of them.
 SHOWN = (
     "tpmc", "tps", "iops", "bandwidth", "latency.mean", "latency.p50", "latency.p95", "latency.p99",
     "commit.group", "lock.waits", "failed",
@@ -30,9 +30,9 @@ MOST_RUNS = 24
 
 
 class Value(msgspec.Struct, frozen=True):
-    """One table cell: the figure, its interval, its ratio to the baseline's, or why there is none.
+    """One table cell: the value, its interval, its ratio to the baseline's, or why there is none.
 
-    ``limited`` says why the figure is the lab's own rather than the layout's; empty when it is not.
+    ``limited`` says why the value is the lab's own rather than the layout's; empty when it is not.
     """
 
     text: str
@@ -51,30 +51,30 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """The figures of one workload, or one phase of it."""
+    """The values of one workload, or one phase of it."""
 
     title: str
     lines: tuple[Line, ...]
 
 
-def figure_groups(analysis: Analysis) -> tuple[Group, ...]:
-    """The table of figures: TPS, IOPS, MB/s, latencies, await and CPU for each workload and phase."""
+def value_groups(analysis: Analysis) -> tuple[Group, ...]:
+    """The table of values: TPS, IOPS, MB/s, latencies, await and CPU for each workload and phase."""
     groups = []
     # Transactions first, as everywhere on the page.
-    transactions = {row.workload for row in analysis.rows if row.load and metric_of(row.metric).transactions}
+    transactions = {row.workload for row in analysis.rows if row.own and metric_of(row.metric).transactions}
     elsewhere = on_sheets(analysis)
     grouped = [label for label, side in analysis.workloads.items() if side.name not in elsewhere]
     for workload in sorted(grouped, key=lambda name: name not in transactions):
         for phase in analysis.phases(workload):
             mine = list(analysis.places[workload, phase])
-            lines = [*_load_lines(analysis, workload, mine), *_probe_lines(analysis, workload, mine)]
+            lines = [*_workload_lines(analysis, workload, mine), *_probe_lines(analysis, workload, mine)]
             if lines:
                 groups.append(Group(f"{workload} / {phase}" if phase else workload, tuple(lines)))
     return tuple(groups)
 
 
 def on_sheets(analysis: Analysis) -> tuple[str, ...]:
-    """The loads whose figures are too many for a column a stack: those that a factor changes, and long ones."""
+    """The workloads whose values are too many for a column a stack: those that a factor changes, and long ones."""
     swept = {family.workload for family in families(analysis)}
     return tuple(
         name
@@ -88,8 +88,8 @@ def on_sheets(analysis: Analysis) -> tuple[str, ...]:
     )
 
 
-def load_metrics(metrics: Iterable[str], kinds: Iterable[str] = SHOWN) -> Iterator[tuple[str, str]]:
-    """The metrics of a load that the page shows, in its order, and what they are called there.
+def workload_metrics(metrics: Iterable[str], kinds: Iterable[str] = SHOWN) -> Iterator[tuple[str, str]]:
+    """The metrics of a workload that the page shows, in its order, and what they are called there.
 
     Of a type of transaction (``new_order.latency.p95``) the 95th percentile is shown.
     """
@@ -103,9 +103,9 @@ def load_metrics(metrics: Iterable[str], kinds: Iterable[str] = SHOWN) -> Iterat
                 yield each.name, f"{each.of.replace('_', ' ')} {each.title}".strip()
 
 
-def _load_lines(analysis: Analysis, workload: str, mine: list[Row]) -> Iterator[Line]:
-    for metric, word in load_metrics(row.metric for row in mine if row.load):
-        rows = {row.stack: row for row in mine if row.load and row.metric == metric}
+def _workload_lines(analysis: Analysis, workload: str, mine: list[Row]) -> Iterator[Line]:
+    for metric, word in workload_metrics(row.metric for row in mine if row.own):
+        rows = {row.stack: row for row in mine if row.own and row.metric == metric}
         if metric == "failed" and not any(row.value for row in rows.values()):
             continue
         yield _line(analysis, workload, word, rows, next(iter(rows.values())).layer)
@@ -121,7 +121,7 @@ def _probe_lines(analysis: Analysis, workload: str, mine: list[Row]) -> Iterator
             rows = {
                 row.stack: row
                 for row in mine
-                if (row.metric, row.host, row.layer, row.load) == (f"{way}.await", host, device, False)
+                if (row.metric, row.host, row.layer, row.own) == (f"{way}.await", host, device, False)
             }
             if rows:
                 yield _line(analysis, workload, f"{way} await, {device} on {host}, ms", rows, "iostat")
@@ -147,9 +147,9 @@ def _line(analysis: Analysis, workload: str, label: str, rows: dict[str, Row], s
 
 
 def value_of(analysis: Analysis, row: Row | None, gap: str | None) -> Value:
-    """The cell of a table for a figure, or for the lack of it."""
+    """The cell of a table for a value, or for the lack of it."""
     if row is None:
-        # A node that is not part of the stack has no figure for a good reason.
+        # A node that is not part of the stack has no value for a good reason.
         return Value(gap or "–", absent=True)
     # The label has the unit.
     label = scale(row.unit, row.metric)[1]
@@ -242,11 +242,11 @@ def command_tables(analysis: Analysis) -> tuple[CommandTable, ...]:
     """For each cell that was run, in the order of the study; of many cells some, see ``told_runs``."""
     return tuple(
         CommandTable(run.cell.label, run.outcome.status, seconds(run.outcome.seconds), tuple(_commands(run)))
-        for run in told_runs(analysis)[0]
+        for run in explained_runs(analysis)[0]
     )
 
 
-def told_runs(analysis: Analysis) -> tuple[list[Run], list[Run]]:
+def explained_runs(analysis: Analysis) -> tuple[list[Run], list[Run]]:
     """The runs whose commands are on the page, and the others: of too many those that failed come first, then the
     first one of each stack."""
     runs = list(analysis.runs.values())
@@ -290,8 +290,9 @@ def versions(analysis: Analysis) -> Versions:
 
 
 def _named(analysis: Analysis, run: Run) -> str:
-    """A run's cell, with its block where there are several."""
-    return run.cell.label + (f", block {run.cell.block + 1}" if analysis.study.repeats > 1 else "")
+    """A run's cell, with its repeat where there are several."""
+    first = analysis.study.repeats > 1 and run.cell.repeat == 0
+    return run.cell.label + (" (repeat 1)" if first else "")
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -317,15 +318,15 @@ def measured_when(analysis: Analysis) -> str:
 
 
 def warnings(analysis: Analysis) -> list[str]:
-    """What a reader should know before quoting a figure, beside the gaps."""
+    """What a reader should know before quoting a value, beside the gaps."""
     failures: Counter[str] = Counter()
-    # Of all blocks: in a table of their means one failure would be less than one.
+    # Of all repeats: in a table of their means one failure would be less than one.
     for row in [row for table in analysis.tables for row in table]:
-        if row.load and row.metric == "failed":
+        if row.own and row.metric == "failed":
             failures[f"{row.stack}/{row.workload}"] += round(row.value)
     found = [f"{cell}: {n:,} transaction{'s' if n > 1 else ''} failed" for cell, n in failures.items() if n]
     for run in analysis.every:
-        # Tearing down may fail without spoiling the figures, but it is not to be hidden.
+        # Tearing down may fail without spoiling the values, but it is not to be hidden.
         failed = [record for record in run.records if record.code and record.part == "undo"]
         found += [f"{run.cell.label}: on {r.host}, exit code {r.code} from {shlex.join(r.argv)}" for r in failed]
         found += [f"{run.cell.stack}: {text}" for file in run.files for text in file.warnings]

@@ -1,4 +1,4 @@
-"""The answer and the main figures for a terminal of 100 columns."""
+"""The answer and the main values for a terminal of 100 columns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MARKS = {"ok": ("✓ ok", "green"), "failed": ("✗ failed", "red"), "unknown":
 
 
 def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> RenderableType:
-    """The lead, the headline figures as the charts are laid out, the expectations and the caveats. Raises
+    """The lead, the headline values as the charts are laid out, the expectations and the caveats. Raises
     ``StoreError``.
 
     ``analysis``: that of the folder, where it is at hand already.
@@ -49,12 +49,12 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
     swept = table_sweeps(analysis)
     for sweep in swept:
         parts += sweep_tables(analysis, sweep)
-    compared = _told_otherwise(analysis, swept)
+    compared = _compared_otherwise(analysis, swept)
     if len(compared) > MOST_ROWS:
         parts.append(Text(f"{_few(compared)}:"))
         compared = _worst(compared)
     if compared:
-        parts.append(_figures(analysis, compared))
+        parts.append(_values(analysis, compared))
     # Of the baseline's own there is no mark.
     shares = [dot.share for sweep in swept for dot in sweep.dots if dot.share and dot.share.value != 1]
     shares += [share for item in compared for share in item.shares.values()]
@@ -84,9 +84,9 @@ def _key(said: Collection[str]) -> str:
 
 def _few(compared: Sequence[Item]) -> str:
     if not any(item.shares for item in compared):
-        return f"The first {FEWER_ROWS} of {len(compared)} figures; the page has all"
+        return f"The first {FEWER_ROWS} of {len(compared)} values; the page has all"
     word = "smallest" if verb(compared) == "keeps" else "largest"
-    return f"The {FEWER_ROWS} of {len(compared)} figures with the {word} shares"
+    return f"The {FEWER_ROWS} of {len(compared)} values with the {word} shares"
 
 
 def _worst(compared: Sequence[Item]) -> tuple[Item, ...]:
@@ -98,7 +98,7 @@ def _worst(compared: Sequence[Item]) -> tuple[Item, ...]:
     return tuple(ranked[:FEWER_ROWS])
 
 
-def _told_otherwise(analysis: Analysis, swept: Sequence[Sweep]) -> tuple[Item, ...]:
+def _compared_otherwise(analysis: Analysis, swept: Sequence[Sweep]) -> tuple[Item, ...]:
     """The comparisons that no sweep has."""
     if not analysis.grid.factors and any(not sweep.jobs for sweep in swept):
         # With a layout that is asked for, what no factor changes is a sweep too.
@@ -119,17 +119,17 @@ def _gaps(gaps: Sequence[Gap]) -> Iterator[RenderableType]:
             yield Padding(Text(f"hint: {first.hint}"), (0, 0, 0, 2))
 
 
-def _figures(analysis: Analysis, compared: tuple[Item, ...]) -> Table:
+def _values(analysis: Analysis, compared: tuple[Item, ...]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
     table.add_column("", overflow="fold")
-    stacks = [stack for stack in analysis.stacks if any(stack in item.figures for item in compared)]
+    stacks = [stack for stack in analysis.stacks if any(stack in item.rows for item in compared)]
     stacks = stacks if analysis.grid.factors else list(analysis.stacks)
     for stack in stacks:
         table.add_column(Text(stack), justify="right", overflow="fold")
     for item in compared:
         cells: list[Text] = [Text(item.label)]
         for stack in stacks:
-            row, share = item.figures.get(stack), item.shares.get(stack)
+            row, share = item.rows.get(stack), item.shares.get(stack)
             text = Text("–" if row is None else plus_minus(row.value, row.half, row.unit, row.metric))
             text.append(LIMITED_MARK if analysis.limit(row) else "")
             if share is not None:

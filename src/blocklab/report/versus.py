@@ -20,7 +20,7 @@ from blocklab import __version__
 from blocklab.charts.forest import forest
 from blocklab.errors import StoreError
 from blocklab.report.build import dress, environment
-from blocklab.report.cure import cure
+from blocklab.report.hint import hint
 from blocklab.stats.format import NBSP, listed, percent, plus_minus
 from blocklab.stats.guard import Judged
 from blocklab.stats.ratio import NOTABLE
@@ -41,12 +41,12 @@ _STYLES = {
 _OUTCOMES = {"fails": ("✗ fails", "red"), "undecided": ("? undecided", "yellow"), "passes": ("✓ passes", "green")}
 COLUMNS = (
     "stack", "workload", "levels", "phase", "metric", "unit", "layer", "host", "a", "a_half_width", "b",
-    "b_half_width", "ratio", "ratio_half_width", "verdict", "blocks", "limited",
+    "b_half_width", "ratio", "ratio_half_width", "verdict", "repeats", "limited",
 )  # fmt: skip
 
 
 def ratio_text(pair: Pair) -> str:
-    """``0.80 ± 0.02``; a dash where A's figure is 0."""
+    """``0.80 ± 0.02``; a dash where A's value is 0."""
     if pair.ratio is None:
         return "–"
     if pair.ratio.half is None:
@@ -56,12 +56,12 @@ def ratio_text(pair: Pair) -> str:
 
 
 def summary(found: Versus, shown: Sequence[Pair]) -> str:
-    """In words, what the figures that are shown say."""
+    """In words, what the values that are shown say."""
     decided = [pair for pair in shown if pair.ratio is not None]
     if not shown:
-        return "The loads have no figure in common; --all has the probes'."
+        return "The workloads have no value in common; --all has the probes'."
     if not decided:
-        return f"No figure of {found.a.name} is above 0, so there is no ratio."
+        return f"No value of {found.a.name} is above 0, so there is no ratio."
     parts = []
     below = [pair for pair in decided if pair.verdict == "differs" and pair.ratio and pair.ratio.value < 1]
     above = [pair for pair in decided if pair.verdict == "differs" and pair.ratio and pair.ratio.value > 1]
@@ -75,15 +75,15 @@ def summary(found: Versus, shown: Sequence[Pair]) -> str:
     bare = sum(pair.verdict == "no interval" for pair in decided)
     parts += [f"{noisy} too noisy to say"] if noisy else []
     parts += [f"{bare} without an interval"] if bare else []
-    return f"Of {len(decided)} figure{'s' if len(decided) > 1 else ''} in B, beside A's: {listed(parts)}."
+    return f"Of {len(decided)} value{'s' if len(decided) > 1 else ''} in B, beside A's: {listed(parts)}."
 
 
 def one_build(found: Versus) -> str:
     """What to know where a side was measured once; empty where none was."""
     sides = {"A": found.a, "B": found.b}
     known = {
-        "A": any(pair.load and pair.a.half is not None for pair in found.pairs),
-        "B": any(pair.load and pair.b.half is not None for pair in found.pairs),
+        "A": any(pair.own and pair.a.half is not None for pair in found.pairs),
+        "B": any(pair.own and pair.b.half is not None for pair in found.pairs),
     }
     said: dict[str, list[str]] = {}
     for name in found.once:
@@ -92,10 +92,10 @@ def one_build(found: Versus) -> str:
 
 
 def _once(imported: bool, intervals: bool) -> str:
-    """What figures of one run do not tell."""
+    """What values of one run do not tell."""
     if imported and not intervals:
-        return "is imported from logs without a course, or with too short a one: there are no intervals."
-    text = "is imported, from one run of each load" if imported else "was measured on one build of its layouts"
+        return "is imported from logs without a time series, or with too short a one: there are no intervals."
+    text = "is imported, from one run of each workload" if imported else "was measured on one build of its layouts"
     within = "its intervals hold what varies within a run" if intervals else "it was too short for intervals"
     text += f": {within}, and what varies from run to run is not known."
     return text if imported else f"{text} `repeats: 3` or more in the study tells that too."
@@ -115,7 +115,7 @@ def terminal(
     rows = list(shown)
     if len(rows) > MOST_ROWS and not every:
         rows = [pair for pair in shown if pair.verdict == "differs"][:MOST_ROWS] or rows[:MOST_ROWS]
-        parts.append(Text(f"{len(rows)} of {len(shown)} figures; --all and -o have all of them.", style="dim"))
+        parts.append(Text(f"{len(rows)} of {len(shown)} values; --all and -o have all of them.", style="dim"))
     parts.append(_table(rows))
     if any(pair.limited for pair in rows):
         parts.append(Text("†: limited by the lab, so the layout may do better.", style="dim"))
@@ -138,7 +138,7 @@ def _table(rows: Sequence[Pair]) -> Table:
     for pair in rows:
         place = Text(pair.place if pair.place != last else "")
         last = pair.place
-        metric = pair.metric if pair.load else f"{pair.metric} ({pair.layer} on {pair.host})"
+        metric = pair.metric if pair.own else f"{pair.metric} ({pair.layer} on {pair.host})"
         a, b = (plus_minus(each.value, each.half, pair.unit, pair.metric) for each in (pair.a, pair.b))
         table.add_row(
             place, Text(metric), Text(a), Text(b), Text(ratio_text(pair) + ("†" if pair.limited else "")),
@@ -155,7 +155,7 @@ def _judged(judged: Sequence[Judged]) -> Iterator[RenderableType]:
             word, style = _OUTCOMES[outcome]
             if outcome == "passes":
                 if some:
-                    yield Text(f"{word}: {text}: {len(some)} of {len(mine)} figures", style=style)
+                    yield Text(f"{word}: {text}: {len(some)} of {len(mine)} values", style=style)
                 continue
             for each in some:
                 share = "" if each.share is None else f" is {each.share.value:.3f}"
@@ -196,10 +196,10 @@ def as_json(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ())
         "a": str(found.a.path),
         "b": str(found.b.path),
         "summary": summary(found, shown),
-        "figures": [_row(pair) for pair in shown],
+        "metrics": [_row(pair) for pair in shown],
         "only": [{"side": e.side, **_cell(e.cell), "gap": e.gap, "metrics": e.metrics} for e in found.lone],
-        "only_figures": [
-            {"side": e.side, **_cell(e.cell), "phase": e.phase, "metric": e.metric} for e in found.lone_figures
+        "only_one_side": [
+            {"side": e.side, **_cell(e.cell), "phase": e.phase, "metric": e.metric} for e in found.lone_values
         ],
         "differences": found.differences,
         "fail_on": judged,
@@ -217,13 +217,13 @@ def _row(pair: Pair) -> dict[str, Any]:
         **_cell(pair.cell), "phase": pair.phase, "metric": pair.metric, "unit": pair.unit, "layer": pair.layer,
         "host": pair.host, "a": pair.a.value, "a_half_width": pair.a.half, "b": pair.b.value,
         "b_half_width": pair.b.half, "ratio": None if ratio is None else ratio.value,
-        "ratio_half_width": None if ratio is None else ratio.half, "verdict": pair.verdict, "blocks": pair.pairs,
+        "ratio_half_width": None if ratio is None else ratio.half, "verdict": pair.verdict, "repeats": pair.pairs,
         "limited": pair.limited,
     }  # fmt: skip
 
 
 def as_csv(pairs: Sequence[Pair]) -> str:
-    """A line for each figure; empty where there is none."""
+    """A line for each value; empty where there is none."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -234,7 +234,7 @@ def as_csv(pairs: Sequence[Pair]) -> str:
 
 
 def write_page(path: Path, found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) -> None:
-    """The comparison as one file that needs no network; its tables have ``shown`` and all figures of the loads.
+    """The comparison as one file that needs no network; its tables have ``shown`` and all values of the workloads.
 
     Raises ``StoreError``."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -242,7 +242,7 @@ def write_page(path: Path, found: Versus, shown: Sequence[Pair], judged: Sequenc
         temporary.write_text(page(found, shown, judged), encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}", hint=cure(path, error)) from error
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error)) from error
 
 
 def page(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) -> str:
@@ -274,10 +274,10 @@ def page(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) ->
 
 
 def _groups(pairs: Sequence[Pair], shown: Sequence[Pair]) -> dict[str, list[Pair]]:
-    """The loads' own figures, and what else is shown, by cell and phase."""
+    """The workloads' own values, and what else is shown, by cell and phase."""
     found: dict[str, list[Pair]] = {}
     wanted = frozenset(shown)
     for pair in pairs:
-        if pair.load or pair in wanted:
+        if pair.own or pair in wanted:
             found.setdefault(pair.place, []).append(pair)
     return found

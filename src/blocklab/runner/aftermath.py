@@ -42,7 +42,7 @@ class Aftermath:
         self._shape = topology(study, [stack])
         self.dead: set[str] = set()
         self.restarted = False
-        """Whether all nodes of the stack were booted anew, so that none is left to be taken in."""
+        """Whether all nodes of the stack were booted again, so that none is left to be taken in."""
         self.binlog_unread = ""
         """Why the binary log could not be read, where there is one."""
 

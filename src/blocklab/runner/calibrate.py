@@ -1,7 +1,7 @@
 """The lab's own floor: what nodes, raw volumes, links and a mirror take when nothing is asked of them.
 
 One lab of two nodes with two stacks, a raw volume and a mirror, for all of it. Each round measures everything
-once, so that a disturbance of the machine spoils one round of several and not one figure; a figure is the median.
+once, so that a disturbance of the machine spoils one round of several and not one value; a value is the median.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from blocklab.model.units import Duration
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
 from blocklab.store import floor as names
-from blocklab.store.floor import FIGURES, Floor, figure, machine_of
+from blocklab.store.floor import METRICS, Floor, machine_of, reading
 from blocklab.study.grid import topology
 from blocklab.study.links import plan_links
 from blocklab.study.read import build
@@ -88,8 +88,8 @@ def calibrate(
             this = time.monotonic()
             found.append(bench.round())
             longest = max(longest, time.monotonic() - this)
-    figures = {name: figure([each[name] for each in found], unit) for name, (_, unit) in FIGURES.items()}
-    return Floor(machine, began, time.monotonic() - started, figures)
+    values = {name: reading([each[name] for each in found], unit) for name, (_, unit) in METRICS.items()}
+    return Floor(machine, began, time.monotonic() - started, values)
 
 
 def _study() -> Study:
@@ -103,7 +103,7 @@ def _study() -> Study:
             "nodes": {NODE: {"memory": "512MiB"}, PEER: {"memory": "256MiB"}},
             "links": {LINK: {"between": [NODE, PEER]}},
             "stacks": {RAW: {"on": NODE, "layers": [raw]}, MIRROR: {"on": NODE, "layers": [raw, mirror]}},
-            "workloads": {"io": {"load": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write"}}}},
+            "workloads": {"io": {"workload": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write"}}}},
         }
     )  # fmt: skip
 
@@ -132,7 +132,7 @@ class _Bench:
         self._stand.engine.carry_out(steps, "prepare")
 
     def round(self) -> dict[str, float]:
-        """Every figure once, by its name, in its unit."""
+        """Every value once, by its name, in its unit."""
         before = self._ticks()
         found = {names.SYSCALL: self._system_call()}
         found[names.EMPTY] = self._fio(_RAMDISK, ("read",), (1,))["read.latency"]
@@ -148,7 +148,7 @@ class _Bench:
             found[f"idle.{who}"] = _share(before[who], after, _IDLE)
         return found
 
-    # -- one figure ----------------------------------------------------------------------------------------
+    # -- one value ----------------------------------------------------------------------------------------
 
     def _system_call(self) -> float:
         """Seconds for one: dd reads and writes a byte at a time, and nothing else happens."""
@@ -187,7 +187,7 @@ class _Bench:
         return found
 
     def _round_trip(self) -> float:
-        """Seconds: the median of a few pings, as far apart as those before a study's load."""
+        """Seconds: the median of a few pings, as far apart as those before a study's workload."""
         argv = ("ping", "-n", "-c", str(_PINGS), "-i", "0.02", "-w", "10", self._peer)
         text = must(self._host, argv)
         times = [float(ms) for ms in _PING.findall(text)]

@@ -1,4 +1,4 @@
-"""The kernel's counters on every host around each run of a load: read here, judged by ``judge.crosscheck``."""
+"""The kernel's counters on every host around each run of a workload: read here, judged by ``judge.crosscheck``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Cross:
             (folder / f"counters.{name}.{when}").write_bytes(text)
 
     def judge(self, workload: Workload, parsed: Parsed, folder: Path, phase: str, *, file: bool) -> Parsed:
-        """What a run found, with the figures of each layer. What cannot be read is a warning."""
+        """What a run found, with the values of each layer. What cannot be read is a warning."""
         options = workload.io_options() if isinstance(workload, CountsIo) else ()
         try:
             moved = {name: self._moved(folder, name) for name in self._engine.hosts}
@@ -46,8 +46,8 @@ class Cross:
             return parsed
         io = fio_io(options, file=file) if options else None
         where = self._where
-        storeys = {host: where.devices(host) for host in self._engine.hosts}
-        found = crosscheck(Part(where.active, storeys, moved, parsed.samples, where.wires, io, phase))
+        levels = {host: where.devices(host) for host in self._engine.hosts}
+        found = crosscheck(Part(where.active, levels, moved, parsed.samples, where.wires, io, phase))
         if found.suspicion:
             self.suspicions.append(f"{phase}: {found.suspicion}" if phase else found.suspicion)
         return Parsed((*parsed.samples, *found.samples), parsed.phases, parsed.transactions)

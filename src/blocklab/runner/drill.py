@@ -44,9 +44,9 @@ Counting: TypeAlias = Callable[[Count], None]
 
 
 class Drilling:
-    """The study's faults on a stack that stands, under its ledger load. ``seed`` decides random moments.
+    """The study's faults on a stack that stands, under its ledger workload. ``seed`` decides random moments.
 
-    Raw output goes to ``raw``; figures, knobs and warnings into ``measured``. ``brief``: knobs that nobody sets
+    Raw output goes to ``raw``; values, knobs and warnings into ``measured``. ``brief``: knobs that nobody sets
     are not read back. ``counting`` is told of the client's counters when they change.
     """
 
@@ -77,7 +77,7 @@ class Drilling:
         assert isinstance(write, Write)
         self._plan = write
         self._survivor = write.monitor.host if write.monitor else ""
-        self._client = write.load.host
+        self._client = write.command.host
         self._strikes = Strikes(stand.engine, write.strikes, random.Random(seed))
         self._after = Aftermath(stand, study, stack, raw)
         self._events: list[Event] = []
@@ -148,22 +148,24 @@ class Drilling:
     # -- while the client writes -----------------------------------------------------------------------------
 
     def _write(self) -> None:
-        load = self._plan.load
-        folder = self._raw / "load"
+        command = self._plan.command
+        folder = self._raw / "workload"
         folder.mkdir(parents=True)
         if self._plan.monitor is not None:
             self._watch = Lookout(self._engine, self._plan.monitor, self._raw / "monitor")
         try:
             started, cpu = time.monotonic(), time.process_time()
-            client = self._engine.hosts[load.host].spawn(load.argv, folder / "stdout", folder / "stderr")
+            client = self._engine.hosts[command.host].spawn(command.argv, folder / "stdout", folder / "stderr")
             try:
-                self._loop(client, Counters(folder / "stdout"), started + load.seconds)
+                self._loop(client, Counters(folder / "stdout"), started + command.seconds)
             finally:
                 # What is due gets its turn within the patience, and its answer within it once more.
                 stop(client, signal.SIGTERM, 2 * self._workload.patience + SPARE_SECONDS)
             took, own = time.monotonic() - started, time.process_time() - cpu
-            self._engine.records.append(Record("load", load.host, load.argv, client.poll() or 0, took, cpu=own))
-            (folder / "history.tsv").write_bytes(read(self._engine.hosts[load.host], load.fetch[0]))
+            self._engine.records.append(
+                Record("workload", command.host, command.argv, client.poll() or 0, took, cpu=own)
+            )
+            (folder / "history.tsv").write_bytes(read(self._engine.hosts[command.host], command.fetch[0]))
         finally:
             if self._watch is not None:
                 stop(self._watch.proc, signal.SIGTERM)
@@ -220,10 +222,12 @@ class Drilling:
             return True
         if code == 0 and self._strikes.struck:
             return False
-        said = (self._raw / "load" / "stderr").read_text(errors="replace")
+        said = (self._raw / "workload" / "stderr").read_text(errors="replace")
         if code is None:
-            raise CommandError(self._client, self._plan.load.argv, -9, said or "it did not come to an end in time")
-        raise CommandError(self._client, self._plan.load.argv, code, said or "it ended too early")
+            raise CommandError(
+                self._client, self._plan.command.argv, -9, said or "it did not come to an end in time"
+            )
+        raise CommandError(self._client, self._plan.command.argv, code, said or "it ended too early")
 
     def _dead(self) -> bool:
         """Whether the monitor takes the active node for dead. ``HostError`` where nothing had happened to it."""
@@ -277,7 +281,7 @@ class Drilling:
             # What the client was told is worth as much without it.
             self._measured.warnings.append(error.message)
         try:
-            attempts, history = ledger_output.attempts((self._raw / "load" / "history.tsv").read_bytes())
+            attempts, history = ledger_output.attempts((self._raw / "workload" / "history.tsv").read_bytes())
         except ParseError as error:
             return None, None, error.message
         return attempts, history, ""

@@ -57,6 +57,6 @@ def _study(servers: list[str]) -> Study:
             "blocklab": 1, "name": "options", "question": "Which options do the programs have?",
             "nodes": {HOST: {"memory": f"{256 + 512 * len(servers)}MiB"}},
             "stacks": stacks or {HOST: {"on": HOST, "layers": [volume]}},
-            "workloads": {"io": {"load": "dd", "mode": "none", "size": "16MiB"}},
+            "workloads": {"io": {"workload": "dd", "mode": "none", "size": "16MiB"}},
         }
     )  # fmt: skip

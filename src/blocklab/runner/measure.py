@@ -37,10 +37,10 @@ from blocklab.study.phases import (
     start,
 )
 
-# Probes count from whole seconds on. What matters is that they wait for the next one when the load starts: the
-# second that is under way then is partly without load, and no use.
+# Probes count from whole seconds on. What matters is that they wait for the next one when the workload starts: the
+# second that is under way then is partly without workload, and no use.
 PROBE_LEAD = 0.4
-# Ended before that, under a load that takes no time, they have printed nothing.
+# Ended before that, under a workload that takes no time, they have printed nothing.
 PROBE_LEAST = 1.5
 # On a busy node it may take one longer.
 PROBE_MOST = 10.0
@@ -76,10 +76,10 @@ def measure(
     tell: Tell | None = None,
 ) -> None:
     """Measure once, into ``measured``. ``facts`` are those of the stack; every probe watches every host. ``where``
-    says where the stack's devices are. ``seed`` is for the order of a load's phases, which an empty one leaves as
-    it is. ``tell`` is told of its rates.
+    says where the stack's devices are. ``seed`` is for the order of a workload's phases, which an empty one leaves
+    as it is. ``tell`` is told of its rates.
 
-    Raises ``KnobError`` where one is not in force before the load, ``CommandError`` when the load fails,
+    Raises ``KnobError`` where one is not in force before the workload, ``CommandError`` when the workload fails,
     ``ParseError`` when its output makes no sense, ``NodeLost``. What was found before an error stays in
     ``measured``, and the raw output in ``raw``.
     """
@@ -128,9 +128,9 @@ class _Measurement:
 
     def _measure(self, phase: Measure) -> None:
         assert self._probes is not None
-        load = phase.workload
-        self._probes.wait(PROBE_LEAD - (load.head_start if isinstance(load, SlowStart) else 0.0))
-        _load(self._engine, self._cross, phase, self._raw / "load", self._measured, self._seed, self._tell)
+        workload = phase.workload
+        self._probes.wait(PROBE_LEAD - (workload.head_start if isinstance(workload, SlowStart) else 0.0))
+        _work(self._engine, self._cross, phase, self._raw / "workload", self._measured, self._seed, self._tell)
         self._probes.wait(PROBE_LEAST)
         self._probes.heard(PROBE_MOST)
 
@@ -163,10 +163,10 @@ class Steady:
         self._before = engine.before(phase.facts)
 
 
-def _load(
+def _work(
     engine: Engine, cross: Cross, phase: Measure, raw: Path, measured: Measured, seed: str, tell: Tell | None
 ) -> None:
-    """Run the load, once or as its rule says, and parse what it printed."""
+    """Run the workload, once or as its rule says, and parse what it printed."""
     workload, port, rule = phase.workload, phase.port, rule_of(phase.workload)
     try:
         if rule is None or not isinstance(workload, Ruled):
@@ -174,7 +174,7 @@ def _load(
             engine.go(once.arm)
             if tell is not None:
                 tell("", 0, ())
-            measured.parsed = workload.parse(run_once(engine, once.load, raw, cross), once.load.host)
+            measured.parsed = workload.parse(run_once(engine, once.command, raw, cross), once.command.host)
             measured.parsed = cross.judge(workload, measured.parsed, raw, "", file=port.kind == "dir")
             engine.undo(mark)
             return
@@ -188,7 +188,7 @@ def _load(
             measured.parsed, measured.stops, measured.rounds = trials.parsed, trials.stops, trials.spreads
     finally:
         measured.suspicions += cross.suspicions
-        # One for each run of a load that goes in rounds; they say the same.
+        # One for each run of a workload that goes in rounds; they say the same.
         measured.warnings += dict.fromkeys(cross.warnings)
 
 
@@ -245,13 +245,15 @@ class _Watched:
             if code is not None:
                 said = (self._raw / "probes" / host / f"{probe.name}.stderr").read_text(errors="replace")
                 last = "".join(f": {line}" for line in said.strip().splitlines()[-1:])
-                warnings.append(f"{host}: probe {probe.name} ended before the load did, exit code {code}{last}")
+                warnings.append(
+                    f"{host}: probe {probe.name} ended before the workload did, exit code {code}{last}"
+                )
         self._running.clear()
         return warnings
 
 
 def _watched(hosts: Sequence[str], raw: Path, measured: Measured) -> None:
-    """Add what the probes saw to what the load found."""
+    """Add what the probes saw to what the workload found."""
     samples: list[Sample] = list(measured.parsed.samples)
     for host in hosts:
         for probe in PROBES:
@@ -265,14 +267,14 @@ def _watched(hosts: Sequence[str], raw: Path, measured: Measured) -> None:
 
 def own(records: Sequence[Record]) -> tuple[Sample, ...]:
     """What measuring took of a CPU according to a cell's records: each probe on each host, and blocklab's own
-    process over all runs of the load. What did not tell is left out."""
+    process over all runs of the workload. What did not tell is left out."""
     names = {probe.argv(PROBE_SECONDS): f"probe {probe.name}" for probe in PROBES}
     cpu: dict[tuple[str, str], float] = {}
     seconds: dict[tuple[str, str], float] = {}
     for record in records:
-        if record.cpu is None or record.part not in ("load", "probe"):
+        if record.cpu is None or record.part not in ("workload", "probe"):
             continue
-        place = ("blocklab", "") if record.part == "load" else (names[record.argv], record.host)
+        place = ("blocklab", "") if record.part == "workload" else (names[record.argv], record.host)
         cpu[place] = cpu.get(place, 0.0) + record.cpu
         seconds[place] = seconds.get(place, 0.0) + record.seconds
     return tuple(

@@ -37,7 +37,7 @@ class Progress(Protocol):
     def cell(self, number: int, count: int, cell: Cell) -> None:
         """A cell begins."""
 
-    def figure(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
+    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
         """A phase of a cell's load is under way: its rates after so many rounds (0 in one long run); none before
         the first."""
 
@@ -56,7 +56,7 @@ class Progress(Protocol):
 
 @contextlib.contextmanager
 def standing(site: Site, study: Study, stacks: Sequence[str]) -> Iterator[Standing]:
-    """Start the hosts, build the stacks, and take all of it down at the end of the block."""
+    """Start the hosts, build the stacks, and take all of it down at the end of the repeat."""
     shape = topology(study, stacks)
     ground = site.ground(shape)
     with contextlib.closing(site.start(shape)) as lab:
@@ -112,7 +112,7 @@ def in_order(study: Study, found: Sequence[Layout]) -> list[Layout]:
     for layout in found:
         alike = hardware(topology(layout.study, [layout.stack]))
         counted = all(is_drill(layout.study, cell.workload) for cell in layout.cells)
-        groups.setdefault((0 if counted else layout.cells[0].block, alike), []).append(layout)
+        groups.setdefault((0 if counted else layout.cells[0].repeat, alike), []).append(layout)
     return [layout for group in groups.values() for layout in group]
 
 
@@ -142,8 +142,9 @@ class _Group:
         self._seed = seed
 
     def run(self, cells: Sequence[Cell], number: int, count: int) -> tuple[int, int]:
-        """(cells stored, of them not ok). Stops early after a lost node, and after a load's data that could not be
-        made: the rest needs a new build. Raises ``StoreError``: what cannot be stored need not be measured."""
+        """(cells stored, of them not ok). Stops early after a lost node, and after a workload's data that could
+        not be made: the rest needs a new build. Raises ``StoreError``: what cannot be stored need not be
+        measured."""
         finished = bad = 0
         reused = False
         try:
@@ -188,15 +189,15 @@ class _Group:
         # Whatever state the nodes are in, the next layout gets new ones.
         self._workshop.close()
         if not rest:
-            # The figures are in; a take-down that failed must not cost them.
+            # The values are in; a take-down that failed must not cost them.
             self._progress.warning(f"{self._layout.stack}: {error}")
             return 0
         if again and self.patient:
             self.patient = False
             # What was measured on it shows that it can stand; or an earlier layout may have left something.
-            self._progress.warning(f"{self._layout.stack}: {error.message}; it is built anew")
+            self._progress.warning(f"{self._layout.stack}: {error.message}; it is built again")
             return 0
-        # One load's data that cannot be had say nothing of the other loads.
+        # One workload's data that cannot be had say nothing of the other workloads.
         rest = rest[:1] if self._workshop.of_data(error) else rest
         for done, cell in enumerate(rest, number + 1):
             self._progress.cell(done, count, cell)
@@ -204,7 +205,7 @@ class _Group:
         return len(rest)
 
     def _explained(self, error: BlocklabError) -> BlocklabError:
-        """With what the nodes lack as its cure, where it has none. One of the store goes on up."""
+        """With what the nodes lack as its hint, where it has none. One of the store goes on up."""
         if isinstance(error, StoreError):
             raise error
         error.hint = error.hint or self._workshop.shortage()
@@ -232,7 +233,7 @@ class _Group:
                     what = self._layout.study
                     drilling = Drilling(
                         stand, what, cell.stack, workload, here.raw, measured, f"{self._seed} {cell.key}",
-                        brief=cell.block > 0, counting=functools.partial(self._progress.counters, cell),
+                        brief=cell.repeat > 0, counting=functools.partial(self._progress.counters, cell),
                     )  # fmt: skip
                     found, ledger = drilling.run()
                 else:
@@ -245,7 +246,7 @@ class _Group:
                         measured,
                         stand.shapes[cell.stack],
                         seed,
-                        functools.partial(self._progress.figure, cell),
+                        functools.partial(self._progress.interim, cell),
                     )
             except BlocklabError as caught:
                 error = self._explained(caught)
@@ -290,7 +291,7 @@ def _judge(measured: Measured, error: BlocklabError | None) -> tuple[Status, Blo
     if error is not None:
         return "invalid" if isinstance(error, KnobError) else "failed", error
     if wrong := not_in_force(measured.knobs):
-        return "invalid", knob_error(wrong, "the figures are those of another layout")
+        return "invalid", knob_error(wrong, "the values are those of another layout")
     if measured.suspicions:
         more = f" (and {len(measured.suspicions) - 1} more)" if len(measured.suspicions) > 1 else ""
         return "suspect", SuspectError(f"the layers do not agree: {measured.suspicions[0]}{more}")

@@ -1,4 +1,5 @@
-"""One run of a load's command: output kept, counters asked around it, files fetched; ended early if told so."""
+"""One run of a workload's command: output kept, counters asked around it, files fetched; ended early if told
+so."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from blocklab.errors import CommandError, HostError
 from blocklab.model.host import Host, Proc, must
-from blocklab.model.workload import Load
+from blocklab.model.workload import Command
 from blocklab.runner.cross import Cross
 from blocklab.runner.engine import Engine
 from blocklab.store.run import Record
@@ -21,68 +22,70 @@ KILL_SECONDS = 5.0
 # What a program needs to end and print its summary after the signal upon which it does: its transactions under
 # way.
 END_SECONDS = 30.0
-# How often the figures of a load that is watched are looked at.
+# How often the values of a workload that is watched are looked at.
 LOOK_SECONDS = 0.5
 
 Enough = Callable[[bytes, bytes], bool]
-"""Given what a load has printed so far, whether that is enough."""
+"""Given what a workload has printed so far, whether that is enough."""
 
 
-def run_once(engine: Engine, load: Load, folder: Path, cross: Cross) -> dict[str, bytes]:
-    """Run a load to its end; its raw files, which are in ``folder`` too, beside what ``cross`` reads.
+def run_once(engine: Engine, command: Command, folder: Path, cross: Cross) -> dict[str, bytes]:
+    """Run a workload to its end; its raw files, which are in ``folder`` too, beside what ``cross`` reads.
 
     Raises ``CommandError`` when it fails or takes too long, ``NodeLost``, ``HostError`` for a file that cannot be
     fetched.
     """
-    return _run(engine, load, folder, cross, None, signal.SIGTERM)[0]
+    return _run(engine, command, folder, cross, None, signal.SIGTERM)[0]
 
 
 def run_until(
-    engine: Engine, load: Load, folder: Path, cross: Cross, ends_on: int, enough: Enough
+    engine: Engine, command: Command, folder: Path, cross: Cross, ends_on: int, enough: Enough
 ) -> tuple[dict[str, bytes], bool]:
-    """Run a load until ``enough`` says so, then send it the signal upon which it prints its summary.
+    """Run a workload until ``enough`` says so, then send it the signal upon which it prints its summary.
 
     (raw files, whether it was ended early). Raises what ``run_once`` and ``enough`` raise.
     """
-    return _run(engine, load, folder, cross, enough, ends_on)
+    return _run(engine, command, folder, cross, enough, ends_on)
 
 
 def _run(
-    engine: Engine, load: Load, folder: Path, cross: Cross, enough: Enough | None, ends_on: int
+    engine: Engine, command: Command, folder: Path, cross: Cross, enough: Enough | None, ends_on: int
 ) -> tuple[dict[str, bytes], bool]:
     folder.mkdir(parents=True)
     # The last one asked before is the first one asked after.
-    _around(engine, load, folder, "before", list(load.around))
+    _around(engine, command, folder, "before", list(command.around))
     cross.read(folder, "before")
     started, cpu = time.monotonic(), time.process_time()
-    proc = engine.hosts[load.host].spawn(load.argv, folder / "stdout", folder / "stderr")
+    proc = engine.hosts[command.host].spawn(command.argv, folder / "stdout", folder / "stderr")
     try:
-        early = enough is not None and _watch(proc, folder, load.seconds, enough)
+        early = enough is not None and _watch(proc, folder, command.seconds, enough)
         if early:
             proc.signal(ends_on)
-        code = proc.wait(END_SECONDS if early else max(0.1, load.seconds - (time.monotonic() - started)))
+        code = proc.wait(END_SECONDS if early else max(0.1, command.seconds - (time.monotonic() - started)))
     except TimeoutError as error:
         stop(proc, signal.SIGTERM)
         said = f"did not end in {time.monotonic() - started:.0f} s; stopped"
-        engine.records.append(Record("load", load.host, load.argv, -15, time.monotonic() - started, said))
-        raise CommandError(load.host, load.argv, -15, said) from error
+        engine.records.append(
+            Record("workload", command.host, command.argv, -15, time.monotonic() - started, said)
+        )
+        raise CommandError(command.host, command.argv, -15, said) from error
     except BaseException:
         stop(proc, signal.SIGTERM)
         raise
     seconds, own = time.monotonic() - started, time.process_time() - cpu
-    engine.records.append(Record("load", load.host, load.argv, code, seconds, cpu=own))
+    engine.records.append(Record("workload", command.host, command.argv, code, seconds, cpu=own))
     # fio ends with 128 then; whether the summary is whole is the parser's affair.
     if code != 0 and not early:
         said = (folder / "stdout").read_text(errors="replace") + (folder / "stderr").read_text(errors="replace")
-        raise CommandError(load.host, load.argv, code, said)
+        raise CommandError(command.host, command.argv, code, said)
     cross.read(folder, "after")
-    _around(engine, load, folder, "after", list(load.around)[::-1])
-    _fetch(engine.hosts[load.host], load, folder)
+    _around(engine, command, folder, "after", list(command.around)[::-1])
+    _fetch(engine.hosts[command.host], command, folder)
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}, early
 
 
 def _watch(proc: Proc, folder: Path, seconds: float, enough: Enough) -> bool:
-    """Whether it was enough before the load ended by itself. ``TimeoutError`` after ``seconds``."""
+    """Whether it was enough before the workload ended by itself. ``TimeoutError`` after ``seconds``."""
     deadline = time.monotonic() + seconds
     while proc.poll() is None:
         if time.monotonic() > deadline:
@@ -93,19 +96,19 @@ def _watch(proc: Proc, folder: Path, seconds: float, enough: Enough) -> bool:
     return False
 
 
-def _around(engine: Engine, load: Load, folder: Path, when: str, names: Iterable[str]) -> None:
-    """Keep what the commands around a load print."""
+def _around(engine: Engine, command: Command, folder: Path, when: str, names: Iterable[str]) -> None:
+    """Keep what the commands around a workload print."""
     for name in names:
-        argv, started = load.around[name], time.monotonic()
-        text = must(engine.hosts[load.host], argv)
-        engine.records.append(Record("load", load.host, argv, 0, time.monotonic() - started))
+        argv, started = command.around[name], time.monotonic()
+        text = must(engine.hosts[command.host], argv)
+        engine.records.append(Record("workload", command.host, argv, 0, time.monotonic() - started))
         (folder / f"{name}.{when}").write_text(text)
 
 
-def _fetch(host: Host, load: Load, folder: Path) -> None:
-    """Bring the files that the load left. ``fetch`` holds paths whose last part may be a pattern."""
+def _fetch(host: Host, command: Command, folder: Path) -> None:
+    """Bring the files that the workload left. ``fetch`` holds paths whose last part may be a pattern."""
     listed: dict[PurePosixPath, list[str]] = {}
-    for path in map(PurePosixPath, load.fetch):
+    for path in map(PurePosixPath, command.fetch):
         if path.parent not in listed:
             listed[path.parent] = must(host, ("ls", "-1", "-A", "--", str(path.parent))).splitlines()
         for name in fnmatch.filter(listed[path.parent], path.name):

@@ -110,7 +110,7 @@ class Strikes:
         self._due = [_Due(each, each.fault.moment(dice)) for each in strikes]
 
     def start(self) -> None:
-        """The load has started."""
+        """The workload has started."""
         self._started = time.monotonic()
 
     @property

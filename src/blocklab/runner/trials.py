@@ -1,4 +1,4 @@
-"""A load that goes on until its figures are sure: in short rounds, or in one long run of each phase.
+"""A workload that goes on until its values are sure: in short rounds, or in one long run of each phase.
 
 The decision is statistics (``judge.settle``); what is here starts, ends and counts.
 """
@@ -19,7 +19,7 @@ from blocklab.judge.snia import snia
 from blocklab.model.plan import Port
 from blocklab.model.sample import Parsed, Spread
 from blocklab.model.stop import SNIA_WINDOW, Rule
-from blocklab.model.workload import Live, Load, Reseeded, Ruled, Steadied, Workload
+from blocklab.model.workload import Command, Live, Reseeded, Ruled, Steadied, Workload
 from blocklab.runner.cross import Cross
 from blocklab.runner.engine import Engine
 from blocklab.runner.single import run_once, run_until
@@ -38,7 +38,7 @@ before the first."""
 
 
 class Trials:
-    """All phases of one load on a stack. ``parsed``, ``stops`` and ``spreads`` hold what is known so far.
+    """All phases of one workload on a stack. ``parsed``, ``stops`` and ``spreads`` hold what is known so far.
 
     ``seed`` decides the order of the phases; an empty one leaves them as they are. ``tell`` is told before and
     after each round, and at each look at a long run.
@@ -93,10 +93,10 @@ class Trials:
                 # Whatever drifts meanwhile must not fall upon the same phases in each round.
                 for phase in self._ordered(going):
                     self._told(phase, found[phase])
-                    # In another cell, or the same one of another block, other lots again.
-                    lots = number if self._random is None else self._random.randrange(1, 2**31)
+                    # In another cell, or the same one of another repeat, another seed again.
+                    seed = number if self._random is None else self._random.randrange(1, 2**31)
                     trial = trials[phase]
-                    again = trial.reseeded(lots) if isinstance(trial, Reseeded) else trial
+                    again = trial.reseeded(seed) if isinstance(trial, Reseeded) else trial
                     found[phase].append(self._trial(again, phase, number))
                     self._told(phase, found[phase])
                 if number >= least:
@@ -109,21 +109,21 @@ class Trials:
     def _trial(self, trial: Ruled, phase: str, number: int) -> Parsed:
         self._at = phase
         mark = self._engine.mark()
-        load = self._start(trial)
-        folder = self._raw / f"{number:02d}-{phase or 'load'}"
-        raw = run_once(self._engine, load, folder, self._cross)
+        command = self._start(trial)
+        folder = self._raw / f"{number:02d}-{phase or 'workload'}"
+        raw = run_once(self._engine, command, folder, self._cross)
         parsed = self._cross.judge(
-            trial, trial.parse(raw, load.host), folder, phase, file=self._port.kind == "dir"
+            trial, trial.parse(raw, command.host), folder, phase, file=self._port.kind == "dir"
         )
         self._engine.undo(mark)
-        # One fixed run is what people compare with fio's own figure; SNIA's rounds are the standard's affair.
+        # One fixed run is what people compare with fio's own value; SNIA's rounds are the standard's affair.
         return trial.steady(parsed) if self._rule.kind == "rounds" and isinstance(trial, Steadied) else parsed
 
-    def _start(self, trial: Workload) -> Load:
+    def _start(self, trial: Workload) -> Command:
         """What the command needs each time; the command."""
         found = start(trial, self._port, self._rule)
         self._engine.go(found.arm)
-        return found.load
+        return found.command
 
     def _told(self, phase: str, rounds: list[Parsed]) -> None:
         if self._tell is not None:
@@ -133,8 +133,8 @@ class Trials:
         return self._rule.kind != "fixed" and _sure(self._decisive(rounds))
 
     def _decisive(self, rounds: list[Parsed]) -> dict[str, Settled]:
-        """What decides: the one rate, or several as one. How a mixed load falls into reads and writes is its own
-        dice, which short rounds show and no layout changes; each has its interval all the same."""
+        """What decides: the one rate, or several as one. How a mixed workload falls into reads and writes is its
+        own dice, which short rounds show and no layout changes; each has its interval all the same."""
         rates = _rates(self._workload, rounds)
         if len(rates) > 1:
             rates = {" + ".join(rates): [sum(values) for values in zip(*rates.values(), strict=True)]}
@@ -158,7 +158,7 @@ class Trials:
         for phase, rounds in found.items():
             if not rounds:
                 continue
-            # SNIA's figures are those of its measurement window, which the rounds before it lead to.
+            # SNIA's values are those of its measurement window, which the rounds before it lead to.
             parsed, spreads = merged(rounds[-SNIA_WINDOW:] if rule.kind == "snia" else rounds)
             whole.append(parsed)
             self.spreads += spreads
@@ -180,7 +180,7 @@ class Trials:
 
     def _long_run(self, trial: Ruled, phase: str) -> None:
         self._at, rule = phase, self._rule
-        assert isinstance(trial, Live), "the study's check lets no other load through"
+        assert isinstance(trial, Live), "the study's check lets no other workload through"
         judged: dict[str, Settled] = {}
 
         def enough(out: bytes, err: bytes) -> bool:
@@ -196,13 +196,13 @@ class Trials:
             return _sure(judged)
 
         mark = self._engine.mark()
-        load = self._start(trial)
+        command = self._start(trial)
         if self._tell is not None:
             self._tell(phase, 0, ())
-        folder = self._raw / (phase or "load")
-        raw, early = run_until(self._engine, load, folder, self._cross, trial.ends_on, enough)
+        folder = self._raw / (phase or "workload")
+        raw, early = run_until(self._engine, command, folder, self._cross, trial.ends_on, enough)
         parsed = self._cross.judge(
-            trial, trial.parse(raw, load.host), folder, phase, file=self._port.kind == "dir"
+            trial, trial.parse(raw, command.host), folder, phase, file=self._port.kind == "dir"
         )
         self._engine.undo(mark)
         if not early:
@@ -258,7 +258,7 @@ def _rates(workload: Ruled, rounds: list[Parsed]) -> dict[str, list[float]]:
 
 
 def _sure(judged: Mapping[str, Settled]) -> bool:
-    """Whether every rate is sure enough; a load that has reported none is not."""
+    """Whether every rate is sure enough; a workload that has reported none is not."""
     return bool(judged) and all(each.settled for each in judged.values())
 
 

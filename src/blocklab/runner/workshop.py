@@ -1,6 +1,6 @@
 """Where layouts are built one after the other: nodes that stay booted, and copies of volumes with data on them.
 
-A layout whose load needs much data (``WithData``) is built from scratch once; the data are loaded, the stack
+A layout whose workload needs much data (``WithData``) is built from scratch once; the data are loaded, the stack
 is taken down and the volumes are copied. From then on each cell gets its volumes from the copy and the stack is
 built over them (``plan.again``), which takes seconds. A copy serves every layout that would have made the same:
 its name is a hash of the commands that decide what is on the volumes, so mirrors that differ in RTT share one.
@@ -99,12 +99,13 @@ class Workshop:
         """What went wrong each time that a copy's data were to be loaded and copied, by the copy's name."""
 
     def of_data(self, error: BlocklabError) -> bool:
-        """Whether that went wrong with one load's data, the stack itself having been built."""
+        """Whether that went wrong with one workload's data, the stack itself having been built."""
         return any(error in each for each in self.unmade.values())
 
     @contextlib.contextmanager
     def layout(self, layout: Layout, say: Say) -> Iterator[Turn]:
-        """Nodes for a layout, which is built when a load asks for it and taken down at the end of the block."""
+        """Nodes for a layout, which is built when a workload asks for it and taken down at the end of the
+        repeat."""
         shape = topology(layout.study, [layout.stack])
         ground = self._site.ground(shape)
         turn = Turn(self, self.lab(shape, say), layout, ground, say)
@@ -123,7 +124,7 @@ class Workshop:
         return self._lab
 
     def shortage(self) -> str:
-        """What the nodes lack that are kept, with the cure; empty where nothing is known to be lacking."""
+        """What the nodes lack that are kept, with the hint; empty where nothing is known to be lacking."""
         return self._lab.shortage() if self._lab is not None else ""
 
     def close(self) -> None:
@@ -152,7 +153,8 @@ class Turn:
         self.warnings: list[str] = []
 
     def ready(self, workload: Workload) -> Standing:
-        """The stack as that load wants to find it: over its data if it has some, its volumes' bursts not yet used.
+        """The stack as that workload wants to find it: over its data if it has some, its volumes' bursts not yet
+        used.
 
         Raises what building raises, and ``SetupError`` when data cannot be copied.
         """
@@ -237,8 +239,8 @@ class Turn:
         self._workshop.made[phase.name] = records
 
     def given_up(self, workload: Workload) -> BlocklabError | None:
-        """Why that load's data cannot be had; None where it is worth a try. Loading may take minutes, so it is not
-        tried again, in no layout; but a node may be lost by chance, once."""
+        """Why that workload's data cannot be had; None where it is worth a try. Loading may take minutes, so it is
+        not tried again, in no layout; but a node may be lost by chance, once."""
         name, _ = copied(self._layout.study, self._layout.stack, self._ground, workload)
         errors = self._workshop.unmade.get(name, [])
         return errors[-1] if len(errors) > 1 or any(not isinstance(each, NodeLost) for each in errors) else None
@@ -257,8 +259,8 @@ class Turn:
             self._workshop.nodes = replace(self._workshop.nodes, plain=False)
 
     def make_way(self) -> None:
-        """Take down what stands, wholly, so that the next load finds it built anew: volumes that something still
-        uses can be neither copied nor restored.
+        """Take down what stands, wholly, so that the next workload finds it built again: volumes that something
+        still uses can be neither copied nor restored.
 
         Raises ``SetupError``.
         """

@@ -103,7 +103,7 @@ def lines(need: Demand, entry: Entry, node: Node, nodes: int, limits: Sequence[L
     yield from _sized(need, entry, node)
     yield from (limit.line for limit in limits)
     if nodes == 2:
-        yield "mirror: each node has all of this, since either may carry the load; the peer gets the writes only"
+        yield "mirror: each node has all of this, since either may become active; the peer gets the writes only"
 
 
 def _counted(way: str, iops: float | None, count: Count, entry: Entry) -> str:
@@ -123,7 +123,7 @@ def _sized(need: Demand, entry: Entry, node: Node) -> Iterator[str]:
     volume = node.volume
     room = f"{volume.gib:,} GiB each" if node.count > 1 else f"{volume.gib:,} GiB"
     if node.count > 1:
-        yield f"stripe: {node.count} equal volumes, the load spread evenly"
+        yield f"stripe: {node.count} equal volumes, the workload spread evenly"
     rule = ""
     if entry.sold is not None:
         cap = min(entry.sold.iops_most, max(entry.iops or 0, int(volume.gib * entry.sold.iops_per_gib)))

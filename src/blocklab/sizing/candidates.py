@@ -131,7 +131,7 @@ def _counts(need: Demand, entry: Entry) -> tuple[Count, Count]:
 
 
 def _want(need: Demand, reads: Count, writes: Count, count: int) -> Want:
-    """One volume's part: a stripe spreads its load evenly."""
+    """One volume's part: a stripe spreads its workload evenly."""
 
     def part(value: float | None) -> float | None:
         return None if value is None else value / count
@@ -273,7 +273,7 @@ def _unlimited(limit: Limit) -> bool:
 
 
 def _after(need: Demand, catalogue: Catalogue, cloud: str, layout: Layout, options: Options) -> str:
-    """What carries 1.2 times the load in the same layout."""
+    """What carries 1.2 times the workload in the same layout."""
     lacks: list[_Lack] = []
     for node in _nodes(need.times(MORE), catalogue, cloud, layout, options, lacks):
         volume = node.volume

@@ -1,7 +1,7 @@
 """The catalogue: which volumes and instances a cloud has, by the shipped profiles and a user's own file.
 
 The data are the profiles of ``blocklab.study.profiles``; nothing is kept twice. A user's file has entries of the
-same form at its top: names to figures. Its names win, and only it has prices.
+same form at its top: names to values. Its names win, and only it has prices.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _read(path: Path) -> Any:
         raw = None
     if not raw:
         example = "our-array: {cloud: us, iops: 40000, bandwidth: 1200MB/s}"
-        raise StudyError("", "is no map of names to figures", file=str(path), hint=f"write entries like {example}")
+        raise StudyError("", "is no map of names to values", file=str(path), hint=f"write entries like {example}")
     return raw
 
 
@@ -125,7 +125,7 @@ def _own(name: str, plain: Any, shipped: Mapping[str, Entry]) -> Entry:
     if _only_priced(plain):
         if name not in shipped:
             problem = "has a price and nothing else, and no entry of that name comes with blocklab"
-            raise StudyError(name, problem, hint="write its figures here too")
+            raise StudyError(name, problem, hint="write its values here too")
         return msgspec.structs.replace(shipped[name], price=entry.price)
     return entry
 
@@ -139,12 +139,12 @@ def stale(name: str, entry: Entry, today: datetime.date | None) -> str:
         return ""
     day = profiles.dated(entry)
     if day is None:
-        return f"{name}: nobody says when its figures were checked"
+        return f"{name}: nobody says when its values were checked"
     # The 29th of February is a year old on the 28th.
     last = calendar.monthrange(day.year + 1, day.month)[1]
     if today <= day.replace(year=day.year + 1, day=min(day.day, last)):
         return ""
-    return f"{name}: its figures are of {entry.checked}, older than a year; check them"
+    return f"{name}: its values are of {entry.checked}, older than a year; check them"
 
 
 def included(entry: Entry) -> tuple[float, float]:

@@ -38,7 +38,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     capacity: Size | None = None
 
     def times(self, factor: float) -> Demand:
-        """So many times the load; size of a request and capacity stay."""
+        """So many times the workload; size of a request and capacity stay."""
 
         def scaled(value: float | None) -> float | None:
             return None if value is None else value * factor
@@ -83,10 +83,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     ``count`` equal volumes on each of ``nodes`` nodes; ``size`` of each, ``iops`` and ``bandwidth`` (B/s) of each
     as asked for (None where the kind sets them itself). ``binds``: the limit with the least room above the need,
-    by the most that it can be raised to. ``breaks``: the limits that 1.2 times the load exceeds, ``after`` what
-    carries that. ``unchecked``: limits whose need or value is not known. ``cost`` is per month, None where a price
-    is missing. ``layers`` are a study's layers without ``size``, which the lab gives; the mirrors have the peer
-    ``a2`` and the links ``zone`` and ``zones``. ``profiles``: the user's own entries that they name.
+    by the most that it can be raised to. ``breaks``: the limits that 1.2 times the workload exceeds, ``after``
+    what carries that. ``unchecked``: limits whose need or value is not known. ``cost`` is per month, None where a
+    price is missing. ``layers`` are a study's layers without ``size``, which the lab gives; the mirrors have the
+    peer ``a2`` and the links ``zone`` and ``zones``. ``profiles``: the user's own entries that they name.
     """
 
     cloud: str

@@ -23,7 +23,7 @@ from blocklab.stats.format import percent
 
 HEADS = ("cloud", "layout", "volumes, each", "instance", "limit that binds", "at +20 %")
 NOTE = (
-    "Figures are the vendors' as far as they could be read; each entry names its text and its date. Provisioned "
+    "Values are the vendors' as far as they could be read; each entry names its text and its date. Provisioned "
     "IOPS and throughput are as much as is needed, so the limit that binds is the one with the least room that "
     "cannot be raised further."
 )

@@ -112,7 +112,7 @@ def _source(one: Series, every: Sequence[Series]) -> int:
 
 
 def _apart(group: Sequence[Series]) -> bool:
-    """Whether reads and writes are told apart."""
+    """Whether reads and writes are distinguished."""
     return any(each.rates.reads is not None for one in group for each in one.intervals[:1])
 
 

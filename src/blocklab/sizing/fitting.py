@@ -154,7 +154,7 @@ def _most_bandwidth(entry: Entry, gib: int) -> float | None:
 
 
 def unit_of(entry: Entry) -> int:
-    """MB or MiB, in bytes: what the cloud tells its figures in, e.g. 10^6 for 125MB/s."""
+    """MB or MiB, in bytes: what the cloud tells its values in, e.g. 10^6 for 125MB/s."""
     told = entry.bandwidth or entry.bandwidth_most or 0
     return 10**6 if told and told % 10**6 == 0 else 2**20
 

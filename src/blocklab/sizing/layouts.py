@@ -26,9 +26,9 @@ _CAPS = (
 
 
 class Layouts(msgspec.Struct, frozen=True):
-    """Where the load runs: ``plain`` are the parts ``nodes``, ``links``, ``profiles``, ``stacks`` and ``factors``
-    of a study, and what else it has (``faults`` and ``workloads`` for drills). ``database``: the layer name of the
-    database that the stacks hold, empty for none."""
+    """Where the workload runs: ``plain`` are the parts ``nodes``, ``links``, ``profiles``, ``stacks`` and
+    ``factors`` of a study, and what else it has (``faults`` and ``workloads`` for drills). ``database``: the layer
+    name of the database that the stacks hold, empty for none."""
 
     plain: Mapping[str, Any]
     baseline: str
@@ -104,7 +104,7 @@ def of_candidates(choices: Sequence[Candidate | Misfit], database: str = "") -> 
             "front": {"between": ["c1", "a1"], "rtt": ZONE_RTT},
             "back": {"between": ["c1", "a2"], "rtt": ZONE_RTT},
         }
-        plain["workloads"] = {"ledger": {"load": "ledger", "from": "c1", "connections": 8, "after": "2s"}}
+        plain["workloads"] = {"ledger": {"workload": "ledger", "from": "c1", "connections": 8, "after": "2s"}}
         plain["faults"] = {"kill": {"fault": "crash", "node": "active", "at": "3s..5s"}}
     notes = [
         f"Round trips of {ZONE_RTT} in the zone and {ZONES_RTT} across zones are typical values: put in yours."
@@ -136,7 +136,7 @@ def _profiles(fitting: Sequence[Candidate]) -> dict[str, Any]:
 
 def scaled(layouts: Layouts, scale: float) -> Layouts:
     """The same with all caps of volumes and instances times ``scale``; sizes, latencies and links stay.
-    Bursts are dropped: what they save up does not scale with the time that a load takes."""
+    Bursts are dropped: what they save up does not scale with the time that a workload takes."""
     if scale == 1:
         return layouts
     plain = profiles.fill(bare(layouts.plain))
@@ -151,11 +151,11 @@ def scaled(layouts: Layouts, scale: float) -> Layouts:
 def _capped(layer: Mapping[str, Any], scale: float) -> dict[str, Any]:
     if layer["layer"] not in profiles.LAYERS:
         return dict(layer)
-    figures = {**dict(layer.get("figures") or {}), **layer}
-    dropped = ("profile", "provisioned", "figures", "burst_seconds", *_CAPS)
-    found = {name: value for name, value in figures.items() if name not in dropped and value is not None}
+    performance = {**dict(layer.get("performance") or {}), **layer}
+    dropped = ("profile", "provisioned", "performance", "burst_seconds", *_CAPS)
+    found = {name: value for name, value in performance.items() if name not in dropped and value is not None}
     for name in _CAPS:
-        if not (value := figures.get(name)) or name == "burst_iops":
+        if not (value := performance.get(name)) or name == "burst_iops":
             continue
         if name.endswith("iops"):
             found[name] = max(1, round(value * scale))

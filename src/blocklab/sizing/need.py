@@ -239,7 +239,7 @@ class _Together(msgspec.Struct, frozen=True):
 
     @property
     def counted(self) -> list[Curve]:
-        """What figures are taken of and added up."""
+        """What values are taken of and added up."""
         return self.single if self.both is None else [self.both]
 
     def percentile(self, metric: str, share: float) -> float:

@@ -162,7 +162,7 @@ def without(rates: Rates, parts: Sequence[Rates]) -> Rates:
 
 
 def implausible(rates: Rates) -> str:
-    """Why requests and bytes cannot belong together; empty where they can, or where one is not told."""
+    """Why requests and bytes cannot belong together; empty where they can, or where one is not reported."""
     for way, count, size in (
         ("read", rates.reads, rates.read_bytes), ("write", rates.writes, rates.write_bytes),
     ):  # fmt: skip

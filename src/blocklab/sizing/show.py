@@ -93,7 +93,7 @@ def lead(need: Need) -> str:
 
 
 def basis(need: Need, zone: tzinfo = UTC) -> str:
-    """What the figures are made of."""
+    """What the values are made of."""
     when = f"{moment(need.start, zone)} to {moment(need.end, zone)}" if need.start is not None else "times unknown"
     parts = [
         f"{need.percentile:g}th percentile of {spelled(need.seconds)} ({when})",

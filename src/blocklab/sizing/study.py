@@ -1,4 +1,4 @@
-"""The need as a study: an open-loop load at the required rates on each layout, to be measured."""
+"""The need as a study: an open-loop workload at the required rates on each layout, to be measured."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from blocklab.sizing.show import basis, lead
 
 LEVELS = (100, 120, 150)
 """In % of the need: carried as it is, with what may come, with half as much again."""
-IO_LOAD = "need"
+IO_WORKLOAD = "need"
 PAGE = 4096
-# Clients of a throttled database load; those that are idle cost nothing.
+# Clients of a throttled database workload; those that are idle cost nothing.
 CLIENTS = 32
 # Random requests go all over a file of this size; direct I/O does not use the node's page cache. Real devices may
 # have a cache of their own that has to be smaller.
@@ -37,24 +37,24 @@ def study_text(
     transactions: bool = True,
     working_set: Size = WORKING_SET,
 ) -> str:
-    """The study file's text. ``seconds``: how long each level of the load lasts; ``scale``: a part of the need,
-    where the machine cannot make all of it. ``transactions``: also a database load at the measured transactions
-    per second, where they are known and the layouts hold that database. ``working_set``: bytes that the requests
-    go over.
+    """The study file's text. ``seconds``: how long each level of the workload lasts; ``scale``: a part of the
+    need, where the machine cannot make all of it. ``transactions``: also a database workload at the measured
+    transactions per second, where they are known and the layouts hold that database. ``working_set``: bytes that
+    the requests go over.
 
-    Raises ``StudyError`` where the need lacks what a load is made of, and where its peak is unknown.
+    Raises ``StudyError`` where the need lacks what a workload is made of, and where its peak is unknown.
     """
     if not need.peak_known:
         raise StudyError(
-            "", "the peak is unknown, so there is no load to write",
+            "", "the peak is unknown, so there is no workload to write",
             hint="give statistics of an hour or less, or --peak-factor with what you know of the peak",
         )  # fmt: skip
     workloads = {
-        **io_loads(need, seconds=seconds, scale=scale, working_set=working_set),
+        **io_workloads(need, seconds=seconds, scale=scale, working_set=working_set),
         **layouts.plain.get("workloads", {}),
     }
     if transactions:
-        workloads |= transaction_loads(need, layouts.database, seconds=seconds, scale=scale)
+        workloads |= transaction_workloads(need, layouts.database, seconds=seconds, scale=scale)
     plain = {
         "blocklab": 1, "name": name,
         "question": f"Which layouts carry the need of {_names(need)}?", "baseline": layouts.baseline,
@@ -70,23 +70,23 @@ def _parts(layouts: Layouts, *names: str) -> dict[str, Any]:
     return {name: layouts.plain[name] for name in names if name in layouts.plain}
 
 
-def io_loads(need: Need, *, seconds: int, scale: float, working_set: Size) -> dict[str, dict[str, Any]]:
-    """An open-loop load at the rates of each moment that counts; its levels are phases.
+def io_workloads(need: Need, *, seconds: int, scale: float, working_set: Size) -> dict[str, dict[str, Any]]:
+    """An open-loop workload at the rates of each moment that counts; its levels are phases.
 
     ``need`` is when the IOPS were highest, ``need-bytes`` when the throughput was. Raises ``StudyError``.
     """
     if not need.moments:
         raise StudyError(
-            "", "the statistics do not tell reads and writes apart, so there is no load to write",
+            "", "the statistics do not tell reads and writes apart, so there is no workload to write",
             hint="give statistics that do: iostat -x, sar -b, /proc/diskstats, a database's own",
         )  # fmt: skip
-    names = {"iops": IO_LOAD, "bandwidth": f"{IO_LOAD}-bytes"}
+    names = {"iops": IO_WORKLOAD, "bandwidth": f"{IO_WORKLOAD}-bytes"}
     return {names[moment.by]: _open_loop(moment, seconds, scale, working_set) for moment in need.moments}
 
 
 def _open_loop(moment: Moment, seconds: int, scale: float, working_set: Size) -> dict[str, Any]:
     rates = {"reads": moment.read_iops, "writes": moment.write_iops, "flushes": moment.flushes or 0.0}
-    found: dict[str, Any] = {"load": "open_loop", "size": f"{working_set // 2**20}MiB"}
+    found: dict[str, Any] = {"workload": "open_loop", "size": f"{working_set // 2**20}MiB"}
     found |= {name: rate for name, value in rates.items() if (rate := _three_digits(value * scale))}
     if moment.read_size is not None and "reads" in found:
         found["read_size"] = _size(moment.read_size)
@@ -105,8 +105,8 @@ def _size(mean: float) -> str:
     return f"{max(PAGE, round(mean / 512) * 512)}B"
 
 
-def transaction_loads(need: Need, database: str, *, seconds: int, scale: float) -> dict[str, Any]:
-    """A database load throttled to the measured transactions per second, a workload for each level: pgbench on
+def transaction_workloads(need: Need, database: str, *, seconds: int, scale: float) -> dict[str, Any]:
+    """A database workload throttled to the measured transactions per second, a workload for each level: pgbench on
     PostgreSQL, sysbench on MariaDB and MySQL (go-tpc cannot be throttled). Empty where they are not known."""
     amount = need.amounts.get("transactions")
     if amount is None or database not in DATABASES.values() or amount.required * scale < 1:
@@ -115,16 +115,21 @@ def transaction_loads(need: Need, database: str, *, seconds: int, scale: float) 
     for level in LEVELS:
         rate = max(1, round(amount.required * scale * level / 100))
         if database == "postgres":
-            load: dict[str, Any] = {"load": "pgbench", "scale": 10, "clients": CLIENTS, "options": {"rate": rate}}
+            workload: dict[str, Any] = {
+                "workload": "pgbench",
+                "scale": 10,
+                "clients": CLIENTS,
+                "options": {"rate": rate},
+            }
         else:
-            load = {
-                "load": "sysbench",
+            workload = {
+                "workload": "sysbench",
                 "tables": 2,
                 "table_size": 50000,
                 "threads": CLIENTS,
                 "options": {"rate": rate},
             }
-        found[f"tx-{level}"] = {**load, "time": f"{seconds}s"}
+        found[f"tx-{level}"] = {**workload, "time": f"{seconds}s"}
     return found
 
 

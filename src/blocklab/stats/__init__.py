@@ -1,1 +1,1 @@
-"""What stored runs say: figures with intervals, ratios, verdicts, findings. Pure, but for reading the folder."""
+"""What stored runs say: values with intervals, ratios, verdicts, findings. Pure, but for reading the folder."""

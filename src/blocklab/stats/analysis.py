@@ -14,11 +14,11 @@ import msgspec
 from blocklab.errors import StoreError
 from blocklab.model.drill import Drill
 from blocklab.model.sample import Sample
-from blocklab.stats.blocks import Blocks, combined
 from blocklab.stats.expect import Verdict, judge
-from blocklab.stats.figures import Measured, Row, find, rows
 from blocklab.stats.grid import Grid, Point, Side, grid, place_of
 from blocklab.stats.limits import Floors, Limit, Place, floors, limits
+from blocklab.stats.repeats import Repeats, combined
+from blocklab.stats.values import Measured, Row, find, rows
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Run, Stopped
 from blocklab.study.types import Cell, Study
@@ -28,7 +28,7 @@ MOST_DETAILED = 12
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A cell without usable figures in one of the study's blocks (from 1): ``status`` is ``failed``, ``invalid``,
+    """A cell without usable values in one of the study's blocks (from 1): ``status`` is ``failed``, ``invalid``,
     ``suspect``, ``unreadable`` or ``missing``."""
 
     stack: str
@@ -36,7 +36,7 @@ class Gap(msgspec.Struct, frozen=True):
     status: str
     error: str
     hint: str = ""
-    block: int = 1
+    repeat: int = 1
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Stop(msgspec.Struct, frozen=True):
 
     stack: str
     workload: str
-    block: int
+    repeat: int
     stopped: Stopped
 
 
@@ -54,7 +54,7 @@ class Drilled(msgspec.Struct, frozen=True):
 
     stack: str
     workload: str
-    block: int
+    repeat: int
     status: str
     drill: Drill
 
@@ -72,11 +72,11 @@ class Analysis:
     """All that was learned from a folder; ``measured`` holds only good runs, ``runs`` every readable one.
 
     ``seeds`` are those that decided the order of the cells; None for the order of the file. None at all: the runs
-    do not tell. ``stops``, ``drills`` and ``own`` are of all blocks. ``tables`` has each block's own figures, of
+    do not tell. ``stops``, ``drills`` and ``own`` are of all repeats. ``tables`` has each repeat's own values, of
     which ``rows`` are made, and ``blocks`` gives ratios within them.
 
-    Cells are known by the labels of their stack and their load, which in a study with factors have the levels in
-    them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart. ``runs`` has each
+    Cells are known by the labels of their stack and their workload, which in a study with factors have the levels
+    in them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart. ``runs`` has each
     cell's first readable run, ``every`` all of them, those of further blocks without samples. ``left_out``: the
     cells of the study that nobody asked for, and that were never measured.
     """
@@ -98,19 +98,19 @@ class Analysis:
     own: tuple[Own, ...] = ()
     every: tuple[Run, ...] = ()
     left_out: int = 0
-    blocks: Blocks = field(default_factory=Blocks)
+    repeats: Repeats = field(default_factory=Repeats)
 
     @cached_property
     def times(self) -> tuple[int, int]:
-        """In how many blocks the cells that were measured have figures: the fewest and the most; (0, 0) without
+        """In how many repeats the cells that were measured have values: the fewest and the most; (0, 0) without
         any."""
         counts = Counter(at for table in self.tables for at in {(row.stack, row.workload) for row in table})
         return min(counts.values(), default=0), max(counts.values(), default=0)
 
     @property
     def spread(self) -> str:
-        """What the intervals are over, in words: ``over the blocks``."""
-        return "over the blocks" if self.times[1] > 1 else "within the runs"
+        """What the intervals are over, in words: ``over the repeats``."""
+        return "over the repeats" if self.times[1] > 1 else "within the runs"
 
     @cached_property
     def highest_own(self) -> Mapping[str, Own]:
@@ -122,21 +122,21 @@ class Analysis:
 
     @cached_property
     def limits(self) -> Mapping[Place, Limit]:
-        """The figures that are the lab's own, not the layout's."""
+        """The values that are the lab's own, not the layout's."""
         return limits(self.grid, self.rows, self.floors.of)
 
     def limit(self, row: Row | None) -> str:
-        """The sentence that marks a load's own figure as limited by the lab; empty for all others."""
-        if row is None or not row.load:
+        """The sentence that marks a workload's own value as limited by the lab; empty for all others."""
+        if row is None or not row.own:
             return ""
         found = self.limits.get((row.stack, row.workload, row.phase, row.metric))
         return found.said if found is not None else ""
 
     def share_limit(self, row: Row) -> str:
-        """The same of a figure's share of the baseline's, which says as little where the baseline is limited."""
+        """The same of a value's share of the baseline's, which says as little where the baseline is limited."""
         point = self._points.get((row.stack, row.workload))
         base = self.grid.base(point) if point is not None else ""
-        beside = self.limits.get((base, row.workload, row.phase, row.metric)) if row.load else None
+        beside = self.limits.get((base, row.workload, row.phase, row.metric)) if row.own else None
         own = self.limit(row)
         if beside is None or base == row.stack:
             return own
@@ -148,7 +148,7 @@ class Analysis:
 
     @property
     def imported(self) -> bool:
-        """Whether the figures were measured elsewhere and taken from logs."""
+        """Whether the values were measured elsewhere and taken from logs."""
         return any(run.files for run in self.runs.values())
 
     @property
@@ -163,7 +163,7 @@ class Analysis:
 
     @property
     def workloads(self) -> Mapping[str, Side]:
-        """The loads by label, in the order of the study."""
+        """The workloads by label, in the order of the study."""
         return self.grid.workloads
 
     @property
@@ -172,20 +172,20 @@ class Analysis:
         return tuple(stack for stack in self.stacks if stack not in self.grid.baselines)
 
     @cached_property
-    def drilled_loads(self) -> int:
-        """How many loads have drills."""
+    def drilled_workloads(self) -> int:
+        """How many workloads have drills."""
         return len({self.workloads[each.workload].name for each in self.drills})
 
     def drilled_label(self, stack: str, workload: str) -> str:
-        """The cell of a drill for people, without the name of the load where there is only one."""
-        if self.drilled_loads > 1:
+        """The cell of a drill for people, without the name of the workload where there is only one."""
+        if self.drilled_workloads > 1:
             return f"{stack}/{workload}"
         return f"{stack}{workload.removeprefix(self.workloads[workload].name)}"
 
     @cached_property
     def detailed(self) -> tuple[tuple[str, str], ...]:
-        """The cells to show second by second: all in a study without factors, else for each stack and load those
-        at its first and its last levels, a dozen at most."""
+        """The cells to show second by second: all in a study without factors, else for each stack and workload
+        those at its first and its last levels, a dozen at most."""
         if not self.grid.factors:
             return tuple((point.stack, point.workload) for point in self.grid.points)
         stacks, workloads = _ends(self.stacks), _ends(self.workloads)
@@ -203,20 +203,20 @@ class Analysis:
 
     @property
     def unmeasured(self) -> tuple[Gap, ...]:
-        """The gaps of cells that have no figures at all."""
+        """The gaps of cells that have no values at all."""
         return tuple(gap for gap in self.gaps if (gap.stack, gap.workload) not in self.measured)
 
     @property
-    def missing_blocks(self) -> tuple[Gap, ...]:
-        """The gaps of cells that have figures, from their other blocks."""
+    def missing_repeats(self) -> tuple[Gap, ...]:
+        """The gaps of cells that have values, from their other repeats."""
         return tuple(gap for gap in self.gaps if (gap.stack, gap.workload) in self.measured)
 
     @cached_property
     def reported(self) -> Mapping[tuple[str, str, str], tuple[Row, ...]]:
-        """What the load itself reported, by stack, workload and phase."""
+        """What the workload itself reported, by stack, workload and phase."""
         found: dict[tuple[str, str, str], list[Row]] = {}
         for row in self.rows:
-            if row.load:
+            if row.own:
                 found.setdefault((row.stack, row.workload, row.phase), []).append(row)
         return {place: tuple(mine) for place, mine in found.items()}
 
@@ -224,12 +224,12 @@ class Analysis:
     def _phases(self) -> Mapping[str, tuple[str, ...]]:
         found: dict[str, dict[str, None]] = {}
         for row in self.rows:
-            if row.load:
+            if row.own:
                 found.setdefault(row.workload, {})[row.phase] = None
         return {workload: tuple(phases) for workload, phases in found.items()}
 
     def phases(self, workload: str) -> tuple[str, ...]:
-        """The named phases of a workload's own figures, in the order of the run; ``("",)`` when it has none."""
+        """The named phases of a workload's own values, in the order of the run; ``("",)`` when it has none."""
         return self._phases.get(workload, ())
 
     def ping(self, stack: str, workload: str, link: str) -> float | None:
@@ -239,7 +239,7 @@ class Analysis:
         return found.mean if found is not None else None
 
     def find(self, stack: str, workload: str, metric: str, phase: str = "") -> Row | None:
-        """The figure of that name, None when there is none."""
+        """The value of that name, None when there is none."""
         return find(self.places.get((workload, phase), ()), stack, workload, metric, phase)
 
 
@@ -271,10 +271,10 @@ def analyse(folder: StudyFolder) -> Analysis:
     """
     manifest = folder.manifest()
     study, cells = manifest.study, asked(folder, manifest)
-    blocks = [[cell for cell in cells if cell.block == number] for number in range(study.repeats)]
+    repeats = [[cell for cell in cells if cell.repeat == number] for number in range(study.repeats)]
     # A cell that was asked for in any repeat has its place.
     wanted = {place_of(cell) for cell in cells}
-    places = grid(study, [cell for cell in manifest.cells if cell.block == 0 and place_of(cell) in wanted])
+    places = grid(study, [cell for cell in manifest.cells if cell.repeat == 0 and place_of(cell) in wanted])
     runs: dict[tuple[str, str], Run] = {}
     measured: dict[tuple[str, str], Measured] = {}
     gaps = []
@@ -286,36 +286,36 @@ def analyse(folder: StudyFolder) -> Analysis:
     seeds: dict[int | None, None] = {}
     # Single transactions are only for the cells that are shown one by one.
     detail = (_ends(places.stacks), _ends(places.workloads)) if places.factors else None
-    for number, block in enumerate(blocks, 1):
+    for number, repeat in enumerate(repeats, 1):
         good: dict[tuple[str, str], Measured] = {}
-        points = [places.point(cell) for cell in block]
+        points = [places.point(cell) for cell in repeat]
         shown = {
             cell.key
-            for cell, point in zip(block, points, strict=True)
+            for cell, point in zip(repeat, points, strict=True)
             if detail is None or (point.stack in detail[0] and point.workload in detail[1])
         }
-        for point, found in zip(points, folder.analysed(block, detailed=shown), strict=True):
+        for point, found in zip(points, folder.analysed(repeat, detailed=shown), strict=True):
             at = (point.stack, point.workload)
             run, gap = _judged(found, point)
             if run is not None:
                 runs.setdefault(at, run)
                 # Of further blocks what is long is not kept.
-                brief = msgspec.structs.replace(run, samples=(), courses=None, transactions=(), rounds=())
+                brief = msgspec.structs.replace(run, samples=(), series_by_name=None, transactions=(), rounds=())
                 every.append(run if runs[at] is run else brief)
                 stops += [Stop(*at, number, each) for each in run.stops]
                 own += [Own(*at, each) for each in run.own()]
                 drills += [] if run.drill is None else [Drilled(*at, number, run.outcome.status, run.drill)]
                 seeds |= {run.environment["seed"]: None} if "seed" in run.environment else {}
             if gap is not None:
-                gaps.append(msgspec.structs.replace(gap, block=number))
+                gaps.append(msgspec.structs.replace(gap, repeat=number))
             elif run is not None:
                 good[at] = Measured(run, places.stacks[point.stack].stack.on)
         tables.append(rows(places, good))
         measured = good | measured
     table = combined(tables, places.baselines)
-    # What one block lacks another may have.
+    # What one repeat lacks another may have.
     reasons = {(gap.stack, gap.workload): gap.status for gap in gaps if (gap.stack, gap.workload) not in measured}
-    pairs = Blocks(tables)
+    pairs = Repeats(tables)
     claims = [claim for claim in study.expect if places.about(claim)]
     verdicts = tuple(judge(claim, table, places.points, reasons, pairs) for claim in claims)
     return Analysis(

@@ -6,7 +6,7 @@ verdict      when
 carried      the whole 95 % interval of what was reached is at least ``ENOUGH`` of what was asked for, of all
              requests together, no kind of them clearly falls short, and latency does not still grow
 not carried  the interval of all requests, or of one kind, is below that, and nothing says that it was the lab
-unknown      all else: no figures, failed requests, no interval, an interval around the bound, a figure that
+unknown      all else: no values, failed requests, no interval, an interval around the bound, a value that
              is limited by the lab
 ===========  ==============================================================================================
 
@@ -26,8 +26,8 @@ import msgspec
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.workload import Asked, Connected, Paced
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.figures import Row
 from blocklab.stats.format import listed, number, percent, quantity, shortened
+from blocklab.stats.values import Row
 
 Verdict = Literal["carried", "not carried", "unknown"]
 
@@ -36,7 +36,7 @@ _Z = 1.96
 # By so much the mean latency of the last third is above that of the first, in times and in seconds, where the line
 # of requests that wait still grows.
 GROWN, _GROWN_SECONDS = 3.0, 0.02
-_LEAST_COURSE = 6
+_LEAST_SERIES = 6
 # So late (s) a node that keeps up with a schedule never is, on the mean.
 LATE = 0.02
 # A share of the mean latency from which on the node's own lateness is worth a word.
@@ -47,7 +47,7 @@ KINDS = {"read.iops": "reads", "write.iops": "writes", "sync.iops": "flushes", "
 
 class Kind(msgspec.Struct, frozen=True):
     """Requests of one kind, by the metric of their rate: asked for and reached (1/s), and percentiles of the
-    latency from when they were due (s), None where the load reports none."""
+    latency from when they were due (s), None where the workload reports none."""
 
     metric: str
     asked: float
@@ -77,9 +77,9 @@ class Carried(msgspec.Struct, frozen=True):
 
 
 class Need(msgspec.Struct, frozen=True):
-    """One load on one layout: its phases by level; ``highest``: the highest level that was carried with all below
-    it, None where the first was not. ``most``: the rate without a schedule (1/s), where it saturates; ``headroom``
-    that by what level 100 asks for; ``limited``: why ``most`` is the lab's own."""
+    """One workload on one layout: its phases by level; ``highest``: the highest level that was carried with all
+    below it, None where the first was not. ``most``: the rate without a schedule (1/s), where it saturates;
+    ``headroom`` that by what level 100 asks for; ``limited``: why ``most`` is the lab's own."""
 
     stack: str
     workload: str
@@ -96,7 +96,7 @@ class Need(msgspec.Struct, frozen=True):
 
 
 def needs(analysis: Analysis) -> tuple[Need, ...]:
-    """Every load with a rate on every layout where it ran, in the order of the study."""
+    """Every workload with a rate on every layout where it ran, in the order of the study."""
     found = []
     for point in analysis.grid.points:
         workload = analysis.workloads[point.workload].workload
@@ -177,7 +177,7 @@ def _kind(rows: Mapping[str, Row], metric: str, rate: float) -> Kind:
 
 def _without(analysis: Analysis, stack: str, workload: str) -> str:
     gap = next((gap for gap in analysis.gaps if (gap.stack, gap.workload) == (stack, workload)), None)
-    return f"the cell is {gap.status}: {gap.error.rstrip('.')}" if gap is not None else "the phase has no figures"
+    return f"the cell is {gap.status}: {gap.error.rstrip('.')}" if gap is not None else "the phase has no values"
 
 
 def _took(analysis: Analysis, at: tuple[str, str, str]) -> float | None:
@@ -229,8 +229,8 @@ def _verdict(
         if lab := _by_lab(analysis, found, rows):
             return "unknown", f"{reached}, but that is {lab}"
         # Fewer connections than the rate needs at this latency fall short on any layout.
-        load = analysis.workloads[at[1]].workload
-        beside = f" with {load.sessions} connections" if isinstance(load, Connected) else ""
+        workload = analysis.workloads[at[1]].workload
+        beside = f" with {workload.sessions} connections" if isinstance(workload, Connected) else ""
         return "not carried", f"{reached}{short}{beside}"
     if found.low < ENOUGH * found.asked:
         return "unknown", f"{reached}, and the interval reaches below {percent(ENOUGH)}; run it longer"
@@ -278,7 +278,7 @@ def _growing(analysis: Analysis, at: tuple[str, str, str]) -> str:
     """From what to what latency grew while all was carried; empty where it did not."""
     measured = analysis.measured.get(at[:2])
     for (_, _, metric, phase), points in measured.series.items() if measured is not None else ():
-        if phase != at[2] or metric_of(metric).family != "latency.mean" or len(points) < _LEAST_COURSE:
+        if phase != at[2] or metric_of(metric).family != "latency.mean" or len(points) < _LEAST_SERIES:
             continue
         third = len(points) // 3
         first, last = (statistics.median(value for _, value in part) for part in (points[:third], points[-third:]))
@@ -298,7 +298,7 @@ def _note(rows: Mapping[str, Row]) -> str:
 def carried_lead(found: tuple[Need, ...], workloads: int) -> tuple[str, ...]:
     """Of each layout whether it carries the need, in a sentence; of many layouts only their counts and names.
 
-    ``workloads``: how many loads the study has; with one its name says nothing.
+    ``workloads``: how many workloads the study has; with one its name says nothing.
     """
     if len(found) <= MOST_SENTENCES:
         return tuple(_sentence(need, workloads) for need in found)
@@ -349,7 +349,7 @@ def _most(need: Need) -> str:
 
 
 def latency_text(each: Carried) -> str:
-    """The p99 of each kind: ``1.2 ms (reads) and 1.4 ms (writes)``; empty where the load reports none."""
+    """The p99 of each kind: ``1.2 ms (reads) and 1.4 ms (writes)``; empty where the workload reports none."""
     bound = "at least " if each.at_least else ""
     known = [(kind.p99, KINDS.get(kind.metric, kind.metric)) for kind in each.kinds if kind.p99 is not None]
     if len(known) == 1:

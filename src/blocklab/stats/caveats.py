@@ -1,4 +1,4 @@
-"""What a report says of its own figures: where the CPU or the lab set the pace, and how sure they are."""
+"""What a report says of its own values: where the CPU or the lab set the pace, and how sure they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from blocklab.stats.analysis import Analysis
 from blocklab.stats.floor import BUSY, LIMITED, NEAR, caution
 from blocklab.stats.format import capital, listed, percent, quantity, shortened
 
-# blocklab's own process must not be seen in the figures: of one core, in %.
+# blocklab's own process must not be seen in the values: of one core, in %.
 QUIET = 2.0
 
 
@@ -45,7 +45,7 @@ def _skewed(busy: Collection[bool], baseline: str) -> str:
 
 
 def without_interval(analysis: Analysis, metrics: Collection[str]) -> str:
-    """Why figures of these metrics have no interval, as the end of a sentence."""
+    """Why values of these metrics have no interval, as the end of a sentence."""
     if analysis.imported:
         return "the logs have no time series of them, or too short a one"
     if not any(metric(name).averaged for name in metrics):
@@ -82,19 +82,19 @@ def _certainty(analysis: Analysis) -> Iterator[str]:
     else:
         yield "Each cell was measured once; how much another run would differ is not known."
         return
-    cure = " (repeats: 3 would tell)"
+    hint = " (repeats: 3 would tell)"
     if analysis.imported:
-        cure = ""
+        hint = ""
     elif analysis.study.repeats > 1:
-        cure = f" (the study asks for {analysis.study.repeats} times: blocklab resume)"
+        hint = f" (the study asks for {analysis.study.repeats} times: blocklab resume)"
     yield (
         f"Each cell was measured once. ± is the 95 % interval {how}; how much another build of the layout would "
-        f"differ is not known{cure}."
+        f"differ is not known{hint}."
     )
 
 
 def _unsure(analysis: Analysis) -> Iterator[str]:
-    """The phases whose figures were not sure when they were measured no longer."""
+    """The phases whose values were not sure when they were measured no longer."""
     ended: dict[str, dict[str, None]] = {}
     for each in analysis.stops:
         if each.stopped.why and (each.stack, each.workload) in analysis.measured:
@@ -107,15 +107,15 @@ def _unsure(analysis: Analysis) -> Iterator[str]:
 
 
 def _limited(analysis: Analysis) -> Iterator[str]:
-    """Where the figures are those of the lab rather than of the layout."""
+    """Where the values are those of the lab rather than of the layout."""
     places = {place[:3] for place, limit in analysis.limits.items() if limit.floor}
     names = dict.fromkeys(
         f"{row.stack}/{row.workload} {row.phase}".strip()
         for row in analysis.rows
-        if row.load and (row.stack, row.workload, row.phase) in places
+        if row.own and (row.stack, row.workload, row.phase) in places
     )
     if names:
-        many = len({(row.stack, row.workload, row.phase) for row in analysis.rows if row.load})
+        many = len({(row.stack, row.workload, row.phase) for row in analysis.rows if row.own})
         yield (
             f"{capital(LIMITED)} (within {NEAR:g} times of its floor), {len(names)} of {many}: "
             f"{shortened(list(names))}. There the layout itself may do better, and "
@@ -144,7 +144,7 @@ def _loud(analysis: Analysis) -> Iterator[str]:
 
 
 def caveats(analysis: Analysis) -> Iterator[str]:
-    """What to know before the figures are used, a sentence each."""
+    """What to know before the values are used, a sentence each."""
     if analysis.imported:
         yield ("These results are taken from logs, which do not tell whether all layouts had the same workload.")
     yield from _busy(analysis)
@@ -157,12 +157,12 @@ def caveats(analysis: Analysis) -> Iterator[str]:
         yield f"This report covers {len(analysis.cells)} of the study's {whole} cells, those that were asked for."
     if analysis.quick:
         yield "This was a quick run, with shorter workloads than the full study: good for a first look."
-    # One for each of its blocks.
+    # One for each of its repeats.
     none = {f"{gap.stack}/{gap.workload}": gap.status for gap in analysis.unmeasured}
     if none:
         names = [f"{cell} ({status})" for cell, status in none.items()]
         yield f"{len(names)} of {len(analysis.grid.points)} cells have no results: {shortened(names)}."
     if some := [
-        f"{gap.stack}/{gap.workload} ({gap.status} in repeat {gap.block})" for gap in analysis.missing_blocks
+        f"{gap.stack}/{gap.workload} ({gap.status} in repeat {gap.repeat})" for gap in analysis.missing_repeats
     ]:
         yield f"Repeats without results: {shortened(some)}."

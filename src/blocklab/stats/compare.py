@@ -1,4 +1,4 @@
-"""What the stacks are compared by: one headline figure for each workload, or each phase and direction of it."""
+"""What the stacks are compared by: one headline value for each workload, or each phase and direction of it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from blocklab.model.metrics import metric as metric_of
 from blocklab.model.metrics import quoted
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import scheduled
-from blocklab.stats.figures import Row
 from blocklab.stats.format import is_throughput, quantity, scale
 from blocklab.stats.summary import Estimate
+from blocklab.stats.values import Row
 
 T = TypeVar("T")
 # From this request size on people think of I/O as MB/s, below it as IOPS.
 LARGE_REQUEST = 64 * 1024
-# Who measured a figure, where it is neither the load nor a node's CPU.
+# Who measured a value, where it is neither the workload nor a node's CPU.
 _HIGHEST = "the highest device"
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One comparison. ``figures`` has the headline of each stack that was measured, ``shares`` its ratio to the
-    baseline's (the baseline left out). ``label`` names the workload or phase, and a figure that is no rate; unique
-    in the study. ``source``: who measured it, empty for the load itself."""
+    """One comparison. ``values`` has the headline of each stack that was measured, ``shares`` its ratio to the
+    baseline's (the baseline left out). ``label`` names the workload or phase, and a value that is no rate; unique
+    in the study. ``source``: who measured it, empty for the workload itself."""
 
     workload: str
     phase: str
     metric: str
     label: str
-    figures: Mapping[str, Row]
+    rows: Mapping[str, Row]
     shares: Mapping[str, Estimate]
     source: str = ""
 
@@ -44,10 +44,10 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Family(msgspec.Struct, frozen=True):
-    """One headline of a load, or of a phase of it, at all levels of the study's factors that matter to it.
+    """One headline of a workload, or of a phase of it, at all levels of the study's factors that matter to it.
 
-    ``rows`` are in the order of the study; ``factors`` take several levels among them. ``label`` names the load or
-    phase.
+    ``rows`` are in the order of the study; ``factors`` take several levels among them. ``label`` names the
+    workload or phase.
     """
 
     workload: str
@@ -120,24 +120,24 @@ def _several(analysis: Analysis, rows: list[Row]) -> tuple[str, ...]:
 
 @_kept
 def items(analysis: Analysis) -> tuple[Item, ...]:
-    """Every comparison that has a figure, in the order of the study."""
+    """Every comparison that has a value, in the order of the study."""
     found = list(_found(analysis))
-    # A phase may have several figures.
-    figures = Counter((each.workload, each.phase) for each in found)
-    taken = Counter(phase or workload for workload, phase in figures)
+    # A phase may have several values.
+    rows = Counter((each.workload, each.phase) for each in found)
+    taken = Counter(phase or workload for workload, phase in rows)
     named = []
     for item in found:
         short = item.phase or item.workload
         label = short if taken[short] == 1 else f"{item.workload} {item.phase}".strip()
-        alone = figures[item.workload, item.phase] == 1
-        label = _label(label, next(iter(item.figures.values())), alone=alone)
+        alone = rows[item.workload, item.phase] == 1
+        label = _label(label, next(iter(item.rows.values())), alone=alone)
         named.append(msgspec.structs.replace(item, label=label))
     # Transactions first: they are what the user's database does.
     return tuple(sorted(named, key=lambda item: not item.transactions))
 
 
 def _label(place: str, row: Row, *, alone: bool) -> str:
-    """The name of a workload or phase, with the figure's own where its unit does not tell it, or its direction
+    """The name of a workload or phase, with the value's own where its unit does not tell it, or its direction
     where there are several."""
     source = source_of(row)
     if source or not is_throughput(row.metric):
@@ -147,9 +147,9 @@ def _label(place: str, row: Row, *, alone: bool) -> str:
 
 
 def source_of(row: Row) -> str | None:
-    """Who measured a figure: empty for the load itself, the node of a CPU's; None for what tells nothing of a
+    """Who measured a value: empty for the workload itself, the node of a CPU's; None for what tells nothing of a
     stack as a whole."""
-    if row.load:
+    if row.own:
         return ""
     if row.top:
         return _HIGHEST
@@ -162,12 +162,13 @@ def is_asked(metric: str, y: str) -> bool:
 
 
 def asked_in_vain(analysis: Analysis) -> str:
-    """That no load has the figure that the layout asks for, with those that there are; empty where one has it."""
+    """That no workload has the value that the layout asks for, with those that there are; empty where one has
+    it."""
     y = analysis.study.report.y
     known = dict.fromkeys(row.metric for row in analysis.rows if source_of(row) is not None)
     if not y or not known or any(is_asked(metric, y) for metric in known):
         return ""
-    return f"y: there is no figure {y!r}; there are {', '.join(sorted(known))}"
+    return f"y: there is no value {y!r}; there are {', '.join(sorted(known))}"
 
 
 def _found(analysis: Analysis) -> Iterator[Item]:
@@ -183,18 +184,19 @@ def _found(analysis: Analysis) -> Iterator[Item]:
                 continue
             known = {(row.metric, source_of(row)) for row in rows} if asked else set()
             for metric, source in [each for each in asked if each in known] or _usual(rows):
-                figures = {row.stack: row for row in rows if row.metric == metric and source_of(row) == source}
+                by_stack = {row.stack: row for row in rows if row.metric == metric and source_of(row) == source}
                 shares = {
                     stack: row.relative
-                    for stack, row in figures.items()
+                    for stack, row in by_stack.items()
                     if stack in analysis.others and row.relative is not None
                 }
-                yield Item(workload, phase, metric, "", figures, shares, source)
+                yield Item(workload, phase, metric, "", by_stack, shares, source)
 
 
 def asked_of(rows: Sequence[Row], y: str) -> list[tuple[str, str]]:
-    """The metrics of a load that ``y`` asks for, and who measured them: the one of that very name where there is
-    one, and the load itself where it knows any of them (a device counts reads where the load does none)."""
+    """The metrics of a workload that ``y`` asks for, and who measured them: the one of that very name where there
+    is one, and the workload itself where it knows any of them (a device counts reads where the workload does
+    none)."""
     found: dict[tuple[str, str], None] = {}
     for row in rows if y else ():
         source = source_of(row)
@@ -205,7 +207,7 @@ def asked_of(rows: Sequence[Row], y: str) -> list[tuple[str, str]]:
 
 
 def _usual(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    return [(metric, "") for metric in _headlines([row for row in rows if row.load])]
+    return [(metric, "") for metric in _headlines([row for row in rows if row.own])]
 
 
 def _headlines(mine: list[Row]) -> list[str]:
@@ -225,18 +227,18 @@ def _headlines(mine: list[Row]) -> list[str]:
 
 
 def verb(chosen: Sequence[Item]) -> str:
-    """What a stack does to the baseline's figures: of its throughput it keeps a share, all else it has."""
-    every = (row for item in chosen for row in item.figures.values())
+    """What a stack does to the baseline's values: of its throughput it keeps a share, all else it has."""
+    every = (row for item in chosen for row in item.rows.values())
     return "keeps" if all(is_throughput(row.metric) for row in every) else "has"
 
 
 def rate_label(item: Item, stack: str) -> str:
-    """The headline figure of one stack with its unit; empty when it has none."""
-    row = item.figures.get(stack)
+    """The headline value of one stack with its unit; empty when it has none."""
+    row = item.rows.get(stack)
     return "" if row is None else quantity(row.value, row.unit, row.metric)
 
 
 def unit_label(item: Item) -> str:
     """``TPS``, ``IOPS`` or ``MB/s``."""
-    row = next(iter(item.figures.values()))
+    row = next(iter(item.rows.values()))
     return scale(row.unit, row.metric)[1]

@@ -1,4 +1,4 @@
-"""What differed between two sets of runs besides their figures: machine, programs, study, knobs."""
+"""What differed between two sets of runs besides their values: machine, programs, study, knobs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from blocklab.stats.source import Source
 from blocklab.study.types import Study
 
 Part = Literal["machine", "environment", "study", "knobs"]
-# The fingerprint: figures of machines, kernels or images that differ are no figures of layouts alone.
+# The fingerprint: values of machines, kernels or images that differ are no values of layouts alone.
 MACHINE = ("site", "machine", "host.cpu", "host.cpus", "host.kernel", "image", "shim")
-# They change no figure.
+# They change no value.
 _WORDS = ("blocklab", "question", "notes", "expect", "quick", "name", "baseline", "report")
 UNKNOWN = "not known"
 # A layer that only one side's stack has: the list of the layers tells it.
@@ -101,7 +101,7 @@ def _words(value: Any) -> str:
     if value is None:
         return "absent"
     if isinstance(value, Mapping):
-        kind = next((value[name] for name in ("layers", "load", "fault") if name in value), "")
+        kind = next((value[name] for name in ("layers", "workload", "fault") if name in value), "")
         return kind or " ".join(f"{name}={_words(each)}" for name, each in value.items()) or "there"
     return ", ".join(map(_words, value)) if isinstance(value, (list, tuple)) else str(value)
 

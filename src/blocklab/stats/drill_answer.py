@@ -1,4 +1,4 @@
-"""What the drills of a study say, in sentences that are made from the figures."""
+"""What the drills of a study say, in sentences that are made from the values."""
 
 from __future__ import annotations
 

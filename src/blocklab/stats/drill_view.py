@@ -19,7 +19,7 @@ MOST_CHOSEN = 12
 BEFORE, AFTER = 2.0, 2.0
 # A drill in which no write came back is shown as far as this after its fault.
 MOST = 30.0
-# More steps than this on the axis cannot be told apart.
+# More steps than this on the axis cannot be distinguished.
 MOST_STEPS = 240
 LONGEST_NAME = 34
 # A monitor that sees more is told in full in the list of events.
@@ -64,7 +64,7 @@ def chosen(analysis: Analysis) -> tuple[tuple[str, str, Drilled], ...]:
     ranked += [at for mine in losers.values() for at in mine[1:]]
     return tuple(
         # By its number too: "m-a" and "b" read as "m" and "a-b" do.
-        (f"{at + 1}-{each.stack}-{each.workload}-{each.block}", drill_label(analysis, each), each)
+        (f"{at + 1}-{each.stack}-{each.workload}-{each.repeat}", drill_label(analysis, each), each)
         for at, each in enumerate(drills)
         if at in list(dict.fromkeys(ranked))[:MOST_CHOSEN]
     )
@@ -72,7 +72,7 @@ def chosen(analysis: Analysis) -> tuple[tuple[str, str, Drilled], ...]:
 
 def drill_label(analysis: Analysis, each: Drilled) -> str:
     """``mirror rtt=2ms, drill 3``."""
-    return f"{analysis.drilled_label(each.stack, each.workload)}, drill {each.block}"
+    return f"{analysis.drilled_label(each.stack, each.workload)}, drill {each.repeat}"
 
 
 def span(drill: Drill) -> Span:
@@ -115,7 +115,7 @@ def _together(rows: Sequence[Bin]) -> Bin:
     )
 
 
-def figures(row: Bin) -> tuple[int, int, int]:
+def values(row: Bin) -> tuple[int, int, int]:
     """Acknowledged, in doubt, refused."""
     return row.acknowledged, row.in_doubt, row.refused
 

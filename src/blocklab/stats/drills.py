@@ -12,10 +12,10 @@ from blocklab.checks.ledger import RULE_OF_THREE, check
 from blocklab.model.drill import Attempt, Drill, Ledger, Verdict
 from blocklab.stats.analysis import Analysis, Drilled
 from blocklab.stats.binomial import Middle, Share, middle, share
-from blocklab.stats.blocks import interval, paired
 from blocklab.stats.format import NBSP, number, plus_minus, seconds
 from blocklab.stats.grid import Point
 from blocklab.stats.ratio import ratio
+from blocklab.stats.repeats import interval, paired
 from blocklab.stats.summary import Estimate
 
 BINLOG = ("level", "differs", "unknown")
@@ -49,7 +49,7 @@ class Losses(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The drills of one stack under one load, at one combination of levels, over the study's blocks.
+    """The drills of one stack under one workload, at one combination of levels, over the study's blocks.
 
     ``label`` names the cell for people. ``void`` drills are those of runs that do not count (a knob not in force,
     not carried out to the end); ``void_lost`` of them lost something. ``rto`` (s) is over drills in which writes
@@ -170,7 +170,7 @@ def _stages(drills: Sequence[Drill]) -> tuple[tuple[str, float], ...]:
 
 def _rates(drills: Sequence[Drilled]) -> dict[int, float]:
     """By block."""
-    return {each.block: each.drill.rate for each in drills if each.status == "ok" and each.drill.rate is not None}
+    return {each.repeat: each.drill.rate for each in drills if each.status == "ok" and each.drill.rate is not None}
 
 
 def _relative(mine: Mapping[int, float], base: Mapping[int, float]) -> Estimate | None:
@@ -179,7 +179,7 @@ def _relative(mine: Mapping[int, float], base: Mapping[int, float]) -> Estimate 
     if mine == base:
         return Estimate(1.0)
     if len(mine) > 1 and mine.keys() == base.keys():
-        return paired([rate / base[block] for block, rate in mine.items()])
+        return paired([rate / base[repeat] for repeat, rate in mine.items()])
     return ratio(interval(list(mine.values())), interval(list(base.values())))
 
 

@@ -1,4 +1,4 @@
-"""A study's expectations against the figures: ``ok``, ``failed``, or ``unknown`` with the reason."""
+"""A study's expectations against the values: ``ok``, ``failed``, or ``unknown`` with the reason."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal
 
 import msgspec
 
-from blocklab.stats.blocks import Blocks
-from blocklab.stats.figures import Row, find
 from blocklab.stats.format import exact, listed, percent, plus_minus, quantity
 from blocklab.stats.grid import Point, label_of
 from blocklab.stats.ratio import ratio
+from blocklab.stats.repeats import Repeats
 from blocklab.stats.summary import Estimate
+from blocklab.stats.values import Row, find
 from blocklab.study.factors import level_text
 from blocklab.study.types import Expectation, Level
 
@@ -24,9 +24,9 @@ NOT_DECIDED = "Not decided: "
 class Verdict(msgspec.Struct, frozen=True):
     """What became of one expectation.
 
-    ``found`` is the number that was compared with ``low`` and ``high`` (a figure in its base unit, or a ratio);
+    ``found`` is the number that was compared with ``low`` and ``high`` (a value in its base unit, or a ratio);
     None when there is none. ``sentence`` says it in words. ``close`` is set when the 95 % interval reaches over a
-    bound, so that another run may decide otherwise: a figure between the bounds is ``ok`` all the same, and one
+    bound, so that another run may decide otherwise: a value between the bounds is ``ok`` all the same, and one
     outside of them is ``unknown``, since the true one may well be between them.
     """
 
@@ -50,14 +50,14 @@ Gaps = Mapping[tuple[str, str], str]
 
 
 def judge(
-    claim: Expectation, table: Sequence[Row], cells: Cells, gaps: Gaps, blocks: Blocks | None = None
+    claim: Expectation, table: Sequence[Row], cells: Cells, gaps: Gaps, repeats: Repeats | None = None
 ) -> Verdict:
     """One verdict. ``gaps`` says of (stack, workload), by their labels, whether it failed, is missing, ...;
-    ``blocks`` has the figures of each block, of which ``table`` has the means."""
+    ``blocks`` has the values of each repeat, of which ``table`` has the means."""
     low, high = claim.bounds
     expected = _expected(claim, table)
     try:
-        found, said = _number(claim, _Figures(claim, table, cells, gaps), blocks or Blocks())
+        found, said = _number(claim, _Values(claim, table, cells, gaps), repeats or Repeats())
     except _Unknown as reason:
         return Verdict(claim, "unknown", f"{NOT_DECIDED}{reason}.", expected, low=low, high=high)
     half = found.half or 0.0
@@ -68,8 +68,8 @@ def judge(
     return Verdict(claim, status, f"{said}.", expected, found.value, found.half, low, high, close)
 
 
-def _number(claim: Expectation, figures: _Figures, blocks: Blocks) -> tuple[Estimate, str]:
-    mine = figures.find(claim.stack, claim.workload, claim.at)
+def _number(claim: Expectation, values: _Values, repeats: Repeats) -> tuple[Estimate, str]:
+    mine = values.find(claim.stack, claim.workload, claim.at)
     on = f" on {claim.host}" if claim.host else ""
     what = f"{claim.metric} of {mine.stack}{on} in {_place(mine.workload, claim.phase)}"
     if not claim.relative_to:
@@ -77,20 +77,20 @@ def _number(claim: Expectation, figures: _Figures, blocks: Blocks) -> tuple[Esti
             raise _Unknown(f"{claim.metric} is in {mine.unit}, and the bounds of the claim are times")
         said = plus_minus(mine.value, mine.half, mine.unit, mine.metric, claim.bounds)
         return mine.estimate, f"{what} is {said}"
-    base = figures.find(claim.relative_to, claim.workload, {**claim.at, **claim.relative_at})
-    share = _share(mine, base, blocks)
+    base = values.find(claim.relative_to, claim.workload, {**claim.at, **claim.relative_at})
+    share = _share(mine, base, repeats)
     if not claim.against and not claim.against_at:
         numbers = " of ".join(quantity(row.value, row.unit, row.metric) for row in (mine, base))
         where = "" if base.workload == mine.workload else f" in {base.workload}"
         said = percent(share.value, share.half, claim.bounds)
         return share, f"{what} is {said} of {base.stack}'s{where} ({numbers})"
     against = claim.against or claim.workload
-    other = figures.find(claim.stack, against, {**claim.at, **claim.against_at})
-    # What is set for the ratio's lower figure holds there in both ratios.
+    other = values.find(claim.stack, against, {**claim.at, **claim.against_at})
+    # What is set for the ratio's lower value holds there in both ratios.
     levels = {**claim.at, **claim.against_at, **claim.relative_at}
-    other_base = figures.find(claim.relative_to, against, levels)
-    other_share = _share(other, other_base, blocks)
-    times = blocks.times(mine, base, other, other_base) or ratio(share, other_share)
+    other_base = values.find(claim.relative_to, against, levels)
+    other_share = _share(other, other_base, repeats)
+    times = repeats.times(mine, base, other, other_base) or ratio(share, other_share)
     if times is None:
         raise _Unknown(f"the share of {other.stack} in {other.workload} is 0, so there is no ratio to it")
     there = other.workload
@@ -104,16 +104,16 @@ def _number(claim: Expectation, figures: _Figures, blocks: Blocks) -> tuple[Esti
     return times, said
 
 
-def _share(mine: Row, base: Row, blocks: Blocks) -> Estimate:
-    share = blocks.share([mine], [base]) or ratio(mine.estimate, base.estimate)
+def _share(mine: Row, base: Row, repeats: Repeats) -> Estimate:
+    share = repeats.share([mine], [base]) or ratio(mine.estimate, base.estimate)
     if share is None:
         raise _Unknown(f"{base.metric} of {base.stack} in {base.workload} is 0, so there is no ratio to it")
     return share
 
 
 @dataclass(frozen=True)
-class _Figures:
-    """Where a claim's figures are looked up."""
+class _Values:
+    """Where a claim's values are looked up."""
 
     claim: Expectation
     table: Sequence[Row]
@@ -121,7 +121,7 @@ class _Figures:
     gaps: Gaps
 
     def find(self, stack: str, workload: str, at: Mapping[str, Level]) -> Row:
-        """The one figure of the claim's metric in the one cell that is meant. Raises ``_Unknown``."""
+        """The one value of the claim's metric in the one cell that is meant. Raises ``_Unknown``."""
         claim = self.claim
         cell = self._cell(stack, workload, at)
         place = (cell.stack, cell.workload)
@@ -140,7 +140,7 @@ class _Figures:
         if hosts and not claim.host:
             raise _Unknown(f"{claim.metric} of {cell.label} needs a host: {listed(hosts, 'or')}")
         on = f" on {claim.host}" if claim.host else ""
-        raise _Unknown(f"{_place(cell.label, claim.phase)} has no figure {claim.metric}{on}")
+        raise _Unknown(f"{_place(cell.label, claim.phase)} has no value {claim.metric}{on}")
 
     def _cell(self, stack: str, workload: str, at: Mapping[str, Level]) -> Point:
         # A factor that makes no difference to a cell is not among its levels: any of them is meant then.

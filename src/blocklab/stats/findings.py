@@ -1,4 +1,4 @@
-"""The answer in plain words, made from the figures: no sentence here knows what the figures will be."""
+"""The answer in plain words, made from the values: no sentence here knows what the values will be."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from blocklab.study.types import Stack
 
 # Shares of one stack that differ by less than this are told as a range, not as a contrast.
 CONTRAST = 1.25
-# Of more loads or shares than this a sentence tells the range.
-MOST_LOADS, MOST_SHARES = 4, 6
+# Of more workloads or shares than this a sentence tells the range.
+MOST_WORKLOADS, MOST_SHARES = 4, 6
 # More points than this nobody reads; the tables have the rest.
 MOST_POINTS = 5
 # Of more sweeps than this the charts tell.
 MOST_SWEEPS = 3
-# Two loads that differ in more fields than this are just different loads.
+# Two workloads that differ in more fields than this are just different workloads.
 MOST_FIELDS = 3
 
 
@@ -88,10 +88,10 @@ def describe(stack: Stack, links: Any) -> str:
 def _lead(analysis: Analysis, main: Sequence[Item]) -> str:
     if not main:
         if not analysis.rows:
-            return "There is no answer yet: no cell of this study has a usable figure."
+            return "There is no answer yet: no cell of this study has a usable value."
         if len(analysis.study.stacks) == 1:
-            return f"There is one layout, {analysis.baseline}, and nothing beside it: its figures are below."
-        return f"There is nothing to compare yet: figures of {analysis.baseline} and of another stack are needed."
+            return f"There is one layout, {analysis.baseline}, and nothing beside it: its values are below."
+        return f"There is nothing to compare yet: values of {analysis.baseline} and of another stack are needed."
     names = [
         f"{stack} ({said})" if (said := _described(analysis, stack)) else stack
         for stack in analysis.others
@@ -107,7 +107,7 @@ def _lead(analysis: Analysis, main: Sequence[Item]) -> str:
         of = f" of {analysis.baseline}'s {unit}" if not number else ""
         parts.append(f"in {item.label}, {listed(shares)}{of}")
     text = f"{capital('; '.join(parts))}."
-    if len(main) > MOST_LOADS or sum(len(item.shares) for item in main) > MOST_SHARES:
+    if len(main) > MOST_WORKLOADS or sum(len(item.shares) for item in main) > MOST_SHARES:
         text = _range_sentence(analysis, main, unit)
     return f"Compared with {analysis.baseline}: {listed(names)}. {text}"
 
@@ -120,7 +120,7 @@ def _described(analysis: Analysis, stack: str) -> str:
 def _noun(chosen: Sequence[Item]) -> str:
     if verb(chosen) != "keeps":
         words = {metric_of(item.metric).words for item in chosen}
-        return words.pop() if len(words) == 1 else "figures"
+        return words.pop() if len(words) == 1 else "values"
     if not all(item.transactions for item in chosen):
         return "I/O rate"
     # New orders a minute are no transactions a second: of both there is only the general word.
@@ -174,7 +174,8 @@ def _uncertain(analysis: Analysis, items: Sequence[Item], swept: Sequence[Family
 def _contrasts(analysis: Analysis, main: Sequence[Item]) -> Iterator[str]:
     """Where the same layout costs much more under one workload than under another."""
     if verb(main) != "keeps":
-        # A layout costs throughput; a latency that grows under one load more than under another is another matter.
+        # A layout costs throughput; a latency that grows under one workload more than under another is another
+        # matter.
         return
     for stack in analysis.others:
         ranked = clear(((item.shares[stack], item) for item in main if stack in item.shares), lambda each: each[0])
@@ -199,12 +200,16 @@ def _contrasts(analysis: Analysis, main: Sequence[Item]) -> Iterator[str]:
 
 
 def _difference(analysis: Analysis, one: Item, other: Item) -> str:
-    """The fields in which two loads of one kind differ: ``scale (1 and 50)``. Empty where that is not all in which
-    the two items differ, or more than a sentence holds: a part of it would be taken for the whole."""
+    """The fields in which two workloads of one kind differ: ``scale (1 and 50)``. Empty where that is not all in
+    which the two items differ, or more than a sentence holds: a part of it would be taken for the whole."""
     first, second = (
         msgspec.to_builtins(analysis.workloads[each.workload].workload, enc_hook=enc_hook) for each in (one, other)
     )
-    if one.workload == other.workload or one.phase != other.phase or first.get("load") != second.get("load"):
+    if (
+        one.workload == other.workload
+        or one.phase != other.phase
+        or first.get("workload") != second.get("workload")
+    ):
         return ""
     pairs = {
         name: (first.get(name), second.get(name)) for name in first | second if first.get(name) != second.get(name)
@@ -227,7 +232,7 @@ def _added_latency(analysis: Analysis) -> Iterator[str]:
     base = [
         row
         for row in analysis.rows
-        if row.load
+        if row.own
         and row.stack in analysis.grid.baselines
         and row.metric == "write.latency.mean"
         and row.workload not in paced

@@ -1,4 +1,4 @@
-"""Figures as people read them: one place for units and digits."""
+"""Values as people read them: one place for units and digits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from blocklab.model.metrics import metric as metric_of
 
-# Closer together than that, two figures are the same to everybody.
+# Closer together than that, two values are the same to everybody.
 _MOST_MORE = 4
 # Keeps a number and its unit on one line.
 NBSP = "\u00a0"
@@ -31,12 +31,12 @@ def scale(unit: str, metric: str = "") -> tuple[float, str]:
 
 
 def is_throughput(metric: str) -> bool:
-    """Whether a figure is work done in a time, and known by its unit alone."""
+    """Whether a value is work done in a time, and known by its unit alone."""
     return metric_of(metric).headline > 0
 
 
 def noun(unit: str, metric: str) -> str:
-    """What a figure is called in a sentence: throughput by its unit (``IOPS``), all else by its name (``write
+    """What a value is called in a sentence: throughput by its unit (``IOPS``), all else by its name (``write
     latency p99``)."""
     return scale(unit, metric)[1] if is_throughput(metric) else metric_of(metric).words
 
@@ -55,11 +55,11 @@ def number(value: float, beside: Sequence[float] = ()) -> str:
     # Just below a power of ten, so that 99.97 becomes 100 and not 100.0.
     for least, digits in ((99.95, 0), (9.995, 1), (0.9995, 2)):
         if abs(value) >= least:
-            return _told_apart(value, beside, "f", digits)
-    return _told_apart(value, beside, "g", 3)
+            return _distinguished(value, beside, "f", digits)
+    return _distinguished(value, beside, "g", 3)
 
 
-def _told_apart(value: float, beside: Sequence[float], form: str, digits: int) -> str:
+def _distinguished(value: float, beside: Sequence[float], form: str, digits: int) -> str:
     for more in range(digits, digits + _MOST_MORE):
         text = f"{value:,.{more}{form}}"
         if all(value == other or text != f"{other:,.{more}{form}}" for other in beside):
@@ -113,7 +113,7 @@ def percent(ratio: float, half: float | None = None, beside: Sequence[float] = (
     """A share: ``48 %``, ``4.2 %``, ``48 % ± 2``. ``beside`` as for ``number``, as ratios."""
     value = 100 * ratio
     digits = 0 if abs(value) >= 9.95 or value == 0 else 1
-    shown = _told_apart(value, [100 * other for other in beside], "f", digits)
+    shown = _distinguished(value, [100 * other for other in beside], "f", digits)
     text = f"{shown}{NBSP}%"
     if half is None:
         return text

@@ -1,4 +1,5 @@
-"""The study's grid as the analysis sees it: each stack and each load at its levels under a label of its own."""
+"""The study's grid as the analysis sees it: each stack and each workload at its levels under a label of its
+own."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ _Place: TypeAlias = tuple[str, str, frozenset[tuple[str, str]]]
 class Point(msgspec.Struct, frozen=True):
     """Where a cell stands. ``stack`` and ``workload`` are labels, the other names are those of the study's file.
 
-    ``levels`` has the factors that tell it from others of its stack or load. ``at`` has all that make a difference
-    to it: also one that exclusions leave at a single level there, or that the study has a single level of.
+    ``levels`` has the factors that tell it from others of its stack or workload. ``at`` has all that make a
+    difference to it: also one that exclusions leave at a single level there, or that the study has a single level
+    of.
     """
 
     stack: str
@@ -40,7 +42,7 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Side(msgspec.Struct, frozen=True):
-    """A stack or a load at its levels. ``study`` is the variant that has them."""
+    """A stack or a workload at its levels. ``study`` is the variant that has them."""
 
     name: str
     levels: Mapping[str, str]
@@ -53,14 +55,14 @@ class Side(msgspec.Struct, frozen=True):
 
     @property
     def workload(self) -> AnyWorkload:
-        """The load as it was run."""
+        """The workload as it was run."""
         return self.study.workloads[self.name]
 
 
 @dataclass(frozen=True)
 class Grid:
     """The labels of a study, in its order, and which stack each is compared with. ``points`` are those of its
-    first block, of which the others may have a part."""
+    first repeat, of which the others may have a part."""
 
     study: Study
     points: tuple[Point, ...]
@@ -69,7 +71,7 @@ class Grid:
     places: Mapping[_Place, Point]
 
     def point(self, cell: Cell) -> Point:
-        """Where a cell of any block stands. Raises ``KeyError`` for one that the first block lacks."""
+        """Where a cell of any repeat stands. Raises ``KeyError`` for one that the first repeat lacks."""
         return self.places[place_of(cell)]
 
     @property
@@ -126,16 +128,18 @@ def grid(study: Study, cells: Sequence[Cell]) -> Grid:
     ``StudyError`` when a cell has a level that the study has not."""
     known = levels_of(study)
     several = [name for name, levels in known.items() if len(levels) > 1]
-    loads = {name for name in several if of_workload(study.factors[name])}
-    telling = _telling(cells, several, loads)
-    points = tuple(_point(cell, telling, loads) for cell in cells)
+    above = {name for name in several if of_workload(study.factors[name])}
+    telling = _telling(cells, several, above)
+    points = tuple(_point(cell, telling, above) for cell in cells)
 
-    def sides(names: Sequence[str], *, load: bool) -> dict[str, Side]:
+    def sides(names: Sequence[str], *, of_workloads: bool) -> dict[str, Side]:
         found: dict[str, dict[str, Levels]] = {name: {} for name in names}
         whole: dict[str, Levels] = {}
         for point, cell in zip(points, cells, strict=True):
-            levels = {name: at for name, at in point.levels.items() if (name in loads) == load}
-            name, label = (point.workload_name, point.workload) if load else (point.stack_name, point.stack)
+            levels = {name: at for name, at in point.levels.items() if (name in above) == of_workloads}
+            name, label = (
+                (point.workload_name, point.workload) if of_workloads else (point.stack_name, point.stack)
+            )
             found[name][label] = levels
             whole.setdefault(label, cell.levels)
         ordered: dict[str, Side] = {}
@@ -152,8 +156,8 @@ def grid(study: Study, cells: Sequence[Cell]) -> Grid:
     places = {place_of(cell): point for cell, point in zip(cells, points, strict=True)}
     # Of none at all, the study's own names: a report says then that nothing was measured.
     here, loaded = {cell.stack for cell in cells}, {cell.workload for cell in cells}
-    stacks = sides([name for name in study.stacks if name in here or not cells], load=False)
-    workloads = sides([name for name in study.workloads if name in loaded or not cells], load=True)
+    stacks = sides([name for name in study.stacks if name in here or not cells], of_workloads=False)
+    workloads = sides([name for name in study.workloads if name in loaded or not cells], of_workloads=True)
     return Grid(study, points, stacks, workloads, places)
 
 
@@ -162,20 +166,21 @@ def place_of(cell: Cell) -> _Place:
     return cell.stack, cell.workload, frozenset(cell.levels.items())
 
 
-def _telling(cells: Sequence[Cell], several: Sequence[str], loads: set[str]) -> frozenset[tuple[str, str]]:
-    """(stack or load, factor): the factors that tell the cells of a stack or a load from each other. One that
-    exclusions leave at one level does not."""
+def _telling(cells: Sequence[Cell], several: Sequence[str], workloads: set[str]) -> frozenset[tuple[str, str]]:
+    """(stack or workload, factor): the factors that tell the cells of a stack or a workload from each other. One
+    that exclusions leave at one level does not."""
     found: dict[tuple[str, str], set[str]] = {}
     for cell in cells:
         for name in several:
             if name in cell.levels:
-                found.setdefault((_of(cell, name, loads), name), set()).add(cell.levels[name])
+                found.setdefault((_of(cell, name, workloads), name), set()).add(cell.levels[name])
     return frozenset(at for at, levels in found.items() if len(levels) > 1)
 
 
-def _of(cell: Cell, factor: str, loads: set[str]) -> str:
-    """Whose cells a factor tells apart. A load is called the same on all stacks, so that they can be compared."""
-    return f"load {cell.workload}" if factor in loads else f"stack {cell.stack}"
+def _of(cell: Cell, factor: str, workloads: set[str]) -> str:
+    """Whose cells a factor tells apart. A workload is called the same on all stacks, so that they can be
+    compared."""
+    return f"workload {cell.workload}" if factor in workloads else f"stack {cell.stack}"
 
 
 def levels_of(study: Study) -> dict[str, tuple[str, ...]]:
@@ -194,10 +199,10 @@ def number_of(level: str) -> float | None:
     return None
 
 
-def _point(cell: Cell, telling: frozenset[tuple[str, str]], loads: set[str]) -> Point:
-    levels = {name: at for name, at in cell.levels.items() if (_of(cell, name, loads), name) in telling}
-    below = {name: at for name, at in levels.items() if name not in loads}
-    above = {name: at for name, at in levels.items() if name in loads}
+def _point(cell: Cell, telling: frozenset[tuple[str, str]], workloads: set[str]) -> Point:
+    levels = {name: at for name, at in cell.levels.items() if (_of(cell, name, workloads), name) in telling}
+    below = {name: at for name, at in levels.items() if name not in workloads}
+    above = {name: at for name, at in levels.items() if name in workloads}
     stack, workload = label_of(cell.stack, below), label_of(cell.workload, above)
     return Point(stack, workload, cell.stack, cell.workload, levels, cell.levels)
 

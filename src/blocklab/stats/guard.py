@@ -51,7 +51,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """What a condition says of one figure, or of a cell that has none on side B."""
+    """What a condition says of one value, or of a cell that has none on side B."""
 
     condition: str
     outcome: Outcome
@@ -85,15 +85,15 @@ def _filters(text: str, rest: str) -> list[str]:
 
 
 def judge(conditions: Sequence[Condition], found: Versus) -> tuple[Judged, ...]:
-    """Every condition on every figure that it is about. Raises ``StudyError`` when it is about none."""
+    """Every condition on every value that it is about. Raises ``StudyError`` when it is about none."""
     return tuple(judged for each in conditions for judged in _judge(each, found))
 
 
 def _judge(condition: Condition, found: Versus) -> Iterator[Judged]:
     _known_filters(condition, found)
     named = [pair for pair in found.pairs if pair.metric == condition.metric]
-    # The load's own figure where there is one: probes have metrics of the same name.
-    named = [pair for pair in named if pair.load] or named
+    # The workload's own value where there is one: probes have metrics of the same name.
+    named = [pair for pair in named if pair.own] or named
     mine = [pair for pair in named if condition.takes(pair.cell, pair.phase)]
     lone = [
         each
@@ -102,18 +102,18 @@ def _judge(condition: Condition, found: Versus) -> Iterator[Judged]:
     ]
     if not mine and not any(each.gap for each in lone):
         raise StudyError(
-            "", f"--fail-on {condition.text!r} is about no figure that both have", hint=_there_is(found, named)
+            "", f"--fail-on {condition.text!r} is about no value that both have", hint=_there_is(found, named)
         )
     for pair in mine:
         yield Judged(condition.text, condition.judge(pair.ratio), pair.label, pair.ratio, _why(pair))
     for each in lone:
-        # A candidate that crashed must not pass because it has no figure; one that was not asked has not passed.
+        # A candidate that crashed must not pass because it has no value; one that was not asked has not passed.
         outcome: Outcome = "fails" if each.gap else "undecided"
-        why = f"B has no figures: {each.gap}" if each.gap else "B does not have this cell"
+        why = f"B has no values: {each.gap}" if each.gap else "B does not have this cell"
         yield Judged(condition.text, outcome, cell_label(each.cell), None, why)
-    for figure in found.lone_figures:
-        if (figure.side, figure.metric) == ("a", condition.metric) and condition.takes(figure.cell, figure.phase):
-            yield Judged(condition.text, "undecided", figure.label, None, "B's run does not have this figure")
+    for value in found.lone_values:
+        if (value.side, value.metric) == ("a", condition.metric) and condition.takes(value.cell, value.phase):
+            yield Judged(condition.text, "undecided", value.label, None, "B's run does not have this value")
 
 
 def _known_filters(condition: Condition, found: Versus) -> None:
@@ -128,9 +128,9 @@ def _known_filters(condition: Condition, found: Versus) -> None:
 
 def _why(pair: Pair) -> str:
     if pair.ratio is None:
-        return "A's figure is 0, so there is no ratio"
+        return "A's value is 0, so there is no ratio"
     if isinstance(pair.ratio, Endless):
-        return "the interval of A's figure reaches 0, so that of the ratio has no end"
+        return "the interval of A's value reaches 0, so that of the ratio has no end"
     return "there is no interval" if pair.ratio.half is None else ""
 
 
@@ -138,4 +138,4 @@ def _there_is(found: Versus, named: Sequence[Pair]) -> str:
     if named:
         places = ", ".join(dict.fromkeys(pair.place for pair in named))
         return f"{named[0].metric} is there of {places}"
-    return f"metrics that both have: {', '.join(metrics_of(pair for pair in found.pairs if pair.load))}"
+    return f"metrics that both have: {', '.join(metrics_of(pair for pair in found.pairs if pair.own))}"

@@ -1,4 +1,4 @@
-"""Which figures of a study are the lab's own: the floor of the machine that ran each cell, and what it marks."""
+"""Which values of a study are the lab's own: the floor of the machine that ran each cell, and what it marks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 from blocklab.errors import StoreError
 from blocklab.model.layer import Mirror
 from blocklab.model.workload import QueueDepths
-from blocklab.stats.figures import Row
 from blocklab.stats.floor import marks
 from blocklab.stats.grid import Grid
+from blocklab.stats.values import Row
 from blocklab.store.floor import Floor, Machine, load_floor, machine_of
 from blocklab.store.folder import StudyFolder
 from blocklab.store.imported import SITE
@@ -23,12 +23,12 @@ from blocklab.study.types import Stack
 
 # (stack, workload), by their labels.
 At: TypeAlias = tuple[str, str]
-# (stack, workload, phase, metric) of a load's own figure.
+# (stack, workload, phase, metric) of a workload's own value.
 Place: TypeAlias = tuple[str, str, str, str]
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """Why a figure is the lab's, without a full stop. ``floor``: by the floor, and not only by a busy CPU."""
+    """Why a value is the lab's, without a full stop. ``floor``: by the floor, and not only by a busy CPU."""
 
     said: str
     floor: bool
@@ -78,7 +78,7 @@ def _calibrate(places: Grid, stack: str) -> str:
 
 
 def limits(places: Grid, rows: Sequence[Row], found: Mapping[At, Floor]) -> dict[Place, Limit]:
-    """The load's own figures that are the lab's, with the reason; see ``stats.floor`` for which are."""
+    """The workload's own values that are the lab's, with the reason; see ``stats.floor`` for which are."""
     active = {label: side.stack.on for label, side in places.stacks.items()}
     mirrored = {label: _mirrored(side.stack) for label, side in places.stacks.items()}
     busy = {
@@ -86,13 +86,13 @@ def limits(places: Grid, rows: Sequence[Row], found: Mapping[At, Floor]) -> dict
         for row in rows
         if row.metric == "cpu.busy" and row.host == active[row.stack]
     }
-    rates = {_place(row): row.value for row in rows if row.load and row.metric in _BESIDE}
+    rates = {_place(row): row.value for row in rows if row.own and row.metric in _BESIDE}
     depths: dict[str, Mapping[str, int | None]] = {}
     limited: dict[Place, Limit] = {}
     for row in rows:
-        if not row.load:
+        if not row.own:
             continue
-        load = (row.workload, row.phase)
+        place = (row.workload, row.phase)
         if row.workload not in depths:
             workload = places.workloads[row.workload].workload
             depths[row.workload] = workload.queue_depths() if isinstance(workload, QueueDepths) else {}
@@ -100,9 +100,9 @@ def limits(places: Grid, rows: Sequence[Row], found: Mapping[At, Floor]) -> dict
         look = partial(
             marks, floor, row.metric, row.value, row.unit, mirrored=mirrored[row.stack],
             depth=depths[row.workload].get(row.phase),
-            other=rates.get((row.stack, *load, _BESIDE.get(row.metric, "")), 0.0),
+            other=rates.get((row.stack, *place, _BESIDE.get(row.metric, "")), 0.0),
         )  # fmt: skip
-        if said := look(busy=busy.get((row.stack, *load))):
+        if said := look(busy=busy.get((row.stack, *place))):
             limited[_place(row)] = Limit(said, bool(look()))
     return limited
 

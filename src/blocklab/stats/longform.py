@@ -12,9 +12,9 @@ from typing import Any, Literal
 import msgspec
 
 from blocklab.model.drill import Drill
-from blocklab.stats.figures import Row
 from blocklab.stats.ratio import verdict
 from blocklab.stats.source import Piece, Source
+from blocklab.stats.values import Row
 from blocklab.store.floor import machine_of
 from blocklab.store.run import load
 
@@ -43,9 +43,9 @@ class Table:
 WHERE = (
     Column("study", "VARCHAR", "the study's name; empty for a run that was copied out of its study"),
     Column("run", "VARCHAR", "the cell's key, which names the run's folder"),
-    Column("block", "BIGINT", "which of the study's `repeats`, from 1"),
+    Column("repeat", "BIGINT", "which of the study's `repeats`, from 1"),
     Column("stack", "VARCHAR", "the stack's name in the study"),
-    Column("workload", "VARCHAR", "the load's name in the study"),
+    Column("workload", "VARCHAR", "the workload's name in the study"),
 )
 _MACHINE = (
     Column("started", "DOUBLE", "when the cell began, in seconds since the epoch"),
@@ -58,23 +58,23 @@ _MACHINE = (
     Column("blocklab", "VARCHAR", "blocklab's version"),
 )
 _STATUS = Column("status", "VARCHAR", "`ok`, `invalid`, `suspect` or `failed`; only `ok` ones are compared")
-FIGURES = (
+METRICS = (
     *WHERE,
-    Column("phase", "VARCHAR", "the part of the load; empty for a load without parts"),
+    Column("phase", "VARCHAR", "the part of the workload; empty for a workload without parts"),
     Column("metric", "VARCHAR", "e.g. `tps`, `write.iops`, `write.latency.p99`"),
-    Column("value", "DOUBLE", "the figure, in `unit`"),
+    Column("value", "DOUBLE", "the value, in `unit`"),
     Column("unit", "VARCHAR", "`s`, `1/s`, `1/min`, `B/s`, `B`, `%` or `1`"),
     Column("half_width", "DOUBLE", "of the 95 % interval within the run, in `unit`; null where there is none"),
     _STATUS,
-    Column("relative", "DOUBLE", "the ratio to the baseline's figure in the same block; null without one"),
+    Column("relative", "DOUBLE", "the ratio to the baseline's value in the same repeat; null without one"),
     Column("relative_half_width", "DOUBLE",
            "of the ratio's 95 % interval; null where there is none or it has no end"),
     Column("verdict", "VARCHAR",
            "`differs`, `no difference shown`, `too noisy to say` or `no interval`; null for the baseline itself"),
-    Column("limited", "VARCHAR", "why the figure is the lab's own; empty when it is not, null where not known"),
-    Column("layer", "VARCHAR", "who measured: the load, or a device, interface or CPU"),
+    Column("limited", "VARCHAR", "why the value is the lab's own; empty when it is not, null where not known"),
+    Column("layer", "VARCHAR", "who measured: the workload, or a device, interface or CPU"),
     Column("host", "VARCHAR", "the node"),
-    Column("load", "BOOLEAN", "whether the load itself says so, rather than a probe or the kernel's counters"),
+    Column("own", "BOOLEAN", "whether the workload itself says so, rather than a probe or the kernel's counters"),
     Column("top", "BOOLEAN", "whether it is of the highest block device of the stack on its active node"),
     *_MACHINE,
 )  # fmt: skip
@@ -96,13 +96,13 @@ KNOBS = (
 )
 SERIES = (
     *WHERE,
-    Column("phase", "VARCHAR", "the part of the load whose series it is; empty for probes"),
-    Column("metric", "VARCHAR", "as in `figures`"),
+    Column("phase", "VARCHAR", "the part of the workload whose series it is; empty for probes"),
+    Column("metric", "VARCHAR", "as in `metrics`"),
     Column("host", "VARCHAR", "the node"),
     Column("layer", "VARCHAR", "who measured"),
     Column("time", "DOUBLE", "seconds since the epoch; the value is of the second (or interval) that ended then"),
     Column("value", "DOUBLE", "in `unit`"),
-    Column("unit", "VARCHAR", "as in `figures`"),
+    Column("unit", "VARCHAR", "as in `metrics`"),
 )
 TRANSACTIONS = (
     *WHERE,
@@ -132,19 +132,19 @@ DRILLS = (
            "both sides afterwards: `in sync`, `differs`, `split brain`, `unknown`; null without a mirror"),
 )  # fmt: skip
 # Which tables get a column for each factor of the studies in them.
-WITH_FACTORS = ("figures", "runs", "drills")
+WITH_FACTORS = ("metrics", "runs", "drills")
 FACTORS = Column(
     f"{FACTOR}NAME", "VARCHAR",
     "for each factor of a study: its level; null where it makes no difference to the cell, or the study lacks it",
 )  # fmt: skip
 SCHEMA: Mapping[str, tuple[Column, ...]] = {
-    "figures": FIGURES, "runs": RUNS, "knobs": KNOBS, "series": SERIES, "transactions": TRANSACTIONS,
+    "metrics": METRICS, "runs": RUNS, "knobs": KNOBS, "series": SERIES, "transactions": TRANSACTIONS,
     "drills": DRILLS,
 }  # fmt: skip
 
 
-def figures(sources: Sequence[Source]) -> Table:
-    """A row for each figure of each run, also of those that are not ``ok``."""
+def metrics(sources: Sequence[Source]) -> Table:
+    """A row for each value of each run, also of those that are not ``ok``."""
     names = factors(piece for source in sources for piece in source.pieces)
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -153,9 +153,9 @@ def figures(sources: Sequence[Source]) -> Table:
                 common = {**where(piece), **_machine(piece), **_levels(piece, names)}
                 for row in piece.rows:
                     limited = source.limited(row) if source.limited is not None else None
-                    yield {**common, **_figure(row, piece, source.baselines), "limited": limited}
+                    yield {**common, **_metric(row, piece, source.baselines), "limited": limited}
 
-    return Table("figures", (*FIGURES, *_columns(names)), rows())
+    return Table("metrics", (*METRICS, *_columns(names)), rows())
 
 
 def runs(pieces: Sequence[Piece]) -> Table:
@@ -184,7 +184,7 @@ def series(pieces: Sequence[Piece]) -> Table:
 
 
 def transactions(pieces: Sequence[Piece]) -> Table:
-    """A row for each transaction that a load logged. Raises ``StoreError`` while it is read."""
+    """A row for each transaction that a workload logged. Raises ``StoreError`` while it is read."""
     return Table("transactions", TRANSACTIONS, _each(pieces, _ends))
 
 
@@ -252,7 +252,7 @@ def where(piece: Piece) -> dict[str, Any]:
     """The values of the columns that say which run it is."""
     cell = piece.cell
     return {
-        "study": piece.study, "run": cell.key, "block": cell.block + 1, "stack": cell.stack,
+        "study": piece.study, "run": cell.key, "repeat": cell.repeat + 1, "stack": cell.stack,
         "workload": cell.workload,
     }  # fmt: skip
 
@@ -267,7 +267,7 @@ def _machine(piece: Piece) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _figure(row: Row, piece: Piece, baselines: Sequence[str]) -> dict[str, Any]:
+def _metric(row: Row, piece: Piece, baselines: Sequence[str]) -> dict[str, Any]:
     share = row.relative
     # The baseline beside itself is no finding.
     judged = None if share is None or row.stack in baselines else verdict(share)
@@ -276,5 +276,5 @@ def _figure(row: Row, piece: Piece, baselines: Sequence[str]) -> dict[str, Any]:
         "status": piece.run.outcome.status, "relative": None if share is None else share.value,
         "relative_half_width": None if share is None else share.half,
         "verdict": judged,
-        "layer": row.layer, "host": row.host, "load": row.load, "top": row.top,
+        "layer": row.layer, "host": row.host, "own": row.own, "top": row.top,
     }  # fmt: skip

@@ -90,10 +90,10 @@ class _Runs:
             self._pieces = [piece for found in every for piece in found.pieces]
         return self._pieces
 
-    def figures(self) -> Table:
+    def metrics(self) -> Table:
         every: list[Source] = [source for found in self._each(sources) for source in found]
         self._leave_out(text for source in every for text in source.unreadable)
-        return longform.figures(every)
+        return longform.metrics(every)
 
     def _each(self, read: Callable[[Path], Any]) -> list[Any]:
         found = []
@@ -111,7 +111,7 @@ class _Runs:
 def _make(database: duckdb.DuckDBPyConnection, known: _Runs, name: str, scratch: Path) -> list[str]:
     """Make a table, or a view of the runs' own files; the files that the view reads."""
     made: Mapping[str, Callable[[], Table]] = {
-        "figures": known.figures,
+        "metrics": known.metrics,
         "runs": lambda: longform.runs(known.pieces()),
         "knobs": lambda: longform.knobs(known.pieces()),
         "drills": lambda: longform.drills(known.pieces()),

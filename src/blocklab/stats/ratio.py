@@ -1,4 +1,4 @@
-"""One stack's figure relative to another's."""
+"""One stack's value relative to another's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where figures come from for a comparison or an export: a study's folder, or one run."""
+"""Where values come from for a comparison or an export: a study's folder, or one run."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import msgspec
 
 from blocklab.errors import StoreError
 from blocklab.stats.analysis import Analysis, Gap, analyse
-from blocklab.stats.figures import Measured, Row, rows_of
 from blocklab.stats.grid import Point
+from blocklab.stats.values import Measured, Row, rows_of
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Run, head, load
 from blocklab.study.types import Cell, Study
 
-# The labels of a stack and of a load, as rows have them.
+# The labels of a stack and of a workload, as rows have them.
 Place = tuple[str, str]
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """One run with its figures; ``run`` is without what is long (``store.run.head``).
+    """One run with its values; ``run`` is without what is long (``store.run.head``).
 
     ``levels``: of every factor of its study that makes a difference to it, also of those with one level only.
     """
@@ -38,17 +38,17 @@ class Piece(msgspec.Struct, frozen=True):
 
     @property
     def good(self) -> bool:
-        """Whether its figures may be compared."""
+        """Whether its values may be compared."""
         return self.run.outcome.status == "ok"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Runs and their figures.
+    """Runs and their values.
 
-    ``rows`` are those of all blocks together (``stats.blocks``), ``cells`` what stands at each place,
-    ``gaps`` the cells without usable figures. ``study`` is None for a run without a study; ``limited`` says why a
-    figure is the lab's own, or nothing; None where that is not known. ``single``: it is one run. ``baselines``:
+    ``rows`` are those of all repeats together (``stats.blocks``), ``cells`` what stands at each place,
+    ``gaps`` the cells without usable values. ``study`` is None for a run without a study; ``limited`` says why a
+    value is the lab's own, or nothing; None where that is not known. ``single``: it is one run. ``baselines``:
     the labels of the stacks that others are compared with.
     """
 
@@ -65,7 +65,7 @@ class Source:
 
     @property
     def imported(self) -> bool:
-        """Whether the figures were measured elsewhere and taken from logs."""
+        """Whether the values were measured elsewhere and taken from logs."""
         return any(piece.run.files for piece in self.pieces)
 
     @property
@@ -75,7 +75,7 @@ class Source:
 
 
 class Heads(msgspec.Struct, frozen=True):
-    """The runs of a folder without their figures; ``unreadable`` says why others are left out."""
+    """The runs of a folder without their values; ``unreadable`` says why others are left out."""
 
     pieces: tuple[Piece, ...]
     unreadable: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ def of_study(folder: StudyFolder) -> Source:
         mine: dict[Place, list[Row]] = {}
         for row in table:
             mine.setdefault((row.stack, row.workload), []).append(row)
-        for cell in (each for each in analysis.cells if each.block == number):
+        for cell in (each for each in analysis.cells if each.repeat == number):
             point = analysis.grid.point(cell)
             at = (point.stack, point.workload)
             cells[at] = cell
@@ -134,7 +134,7 @@ def of_study(folder: StudyFolder) -> Source:
     said = {place: limit.said for place, limit in analysis.limits.items()}
 
     def limited(row: Row) -> str:
-        return said.get((row.stack, row.workload, row.phase, row.metric), "") if row.load else ""
+        return said.get((row.stack, row.workload, row.phase, row.metric), "") if row.own else ""
 
     return Source(
         folder.path, folder.path.name, analysis.study, tuple(pieces), analysis.rows, cells, analysis.gaps,
@@ -159,7 +159,7 @@ def _piece(analysis: Analysis, path: Path, cell: Cell, point: Point, rows: list[
 
 
 def heads(path: Path) -> Heads:
-    """The runs of a study's folder, or the one at ``path``, without their figures.
+    """The runs of a study's folder, or the one at ``path``, without their values.
 
     Raises ``StoreError`` where there is no study, or the one run cannot be read."""
     if not (path / "study.json").is_file():

@@ -16,14 +16,14 @@ LEAST_BATCHES = 5
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A figure and the half width of its 95 % interval within the run; ``half`` is None where none is known."""
+    """A value and the half width of its 95 % interval within the run; ``half`` is None where none is known."""
 
     value: float
     half: float | None = None
 
 
 class Endless(Estimate, frozen=True):
-    """A figure whose 95 % interval is known and has no end: ``half`` is None, but not for want of measurements."""
+    """A value whose 95 % interval is known and has no end: ``half`` is None, but not for want of measurements."""
 
 
 def percentile(values: Sequence[float], rank: float) -> float:
@@ -39,9 +39,9 @@ def percentile(values: Sequence[float], rank: float) -> float:
 def batch_means(values: Sequence[float]) -> float | None:
     """The half width of the 95 % interval of the mean of a series, in the series' unit.
 
-    Neighbouring seconds of a load resemble each other, so the plain standard error would be too small. The
+    Neighbouring seconds of a workload resemble each other, so the plain standard error would be too small. The
     series is cut into at most ten batches whose means are taken as independent; what does not fill a batch is
-    left out at the start, where the load is still warming up. None where the series is too short (under ten).
+    left out at the start, where the workload is still warming up. None where the series is too short (under ten).
     """
     count = min(BATCHES, len(values) // 2)
     if count < LEAST_BATCHES:

@@ -8,12 +8,12 @@ from functools import partial
 
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Family
-from blocklab.stats.figures import Row
 from blocklab.stats.format import is_throughput, listed, noun, percent, plus_minus, quantity
 from blocklab.stats.grid import levels_of, number_of
 from blocklab.stats.ratio import NOTABLE
 from blocklab.stats.shares import clear, of_baseline, share_text, throughout
 from blocklab.stats.summary import Estimate
+from blocklab.stats.values import Row
 
 
 def sweep_lead(analysis: Analysis, swept: Sequence[Family]) -> str:
@@ -40,10 +40,10 @@ def _span(analysis: Analysis, family: Family, factor: str) -> str:
 
 def ranges(analysis: Analysis, rows: Sequence[Row]) -> str:
     """``mirror keeps from 3.2 % ± 0.4 (rtt=20ms) to 95 % ± 2 (rtt=0.5ms) of local's tpmC``; without shares the
-    figures."""
+    values."""
     compared = shared(analysis, rows)
     if not compared:
-        return "; ".join(_figures(analysis, mine) for mine in _by_stack(rows))
+        return "; ".join(_values(analysis, mine) for mine in _by_stack(rows))
     said, noisy = [], {}
     for mine in _by_stack(compared):
         ranked, name = clear(mine, share_of), mine[0].stack_name
@@ -66,7 +66,7 @@ def _by_stack(rows: Sequence[Row]) -> Iterator[list[Row]]:
         yield [row for row in rows if row.stack_name == name]
 
 
-def _figures(analysis: Analysis, mine: Sequence[Row]) -> str:
+def _values(analysis: Analysis, mine: Sequence[Row]) -> str:
     low, high = (extreme(mine, key=lambda row: row.value) for extreme in (min, max))
     least, most = (plus_minus(row.value, row.half, row.unit, row.metric) for row in (low, high))
     if quantity(low.value, low.unit, low.metric) == quantity(high.value, high.unit, high.metric):
@@ -114,7 +114,7 @@ def where(row: Row, among: Sequence[Row], factors: Collection[str]) -> str:
 
 
 def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
-    """What each factor does to the share, or to the figure where there is none: the median over all the others."""
+    """What each factor does to the share, or to the value where there is none: the median over all the others."""
     # Once for all of them.
     bare = " (a median of several has no interval)"
     for family in swept[:2]:
@@ -128,7 +128,7 @@ def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
         medians = {name: _medians(found) for name, found in common.items()}
         if len(medians) < 2 and not compared:
             continue
-        kind = f"share of {analysis.baseline}" if compared else "figure"
+        kind = f"share of {analysis.baseline}" if compared else "value"
         idle = [name for name, levels in medians.items() if _spread(levels) <= NOTABLE]
         if len(medians) > 1 and idle:
             yield (
@@ -138,8 +138,8 @@ def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
         for name, levels in medians.items():
             if len(medians) > 1 and name in idle:
                 continue
-            told = _told(levels, share_text if compared else partial(_figure, rows[0]))
-            # Of one figure at each level nothing was taken the median of.
+            told = _told(levels, share_text if compared else partial(_value, rows[0]))
+            # Of one value at each level nothing was taken the median of.
             single = all(len(values) == 1 for values in common[name].values())
             over = "" if len(medians) == 1 or single else ", over all other levels"
             what, none = (kind, "") if single else (f"median {kind}", bare)
@@ -147,12 +147,12 @@ def sweep_points(analysis: Analysis, swept: Sequence[Family]) -> Iterator[str]:
             bare = bare if single else ""
 
 
-def _figure(row: Row, value: Estimate) -> str:
+def _value(row: Row, value: Estimate) -> str:
     return plus_minus(value.value, value.half, row.unit, row.metric)
 
 
 def _common(analysis: Analysis, rows: Sequence[Row], factor: str, *, shares: bool) -> dict[str, list[Estimate]]:
-    """The figures at each level, of what was measured at all: else they would tell of other factors too."""
+    """The values at each level, of what was measured at all: else they would tell of other factors too."""
     found: dict[str, dict[Hashable, Estimate]] = {}
     for row in rows:
         if factor in row.levels:
@@ -168,7 +168,7 @@ def _common(analysis: Analysis, rows: Sequence[Row], factor: str, *, shares: boo
 
 
 def _medians(common: Mapping[str, Sequence[Estimate]]) -> dict[str, Estimate]:
-    """The median at each level; it has an interval where it is that of one figure."""
+    """The median at each level; it has an interval where it is that of one value."""
     return {
         level: values[0] if len(values) == 1 else Estimate(statistics.median(each.value for each in values))
         for level, values in common.items()

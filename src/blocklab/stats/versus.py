@@ -1,4 +1,4 @@
-"""Two studies, runs or imported sets beside each other: the ratio of each figure that both have."""
+"""Two studies, runs or imported sets beside each other: the ratio of each value that both have."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dataclasses import dataclass
 import msgspec
 
 from blocklab.model.metrics import metric, quoted
-from blocklab.stats.blocks import paired
 from blocklab.stats.differences import Difference, differences
-from blocklab.stats.figures import Row
 from blocklab.stats.grid import label_of
 from blocklab.stats.ratio import Verdict, ratio, verdict
+from blocklab.stats.repeats import paired
 from blocklab.stats.source import Source
 from blocklab.stats.summary import Estimate
+from blocklab.stats.values import Row
 
 # (stack, workload, levels): what both sides call a cell.
 CellKey = tuple[str, str, tuple[tuple[str, str], ...]]
-_FigureKey = tuple[CellKey, str, str, str, str, str]
-# Fewer pairs of blocks than this have no interval of their own.
+_ValueKey = tuple[CellKey, str, str, str, str, str]
+# Fewer pairs of repeats than this have no interval of their own.
 LEAST_PAIRS = 2
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """One figure that both sides have. ``ratio`` is B / A with the half width of its 95 % interval, None where A's
+    """One value that both sides have. ``ratio`` is B / A with the half width of its 95 % interval, None where A's
     is 0; ``verdict`` is what it says, None without a ratio.
 
-    ``pairs``: in how many blocks both were measured, where the ratio was taken within each; 0: the ratio of two
-    figures. ``load``: the load's own figure; ``layer`` and ``host`` say who measured on side A. ``limited`` says
-    of which side the figure is the lab's own.
+    ``pairs``: in how many repeats both were measured, where the ratio was taken within each; 0: the ratio of two
+    values. ``load``: the workload's own value; ``layer`` and ``host`` say who measured on side A. ``limited`` says
+    of which side the value is the lab's own.
     """
 
     cell: CellKey
@@ -38,7 +38,7 @@ class Pair(msgspec.Struct, frozen=True):
     unit: str
     layer: str
     host: str
-    load: bool
+    own: bool
     a: Estimate
     b: Estimate
     ratio: Estimate | None
@@ -53,7 +53,7 @@ class Pair(msgspec.Struct, frozen=True):
 
     @property
     def workload(self) -> str:
-        """The name of the load."""
+        """The name of the workload."""
         return self.cell[1]
 
     @property
@@ -68,13 +68,13 @@ class Pair(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """Cell, phase and metric for people, and who measured it if it was not the load."""
-        return f"{self.place} {self.metric}" + ("" if self.load else f" ({self.layer} on {self.host})")
+        """Cell, phase and metric for people, and who measured it if it was not the workload."""
+        return f"{self.place} {self.metric}" + ("" if self.own else f" ({self.layer} on {self.host})")
 
 
 class Lone(msgspec.Struct, frozen=True):
-    """A cell that only one side (``a`` or ``b``) has usable figures of; ``gap`` is the other's reason, empty when
-    the other one's study does not have the cell. ``metrics`` are those of the load."""
+    """A cell that only one side (``a`` or ``b``) has usable values of; ``gap`` is the other's reason, empty when
+    the other one's study does not have the cell. ``metrics`` are those of the workload."""
 
     side: str
     cell: CellKey
@@ -87,8 +87,8 @@ class Lone(msgspec.Struct, frozen=True):
         return cell_label(self.cell)
 
 
-class LoneFigure(msgspec.Struct, frozen=True):
-    """A load's figure that only one side (``a`` or ``b``) has of a cell that both have."""
+class LoneValue(msgspec.Struct, frozen=True):
+    """A workload's value that only one side (``a`` or ``b``) has of a cell that both have."""
 
     side: str
     cell: CellKey
@@ -109,7 +109,7 @@ class Versus:
     b: Source
     pairs: tuple[Pair, ...]
     lone: tuple[Lone, ...]
-    lone_figures: tuple[LoneFigure, ...]
+    lone_values: tuple[LoneValue, ...]
     differences: tuple[Difference, ...]
 
     @property
@@ -119,10 +119,12 @@ class Versus:
 
     @property
     def once(self) -> tuple[str, ...]:
-        """The sides, ``A`` and ``B``, all of whose figures come from one build of their layout."""
+        """The sides, ``A`` and ``B``, all of whose values come from one build of their layout."""
         sides = {"A": self.a, "B": self.b}
         return tuple(
-            name for name, side in sides.items() if len({each.cell.block for each in side.pieces if each.good}) < 2
+            name
+            for name, side in sides.items()
+            if len({each.cell.repeat for each in side.pieces if each.good}) < 2
         )
 
 
@@ -131,22 +133,22 @@ def cell_label(cell: CellKey) -> str:
     return label_of(f"{cell[0]}/{cell[1]}", dict(cell[2]))
 
 
-class _Figure(msgspec.Struct):
+class _Value(msgspec.Struct):
     row: Row
-    blocks: dict[int, Row]
+    repeats: dict[int, Row]
 
 
 def versus(a: Source, b: Source) -> Versus:
-    """Pair the figures of two sources.
+    """Pair the values of two sources.
 
-    Cells match by the names of stack and load and by the levels of the factors; a factor that only one side has,
-    at a single level, is left out. Two single runs match whatever they are called.
+    Cells match by the names of stack and workload and by the levels of the factors; a factor that only one side
+    has, at a single level, is left out. Two single runs match whatever they are called.
 
-    Where both sides have at least two blocks with a figure, the ratio is taken within each block (the first with
-    the first, and so on) and its interval is that of the blocks' ratios; else it is the ratio of the two figures.
+    Where both sides have at least two blocks with a value, the ratio is taken within each repeat (the first with
+    the first, and so on) and its interval is that of the repeats' ratios; else it is the ratio of the two values.
     """
     naming = _Naming(a, b)
-    left, right = _figures(a, naming), _figures(b, naming)
+    left, right = _values(a, naming), _values(b, naming)
     pairs = tuple(
         _pair(key, mine, right[key], a, b)
         for key, mine in left.items()
@@ -160,13 +162,13 @@ def versus(a: Source, b: Source) -> Versus:
         if cell not in theirs
     ]
     both = cells_a.keys() & cells_b.keys()
-    figures = [
-        LoneFigure(side, *key[:3])
+    values = [
+        LoneValue(side, *key[:3])
         for side, mine, other in (("a", left, right), ("b", right, left))
-        for key, figure in mine.items()
-        if figure.row.load and key not in other and key[0] in both
+        for key, value in mine.items()
+        if value.row.own and key not in other and key[0] in both
     ]
-    return Versus(a, b, pairs, tuple(lone), tuple(figures), differences(a, b))
+    return Versus(a, b, pairs, tuple(lone), tuple(values), differences(a, b))
 
 
 class _Naming:
@@ -209,28 +211,28 @@ def _levels_of(source: Source) -> dict[tuple[str, str, str], set[str]]:
     return found
 
 
-def _figures(source: Source, naming: _Naming) -> dict[_FigureKey, _Figure]:
-    found: dict[_FigureKey, _Figure] = {}
+def _values(source: Source, naming: _Naming) -> dict[_ValueKey, _Value]:
+    found: dict[_ValueKey, _Value] = {}
     for row in source.rows:
-        found.setdefault(_key(source, naming, row), _Figure(row, {}))
+        found.setdefault(_key(source, naming, row), _Value(row, {}))
     for piece in source.pieces:
         for row in piece.rows if piece.good else ():
-            figure = found.get(_key(source, naming, row))
-            if figure is not None:
-                figure.blocks.setdefault(piece.cell.block, row)
+            value = found.get(_key(source, naming, row))
+            if value is not None:
+                value.repeats.setdefault(piece.cell.repeat, row)
     return found
 
 
-def _key(source: Source, naming: _Naming, row: Row) -> _FigureKey:
+def _key(source: Source, naming: _Naming, row: Row) -> _ValueKey:
     known = source.cells.get((row.stack, row.workload))
     cell = naming.cell(row.stack_name, row.workload_name, row.levels if known is None else known.levels)
-    # The highest device's name differs between stacks, and a load's own figure is of the load.
-    who = ("", "") if row.load else ("(top device)", "") if row.top else (row.layer, row.host)
-    return cell, row.phase, row.metric, *who, "load" if row.load else ""
+    # The highest device's name differs between stacks, and a workload's own value is of the workload.
+    who = ("", "") if row.own else ("(top device)", "") if row.top else (row.layer, row.host)
+    return cell, row.phase, row.metric, *who, "own" if row.own else ""
 
 
-def _metrics(figures: Mapping[_FigureKey, _Figure], cell: CellKey) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(key[2] for key, each in figures.items() if key[0] == cell and each.row.load))
+def _metrics(values: Mapping[_ValueKey, _Value], cell: CellKey) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key[2] for key, each in values.items() if key[0] == cell and each.row.own))
 
 
 def _gap(source: Source, cell: CellKey, naming: _Naming) -> str:
@@ -241,8 +243,8 @@ def _gap(source: Source, cell: CellKey, naming: _Naming) -> str:
     return ""
 
 
-def _pair(key: _FigureKey, a: _Figure, b: _Figure, of_a: Source, of_b: Source) -> Pair:
-    both = [(mine.value, other.value) for mine, other in zip(_by_block(a), _by_block(b), strict=False)]
+def _pair(key: _ValueKey, a: _Value, b: _Value, of_a: Source, of_b: Source) -> Pair:
+    both = [(mine.value, other.value) for mine, other in zip(_by_repeat(a), _by_repeat(b), strict=False)]
     shares = [other / mine for mine, other in both if mine]
     # Blocks in which neither has any (errors) say nothing; one in which only A has none has no ratio to pair.
     within = len(shares) >= LEAST_PAIRS and not any(other and not mine for mine, other in both)
@@ -255,22 +257,22 @@ def _pair(key: _FigureKey, a: _Figure, b: _Figure, of_a: Source, of_b: Source) -
         (name, each.limited(row)) for name, each, row in (("A", of_a, a.row), ("B", of_b, b.row)) if each.limited
     ]
     return Pair(
-        key[0], key[1], key[2], a.row.unit, a.row.layer, a.row.host, a.row.load, a.row.estimate, b.row.estimate,
+        key[0], key[1], key[2], a.row.unit, a.row.layer, a.row.host, a.row.own, a.row.estimate, b.row.estimate,
         found, said, len(shares) if within else 0,
         "; ".join(f"{name} is {said}" for name, said in sides if said),
     )  # fmt: skip
 
 
-def _by_block(figure: _Figure) -> list[Row]:
-    return [figure.blocks[number] for number in sorted(figure.blocks)]
+def _by_repeat(value: _Value) -> list[Row]:
+    return [value.repeats[number] for number in sorted(value.repeats)]
 
 
 def headlines(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """Of each cell and phase the loads' rates that people quote: tpmC or TPS, else IOPS, else MB/s, else any rate
-    or figure of the load. Transactions come first."""
+    """Of each cell and phase the workloads' rates that people quote: tpmC or TPS, else IOPS, else MB/s, else any
+    rate or value of the workload. Transactions come first."""
     groups: dict[tuple[CellKey, str], list[Pair]] = {}
     for pair in pairs:
-        if pair.load:
+        if pair.own:
             groups.setdefault((pair.cell, pair.phase), []).append(pair)
     found = [pair for group in groups.values() for pair in _headline(group)]
     return tuple(sorted(found, key=lambda pair: not metric(pair.metric).transactions))
@@ -284,5 +286,5 @@ def _headline(group: Sequence[Pair]) -> Iterator[Pair]:
 
 
 def metrics_of(pairs: Iterable[Pair]) -> list[str]:
-    """The names of the metrics, the loads' own first."""
-    return list(dict.fromkeys(pair.metric for pair in sorted(pairs, key=lambda pair: not pair.load)))
+    """The names of the metrics, the workloads' own first."""
+    return list(dict.fromkeys(pair.metric for pair in sorted(pairs, key=lambda pair: not pair.own)))

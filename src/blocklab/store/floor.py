@@ -18,8 +18,8 @@ import msgspec
 
 from blocklab.errors import StoreError
 
-FORMAT = 1
-_HINT = "`blocklab calibrate` measures it anew"
+FORMAT = 2
+_HINT = "`blocklab calibrate` measures it again"
 
 SYSCALL = "syscall"
 EMPTY = "empty.latency"
@@ -34,7 +34,7 @@ def delay(milliseconds: float) -> str:
 
 
 def volume(way: str, what: str, depth: int = 1) -> str:
-    """The name of a raw volume's figure, e.g. ``volume.read.latency`` or ``volume.write.iops.qd32``.
+    """The name of a raw volume's value, e.g. ``volume.read.latency`` or ``volume.write.iops.qd32``.
 
     ``way`` is ``read`` or ``write``, ``what`` is ``latency`` or ``iops``, ``depth`` 1 or 32.
     """
@@ -42,12 +42,12 @@ def volume(way: str, what: str, depth: int = 1) -> str:
 
 
 def mirror(what: str, depth: int = 1) -> str:
-    """The name of a DRBD mirror's figure (writes at RTT 0), e.g. ``mirror.write.latency``."""
+    """The name of a DRBD mirror's value (writes at RTT 0), e.g. ``mirror.write.latency``."""
     return f"mirror.write.{what}" + (f".qd{depth}" if depth > 1 else "")
 
 
-# What each figure is, in words, and its unit; every floor has all of them, and this is their order in tables.
-FIGURES: Mapping[str, tuple[str, str]] = {
+# What each value is, in words, and its unit; every floor has all of them, and this is their order in tables.
+METRICS: Mapping[str, tuple[str, str]] = {
     SYSCALL: ("system call in a node", "s"),
     EMPTY: ("empty I/O: 4 KiB read of a RAM disk, queue depth 1", "s"),
     **{volume(way, "latency"): (f"4 KiB {way} on a raw volume, queue depth 1", "s") for way in WAYS},
@@ -65,8 +65,8 @@ FIGURES: Mapping[str, tuple[str, str]] = {
 }
 
 
-class Figure(msgspec.Struct, frozen=True):
-    """One figure of the floor: the median of the rounds, and the largest less the smallest of them (``spread``).
+class Reading(msgspec.Struct, frozen=True):
+    """One value of the floor: the median of the rounds, and the largest less the smallest of them (``spread``).
 
     ``unit`` is ``s``, ``1/s`` or ``%``, of both. With one round the spread is 0 and means nothing.
     """
@@ -99,13 +99,13 @@ class Machine(msgspec.Struct, frozen=True):
 class Floor(msgspec.Struct, frozen=True):
     """What the lab takes by itself. ``when`` is seconds since the epoch, ``seconds`` how long measuring took.
 
-    ``figures`` has all names of ``FIGURES``.
+    ``values`` has all names of ``METRICS``.
     """
 
     machine: Machine
     when: float
     seconds: float
-    figures: dict[str, Figure]
+    values: dict[str, Reading]
     format: int = FORMAT
 
 
@@ -113,9 +113,9 @@ class _Head(msgspec.Struct):
     format: int
 
 
-def figure(values: Sequence[float], unit: str) -> Figure:
-    """The figure of at least one round."""
-    return Figure(statistics.median(values), unit, max(values) - min(values), len(values))
+def reading(values: Sequence[float], unit: str) -> Reading:
+    """The value of at least one round."""
+    return Reading(statistics.median(values), unit, max(values) - min(values), len(values))
 
 
 def machine_of(environment: Mapping[str, Any]) -> Machine:
@@ -163,14 +163,18 @@ def load_floor(folder: Path, machine: Machine) -> Floor | None:
         data = path.read_bytes()
         # A newer blocklab's file may hold what this one's structs do not take: the number comes first.
         found = msgspec.json.decode(data, type=_Head).format
-        if found != FORMAT:
+        if found == 1:
+            # It called the values figures.
+            old = msgspec.json.decode(data)
+            data = msgspec.json.encode({**old, "format": FORMAT, "values": old.pop("figures", {})})
+        elif found != FORMAT:
             raise StoreError(f"{path}: format {found}, but this blocklab reads format {FORMAT}", hint=_HINT)
         floor = msgspec.json.decode(data, type=Floor)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
         raise StoreError(f"{path} cannot be read: {error}", hint=_HINT) from error
-    if missing := FIGURES.keys() - floor.figures.keys():
-        raise StoreError(f"{path} lacks the figure {min(missing)}", hint=_HINT)
+    if missing := METRICS.keys() - floor.values.keys():
+        raise StoreError(f"{path} lacks the value {min(missing)}", hint=_HINT)
     # A file may have been copied from another machine under this one's name.
     return floor if machine.known and floor.machine == machine else None

@@ -25,11 +25,12 @@ from blocklab.model.protocols import Imported
 from blocklab.model.units import dec_hook, enc_hook
 from blocklab.store.identity import Identity, identity
 from blocklab.store.run import Run, analysed, environment_of, load, outcome_of, sweep
+from blocklab.study import old
 from blocklab.study.grid import is_drill, repeated
 from blocklab.study.kinds import with_study
 from blocklab.study.types import Cell, Study
 
-FORMAT = 1
+FORMAT = 2
 _NEW = ".new"
 
 
@@ -56,7 +57,7 @@ class Manifest(msgspec.Struct, frozen=True):
     @property
     def imported(self) -> bool:
         """Whether its runs come from logs of elsewhere."""
-        return any(isinstance(load, Imported) for load in self.study.workloads.values())
+        return any(isinstance(workload, Imported) for workload in self.study.workloads.values())
 
 
 @contextlib.contextmanager
@@ -124,13 +125,13 @@ class StudyFolder:
         """The manifest with the drills of an earlier call that asked for more of them: the report goes on to show
         them."""
         study = manifest.study
-        drills = [cell for cell in manifest.cells if cell.block == 0 and is_drill(study, cell.workload)]
-        blocks = range(study.repeats, before.study.repeats)
-        more = (repeated(cell, block) for block in blocks for cell in drills)
+        drills = [cell for cell in manifest.cells if cell.repeat == 0 and is_drill(study, cell.workload)]
+        repeats = range(study.repeats, before.study.repeats)
+        more = (repeated(cell, repeat) for repeat in repeats for cell in drills)
         found = [cell for cell in more if (self.cells / cell.key).is_dir()]
         if not found:
             return manifest
-        study = msgspec.structs.replace(study, repeats=found[-1].block + 1)
+        study = msgspec.structs.replace(study, repeats=found[-1].repeat + 1)
         return msgspec.structs.replace(manifest, study=study, cells=(*manifest.cells, *found))
 
     def _replace(self, name: str, text: bytes) -> None:
@@ -143,10 +144,16 @@ class StudyFolder:
         """The study that was run. Raises ``StoreError``."""
         path = self.path / "study.json"
         try:
-            manifest = msgspec.json.decode(path.read_bytes(), type=with_study(Manifest), dec_hook=dec_hook)
+            plain = msgspec.json.decode(path.read_bytes())
+            if isinstance(plain, dict) and plain.get("format") == old.FORMAT:
+                plain = {
+                    **plain, "format": FORMAT, "study": old.modern_study(plain["study"]),
+                    "cells": [old.modern_cell(cell) for cell in plain["cells"]],
+                }  # fmt: skip
+            manifest = msgspec.convert(plain, with_study(Manifest), dec_hook=dec_hook)
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} is not a study's folder: it has no study.json") from error
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, KeyError, msgspec.MsgspecError) as error:
             raise StoreError(f"{path} cannot be read: {error}") from error
         if manifest.format != FORMAT:
             raise StoreError(f"{path}: format {manifest.format}, but this blocklab reads format {FORMAT}")

@@ -35,7 +35,7 @@ class ImportedFile(msgspec.Struct, frozen=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of the figures has to know of it, each with the file's name and line."""
+        """What a reader of the values has to know of it, each with the file's name and line."""
         found = [f"{self.name}: {remark}" for remark in self.remarks]
         if self.bad:
             rows = "1 row is" if self.bad == 1 else f"{self.bad:,} rows are"

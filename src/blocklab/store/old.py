@@ -1,7 +1,7 @@
 """Runs of older formats, made to look like those of today; and what can only be guessed of imported ones.
 
 Format 2 had no ``stack.json``: pings were knobs, the offsets of clocks were in the environment, and which device a
-layer had made was told from its name.
+layer had made was told from its name. Format 3 had other names in its cells, see ``study.old``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from blocklab.model.stack_map import Clock, Level, RoundTrip, StackMap
 if TYPE_CHECKING:
     from blocklab.store.run import Run
 
+# The format without a map of the stack.
+BARE = 2
 # How the kernel calls the device that a layer makes. Volumes and what caps them have the site's own names.
 _MADE = {
     "drbd": "drbd", "stripe": "md", "raid10": "md", "net_mirror": "md", "lvm_stripe": "dm-",
@@ -69,12 +71,12 @@ def _pings(knobs: Iterable[Knob]) -> dict[str, RoundTrip]:
 
 def moved_by(run: Run) -> dict[str, dict[str, float]]:
     """The bytes that went through each block device of each host, by its probes."""
-    own = {sample.layer for sample in run.figures() if not metric(sample.metric).counted}
+    own = {sample.layer for sample in run.values() if not metric(sample.metric).counted}
     found: dict[str, dict[str, float]] = {}
-    for (host, layer, name, _), course in (run.courses or {}).items():
+    for (host, layer, name, _), series in (run.series_by_name or {}).items():
         if name in ("read.bandwidth", "write.bandwidth") and layer not in own:
             mine = found.setdefault(host, {})
-            mine[layer] = mine.get(layer, 0.0) + sum(value for _, value in course.points)
+            mine[layer] = mine.get(layer, 0.0) + sum(value for _, value in series.points)
     for sample in run.series():
         if sample.metric in ("read.bandwidth", "write.bandwidth") and sample.layer not in own:
             mine = found.setdefault(sample.host, {})

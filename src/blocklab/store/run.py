@@ -10,11 +10,11 @@
         stack.json          where the stack stood: devices, wires, pings, clocks, see ``model.stack_map``
         knobs.json          every knob read back from the running system
         raw/                what the tools printed, byte for byte
-        samples.parquet     figures and series, made from raw/ by pure parsers
-        phases.json         the named parts of the load
-        transactions.parquet  what the load logged of single transactions, if it did
-        stops.json          of a load that went on until it was sure: why each phase was measured no longer
-        rounds.jsonl        its figures in each round
+        samples.parquet     values and series, made from raw/ by pure parsers
+        phases.json         the named parts of the workload
+        transactions.parquet  what the workload logged of single transactions, if it did
+        stops.json          of a workload that went on until it was sure: why each phase was measured no longer
+        rounds.jsonl        its values in each round
         drill.json          of a drill: what was done, what the client saw in each tenth of a second, the verdict
         ledger.json         what the database had afterwards, which the verdict was made from
         latencies.json      of an imported log with too many transactions to keep each
@@ -41,12 +41,13 @@ from blocklab.model.sample import OWN, Latencies, Parsed, Phase, Sample, Spread,
 from blocklab.model.stack_map import StackMap
 from blocklab.store import tables
 from blocklab.store.imported import ImportedFile
-from blocklab.store.old import converted
+from blocklab.store.old import BARE, converted
+from blocklab.study.old import modern_cell
 from blocklab.study.types import Cell
 
-FORMAT = 3
+FORMAT = 4
 # Older ones are read by way of ``old``.
-READS = (2, 3)
+READS = (2, 3, 4)
 # Runs whose series are read by one query: of more it is no faster, and all of them are held twice meanwhile.
 _AT_ONCE = 8
 Status = Literal["ok", "failed", "invalid", "suspect"]
@@ -55,10 +56,10 @@ T = TypeVar("T")
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One command that was run: ``part`` is ``build``, ``prepare``, ``knob``, ``load``, ``probe`` or ``undo``.
+    """One command that was run: ``part`` is ``build``, ``prepare``, ``knob``, ``workload``, ``probe`` or ``undo``.
 
     ``put`` as the program is a file that was written; its text is in ``said``. ``cpu``: seconds of CPU; of a probe
-    those that it took of its host's, of a load those that blocklab's own process took meanwhile; None for all
+    those that it took of its host's, of a workload those that blocklab's own process took meanwhile; None for all
     others, and where it is not known.
     """
 
@@ -72,8 +73,8 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """A rate (1/s) that a load is known by: its mean, and the half width of its 95 % interval; None where there
-    is none."""
+    """A rate (1/s) that a workload is known by: its mean, and the half width of its 95 % interval; None where
+    there is none."""
 
     metric: str
     value: float | None
@@ -109,10 +110,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run as read back. ``samples`` with a ``time`` are points of series; those without are figures.
+    """A run as read back. ``samples`` with a ``time`` are points of series; those without are values.
 
-    ``courses``: the series by name, of a run that was read for its figures (``analysed``); ``samples`` has only
-    the figures then.
+    ``series_by_name``: the series, of a run that was read for its values (``analysed``); ``samples`` has only
+    the values then.
     """
 
     folder: Path
@@ -129,10 +130,10 @@ class Run(msgspec.Struct, frozen=True):
     drill: Drill | None = None
     latencies: Latencies | None = None
     files: tuple[ImportedFile, ...] = ()
-    courses: Mapping[tables.Key, tables.Course] | None = None
+    series_by_name: Mapping[tables.Key, tables.Series] | None = None
     stack: StackMap = StackMap()
 
-    def figures(self) -> tuple[Sample, ...]:
+    def values(self) -> tuple[Sample, ...]:
         """The samples that stand for a whole phase."""
         return tuple(sample for sample in self.samples if sample.time is None and sample.metric != OWN)
 
@@ -144,8 +145,8 @@ class Run(msgspec.Struct, frozen=True):
         """The samples with a time."""
         return tuple(sample for sample in self.samples if sample.time is not None)
 
-    def figure(self, metric: str, phase: str = "") -> Sample | None:
-        """The one figure of that metric and phase that the load itself reported; None when there is none."""
+    def value(self, metric: str, phase: str = "") -> Sample | None:
+        """The one value of that metric and phase that the workload itself reported; None when there is none."""
         for sample in self.samples:
             if sample.time is None and sample.metric == metric and sample.phase == phase:
                 return sample
@@ -257,8 +258,8 @@ def load(folder: Path) -> Run:
 
 
 def analysed(folders: Sequence[Path], *, detailed: Collection[str]) -> Iterator[Run | StoreError]:
-    """Runs as an analysis needs them: with their series as ``courses``, and with their transactions where their
-    folders' names are in ``detailed``. For one that cannot be read why not, naming the file."""
+    """Runs as an analysis needs them: with their series as ``series_by_name``, and with their transactions where
+    their folders' names are in ``detailed``. For one that cannot be read why not, naming the file."""
     for first in range(0, len(folders), _AT_ONCE):
         some = folders[first : first + _AT_ONCE]
         known = tables.ahead(some)
@@ -273,13 +274,13 @@ def analysed(folders: Sequence[Path], *, detailed: Collection[str]) -> Iterator[
 
 def _analysed(folder: Path, groups: tables.Groups | None, *, transactions: bool) -> Run:
     run = _head(folder)
-    figures, courses = tables.courses(folder, groups)
+    values, series_by_name = tables.series_by_name(folder, groups)
     return _of_today(
         msgspec.structs.replace(
             run,
             records=tuple(_read_lines(folder / "steps.jsonl", Record)),
-            samples=figures,
-            courses=courses,
+            samples=values,
+            series_by_name=series_by_name,
             transactions=tables.transactions(folder) if transactions else (),
             rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
         )
@@ -287,7 +288,7 @@ def _analysed(folder: Path, groups: tables.Groups | None, *, transactions: bool)
 
 
 def _of_today(run: Run) -> Run:
-    return run if run.outcome.format == FORMAT else converted(run)
+    return converted(run) if run.outcome.format == BARE else run
 
 
 def head(folder: Path) -> Run:
@@ -306,7 +307,7 @@ def _head(folder: Path) -> Run:
     imported, built = (folder / "files.json").exists(), (folder / "stack.json").exists()
     return Run(
         folder=folder,
-        cell=_read_json(folder / "cell.json", Cell),
+        cell=_cell(folder / "cell.json", outcome.format),
         outcome=outcome,
         environment=_read_json(folder / "environment.json", dict[str, Any]),
         records=(),
@@ -320,6 +321,15 @@ def _head(folder: Path) -> Run:
         files=_read_json(folder / "files.json", tuple[ImportedFile, ...]) if imported else (),
         stack=_read_json(folder / "stack.json", StackMap) if built else StackMap(),
     )
+
+
+def _cell(path: Path, made: int) -> Cell:
+    if made == FORMAT:
+        return _read_json(path, Cell)
+    try:
+        return msgspec.convert(modern_cell(_read_json(path, dict[str, Any])), Cell)
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise StoreError(f"{path} cannot be read: {error}", hint=tables.again(path)) from error
 
 
 def ledger_of(folder: Path) -> Ledger | None:

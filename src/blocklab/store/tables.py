@@ -29,7 +29,7 @@ _ROWS = 50_000
 T = TypeVar("T")
 # Host, layer, metric, phase.
 Key = tuple[str, str, str, str]
-# A row for each figure's name and each series of a run, with what ``_GROUPED`` selects.
+# A row for each value's name and each series of a run, with what ``_GROUPED`` selects.
 Groups = list[tuple[Any, ...]]
 # Where a point of a series stood in the file matters to nobody.
 _GROUPED = (
@@ -38,7 +38,7 @@ _GROUPED = (
 )
 
 
-class Course(msgspec.Struct, frozen=True):
+class Series(msgspec.Struct, frozen=True):
     """A series: (seconds since the epoch, value in ``unit``), by time."""
 
     unit: str
@@ -89,35 +89,36 @@ def samples(folder: Path) -> tuple[Sample, ...]:
     return tuple(found)
 
 
-def courses(folder: Path, groups: Groups | None = None) -> tuple[tuple[Sample, ...], dict[Key, Course]]:
-    """The figures of a run, and its series by host, layer, metric and phase. Raises ``StoreError``.
+def series_by_name(folder: Path, groups: Groups | None = None) -> tuple[tuple[Sample, ...], dict[Key, Series]]:
+    """The values of a run, and its series by host, layer, metric and phase. Raises ``StoreError``.
 
     For those who read many runs: a ``Sample`` for each point would take most of the time and of the memory.
     ``groups``: what ``ahead`` has of it.
     """
     if groups is None:
         groups = _read(folder / "samples.parquet", _GROUPED, "GROUP BY ALL")
-    found: dict[Key, Course] = {}
+    found: dict[Key, Series] = {}
     for metric, unit, layer, host, phase, whole, values, times, _ in groups:
         if not whole:
-            course = found.setdefault((host, layer, metric, phase), Course(unit, []))
-            course.points.extend(zip(times, values, strict=True))
+            series = found.setdefault((host, layer, metric, phase), Series(unit, []))
+            series.points.extend(zip(times, values, strict=True))
     placed = [
         (place, Sample(metric, value, unit, layer, host, phase))
         for metric, unit, layer, host, phase, whole, values, _, places in groups
         if whole
         for value, place in zip(values, places, strict=True)
     ]
-    figures = [each for _, each in sorted(placed, key=lambda pair: pair[0])]
-    for course in found.values():
-        course.points.sort()
-    return tuple(figures), found
+    values = [each for _, each in sorted(placed, key=lambda pair: pair[0])]
+    for series in found.values():
+        series.points.sort()
+    return tuple(values), found
 
 
 def ahead(folders: Sequence[Path]) -> Mapping[Path, Groups]:
-    """What ``courses`` reads of these runs, by one query: for one each DuckDB takes longer than for what is in it.
+    """What ``time series`` reads of these runs, by one query: for one each DuckDB takes longer than for what is in
+    it.
 
-    Nothing of any where one of them cannot be read: which one it is, and why, ``courses`` says.
+    Nothing of any where one of them cannot be read: which one it is, and why, ``time series`` says.
     """
     import duckdb
 
@@ -137,7 +138,7 @@ def transactions(folder: Path) -> tuple[Transaction, ...]:
 
 
 def again(path: Path) -> str:
-    """The cure for a run's file that cannot be read. An import has no cell that could be measured again."""
+    """The hint for a run's file that cannot be read. An import has no cell that could be measured again."""
     if (path.parent / "files.json").exists():
         return "remove the folder, and `blocklab import` the logs again"
     return "remove the folder; the next `blocklab run` or `resume` of the study measures the cell again"

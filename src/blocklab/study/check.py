@@ -29,7 +29,7 @@ _ROLES = ("active", "peer")
 def check(study: Study, *, imported: bool = False, quick: bool = False) -> None:
     """Raises ``StudyError`` for the first problem, in the order of the file.
 
-    ``imported``: its figures come from logs, so nothing of it has to be built. ``quick``: it is the short form, in
+    ``imported``: its values come from logs, so nothing of it has to be built. ``quick``: it is the short form, in
     which claims about what was left out stay undecided.
     """
     if not imported:
@@ -42,21 +42,21 @@ def check(study: Study, *, imported: bool = False, quick: bool = False) -> None:
 
 
 def buildable(study: Study) -> None:
-    """Raises ``StudyError`` for a study of imported figures, of which nothing can be built or run."""
+    """Raises ``StudyError`` for a study of imported values, of which nothing can be built or run."""
     paths = [
         f"stacks.{name}.layers[{index}]"
         for name, stack in study.stacks.items()
         for index, layer in enumerate(stack.layers)
         if isinstance(layer, Imported)
     ]
-    paths += [f"workloads.{name}" for name, load in study.workloads.items() if isinstance(load, Imported)]
+    paths += [f"workloads.{name}" for name, workload in study.workloads.items() if isinstance(workload, Imported)]
     for path in paths:
         hint = "`blocklab import` reads its logs, `blocklab report` shows it"
         raise StudyError(path, "is imported: it was measured elsewhere, and cannot be built or run", hint=hint)
 
 
 def problems(study: Study) -> Iterator[Problem]:
-    """Every problem as (path in the file, what is wrong and the cure)."""
+    """Every problem as (path in the file, what is wrong and the hint)."""
     yield from _names(study)
     yield from _links(study)
     for name, stack in study.stacks.items():
@@ -140,7 +140,7 @@ def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
             yield at, f"{layer.tag} {error}"
             return
     if ports > 1:
-        yield f"{path}.layers", f"end with {ports} devices, but a load takes one; join them with a stripe"
+        yield f"{path}.layers", f"end with {ports} devices, but a workload takes one; join them with a stripe"
     mirrors = [index for index, layer in enumerate(stack.layers) if len(spans(layer, stack.on)) > 1]
     if len(mirrors) > 1:
         yield f"{path}.layers[{mirrors[1]}]", "a mirror over a mirror cannot be built; keep one of them"

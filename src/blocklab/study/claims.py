@@ -13,7 +13,7 @@ from blocklab.study.types import Expectation, Study
 
 Problem = tuple[str, str]
 # A matrix of fio has hundreds of phases.
-MOST_TOLD = 8
+MOST_NAMED = 8
 
 
 def expectations(study: Study) -> Iterator[Problem]:
@@ -37,27 +37,27 @@ def _claim(study: Study, claim: Expectation) -> Iterator[Problem]:
         yield from _levels(study, field, getattr(claim, field))
     for field in ("relative_at", "against", "against_at"):
         if getattr(claim, field) and not claim.relative_to:
-            yield field, "compares with another figure, so it needs relative_to as well"
+            yield field, "compares with another value, so it needs relative_to as well"
     yield from _bounds(claim)
 
 
 def phase_problems(study: Study, claim: Expectation) -> Iterator[Problem]:
-    """A phase that the load does not have at its levels, or one of several that is not named."""
+    """A phase that the workload does not have at its levels, or one of several that is not named."""
     try:
         at = variant(study, {name: level_text(level) for name, level in claim.at.items()})
     except StudyError:
         # A level that is none is refused by itself.
         return
-    load = at.workloads.get(claim.workload)
-    phases = load.phases if isinstance(load, Phased) else ("",)
-    if load is None or phases is None or claim.phase in phases:
+    workload = at.workloads.get(claim.workload)
+    phases = workload.phases if isinstance(workload, Phased) else ("",)
+    if workload is None or phases is None or claim.phase in phases:
         return
     if phases == ("",):
         yield "phase", f"{claim.workload} has no phases; leave it out"
     elif claim.phase:
         yield "phase", f"{claim.workload} has no phase {claim.phase!r}; there are {_some(phases)}"
     else:
-        yield "phase", f"is missing: each figure of {claim.workload} is of one of {_some(phases)}"
+        yield "phase", f"is missing: each value of {claim.workload} is of one of {_some(phases)}"
 
 
 def _bounds(claim: Expectation) -> Iterator[Problem]:
@@ -84,5 +84,5 @@ def _levels(study: Study, field: str, levels: Mapping[str, Any]) -> Iterator[Pro
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
-    return ", ".join(names[:MOST_TOLD]) + more
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

@@ -1,4 +1,4 @@
-"""Whether a load's client can reach what it works on: its node, its links, and in time. Pure."""
+"""Whether a workload's client can reach what it works on: its node, its links, and in time. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Problem = tuple[str, str]
 
 
 def client_problems(study: Study, name: str) -> Iterator[Problem]:
-    """What keeps the load ``name`` from running on the node that it is to run ``from``."""
+    """What keeps the workload ``name`` from running on the node that it is to run ``from``."""
     workload, path = study.workloads[name], f"workloads.{name}"
     client = workload.client
     if not client:
@@ -23,7 +23,7 @@ def client_problems(study: Study, name: str) -> Iterator[Problem]:
         yield f"{path}.from", f"there is no node {client!r}; there are {', '.join(study.nodes)}"
         return
     if not set(workload.takes) & {"postgresql", "mysql"}:
-        yield f"{path}.from", "only a load on a database can run on another node; leave it out"
+        yield f"{path}.from", "only a workload on a database can run on another node; leave it out"
         return
     for stack_name, stack in study.stacks.items():
         if client != stack.on and not between(study, client, stack.on):

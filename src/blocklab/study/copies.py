@@ -1,4 +1,4 @@
-"""Which data a load works on: what two cells share one copy of."""
+"""Which data a workload works on: what two cells share one copy of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blocklab.study.types import Study
 
 
 def copied(study: Study, stack: str, ground: Ground, workload: Workload) -> tuple[str, tuple[Step, ...]]:
-    """The name of the copy that a load works on, and the steps that load it; empty for a load without.
+    """The name of the copy that a workload works on, and the steps that load it; empty for a workload without.
 
     The name is a hash of the commands that decide what is on the volumes.
     """

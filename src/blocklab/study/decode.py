@@ -1,4 +1,4 @@
-"""From plain data to a ``Study``: what does not fit is one error with its path in the file and the cure. Pure."""
+"""From plain data to a ``Study``: what does not fit is one error with its path in the file and the hint. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from blocklab.errors import StudyError
 from blocklab.model.units import dec_hook
-from blocklab.study.cures import cure
+from blocklab.study.hints import hint
 from blocklab.study.kinds import study_type
 from blocklab.study.types import Study
 
@@ -31,7 +31,7 @@ def decoded(plain: Mapping[str, Any]) -> Study:
         return msgspec.convert(plain, study_type(), dec_hook=dec_hook)
     except msgspec.ValidationError as error:
         problem, path = _located(plain, str(error))
-        raise StudyError(path, problem, hint=cure(plain, parts(path), path, problem)) from error
+        raise StudyError(path, problem, hint=hint(plain, parts(path), path, problem)) from error
 
 
 def storable(plain: Mapping[str, Any]) -> None:

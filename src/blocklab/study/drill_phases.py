@@ -18,7 +18,7 @@ from blocklab.model.ground import Ground, Topology
 from blocklab.model.layer import DrbdResource
 from blocklab.model.plan import Argv, Fact, Port, Power, Run, Step, Wait
 from blocklab.model.protocols import Fault, InData, Mended, Scene
-from blocklab.model.workload import Drilled, Load
+from blocklab.model.workload import Command, Drilled
 from blocklab.study import takeover as recipes
 from blocklab.study.drills import scene
 from blocklab.study.grid import hosts_of, plan_stack, port_for, topology
@@ -59,7 +59,7 @@ class Write:
     """The client writes while faults strike when they are due; when the monitor takes the active node for dead,
     the takeover is carried out. ``servers``: host -> address (with port) of a database that is active there."""
 
-    load: Load
+    command: Command
     servers: Mapping[str, str]
     strikes: tuple[Strike, ...]
     monitor: Monitor | None
@@ -118,8 +118,8 @@ def _write(study: Study, stack: str, workload: Drilled, ground: Ground, port: Po
         servers[recipe.survivor] = _address(port_for(workload, recipe.plan.ports, ground))
         watch = _monitor(study, stack, ground, recipe.survivor)
         takeover = _takeover(study, stack, recipe, active)
-    load = workload.writer(port, tuple(servers.values()), _longest(study, workload, takeover))
-    return Write(load, servers, strikes_of(study.faults, scene(study, stack, 0, ground)), watch, takeover)
+    command = workload.writer(port, tuple(servers.values()), _longest(study, workload, takeover))
+    return Write(command, servers, strikes_of(study.faults, scene(study, stack, 0, ground)), watch, takeover)
 
 
 def _monitor(study: Study, stack: str, ground: Ground, survivor: str) -> Monitor:
@@ -151,7 +151,11 @@ def strikes_of(faults: Mapping[str, Fault], here: Scene) -> tuple[Strike, ...]:
     """Each fault as it strikes there."""
     found = []
     for name, fault in faults.items():
-        at = f"at {fault.at} of the load" if not fault.when else f"{fault.at or '0s'} after the rate has settled"
+        at = (
+            f"at {fault.at} of the workload"
+            if not fault.when
+            else f"{fault.at or '0s'} after the rate has settled"
+        )
         mended = f"after {fault.lasts}" if fault.lasts is not None else "at the end of the drill"
         strike = Do("fault", tuple(fault.strike(here)), name, at)
         mend = Do("fault", fault.heal(here) if isinstance(fault, Mended) else (), f"{name} mended", mended)

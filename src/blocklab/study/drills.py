@@ -22,8 +22,8 @@ def scene(study: Study, name: str, number: int, ground: Ground) -> Scene:
     """Where faults strike on a stack: its nodes, the ground, its links, and what each layer gives on each node."""
     active, *others = hosts_of(study.stacks[name])
     ports: dict[str, tuple[Port, ...]] = {}
-    for storey in plan_layers(study, name, number, ground):
-        for host, plan in storey.items():
+    for level in plan_layers(study, name, number, ground):
+        for host, plan in level.items():
             ports[host] = (*ports.get(host, ()), *plan.ports)
     links = {link: study.links[link] for link in ground.ends}
     return Scene(name, number, active, others[0] if others else "", ground, links, ports)
@@ -37,13 +37,13 @@ def problems(study: Study) -> Iterator[Problem]:
     for field, problem in study.takeover.problems():
         yield f"takeover.{field}", problem
     if not any(isinstance(workload, Drilled) for workload in study.workloads.values()):
-        yield "faults", "no workload uses faults; add one with load: ledger"
+        yield "faults", "no workload uses faults; add one with workload: ledger"
     gone = left_out(study, {})
     for name, stack in study.stacks.items():
         struck = [
-            load
-            for load, each in study.workloads.items()
-            if isinstance(each, Drilled) and {"stack": name, "workload": load} not in gone
+            workload
+            for workload, each in study.workloads.items()
+            if isinstance(each, Drilled) and {"stack": name, "workload": workload} not in gone
         ]
         if not struck:
             continue
@@ -68,7 +68,7 @@ def problems(study: Study) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-def _taken_along(study: Study, here: Scene, loads: Sequence[str]) -> Iterator[Problem]:
+def _taken_along(study: Study, here: Scene, workloads: Sequence[str]) -> Iterator[Problem]:
     """Clients whose node goes down: what they knew would be gone with them."""
     down = {
         step.host: f"is hit by the fault {name}"
@@ -78,10 +78,10 @@ def _taken_along(study: Study, here: Scene, loads: Sequence[str]) -> Iterator[Pr
     }
     # A takeover cuts its power, and its end restarts it.
     down[here.active] = "is the active one"
-    for load in loads:
-        if why := down.get(client := study.workloads[load].client):
+    for workload in workloads:
+        if why := down.get(client := study.workloads[workload].client):
             yield (
-                f"workloads.{load}.from",
+                f"workloads.{workload}.from",
                 f"{client} {why} on stack {here.stack}, and its history is lost if its node fails; "
                 "give it a node of its own, with links to the nodes of the stack",
             )

@@ -15,25 +15,25 @@ from blocklab.study.factors import variant
 from blocklab.study.grid import hardware, layouts, topology
 from blocklab.study.types import Cell, Study
 
-# Rounded up from runs on two slow cores: see the per-cell figures of docs/studies/. A machine twice as fast takes
-# as long for the loads, which are most of it.
+# Rounded up from runs on two slow cores: see the per-cell values of docs/studies/. A machine twice as fast takes
+# as long for the workloads, which are most of it.
 BOOT_SECONDS = 4.0
 BUILD_SECONDS = 5.0
 CELL_SECONDS = 5.0
-# A load that ends by work done, not by the clock.
+# A workload that ends by work done, not by the clock.
 UNKNOWN_SECONDS = 30.0
 DATA_SECONDS = 90.0
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """``cells`` on ``builds`` layouts; ``load`` is the time under load, ``total`` all of it, in seconds.
+    """``cells`` on ``builds`` layouts; ``measuring`` is the time under load, ``total`` all of it, in seconds.
 
-    ``open_ended`` counts cells whose load has no given length, each reckoned with half a minute.
+    ``open_ended`` counts cells whose workload has no given length, each reckoned with half a minute.
     """
 
     cells: int
     builds: int
-    load: float
+    measuring: float
     total: float
     open_ended: int
 
@@ -41,24 +41,26 @@ class Estimate(msgspec.Struct, frozen=True):
 def estimate(study: Study, cells: Sequence[Cell]) -> Estimate:
     """What these cells take together."""
     found = layouts(study, cells)
-    load = 0.0
+    measuring = 0.0
     open_ended = 0
     with_data: set[tuple[str, str]] = set()
     for cell in cells:
         workload = variant(study, cell.levels).workloads[cell.workload]
         lasts = _lasts(workload)
         open_ended += lasts is None
-        load += UNKNOWN_SECONDS if lasts is None else lasts
+        measuring += UNKNOWN_SECONDS if lasts is None else lasts
         if isinstance(workload, WithData):
             with_data.add((cell.stack, cell.workload))
     boots = len({hardware(topology(layout.study, [layout.stack])) for layout in found})
     around = BOOT_SECONDS * boots + BUILD_SECONDS * len(found) + CELL_SECONDS * len(cells)
-    return Estimate(len(cells), len(found), load, load + around + DATA_SECONDS * len(with_data), open_ended)
+    return Estimate(
+        len(cells), len(found), measuring, measuring + around + DATA_SECONDS * len(with_data), open_ended
+    )
 
 
 def shares(study: Study, cells: Sequence[Cell]) -> dict[str, float]:
-    """Key -> what the cell adds to ``estimate``'s total, in seconds: its load, and its part of what it shares with
-    others (boot, build, data)."""
+    """Key -> what the cell adds to ``estimate``'s total, in seconds: its workload, and its part of what it shares
+    with others (boot, build, data)."""
     found = layouts(study, cells)
     alike = [hardware(topology(layout.study, [layout.stack])) for layout in found]
     boots = Counter(kind for kind, layout in zip(alike, found, strict=True) for _ in layout.cells)

@@ -44,14 +44,14 @@ def size(study: Study) -> int:
     return len(study.workloads) * _each(study)
 
 
-def loads(study: Study) -> int:
-    """How many phases of loads the grid has at most: a cell of fio has one for each of its jobs."""
-    counts = (load.phase_count if isinstance(load, Phased) else 1 for load in study.workloads.values())
+def phase_total(study: Study) -> int:
+    """How many phases of workloads the grid has at most: a cell of fio has one for each of its jobs."""
+    counts = (workload.phase_count if isinstance(workload, Phased) else 1 for workload in study.workloads.values())
     return sum(counts) * _each(study)
 
 
 def _each(study: Study) -> int:
-    """How often each load is measured."""
+    """How often each workload is measured."""
     levels = math.prod(len(each.values) for each in study.factors.values())
     return len(study.stacks) * levels * study.repeats
 
@@ -74,8 +74,8 @@ def excluded(study: Study, levels: Mapping[str, str], stack: str, workload: str)
 
 
 def left_out(study: Study, levels: Mapping[str, str]) -> tuple[dict[str, str], ...]:
-    """The stacks and loads of which no cell is left at ``levels``, whatever the other factors' are: as entries of
-    an ``exclude`` that names no factor."""
+    """The stacks and workloads of which no cell is left at ``levels``, whatever the other factors' are: as entries
+    of an ``exclude`` that names no factor."""
     if not study.exclude:
         return ()
     pairs = itertools.product(study.stacks, study.workloads)
@@ -87,7 +87,7 @@ def left_out(study: Study, levels: Mapping[str, str]) -> tuple[dict[str, str], .
 
 
 def is_left_out(study: Study, stack: str, workload: str) -> bool:
-    """Whether no cell is left of a stack under a load."""
+    """Whether no cell is left of a stack under a workload."""
     return {"stack": stack, "workload": workload} in left_out(study, {})
 
 
@@ -165,7 +165,7 @@ def parts_of(path: str) -> list[str]:
 def places(plain: Any, way: Sequence[str], *, starred: bool = False) -> Iterator[tuple[str | int, ...]]:
     """Where in plain data a path leads to: one way for each place, which is there but for its last part.
 
-    ``starred``: behind a ``*``, which passes over layers, loads and faults that have no such field.
+    ``starred``: behind a ``*``, which passes over layers, workloads and faults that have no such field.
     """
     head, rest = way[0], way[1:]
     inner: Iterable[str | int] = ()
@@ -204,8 +204,8 @@ def _lists(value: Any) -> Any:
 
 
 def _lacks(plain: dict[str, Any], field: str) -> bool:
-    """Whether it is a layer, load or fault of a kind that has no such field."""
-    kinds = (kind_of(tag, str(plain.get(tag))) for tag in ("layer", "load", "fault"))
+    """Whether it is a layer, workload or fault of a kind that has no such field."""
+    kinds = (kind_of(tag, str(plain.get(tag))) for tag in ("layer", "workload", "fault"))
     return any(kind is not None and field not in kind.__struct_encode_fields__ for kind in kinds)
 
 
@@ -215,13 +215,13 @@ def _kind(item: Any) -> str:
 
 def of_workload(factor: Factor) -> bool:
     """Whether a factor changes loads alone, so that all its levels share one build of a stack: but for those that
-    change where a load runs (``of_client``)."""
+    change where a workload runs (``of_client``)."""
     paths = {path for fields in assignments(factor).values() for path in fields}
     return bool(paths) and all(path.startswith("workloads.") for path in paths)
 
 
 def of_client(factor: Factor) -> bool:
-    """Whether a factor changes the node that a load runs on, which needs a link that others do not."""
+    """Whether a factor changes the node that a workload runs on, which needs a link that others do not."""
     return any(
         parts_of(path)[-1:] == ["from"] or (isinstance(value, dict) and bool(value.get("from")))
         for fields in assignments(factor).values()

@@ -41,8 +41,9 @@ class Layout:
 def cells(study: Study) -> tuple[Cell, ...]:
     """Every cell, stack by stack in the order of the file, each at every combination of the factors.
 
-    Combinations that do not differ for a stack and a load (a link's RTT for a stack without links) are one cell,
-    which has only the levels that matter to it. Raises ``StudyError`` for a combination that cannot be built.
+    Combinations that do not differ for a stack and a workload (a link's RTT for a stack without links) are one
+    cell, which has only the levels that matter to it. Raises ``StudyError`` for a combination that cannot be
+    built.
     """
     found: dict[str, dict[str, Cell]] = {stack: {} for stack in study.stacks}
     for levels in combinations(study):
@@ -56,19 +57,19 @@ def cells(study: Study) -> tuple[Cell, ...]:
                 before = found[stack].get(key)
                 mine = levels if before is None else dict(before.levels.items() & levels.items())
                 found[stack][key] = Cell(key, stack, workload, spec, mine)
-    once = tuple(_ordered(study, _told_apart(study, cell)) for each in found.values() for cell in each.values())
-    return tuple(repeated(cell, block) for block in range(study.repeats) for cell in once)
+    once = tuple(_ordered(study, _distinguished(study, cell)) for each in found.values() for cell in each.values())
+    return tuple(repeated(cell, repeat) for repeat in range(study.repeats) for cell in once)
 
 
-def repeated(cell: Cell, block: int) -> Cell:
-    """A cell of the first block in another one."""
-    # The first block's key is that of a study without repeats, whose cells it may take over.
-    if block == 0:
+def repeated(cell: Cell, repeat: int) -> Cell:
+    """A cell of the first repeat in another one."""
+    # The first repeat's key is that of a study without repeats, whose cells it may take over.
+    if repeat == 0:
         return cell
-    return msgspec.structs.replace(cell, key=key_of({**cell.spec, "block": block}), block=block)
+    return msgspec.structs.replace(cell, key=key_of({**cell.spec, "repeat": repeat}), repeat=repeat)
 
 
-def _told_apart(study: Study, cell: Cell) -> Cell:
+def _distinguished(study: Study, cell: Cell) -> Cell:
     """Without a level that only seems to matter to the cell, since all others are excluded for it."""
     if not study.exclude:
         return cell
@@ -97,7 +98,7 @@ def _ordered(study: Study, cell: Cell) -> Cell:
 
 
 def spec_of(study: Study, stack: str, workload: str) -> dict[str, Any]:
-    """All that a cell's figures depend on, as plain data."""
+    """All that a cell's values depend on, as plain data."""
     shape = topology(study, [stack], [workload])
     spec: dict[str, Any] = msgspec.to_builtins(
         {
@@ -114,21 +115,23 @@ def spec_of(study: Study, stack: str, workload: str) -> dict[str, Any]:
 
 
 def is_drill(study: Study, workload: str) -> bool:
-    """Whether the study's faults strike under that load."""
+    """Whether the study's faults strike under that workload."""
     return bool(study.faults) and isinstance(study.workloads[workload], Drilled)
 
 
 def layouts(study: Study, wanted: Sequence[Cell]) -> tuple[Layout, ...]:
-    """The cells by the build that they share: the same stack at the same levels of all but the loads' factors."""
+    """The cells by the build that they share: the same stack at the same levels of all but the workloads'
+    factors."""
     groups: dict[str, list[Cell]] = {}
-    # Nodes and links are those of all loads at the layout's levels, so where a load runs has to be the same.
+    # Nodes and links are those of all workloads at the layout's levels, so where a workload runs has to be the
+    # same.
     parting = {name for name, each in study.factors.items() if not of_workload(each) or of_client(each)}
     for cell in wanted:
         shared = {name: part for name, part in cell.spec.items() if name != "workload"}
-        # A client's node is in the spec of its own loads only, and all loads of a layout share the build.
+        # A client's node is in the spec of its own workloads only, and all workloads of a layout share the build.
         shared["levels"] = {name: level for name, level in cell.levels.items() if name in parting}
         del shared["nodes"], shared["links"]
-        shared["block"] = cell.block
+        shared["repeat"] = cell.repeat
         shared.pop("faults", None)
         shared.pop("takeover", None)
         groups.setdefault(key_of(shared), []).append(cell)
@@ -138,7 +141,7 @@ def layouts(study: Study, wanted: Sequence[Cell]) -> tuple[Layout, ...]:
 
 
 def hardware(shape: Topology) -> str:
-    """A key that is the same for topologies between which no node has to boot anew: delays and rates are undone
+    """A key that is the same for topologies between which no node has to boot again: delays and rates are undone
     with the stack (``plan_links``)."""
     links = {
         name: msgspec.structs.replace(link, rtt=Duration("0s"), jitter=Duration("0s"), rate=None)
@@ -212,7 +215,7 @@ def _pair(study: Study, stack: str) -> bool:
 
 
 def reached(study: Study, workload: str, stack: str) -> tuple[str, ...]:
-    """The hosts of a stack that a load's client needs a link to: in a drill it goes on where another one takes
+    """The hosts of a stack that a workload's client needs a link to: in a drill it goes on where another one takes
     over."""
     return hosts_of(study.stacks[stack]) if is_drill(study, workload) else (study.stacks[stack].on,)
 
@@ -238,7 +241,7 @@ def _volumes(name: str, stack: Stack) -> Iterator[VolumeSpec]:
 
 
 def clients(study: Study, stack: str, ground: Ground) -> tuple[str, ...]:
-    """The addresses of the stack's active node at which loads from other nodes reach it."""
+    """The addresses of the stack's active node at which workloads from other nodes reach it."""
     here = study.stacks[stack].on
     found = dict.fromkeys(
         address for each in study.workloads.values() if (address := _address(each.client, here, ground))
@@ -332,7 +335,7 @@ def _seen(port: Port, client: str, ground: Ground) -> Port:
         return port
     address = _address(client, port.host, ground)
     if not address:
-        # By the server's own socket it would be another load: one without a network.
-        said = f"a load is to run on {client}, but no link joins it to {port.host}"
+        # By the server's own socket it would be another workload: one without a network.
+        said = f"a workload is to run on {client}, but no link joins it to {port.host}"
         raise StudyError("workloads", said, hint=f"links: {{name: {{between: [{client}, {port.host}]}}}}")
     return Port(client, port.kind, str(Dsn.of(port.where).at(address)))

@@ -68,7 +68,7 @@ def _study_type(more: tuple[Kind, ...]) -> type[Study]:
     study: type[Study] = _like(
         Study,
         ("stacks", GenericAlias(dict, (Name, stack))),
-        ("workloads", GenericAlias(dict, (Name, union(AnyWorkload, "load")))),
+        ("workloads", GenericAlias(dict, (Name, union(AnyWorkload, "workload")))),
         ("faults", GenericAlias(dict, (Name, union(AnyFault, "fault"))), msgspec.field(default_factory=dict)),
     )
     return study

@@ -117,7 +117,7 @@ def _netem(text: str) -> dict[str, str]:
 def _ping(name: str, link: LinkSpec, ends: dict[str, End] | object) -> Fact:
     here, there = link.between
     address = ends[there].address  # type: ignore[index]
-    # Recorded, not demanded: what the link takes is a figure of the run, and the report shows it.
+    # Recorded, not demanded: what the link takes is a value of the run, and the report shows it.
     return Fact(
         here, f"link {name}", ("ping", "-q", "-c", "20", "-i", "0.02", "-W", "7", address), _rtt, link=name
     )

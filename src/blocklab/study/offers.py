@@ -1,4 +1,4 @@
-"""What an entry of the profiles offers beside its figures: more for money, bursts, its price."""
+"""What an entry of the profiles offers beside its values: more for money, bursts, its price."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from blocklab.model.ground import Ground
 from blocklab.model.plan import Fact, Port, Run, Step, again, before_data
 from blocklab.model.protocols import Probe
 from blocklab.model.stop import Rule
-from blocklab.model.workload import Armed, Asking, Lasting, Live, Load, Ruled, Workload
+from blocklab.model.workload import Armed, Asking, Command, Lasting, Live, Ruled, Workload
 from blocklab.probes import PROBES
 from blocklab.study.copies import copied
 from blocklab.study.grid import plan_layers, plan_stack, topology
@@ -89,7 +89,7 @@ class Start:
     """One start of a workload's command: the steps that it needs each time, and the command."""
 
     arm: Do
-    load: Load
+    command: Command
 
 
 @dataclass(frozen=True)
@@ -255,11 +255,11 @@ def prepared(workload: Workload, port: Port, hosts: Iterable[str], folders: Iter
 
 
 def start(trial: Workload, port: Port, rule: Rule | None) -> Start:
-    """One start of a trial's command; one that is followed while it runs prints its figures meanwhile."""
-    load = trial.load(port)
+    """One start of a trial's command; one that is followed while it runs prints its values meanwhile."""
+    command = trial.command(port)
     if rule is not None and rule.kind == "long" and isinstance(trial, Live):
-        load = trial.watched(load)
-    return Start(Do("prepare", trial.arm(port) if isinstance(trial, Armed) else ()), load)
+        command = trial.watched(command)
+    return Start(Do("prepare", trial.arm(port) if isinstance(trial, Armed) else ()), command)
 
 
 def rule_of(workload: Workload) -> Rule | None:

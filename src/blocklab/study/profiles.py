@@ -1,7 +1,7 @@
-"""Profiles: volumes and instances by name. Pure, on plain data: a name becomes figures before a study is decoded.
+"""Profiles: volumes and instances by name. Pure, on plain data: a name becomes values before a study is decoded.
 
-The figures of a layer's profile go into its field ``figures``, beside what the layer gives itself. So they are in
-each cell's spec, whose key changes with them, and a factor that sweeps ``profile``, ``provisioned`` or ``iops``
+The values of a layer's profile go into its field ``performance``, beside what the layer gives itself. So they are
+in each cell's spec, whose key changes with them, and a factor that sweeps ``profile``, ``provisioned`` or ``iops``
 finds the layer as the file has it: ``unfilled``, the factor's value, ``fill``.
 """
 
@@ -19,7 +19,7 @@ import msgspec
 from ruamel.yaml import YAML
 
 from blocklab.errors import StudyError
-from blocklab.layers.figures import BURST, LATENCIES, LEAST_BANDWIDTH, Figures
+from blocklab.layers.performance import BURST, LATENCIES, LEAST_BANDWIDTH, Performance
 from blocklab.layers.volume import MOST_LATENCY, MOST_LIMIT
 from blocklab.model.units import Bandwidth, BitRate, Size, dec_hook, enc_hook
 from blocklab.study.decode import told
@@ -31,16 +31,16 @@ GIB = 2**30
 FILES = ("profiles.yaml", "catalogue/aws.yaml", "catalogue/azure.yaml", "catalogue/google.yaml")
 # So many names are not listed in an error.
 MANY = 40
-# "2026-08", "2026" or "2026-08-11": when the text was written that the figures are from.
+# "2026-08", "2026" or "2026-08-11": when the text was written that the values are from.
 _DATE = re.compile(r"(?P<year>20\d\d)(?:-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>[0-2]\d|3[01]))?)?")
 
 
-class Entry(Figures, frozen=True):
-    """One volume profile, of the shipped files or of a study's ``profiles``: figures of a volume or an instance by
+class Entry(Performance, frozen=True):
+    """One volume profile, of the shipped files or of a study's ``profiles``: values of a volume or an instance by
     a name.
 
     The name goes into ``profile`` of a ``volume`` or a ``cap``. A field of the layer itself wins over its
-    profile's. Besides plain figures an entry may have rules for figures that depend on the volume's size or IOPS.
+    profile's. Besides plain values an entry may have rules for values that depend on the volume's size or IOPS.
 
     Example::
 
@@ -60,7 +60,7 @@ class Entry(Figures, frozen=True):
     """
 
     source: str = ""
-    """Where the figures are from."""
+    """Where the values are from."""
     iops_per_gib: float = 0
     """The IOPS per GiB of the provisioned size, above 0; the result is ``iops``."""
     iops_least: int = 0
@@ -83,7 +83,7 @@ class Entry(Figures, frozen=True):
     bandwidth_base: Bandwidth = Bandwidth("0B/s")
     """Added to what ``bandwidth_per_gib`` makes."""
     checked: str = ""
-    """When the text was written that the figures are from, e.g. ``2026-08``. ``blocklab size`` marks what is older
+    """When the text was written that the values are from, e.g. ``2026-08``. ``blocklab size`` marks what is older
     than a year, or has no date."""
     cloud: str = ""
     """Whose it is: ``aws``, ``azure``, ``gcp`` or a name of your own. ``blocklab size --candidates`` chooses among
@@ -148,12 +148,12 @@ def known(plain: Mapping[str, Any]) -> dict[str, Entry]:
     """The shipped profiles and a study's own, which win. Raises ``StudyError``."""
     own = plain.get("profiles") or {}
     if not isinstance(own, Mapping):
-        raise StudyError("profiles", "is a map of names to figures")
+        raise StudyError("profiles", "is a map of names to values")
     return {**shipped(), **{name: entry_of(f"profiles.{name}", entry) for name, entry in own.items()}}
 
 
 def fill(plain: dict[str, Any]) -> dict[str, Any]:
-    """The study with the figures of each profile beside its name. Raises ``StudyError``.
+    """The study with the values of each profile beside its name. Raises ``StudyError``.
 
     What is no study at all is left to the decoder to refuse.
     """
@@ -185,15 +185,15 @@ def unfilled(plain: dict[str, Any]) -> dict[str, Any]:
     """A study as ``msgspec.to_builtins`` gives it, without what ``fill`` put in; changes ``plain``."""
     for stack in plain["stacks"].values():
         for layer in stack["layers"]:
-            layer.pop("figures", None)
+            layer.pop("performance", None)
     return plain
 
 
 def _filled(path: str, layer: Any, entries: Mapping[str, Entry]) -> Any:
     if not isinstance(layer, dict) or layer.get("layer") not in LAYERS:
         return layer
-    if "figures" in layer:
-        raise StudyError(f"{path}.figures", "comes from the profile; give figures as fields of the layer")
+    if "performance" in layer:
+        raise StudyError(f"{path}.performance", "comes from the profile; give values as fields of the layer")
     name = layer.get("profile")
     if not isinstance(name, str) or not name:
         return layer
@@ -201,8 +201,8 @@ def _filled(path: str, layer: Any, entries: Mapping[str, Entry]) -> Any:
         raise StudyError(f"{path}.profile", f"there is no profile {name!r}; {_there_are(name, layer, entries)}")
     if layer["layer"] == "volume" and layer.get("size") is None:
         return layer
-    figures = _figures(path, name, entries[name], layer)
-    return {**layer, "figures": msgspec.to_builtins(figures, enc_hook=enc_hook)}
+    performance = _performance(path, name, entries[name], layer)
+    return {**layer, "performance": msgspec.to_builtins(performance, enc_hook=enc_hook)}
 
 
 def _there_are(name: str, layer: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
@@ -215,9 +215,9 @@ def _there_are(name: str, layer: Mapping[str, Any], entries: Mapping[str, Entry]
     return f"there are {like}{len(names) - len(near)} others, see docs/reference/study/profiles.md"
 
 
-def _figures(path: str, name: str, entry: Entry, layer: Mapping[str, Any]) -> Figures:
+def _performance(path: str, name: str, entry: Entry, layer: Mapping[str, Any]) -> Performance:
     """What a profile says of one layer."""
-    found = {field: getattr(entry, field) for field in Figures.__struct_fields__}
+    found = {field: getattr(entry, field) for field in Performance.__struct_fields__}
     own = layer.get("iops")
     if entry.iops_per_gib:
         most = _most_iops(path, name, entry, layer)
@@ -240,7 +240,7 @@ def _figures(path: str, name: str, entry: Entry, layer: Mapping[str, Any]) -> Fi
     if own == 0 or (iops and found["burst_iops"] is not None and found["burst_iops"] <= iops):
         # A volume whose own IOPS reach the burst, or have no cap, has none.
         found.update(dict.fromkeys(BURST))
-    return Figures(**found)
+    return Performance(**found)
 
 
 def _most_iops(path: str, name: str, entry: Entry, layer: Mapping[str, Any]) -> int:
@@ -284,13 +284,13 @@ def entry_of(path: str, raw: Any) -> Entry:
     for field, rules in _PART_OF.items():
         if getattr(entry, field) and not any(getattr(entry, rule) for rule in rules):
             raise StudyError(f"{path}.{field}", f"is a part of {' or '.join(rules)}, which is not given")
-    for field, problem in (*_bad_figures(entry), *_bad_bounds(entry), *_bad_catalogue(entry)):
+    for field, problem in (*_bad_values(entry), *_bad_bounds(entry), *_bad_catalogue(entry)):
         raise StudyError(f"{path}.{field}", problem)
     return entry
 
 
-def _bad_figures(entry: Entry) -> Iterator[tuple[str, str]]:
-    """Figures that no volume has, also of a profile that nothing uses yet."""
+def _bad_values(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Values that no volume has, also of a profile that nothing uses yet."""
     # A rule of 0 is none, as if it were not given; a size times something beyond all bounds is no number of IOPS.
     if not 0 <= entry.iops_per_gib <= MOST_LIMIT:
         yield "iops_per_gib", f"{entry.iops_per_gib:g}: must be above 0, and at most {MOST_LIMIT:,}"

@@ -1,4 +1,4 @@
-"""From a study file to a checked ``Study``: every error names the place in the file and the cure."""
+"""From a study file to a checked ``Study``: every error names the place in the file and the hint."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from blocklab.errors import StudyError
 from blocklab.study import profiles
 from blocklab.study.check import check
 from blocklab.study.decode import decoded, parts, storable
+from blocklab.study.old import modern
 from blocklab.study.types import Study
 
 
@@ -71,7 +72,7 @@ def load_yaml(path: Path) -> CommentedMap:
     except YAMLError as error:
         raise StudyError("", f"not YAML: {error}", file=str(path)) from error
     if not isinstance(raw, CommentedMap):
-        raise StudyError("", "a study is a map of fields", file=str(path), hint="start with: blocklab: 1")
+        raise StudyError("", "a study is a map of fields", file=str(path), hint="start with: blocklab: 2")
     return raw
 
 
@@ -85,12 +86,12 @@ def build(
 ) -> Study:
     """A checked study from plain data. Raises ``StudyError`` with the path, without file and line.
 
-    ``imported``: its figures come from logs, so nothing of it has to be built.
+    ``imported``: its values come from logs, so nothing of it has to be built.
     """
     if "imported" in raw:
         hint = "blocklab import --study FILE --stack NAME=DIR"
         raise StudyError("imported", "this file describes logs to import, not a study to run", hint=hint)
-    plain = plain_data(raw)
+    plain = modern(plain_data(raw))
     if quick and plain.get("quick", {}) == {}:
         hint = "leave out --quick, or add one, e.g. quick: {workloads: {tx: {time: 5s}}}"
         raise StudyError("quick", "the study has no short form", hint=hint)

@@ -1,6 +1,6 @@
 """What surely does not fit: data into volumes, a file system onto them, a server's memory into its node. Pure.
 
-Only what cannot be is refused: each figure is the least that is needed, and the most that there is.
+Only what cannot be is refused: each value is the least that is needed, and the most that there is.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Problem = tuple[str, str]
 MIB = 2**20
 
 
-def room_problems(study: Study, name: str, loads: Sequence[str]) -> Iterator[Problem]:
-    """What a stack of the study, or one of these loads, asks for and surely has not: it would show when the layout
-    stands, or is loaded."""
+def room_problems(study: Study, name: str, workloads: Sequence[str]) -> Iterator[Problem]:
+    """What a stack of the study, or one of these workloads, asks for and surely has not: it would show when the
+    layout stands, or is loaded."""
     stack = study.stacks[name]
     small = list(_too_small(name, stack))
     yield from small
     # Without faults nothing takes over, and the server stays where it is.
-    heir = survivor_of(stack) if any(is_drill(study, load) for load in loads) else ""
+    heir = survivor_of(stack) if any(is_drill(study, workload) for workload in workloads) else ""
     yield from _memory(study.nodes, name, stack, (stack.on, heir) if heir else (stack.on,))
-    for load in () if small else loads:
-        yield from _overfull(f"workloads.{load}", study.workloads[load], name, stack)
+    for workload in () if small else workloads:
+        yield from _overfull(f"workloads.{workload}", study.workloads[workload], name, stack)
 
 
 def held(layers: Sequence[Layer]) -> int:

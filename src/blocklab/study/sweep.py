@@ -53,13 +53,13 @@ def combined_problems(study: Study, problems: Problems) -> Iterator[Problem]:
             name: [each for each in study.workloads if not excluded(study, levels, name, each)]
             for name in study.stacks
         }
-        kept = {name: loads for name, loads in kept.items() if loads}
+        kept = {name: workloads for name, workloads in kept.items() if workloads}
         if not kept:
             continue
         at = variant(study, levels)
         said = ", ".join(f"{name}={level}" for name, level in levels.items())
-        for name, loads in kept.items():
-            for path, problem in room_problems(at, name, loads):
+        for name, workloads in kept.items():
+            for path, problem in room_problems(at, name, workloads):
                 yield path, f"with {said}: {problem}" if said else problem
                 return
         # Each level alone has been looked at.
@@ -83,14 +83,14 @@ def idle_problems(study: Study, grid: Sequence[Cell]) -> Iterator[Problem]:
             yield (
                 f"factors.{name}",
                 "changes nothing: all of its levels make the same cells. Leave it out, or sweep a field that a "
-                "stack or a load uses",
+                "stack or a workload uses",
             )
 
 
 def _factor(name: str, factor: Factor) -> Iterator[Problem]:
     """What is wrong with a factor whatever the study is."""
     if name in ("stack", "workload"):
-        yield f"factors.{name}", "is what the study already calls its stacks or loads; take another name"
+        yield f"factors.{name}", "is what the study already calls its stacks or workloads; take another name"
         return
     try:
         paths = _paths(factor)
@@ -100,7 +100,7 @@ def _factor(name: str, factor: Factor) -> Iterator[Problem]:
     for path in paths:
         way = parts_of(path)
         if {"jobfile", "jobtext"} & set(way[-1:]):
-            yield f"factors.{name}", "a job file is read once, before the factors; make a load of each file"
+            yield f"factors.{name}", "a job file is read once, before the factors; make a workload of each file"
         elif way and way[0] not in SWEPT:
             known = ", ".join(SWEPT)
             yield (

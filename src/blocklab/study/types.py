@@ -14,7 +14,7 @@ from blocklab.model.ground import LinkSpec, NodeSpec
 from blocklab.model.units import Duration
 from blocklab.workloads import AnyWorkload
 
-FORMAT = 1
+FORMAT = 2
 
 # Names become file names, DRBD resources and SQL names: no blank, no quote, no slash, not over-long.
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
@@ -28,7 +28,7 @@ class Stack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A storage layout: layers from the raw volume up, active on one node.
 
     Each layer must take what the one below gives. A mirror makes the layers below it on its peer as well; a stack
-    holds one mirror at most. The loads run on the highest thing in the stack that they can take.
+    holds one mirror at most. The workloads run on the highest thing in the stack that they can take.
 
     Example::
 
@@ -51,7 +51,7 @@ class Stack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A field of the study, or several, that takes each of some values in turn.
 
-    Every combination of all factors is measured, for each stack and each load, but for those that ``exclude``
+    Every combination of all factors is measured, for each stack and each workload, but for those that ``exclude``
     names. A level that makes no difference to a cell (a link's RTT for a stack without links) is measured once.
     The value has the unit and the form that the field has in the file; each level alone must make a study that can
     be built.
@@ -126,7 +126,7 @@ def level_text(value: Any) -> str:
 
 
 class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A claim that the figures confirm (``ok``), refute (``failed``) or cannot decide (``unknown``, with the
+    """A claim that the values confirm (``ok``), refute (``failed``) or cannot decide (``unknown``, with the
     reason).
 
     Example::
@@ -140,7 +140,7 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             says: a write on the mirror takes the volume's time and one round trip
           # a ratio to another stack
           - {metric: tps, workload: tx, stack: mirror, relative_to: local, between: [0.3, 1]}
-          # the same ratio in another load
+          # the same ratio in another workload
           - {metric: tps, workload: tx, stack: mirror, relative_to: local, against: one-row, between: [1.5, 4]}
           # at a level of a factor, relative to the same stack at another level
           - metric: tps
@@ -150,37 +150,37 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             relative_to: mirror
             relative_at: {clients: 1}
             between: [8, 32]
-          # a probe's figure of one node
+          # a probe's value of one node
           - {metric: cpu.busy, workload: tx, stack: mirror, host: a2, between: [0, 50]}
     """
 
     metric: str
-    """A figure's name: of the load or of a probe, e.g. ``tps``, ``write.latency.p99``, ``cpu.busy``."""
+    """A value's name: of the workload or of a probe, e.g. ``tps``, ``write.latency.p99``, ``cpu.busy``."""
     workload: str
-    """The workload that it is a figure of."""
+    """The workload that it is a value of."""
     stack: str
-    """The stack that it is a figure of."""
+    """The stack that it is a value of."""
     between: tuple[float | str, float | str]
     """The lower and the upper bound, both included. A time carries its unit (``0.45ms``); all else is a plain
     number in the base unit (1/s, B/s, B, %, or a ratio)."""
     phase: str = ""
-    """The phase, where the load has named ones (the jobs of ``fio``)."""
+    """The phase, where the workload has named ones (the jobs of ``fio``)."""
     relative_to: str = ""
-    """A stack: what must lie between the bounds is the ratio to that stack's figure. It may be the same stack,
+    """A stack: what must lie between the bounds is the ratio to that stack's value. It may be the same stack,
     with ``relative_at``."""
     against: str = ""
     """A workload, only with ``relative_to``: that ratio divided by the same ratio in this workload, so how much
     larger the share is here than there."""
     at: dict[str, Level] = {}
-    """Factor to level, for each factor that makes a difference to the figure. The figures that it is compared with
+    """Factor to level, for each factor that makes a difference to the value. The values that it is compared with
     are at the same levels."""
     relative_at: dict[str, Level] = {}
-    """Factor to level, of the figure of ``relative_to``, where they differ from ``at``."""
+    """Factor to level, of the value of ``relative_to``, where they differ from ``at``."""
     against_at: dict[str, Level] = {}
     """Factor to level, of the other ratio, where they differ from ``at``; without ``against`` it is of the same
     workload."""
     host: str = ""
-    """The node of a probe's figure. Without it the load's own figure is meant, or that of the stack's highest
+    """The node of a probe's value. Without it the workload's own value is meant, or that of the stack's highest
     block device."""
     says: str = ""
     """The claim as a sentence, for the report."""
@@ -193,8 +193,8 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         try:
             low, high = (Duration(bound) if isinstance(bound, str) else float(bound) for bound in self.between)
         except ValueError as error:
-            cure = "a time carries its unit (0.45ms); anything else is a plain number in 1/s, B/s, B or a ratio"
-            raise ValueError(f"{error}; {cure}") from error
+            hint = "a time carries its unit (0.45ms); anything else is a plain number in 1/s, B/s, B or a ratio"
+            raise ValueError(f"{error}; {hint}") from error
         return float(low), float(high)
 
 
@@ -216,11 +216,11 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     x: str = ""
     """What stands along the axis."""
     y: Annotated[str, msgspec.Meta(pattern=r"^([a-z][a-z0-9_.]*)?$")] = ""
-    """The figure that the stacks are compared by, in the answer, the charts and the tables of a sweep: a metric's
+    """The value that the stacks are compared by, in the answer, the charts and the tables of a sweep: a metric's
     name (``write.latency.p99``), or its last parts, then of reads, writes and all else that has it
-    (``latency.p99``, ``bandwidth``, ``cpu.busy``). Of what the load itself does not report it is that of the
-    stack's highest block device, or of each node's CPU. Without it, and for a load that has no such figure, it is
-    throughput."""
+    (``latency.p99``, ``bandwidth``, ``cpu.busy``). Of what the workload itself does not report it is that of the
+    stack's highest block device, or of each node's CPU. Without it, and for a workload that has no such value, it
+    is throughput."""
     color: str = ""
     """What the colours of the lines tell."""
     facet: str = ""
@@ -243,8 +243,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     only ``a-z``, ``0-9``, ``-`` and ``_``, 31 characters at most.
     """
 
-    blocklab: Literal[1]
-    """The format."""
+    blocklab: Literal[2]
+    """The format. A file of format 1, whose workloads have ``load`` in place of ``workload``, is read as well."""
     name: Name
     """Names the folder of its runs: ``runs/<name>``, or ``runs/<name>-quick``."""
     question: str
@@ -254,11 +254,11 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stacks: dict[Name, Stack]
     """The storage layouts to compare."""
     workloads: dict[Name, AnyWorkload]
-    """The loads. Each must suit every stack."""
+    """The workloads. Each must suit every stack."""
     links: dict[Name, LinkSpec] = {}
     """The links between nodes."""
     faults: dict[Name, AnyFault] = {}
-    """What breaks while a ``ledger`` load writes; each such cell is a *drill*. Other loads see none of it."""
+    """What breaks while a ``ledger`` load writes; each such cell is a *drill*. Other workloads see none of it."""
     takeover: Takeover = msgspec.field(default_factory=Takeover)
     """When and how the survivor of a mirror or a shared disk takes over."""
     profiles: dict[Name, dict[str, Any]] = {}
@@ -270,13 +270,13 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Combinations to leave out: each entry is a map of factors, ``stack`` and ``workload`` to a level or a list
     of levels, and excludes the cells that have all of them, e.g. ``{stack: local, rtt: [2ms, 10ms]}``."""
     repeats: int = 1
-    """How often all of it is measured, each time on layouts that are built anew. Figures are then the means of
-    these blocks, and what is compared is compared within each block."""
+    """How often all of it is measured, each time on layouts that are built again. Values are then the means of
+    these repeats, and what is compared is compared within each repeat."""
     baseline: str = ""
     """The stack that the others are compared with, at the same levels of the factors that both have. Without it
     the first one."""
     expect: tuple[Expectation, ...] = ()
-    """What you expect of the figures, before you measure."""
+    """What you expect of the values, before you measure."""
     notes: tuple[str, ...] = ()
     """Sentences that the report prints."""
     report: View = msgspec.field(default_factory=View)
@@ -287,7 +287,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One point of the study's grid. ``spec`` is all that its figures depend on; ``key`` is its hash.
+    """One point of the study's grid. ``spec`` is all that its values depend on; ``key`` is its hash.
 
     ``levels``: of each factor that makes a difference to this cell, in the order of the study. ``block``: which of
     the study's ``repeats`` it belongs to, from 0.
@@ -298,11 +298,11 @@ class Cell(msgspec.Struct, frozen=True):
     workload: str
     spec: dict[str, Any]
     levels: dict[str, str] = {}
-    block: int = 0
+    repeat: int = 0
 
     @property
     def label(self) -> str:
         """For people: stack, workload, levels, and which repeat it is."""
         levels = (f"{name}={level}" for name, level in self.levels.items())
-        again = [f"(repeat {self.block})"] if self.block else []
+        again = [f"(repeat {self.repeat + 1})"] if self.repeat else []
         return " ".join([f"{self.stack}/{self.workload}", *levels, *again])

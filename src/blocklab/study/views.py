@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from blocklab.model.workload import Shaped
 from blocklab.study.types import Study, View
-from blocklab.workloads.fio_shapes import axes, told_apart
+from blocklab.workloads.fio_shapes import axes, distinguished
 
 
 def fio_axes(study: Study) -> tuple[str, ...]:
-    """What the jobs of the study's fio loads differ in: ``("iodepth", "bs")``."""
+    """What the jobs of the study's fio workloads differ in: ``("iodepth", "bs")``."""
     found = [each.shapes().values() for each in study.workloads.values() if isinstance(each, Shaped)]
-    return tuple(dict.fromkeys(axis for shapes in found if told_apart(shapes) for axis in axes(shapes)))
+    return tuple(dict.fromkeys(axis for shapes in found if distinguished(shapes) for axis in axes(shapes)))
 
 
 def view_problems(study: Study, view: View) -> Iterator[tuple[str, str]]:
-    """What keeps charts from being laid out so, as (``x``, ``color`` or ``facet``, what is wrong and the cure)."""
+    """What keeps charts from being laid out so, as (``x``, ``color`` or ``facet``, what is wrong and the hint)."""
     known, jobs = [*study.factors, "stack", "workload"], fio_axes(study)
     wanted = dict(zip(("x", "color", "facet"), view.axes, strict=True))
     for field, name in wanted.items():

@@ -1,4 +1,4 @@
-"""What all loads have in common."""
+"""What all workloads have in common."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from blocklab.model.plan import Argv, Fact
 from blocklab.model.stop import DEFAULT, AnyStop, Rule, Stop, rule_of
-from blocklab.model.workload import Live, Load
+from blocklab.model.workload import Command, Live
 
 
 def version(host: str, layer: str, argv: Argv, find: Callable[[str], str]) -> Fact:
@@ -23,8 +23,8 @@ def seconds_of(steps: Iterable[tuple[float, float]]) -> list[float]:
     return [count / took for took, count in steps if took > 0 for _ in range(max(1, round(took)))]
 
 
-class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="load", kw_only=True):
-    """A load.
+class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="workload", kw_only=True):
+    """A workload.
 
     ``from`` is the node that it runs on, in place of the stack's own: a client of the database, which needs a
     link to it.
@@ -32,14 +32,14 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
 
     client: str = msgspec.field(default="", name="from")
     """The node that it runs on, in place of the stack's own: a client of the database, which needs a link to the
-    node that the stack is active on. Only for a load on a database."""
+    node that the stack is active on. Only for a workload on a database."""
 
     refused: ClassVar[tuple[str, ...]] = ()
-    """Fields of all loads that this one has no use for."""
+    """Fields of all workloads that this one has no use for."""
 
 
 class Stoppable(Base, frozen=True, kw_only=True):
-    """A load that has a rate, and can go on for as long as one likes."""
+    """A workload that has a rate, and can go on for as long as one likes."""
 
     stop: AnyStop | None = None
     """The stopping rule, where no field gives it a fixed length: see ``stop``."""
@@ -48,9 +48,9 @@ class Stoppable(Base, frozen=True, kw_only=True):
         """Whether the fields give it a length."""
         raise NotImplementedError
 
-    def watched(self, load: Load) -> Load:
+    def watched(self, command: Command) -> Command:
         """As it is: most tools print a line each second anyway."""
-        return load
+        return command
 
     def rule(self) -> Rule | None:
         """None where the fields give it a length."""

@@ -14,7 +14,7 @@ from blocklab.model.plan import Fact, Kind, Port, Run, Step
 from blocklab.model.programs import POSTGRES_BIN
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
-from blocklab.model.workload import Load
+from blocklab.model.workload import Command
 from blocklab.workloads import stamp
 from blocklab.workloads.base import Base, version
 
@@ -46,14 +46,14 @@ class Commit(Base, frozen=True, tag="commit"):
 
     Example::
 
-        commit: {load: commit, time: 5s}
+        commit: {workload: commit, time: 5s}
 
     A phase is a method: ``open_datasync``, ``fdatasync`` (PostgreSQL's default on Linux), ``fsync``,
     ``open_sync``; each again with two writes to a sync (``fdatasync-2x8k``); and ``unsynced``, writes into memory
     that nobody waits for. ``open_datasync`` and ``open_sync`` write past the page cache. What a file system cannot
     do is left out.
 
-    Figures of each phase: ``sync.iops`` (1/s: syncs, each of one or two writes) and ``sync.latency.mean`` (s); of
+    Values of each phase: ``sync.iops`` (1/s: syncs, each of one or two writes) and ``sync.latency.mean`` (s); of
     ``unsynced`` ``write.iops`` and ``write.latency.mean``.
     """
 
@@ -90,10 +90,10 @@ class Commit(Base, frozen=True, tag="commit"):
             Run(port.host, remove, undo=remove),
         )
 
-    def load(self, port: Port) -> Load:
+    def command(self, port: Port) -> Command:
         argv = (f"{POSTGRES_BIN}/pg_test_fsync", f"--filename={target(port)}", f"--secs-per-test={int(self.time)}")
         # Each operation of the last test may take long.
-        return Load(port.host, stamp.stamped(("env", "LC_ALL=C", *argv)), 2 * (self.lasts() or 0) + _SPARE)
+        return Command(port.host, stamp.stamped(("env", "LC_ALL=C", *argv)), 2 * (self.lasts() or 0) + _SPARE)
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # pg_test_fsync (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)

@@ -12,7 +12,7 @@ from blocklab.errors import ParseError
 from blocklab.model.plan import Fact, Kind, Port, Run, Step
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Size
-from blocklab.model.workload import Load
+from blocklab.model.workload import Command
 from blocklab.workloads.base import Base, version
 
 LAYER = "dd"
@@ -37,12 +37,12 @@ class Dd(Base, frozen=True, tag="dd"):
 
     Example::
 
-        direct: {load: dd, size: 256MiB, bs: 4KiB, mode: direct}
-        into-memory: {load: dd, size: 256MiB, bs: 4KiB, mode: none, conv: fsync}
+        direct: {workload: dd, size: 256MiB, bs: 4KiB, mode: direct}
+        into-memory: {workload: dd, size: 256MiB, bs: 4KiB, mode: none, conv: fsync}
 
     It writes zeros, which a layer that compresses or finds duplicates would not store.
 
-    Figures: ``write.bandwidth`` (B/s) and ``write.iops`` (1/s, writes of ``bs``) as dd sees them, ``write.bytes``
+    Values: ``write.bandwidth`` (B/s) and ``write.iops`` (1/s, writes of ``bs``) as dd sees them, ``write.bytes``
     (B), ``seconds`` (s), and ``dirty`` (B): what was in the node's memory afterwards and not on the device. What
     reached the device, and when, is in the probe iostat.
     """
@@ -50,7 +50,7 @@ class Dd(Base, frozen=True, tag="dd"):
     mode: Literal["direct", "dsync", "sync", "none"]
     """dd's ``oflag``: ``direct`` (past the page cache, but volatile caches below may hold it), ``dsync`` (each
     write returns when it is on the disk), ``sync`` (so are the file's own notes), ``none`` (into memory: the
-    figure that fools people; ``dirty`` says how much of it was still there at the end). Of a device Linux writes
+    value that fools people; ``dirty`` says how much of it was still there at the end). Of a device Linux writes
     all back when dd closes it, within dd's time; of a file nothing."""
     bs: Size = msgspec.field(default_factory=lambda: Size("4KiB"))
     """Bytes of each write; whole sectors of 512 bytes with ``direct``."""
@@ -102,7 +102,7 @@ class Dd(Base, frozen=True, tag="dd"):
             steps.append(Run(port.host, remove, undo=remove))
         return tuple(steps)
 
-    def load(self, port: Port) -> Load:
+    def command(self, port: Port) -> Command:
         """dd itself; around it what was dirty in memory, and the clock."""
         argv = ["env", "LC_ALL=C", "dd", "if=/dev/zero", f"of={target(port)}", f"bs={int(self.bs)}"]
         argv.append(f"count={self.writes}")
@@ -114,7 +114,7 @@ class Dd(Base, frozen=True, tag="dd"):
         if self.mode != "none":
             longest += self.writes / _RATE
         around = {"meminfo": ("cat", "/proc/meminfo"), "clock": ("date", "+%s.%N")}
-        return Load(port.host, tuple(argv), longest, around=around)
+        return Command(port.host, tuple(argv), longest, around=around)
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # dd (coreutils) 9.7
@@ -151,12 +151,12 @@ def target(port: Port) -> str:
 
 
 def _clock(raw: Mapping[str, bytes], when: str) -> float:
-    """What the node's clock said just ``before`` or ``after`` the load (s since the epoch). ``ParseError``."""
+    """What the node's clock said just ``before`` or ``after`` the workload (s since the epoch). ``ParseError``."""
     text = raw.get(f"clock.{when}", b"").decode(errors="replace").strip()
     try:
         return float(text)
     except ValueError as error:
-        raise ParseError("date", f"no time from {when} the load", text) from error
+        raise ParseError("date", f"no time from {when} the workload", text) from error
 
 
 def _dirty(meminfo: bytes) -> float:

@@ -16,7 +16,7 @@ from blocklab.model.knobs import Question, Table
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Size
-from blocklab.model.workload import Load
+from blocklab.model.workload import Command
 from blocklab.workloads import fio_jobs, fio_options, fio_output, fio_shapes
 from blocklab.workloads.base import Stoppable, version
 from blocklab.workloads.fio_jobs import JobValue
@@ -39,7 +39,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     Example::
 
         io:
-          load: fio
+          workload: fio
           size: 1GiB
           options: {ioengine: libaio, direct: 1, runtime: 60}
           jobs:
@@ -56,13 +56,13 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     Refused, in options and job files: what reaches a shell (``exec_prerun``, ``exec_postrun``, ``program``,
     ``arguments``, ``include``, ``$`` and backquotes), and what leads away from the stack (``filename``,
     ``directory``, ``filename_format``, ``opendir``, ``read_iolog``), ``kb_base`` and ``name``. And what would make
-    other figures of fio's reports and logs: ``log_``..., ``write_``...``_log``, ``unified_rw_reporting``. Once fio
+    other values of fio's reports and logs: ``log_``..., ``write_``...``_log``, ``unified_rw_reporting``. Once fio
     was asked, also what it does not know, options of another ``ioengine`` than the job's, and values of the usual
     options out of their ranges. A job file may have ``percentile_list``, ``write_bw_log``, ``log_avg_msec`` and
-    ``group_reporting``: they have no effect, since blocklab's own come last. Clones (``numjobs``) are one figure,
+    ``group_reporting``: they have no effect, since blocklab's own come last. Clones (``numjobs``) are one value,
     sections are not.
 
-    Figures of each phase: ``read.``, ``write.`` and ``trim.``, as far as there was I/O, with ``iops`` (1/s),
+    Values of each phase: ``read.``, ``write.`` and ``trim.``, as far as there was I/O, with ``iops`` (1/s),
     ``bandwidth`` (B/s), ``bytes``, ``ios``, ``latency.mean``, ``latency.stddev``, ``latency.max``,
     ``latency.p50``, ``latency.p95``, ``latency.p99``, ``latency.p99.9`` (s; submission and completion together);
     ``sync.ios`` and ``sync.latency.`` where the job synced; ``cpu.user`` and ``cpu.system`` (%, of the job's
@@ -130,7 +130,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def shapes(self) -> dict[str, dict[str, str]]:
         """Options of a ``matrix`` that have no axis of their own are one by their own names."""
-        others = [name for name in self.matrix if name not in fio_shapes.TOLD]
+        others = [name for name in self.matrix if name not in fio_shapes.SHAPING]
         return {
             section.name: fio_shapes.shape(section.options)
             | {name: section.options.get(name, fio_shapes.UNSET) for name in others}
@@ -172,10 +172,12 @@ class Fio(Stoppable, frozen=True, tag="fio"):
             return self
         return msgspec.structs.replace(self, options={**self.options, "randseed": number})
 
-    def watched(self, load: Load) -> Load:
+    def watched(self, command: Command) -> Command:
         """With its state so far each second."""
-        at = load.argv.index("--eta=never")
-        return msgspec.structs.replace(load, argv=(*load.argv[:at], "--status-interval=1", *load.argv[at:]))
+        at = command.argv.index("--eta=never")
+        return msgspec.structs.replace(
+            command, argv=(*command.argv[:at], "--status-interval=1", *command.argv[at:])
+        )
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
         """``read.iops`` and ``write.iops`` of each second so far."""
@@ -209,7 +211,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         try:
             filled = self.size if self.fill else None
             if option in ("size", "filesize") and filled is not None and fio_jobs.size(str(value)) > filled:
-                return f"{option}: {value} is more than the load's `size`, which is what is filled; raise that one"
+                return f"{option}: {value} is more than the workload's `size`, which is filled; raise that one"
             if option in ("ramp_time", "startdelay", "runtime", "timeout"):
                 fio_jobs.seconds(str(value))
             if option in ("rwmixread", "rwmixwrite"):
@@ -332,7 +334,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
             )  # fmt: skip
             steps.append(Run(port.host, fill, timeout=self.size / fio_jobs.LEAST_BANDWIDTH + _SPARE))
         elif port.kind == "dir" and self._reads():
-            # fio would do it as its load begins, where the kernel counts it and fio does not. What only writes
+            # fio would do it as its workload begins, where the kernel counts it and fio does not. What only writes
             # leaves holes for what reads, unless it overwrites.
             steps += _armed(port, self.text(where, create_only="1", overwrite="1"))
             seconds = max(_LAYOUT, (self.size or 0) / fio_jobs.LEAST_BANDWIDTH)
@@ -342,19 +344,19 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     def arm(self, port: Port) -> tuple[Step, ...]:
         return _armed(port, self.text(target(port)))
 
-    def load(self, port: Port) -> Load:
+    def command(self, port: Port) -> Command:
         """fio itself; it leaves three logs for each phase, in the order of the sections."""
         listed = self.sections()
         logs = (f"*_{kind}.log" for kind in fio_output.LOGS)
         argv = ("env", "LC_ALL=C", "fio", "--output-format=json", "--eta=never", JOBFILE)
         longest = sum(fio_jobs.longest(section.options) for section in listed) + _SPARE
-        return Load(port.host, argv, longest, tuple(f"{FOLDER}/{log}" for log in logs))
+        return Command(port.host, argv, longest, tuple(f"{FOLDER}/{log}" for log in logs))
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         return (version(port.host, "fio", ("fio", "--version"), str.strip),)
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
-        """Figures of each phase, and its course in steps of a second from the logs.
+        """Values of each phase, and its time series in steps of a second from the logs.
 
         ``read.``, ``write.`` and ``trim.`` for the directions that did I/O: ``iops`` (1/s), ``bandwidth`` (B/s),
         ``latency.mean`` and so on (s; submission and completion together), ``bytes`` (B), ``ios`` (1);
@@ -370,9 +372,9 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         for number, name in enumerate(names):
             phase = fio_output.phase(jobs[name])
             phases += [phase] if phase else []
-            samples += fio_output.figures(jobs[name], host)
+            samples += fio_output.values(jobs[name], host)
             for kind in fio_output.LOGS:
-                samples += fio_output.course(kind, raw.get(f"{number}_{kind}.log", b""), host, name, phase)
+                samples += fio_output.series_samples(kind, raw.get(f"{number}_{kind}.log", b""), host, name, phase)
         return Parsed(tuple(samples), tuple(phases))
 
 

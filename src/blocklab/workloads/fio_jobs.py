@@ -30,7 +30,7 @@ _STACK = "blocklab points fio at the stack; remove it"
 _SHELL = "it runs a command of your file; blocklab never does"
 _NO_LATENCY = "with it fio measures no latency, which is half of what is asked; remove it"
 _REPORTS = "blocklab decides what fio reports and logs; remove it"
-# Whatever else there is of them makes other figures of the logs, or none: log_max_value, log_window_value,
+# Whatever else there is of them makes other values of the logs, or none: log_max_value, log_window_value,
 # log_store_compressed; write_hist_log.
 _REPORTING = re.compile(r"log_\w+|write_\w+_log|unified_rw_reporting")
 _HARMLESS_OFF = ("gtod_reduce", "disable_lat")
@@ -126,7 +126,7 @@ def _header_problem(line: str, found: Collection[str]) -> str | None:
 
 
 def sections(text: str) -> tuple[list[Section], list[str]]:
-    """The jobs of a job file, and what is wrong with it (line number, problem, cure)."""
+    """The jobs of a job file, and what is wrong with it (line number, problem, hint)."""
     found: list[Section] = []
     names: set[str] = set()
     problems: list[str] = []

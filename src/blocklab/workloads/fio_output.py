@@ -24,7 +24,7 @@ SERIES = {"bw": ("bandwidth", 1 / 1024, "B/s"), "iops": ("iops", 1.0, "1/s"), "l
 LOGS = tuple(SERIES)
 # What fio is told about reports and logs, at the end of each section, whatever stands before.
 OURS: Mapping[str, str] = {
-    # numjobs clones are one figure; new_group keeps sections that run together apart
+    # numjobs clones are one value; new_group keeps sections that run together apart
     "new_group": "1", "group_reporting": "1", "per_job_logs": "0", "log_avg_msec": "1000", "log_unix_epoch": "1",
     "lat_percentiles": "1", "clat_percentiles": "0", "slat_percentiles": "0",
     "percentile_list": ":".join(f"{percent:g}" for percent in PERCENTILES),
@@ -121,7 +121,7 @@ def reports(raw: Mapping[str, bytes]) -> list[Output]:
 
 
 def _unknown_form(text: str) -> tuple[str, str] | None:
-    """What makes fio's JSON another one, and the cure; None for what is only broken."""
+    """What makes fio's JSON another one, and the hint; None for what is only broken."""
     if re.search(r'"client_stats" ?:', text):
         return "is of fio --client (client_stats), and has no jobs", "run fio on the host itself"
     if re.search(r'"mixed" ?: ?\{', text):
@@ -175,8 +175,8 @@ def so_far(out: bytes) -> dict[str, list[float]]:
     return rates
 
 
-def figures(job: Job, host: str, *, own: bool = True) -> Iterator[Sample]:
-    """The figures of a whole phase.
+def values(job: Job, host: str, *, own: bool = True) -> Iterator[Sample]:
+    """The values of a whole phase.
 
     ``own``: from a run of ours, with percentiles of the whole latency. Else those of completion are taken where
     there are no others, and none where there are none at all.
@@ -252,7 +252,7 @@ def without_start(parsed: Parsed) -> Parsed:
     return msgspec.structs.replace(parsed, samples=tuple(changed))
 
 
-def course(kind: str, log: bytes, host: str, name: str, during: Phase | None) -> Iterator[Sample]:
+def series_samples(kind: str, log: bytes, host: str, name: str, during: Phase | None) -> Iterator[Sample]:
     """The samples of one log (``kind`` of ``LOGS``) of phase ``name``; raises ``ParseError``."""
     metric, divisor, unit = SERIES[kind]
     # Of a job that is over within two seconds each clone has one row: nothing goes back, but all are at one time.

@@ -10,7 +10,7 @@ from blocklab.workloads.fio_jobs import size
 # fio's own names where it has one. ``rw`` is two of them: what is read, and in which order.
 DEPTH, BLOCK, READS, ACCESS, JOBS = "iodepth", "bs", "reads", "access", "numjobs"
 AXES = (DEPTH, READS, BLOCK, ACCESS, JOBS)
-TOLD = frozenset({"rw", "readwrite", "rwmixread", "rwmixwrite", "bs", "blocksize", "iodepth", "numjobs"})
+SHAPING = frozenset({"rw", "readwrite", "rwmixread", "rwmixwrite", "bs", "blocksize", "iodepth", "numjobs"})
 """The options that an axis is made of."""
 _SHARES = {"read": 100, "randread": 100, "write": 0, "randwrite": 0}
 # Of an option that a job does not set.
@@ -28,7 +28,7 @@ def axes(shapes: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def told_apart(shapes: Iterable[Mapping[str, str]]) -> bool:
+def distinguished(shapes: Iterable[Mapping[str, str]]) -> bool:
     """Whether no two jobs stand at the same place, so that each is a point of its own."""
     places = [tuple(shape.items()) for shape in shapes]
     return len(set(places)) == len(places)

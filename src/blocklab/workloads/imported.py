@@ -1,4 +1,4 @@
-"""A load that blocklab did not run: its figures were imported."""
+"""A workload that blocklab did not run: its values were imported."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import ClassVar, Literal
 
 from blocklab.model.plan import Kind, Port, Step
 from blocklab.model.sample import Parsed
-from blocklab.model.workload import Load
+from blocklab.model.workload import Command
 from blocklab.workloads import fio_shapes
 from blocklab.workloads.base import Base
 
 
-class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
-    """A load that somebody else ran, whose figures ``blocklab import`` took from logs.
+class ImportedWorkload(Base, tag="imported", frozen=True, kw_only=True):
+    """A workload that somebody else ran, whose values ``blocklab import`` took from logs.
 
-    It cannot be run, so ``run``, ``check``, ``plan`` and ``up`` refuse it. Its figures have the names that
-    blocklab's own loads give them.
+    It cannot be run, so ``run``, ``check``, ``plan`` and ``up`` refuse it. Its values have the names that
+    blocklab's own workloads give them.
 
     Example::
 
-        pgbench: {load: imported, says: pgbench -c 10 -t 1000 at scale 1}
+        pgbench: {workload: imported, says: pgbench -c 10 -t 1000 at scale 1}
     """
 
     takes: ClassVar[tuple[Kind, ...]] = ("block",)
@@ -28,7 +28,7 @@ class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
     imported: ClassVar[Literal[True]] = True
 
     says: str = ""
-    """What the load was, in the words of whoever ran it."""
+    """What the workload was, in the words of whoever ran it."""
     jobs: dict[str, dict[str, str]] = {}
     """Of fio's jobs the options by which their phases can be laid out, as its JSON or ``--jobs`` has them."""
 
@@ -51,7 +51,7 @@ class ImportedLoad(Base, tag="imported", frozen=True, kw_only=True):
     def prepare(self, port: Port) -> tuple[Step, ...]:
         return ()
 
-    def load(self, port: Port) -> Load:
+    def command(self, port: Port) -> Command:
         """It cannot be run; ``study.check`` refuses it before anything could try."""
         raise NotImplementedError
 

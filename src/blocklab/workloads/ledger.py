@@ -11,7 +11,7 @@ from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Duration
-from blocklab.model.workload import Load, Way
+from blocklab.model.workload import Command, Way
 from blocklab.workloads import ledger_output, servers
 from blocklab.workloads.base import Base, version
 
@@ -33,13 +33,13 @@ _SPREADS = 4
 class Ledger(Base, frozen=True, tag="ledger"):
     """Transactions on PostgreSQL, MariaDB or MySQL that stay on record on the client if the server dies.
 
-    It runs on a node of its own, which no fault ends, and is the load that a study's faults strike.
+    It runs on a node of its own, which no fault ends, and is the workload that a study's faults strike.
     It is blocklab's own program, in the image.
 
     Example::
 
         writes:
-          load: ledger
+          workload: ledger
           from: app
           connections: 8
           rate: 500
@@ -48,21 +48,21 @@ class Ledger(Base, frozen=True, tag="ledger"):
     Each transaction inserts a row with an id of its own into one table and counts it in another, in two round
     trips: all but the COMMIT, then the COMMIT. On record are when it was due, when it was sent and when it was
     answered: ``acknowledged``; ``refused`` where its COMMIT was never sent; ``in doubt`` where it was, and no
-    success came back. Nothing is sent twice. A connection that failed is made anew.
+    success came back. Nothing is sent twice. A connection that failed is made again.
 
     With a ``rate`` transactions are due at even intervals, whatever became of earlier ones (an open loop); one
     that finds no free connection within ``patience`` is refused. With ``max`` each connection has one after the
     other (a closed loop), so that nothing is due during an outage.
 
     The tables are made once for each layout and restored from a copy before each cell. A rate beyond half of what
-    the client's node can send and record is refused before the load starts.
+    the client's node can send and record is refused before the workload starts.
 
     Stored: the program's version, and how many rows there were before.
 
-    Figures: ``tps`` (1/s, acknowledged), ``latency.mean``, ``latency.p50``, ``latency.p95``, ``latency.p99``,
+    Values: ``tps`` (1/s, acknowledged), ``latency.mean``, ``latency.p50``, ``latency.p95``, ``latency.p99``,
     ``latency.max`` (s, of acknowledged ones, from when they were due), ``acknowledged``, ``refused``,
     ``in_doubt``, and ``late.max`` (s): how late the client itself was at worst, though a connection was free.
-    Course: ``tps``. What the server counted meanwhile: as of ``sysbench``.
+    Time series: ``tps``. What the server counted meanwhile: as of ``sysbench``.
     """
 
     connections: int = 8
@@ -132,12 +132,12 @@ class Ledger(Base, frozen=True, tag="ledger"):
             steps.append(Run(port.host, can(self.rate, self.connections)))
         return tuple(steps)
 
-    def load(self, port: Port) -> Load:
+    def command(self, port: Port) -> Command:
         """The writer on the one server, with the server's counters around it."""
-        load = self.writer(port, (Dsn.of(port.where).address,), float(self.time))
-        return msgspec.structs.replace(load, around=servers.counters(port))
+        command = self.writer(port, (Dsn.of(port.where).address,), float(self.time))
+        return msgspec.structs.replace(command, around=servers.counters(port))
 
-    def writer(self, port: Port, addresses: Sequence[str], seconds: float) -> Load:
+    def writer(self, port: Port, addresses: Sequence[str], seconds: float) -> Command:
         """The writer on ``port.host``, for ``seconds`` or until SIGTERM, on whichever of ``addresses`` accepts
         writes: ``10.77.0.1`` for a server at the port of ``port``'s own, or ``10.77.0.1:5433``. It leaves
         ``HISTORY`` behind, for ``ledger_output.attempts``, and prints counters, a JSON line every 100 ms."""
@@ -148,7 +148,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
             f"--database={dsn.database}", f"--connections={self.connections}", f"--rate={self.rate}",
             f"--seconds={seconds:g}", f"--patience={float(self.patience):g}s", f"--history={HISTORY}",
         )  # fmt: skip
-        return Load(port.host, argv, seconds + 2 * self.patience + _SPARE, (HISTORY,))
+        return Command(port.host, argv, seconds + 2 * self.patience + _SPARE, (HISTORY,))
 
     def late(self, stack: str, ways: Sequence[Way]) -> list[tuple[str, str]]:
         """A rate that its connections cannot have, and answers that all come too late: a transaction takes two
@@ -194,7 +194,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
         counted: see ``servers.counted``. Raises ``ParseError``.
         """
         tried, history = ledger_output.attempts(raw.get(HISTORY.rpartition("/")[2], b""))
-        samples, done = ledger_output.figures(tried, history, host)
+        samples, done = ledger_output.values(tried, history, host)
         late = Sample("late.max", ledger_output.latest(raw["stdout"]), "s", LAYER, host)
         phase = ledger_output.phase_of(tried, history)
         counted = servers.counted(raw, host, phase) if phase else []

@@ -134,7 +134,7 @@ def _head(line: bytes) -> History:
         raise ParseError(LAYER, f"line 1 of the history cannot be read: {error}", shown) from error
 
 
-def figures(tried: Sequence[Attempt], history: History, host: str) -> tuple[list[Sample], list[Transaction]]:
+def values(tried: Sequence[Attempt], history: History, host: str) -> tuple[list[Sample], list[Transaction]]:
     """``tps`` (1/s), ``latency.mean|p50|p95|p99|max`` (s, from when each was due), ``acknowledged``, ``refused``,
     ``in_doubt`` (1), ``tps`` of each second, and the acknowledged transactions. Raises ``ParseError``."""
     done = [
@@ -189,7 +189,7 @@ def phase_of(tried: Sequence[Attempt], history: History) -> Phase | None:
 
 
 def before(attempts: Sequence[Attempt], history: History, struck: float | None, host: str) -> Parsed:
-    """The load's figures until the fault struck: what it does on this layout in peace. Empty where nothing was
+    """The workload's values until the fault struck: what it does on this layout in peace. Empty where nothing was
     acknowledged by then."""
     stop = min(filter(None, (history.stop, struck)), default=None)
     calm = msgspec.structs.replace(history, stop=stop, whole=True)
@@ -201,7 +201,7 @@ def before(attempts: Sequence[Attempt], history: History, struck: float | None, 
         and (struck is None or (each.ended is not None and each.ended <= struck))
     ]
     try:
-        samples, done = figures(tried, calm, host)
+        samples, done = values(tried, calm, host)
     except ParseError:
         # The verdict says so.
         return Parsed()

@@ -12,7 +12,7 @@ from blocklab.model.node import program
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration, Size
-from blocklab.model.workload import Asked, Load
+from blocklab.model.workload import Asked, Command
 from blocklab.workloads import open_loop_output
 from blocklab.workloads.base import Base, version
 
@@ -46,7 +46,7 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
     Example::
 
         need:
-          load: open_loop
+          workload: open_loop
           size: 4GiB
           reads: 1400
           writes: 600
@@ -65,9 +65,9 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
     are dropped; they count as unfinished, with a latency of at least the time that they waited.
 
     The report says of each layout whether it carried the rates, see [open-loop
-    loads](../../loads.md#open-loop-loads).
+    workloads](../../workloads.md#open-loop-workloads).
 
-    Figures of each phase: ``read.``, ``write.`` and ``sync.``, as far as there was any, with ``iops`` (1/s;
+    Values of each phase: ``read.``, ``write.`` and ``sync.``, as far as there was any, with ``iops`` (1/s;
     completed before the phase's end), ``ios``, ``bandwidth`` (B/s) and ``bytes`` (not of flushes),
     ``latency.mean``, ``latency.stddev``, ``latency.max``, ``latency.p50``, ``latency.p95``, ``latency.p99``,
     ``latency.p99.9`` (s); ``unfinished`` (requests that were due and not completed), ``errors``, ``lag.mean`` and
@@ -218,16 +218,16 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
             indent=1,
         )  # fmt: skip
 
-    def load(self, port: Port) -> Load:
+    def command(self, port: Port) -> Command:
         seconds = len(self.asked_rates()) * (float(self.time) + _DRAIN) + _SPARE
-        return Load(port.host, program("open_loop", PLAN), seconds)
+        return Command(port.host, program("open_loop", PLAN), seconds)
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # Python 3.13.5
         return (version(port.host, "python", ("python3", "--version"), lambda text: text.strip()[7:]),)
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:
-        """See the class for the figures. Raises ``ParseError``."""
+        """See the class for the values. Raises ``ParseError``."""
         sizes = {"read": int(self.read_size), "write": int(self.write_size), "sync": 0}
         return open_loop_output.parse(
             raw["stdout"], raw.get("stderr", b""), host, sizes, tuple(self.asked_rates())

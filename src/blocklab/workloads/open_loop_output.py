@@ -49,7 +49,7 @@ class _Output(msgspec.Struct):
 
 
 def parse(out: bytes, err: bytes, host: str, sizes: Mapping[str, int], names: tuple[str, ...]) -> Parsed:
-    """The figures of each phase, and each second's; ``sizes``: bytes of a request of each way.
+    """The values of each phase, and each second's; ``sizes``: bytes of a request of each way.
 
     Raises ``ParseError`` for output that is not whole, a phase that is missing, or one that did no I/O.
     """
@@ -66,7 +66,7 @@ def parse(out: bytes, err: bytes, host: str, sizes: Mapping[str, int], names: tu
     for phase in found:
         if not any(way.done for way in phase.ways.values()):
             raise ParseError(LAYER, f"phase {phase.name}: not one request was done{_errors(phase)}", said)
-        samples += _figures(phase, host, sizes)
+        samples += _values(phase, host, sizes)
     return Parsed(tuple(samples), tuple(Phase(each.name, each.start, each.start + each.seconds) for each in found))
 
 
@@ -79,7 +79,7 @@ def _errors(phase: _Phase) -> str:
     return f" ({', '.join(said[:_MOST_LISTED])})" if said else ""
 
 
-def _figures(phase: _Phase, host: str, sizes: Mapping[str, int]) -> Iterator[Sample]:
+def _values(phase: _Phase, host: str, sizes: Mapping[str, int]) -> Iterator[Sample]:
     def row(metric: str, value: float, unit: str, time: float | None = None) -> Sample:
         return Sample(metric, float(value), unit, LAYER, host, phase.name, time)
 

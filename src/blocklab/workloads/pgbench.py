@@ -15,7 +15,7 @@ from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.programs import POSTGRES_BIN as BIN
 from blocklab.model.sample import Parsed, Phase
 from blocklab.model.units import Duration
-from blocklab.model.workload import Asked, Load
+from blocklab.model.workload import Asked, Command
 from blocklab.workloads import pgbench_output
 from blocklab.workloads.base import Stoppable, version
 
@@ -26,16 +26,16 @@ PLAIN = ("env", "LC_ALL=C")
 
 OptionValue: TypeAlias = str | int | float | bool
 
-_OURS = "blocklab sets it from the fields of this load"
+_OURS = "blocklab sets it from the fields of this workload"
 _SERVER = "the stack says which server"
-_NO_LOAD = "it ends pgbench before the load"
+_NO_WORKLOAD = "it ends pgbench before the workload"
 _REFUSED: Mapping[str, str] = {
     "client": _OURS, "jobs": _OURS, "time": _OURS, "transactions": _OURS, "log": _OURS, "log-prefix": _OURS,
     "progress": _OURS, "progress-timestamp": _OURS, "scale": _OURS, "builtin": _OURS, "file": _OURS,
     "initialize": _OURS, "host": _SERVER, "port": _SERVER, "username": _SERVER, "dbname": _SERVER,
-    "help": _NO_LOAD, "version": _NO_LOAD, "show-script": _NO_LOAD,
-    "debug": "it prints a line for each statement, which costs more than the load",
-    # Beside the script that blocklab gives, each of them would be half of the load.
+    "help": _NO_WORKLOAD, "version": _NO_WORKLOAD, "show-script": _NO_WORKLOAD,
+    "debug": "it prints a line for each statement, which costs more than the workload",
+    # Beside the script that blocklab gives, each of them would be half of the workload.
     "select-only": "give script: select-only", "skip-some-updates": "give script: simple-update",
     "aggregate-interval": "blocklab needs the whole log and aggregates it itself",
 }  # fmt: skip
@@ -58,20 +58,20 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     Example::
 
         tx:
-          load: pgbench
+          workload: pgbench
           scale: 50
           clients: 10
           time: 60s
           init: {fillfactor: 90}
           options: {protocol: prepared}
 
-    Before each load the tables are made and a checkpoint is done.
+    Before each workload the tables are made and a checkpoint is done.
 
     Options that the fields or the stack decide (``select-only`` and ``skip-some-updates`` are scripts) are
-    refused, in shortened form too, and so are those that end pgbench before the load, ``debug`` and
+    refused, in shortened form too, and so are those that end pgbench before the workload, ``debug`` and
     ``aggregate-interval``.
 
-    Figures: ``tps`` (1/s; without the time to connect), ``latency.mean`` and ``latency.stddev`` (s),
+    Values: ``tps`` (1/s; without the time to connect), ``latency.mean`` and ``latency.stddev`` (s),
     ``transactions``, ``failed``, ``skipped``, ``connect`` (s), and with ``log`` ``latency.p50``, ``latency.p95``,
     ``latency.p99`` and ``latency.max`` (s). Courses: ``tps`` and ``latency.mean``.
     """
@@ -165,11 +165,11 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
         """``tps`` of each second so far."""
-        course = pgbench_output.progress(err[: err.rfind(b"\n") + 1], "", 0.0)
-        return {"tps": [each.value for each in course if each.metric == "tps"]}
+        series = pgbench_output.progress(err[: err.rfind(b"\n") + 1], "", 0.0)
+        return {"tps": [each.value for each in series if each.metric == "tps"]}
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
-        """The tables (which ends with a VACUUM), and a checkpoint, so that a load starts with nothing left to
+        """The tables (which ends with a VACUUM), and a checkpoint, so that a workload starts with nothing left to
         write back."""
         tables = (
             *AS_POSTGRES, *PLAIN, f"{BIN}/pgbench", "--initialize", "--quiet", f"--scale={self.scale}",
@@ -191,7 +191,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
             *(Put(port.host, _path(name), text) for name, text in self.scripts.items()),
         )
 
-    def load(self, port: Port) -> Load:
+    def command(self, port: Port) -> Command:
         """pgbench with a progress line each second; each of its threads logs into a file of its own."""
         if self.time is not None:
             length, seconds = f"--time={int(self.time)}", float(self.time)
@@ -214,7 +214,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         else:
             argv.append(f"--builtin={self.script or BUILTINS[0]}")
         argv += [*_arguments(self.options), port.where]
-        return Load(port.host, tuple(argv), seconds + _SPARE, (f"{FOLDER}/log.*",) if self.log else ())
+        return Command(port.host, tuple(argv), seconds + _SPARE, (f"{FOLDER}/log.*",) if self.log else ())
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # "pgbench (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)"
@@ -233,14 +233,14 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         if self.log:
             samples += pgbench_output.percentiles(transactions, host)
         start = min((each.end - each.latency for each in transactions), default=None)
-        course = pgbench_output.progress(raw.get("stderr", b""), host, start)
-        times = [each.time for each in course if each.time is not None]
+        series = pgbench_output.progress(raw.get("stderr", b""), host, start)
+        times = [each.time for each in series if each.time is not None]
         if transactions and start is not None:
             phases: tuple[Phase, ...] = (Phase("pgbench", start, transactions[-1].end),)
         else:
             # A progress line is printed at the end of its second.
             phases = (Phase("pgbench", times[0] - 1, times[-1]),) if times else ()
-        return Parsed((*samples, *course), phases, transactions)
+        return Parsed((*samples, *series), phases, transactions)
 
 
 def _path(script: str) -> str:

@@ -50,12 +50,12 @@ _FAILURES = {b"failed", b"skipped", b"serialization", b"deadlock", b"other"}
 
 
 def summary(out: bytes, err: bytes, host: str, *, own: bool = True) -> list[Sample]:
-    """The figures of the whole run; ``own``: of a run of ours, which says the latency. Raises ``ParseError``."""
+    """The values of the whole run; ``own``: of a run of ours, which says the latency. Raises ``ParseError``."""
     text, said = out.decode(errors="replace"), err.decode(errors="replace")
     # PostgreSQL 17 prints the whole summary even then.
     if "Run was aborted" in said or "Run was aborted" in text:
-        raise ParseError("pgbench", "the run was aborted, its figures are incomplete", said)
-    # With several scripts, the figures of each follow (" - latency average = ..."): indented, so never matched.
+        raise ParseError("pgbench", "the run was aborted, its values are incomplete", said)
+    # With several scripts, the values of each follow (" - latency average = ..."): indented, so never matched.
     samples = []
     for metric, (pattern, divisor, unit) in _SUMMARY.items():
         if match := pattern.search(text):
@@ -68,7 +68,7 @@ def summary(out: bytes, err: bytes, host: str, *, own: bool = True) -> list[Samp
 
 
 def progress(err: bytes, host: str, start: float | None) -> list[Sample]:
-    """The course in steps of a second: ``tps`` (1/s), ``latency.mean`` (s) where a transaction ended.
+    """The time series in steps of a second: ``tps`` (1/s), ``latency.mean`` (s) where a transaction ended.
 
     ``start`` (seconds since the epoch) is needed for lines with relative times; without it they give nothing.
     Raises ``ParseError`` for a progress line of another form.

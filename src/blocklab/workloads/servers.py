@@ -1,4 +1,4 @@
-"""Database servers as loads see them: how to ask them, how to load much data fast, what they counted."""
+"""Database servers as workloads see them: how to ask them, how to load much data fast, what they counted."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def relax(port: Port) -> tuple[Step, ...]:
 
 def settle(port: Port, tables: tuple[str, ...]) -> tuple[Step, ...]:
     """Steps after a bulk load: statistics of its tables, and all of it written back, so that nothing of it is left
-    for the load or for a recovery."""
+    for the workload or for a recovery."""
     if port.kind == "postgresql":
         return tuple(
             Run(port.host, sql(port, text), timeout=_SETTLE_SECONDS) for text in ("VACUUM ANALYZE", "CHECKPOINT")
@@ -85,14 +85,14 @@ FROM pg_stat_database, pg_stat_wal, pg_stat_checkpointer WHERE datname = current
 
 
 def counters(port: Port) -> Mapping[str, Argv]:
-    """The command around a load that asks for the server's counters."""
+    """The command around a workload that asks for the server's counters."""
     text = _POSTGRES_COUNTERS if port.kind == "postgresql" else "SHOW GLOBAL STATUS"
     return {"status": sql(port, text)}
 
 
 def counted(raw: Mapping[str, bytes], host: str, phase: Phase) -> list[Sample]:
-    """The load's part of the server's counters, if they were asked for; rates are those of its ``phase``. Raises
-    ``ParseError``.
+    """The workload's part of the server's counters, if they were asked for; rates are those of its ``phase``.
+    Raises ``ParseError``.
 
     MariaDB and MySQL (layer ``mysql``): ``fsyncs`` (1/s, InnoDB's, without the binary
     log's), ``log.bytes`` (B/s, the redo log), ``lock.waits`` (1/s,
@@ -111,7 +111,7 @@ def counted(raw: Mapping[str, bytes], host: str, phase: Phase) -> list[Sample]:
         if name not in before or name not in after:
             raise ParseError("status", f"the server has no counter {name}")
         if after[name] < before[name]:
-            raise ParseError("status", f"{name} went backwards: the server was started anew during the load")
+            raise ParseError("status", f"{name} went backwards: the server was started again during the workload")
         return after[name] - before[name]
 
     if "commits" in before:

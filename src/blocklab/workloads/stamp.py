@@ -1,4 +1,4 @@
-"""The time of each line that a load prints, for loads that print none."""
+"""The time of each line that a workload prints, for workloads that print none."""
 
 from __future__ import annotations
 

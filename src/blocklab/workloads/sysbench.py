@@ -12,7 +12,7 @@ from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
-from blocklab.model.workload import Asked, Load
+from blocklab.model.workload import Asked, Command
 from blocklab.workloads import servers, stamp, sysbench_output
 from blocklab.workloads.base import Stoppable, version
 
@@ -23,19 +23,19 @@ SCRIPTS = (
     "oltp_update_index", "oltp_update_non_index",
 )  # fmt: skip
 
-_OURS = "blocklab sets it from the fields of this load"
+_OURS = "blocklab sets it from the fields of this workload"
 _REFUSED: Mapping[str, str] = {
     "threads": _OURS, "time": _OURS, "tables": _OURS, "table-size": _OURS,
     "report-interval": _OURS, "percentile": _OURS, "histogram": _OURS, "db-driver": _OURS,
-    "events": "a load here ends by its time",
+    "events": "a workload here ends by its time",
     "config-file": "write the options here",
     "luajit-cmd": "it is for sysbench's own developers",
     "verbosity": "the parser reads what the usual one prints",
     "debug": "it prints a line for each event",
     "db-debug": "it prints a line for each event",
-    "validate": "it stops the load at the first difference",
+    "validate": "it stops the workload at the first difference",
     "report-checkpoints": "blocklab reports each second",
-    "help": "it ends sysbench before the load", "version": "it ends sysbench before the load",
+    "help": "it ends sysbench before the workload", "version": "it ends sysbench before the workload",
 }  # fmt: skip
 _OPTION = re.compile(r"[a-z][a-z0-9_-]+")
 # Options of oltp_common.lua that decide what the tables look like.
@@ -58,7 +58,7 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
     Example::
 
         oltp:
-          load: sysbench
+          workload: sysbench
           script: oltp_write_only
           tables: 4
           table_size: 100000
@@ -68,11 +68,11 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
 
     The tables are loaded once for each layout and restored from a copy before each cell. Errors that sysbench
     ignores (deadlocks, MariaDB's error 1020, see its variable ``innodb_snapshot_isolation``) are counted in
-    ``errors``; their transactions begin anew.
+    ``errors``; their transactions begin again.
 
     Stored: sysbench's version, and how many rows its last table has.
 
-    Figures: ``tps`` and ``qps`` (1/s), ``latency.mean``, ``latency.p50``, ``latency.p95``, ``latency.p99``,
+    Values: ``tps`` and ``qps`` (1/s), ``latency.mean``, ``latency.p50``, ``latency.p95``, ``latency.p99``,
     ``latency.max`` (s), ``transactions``, ``errors``, ``reconnects``. The percentiles are of sysbench's histogram,
     whose buckets are 2 % of the value wide. Courses: ``tps``, ``qps``, ``latency.p99`` and ``errors`` (1/s).
 
@@ -160,8 +160,8 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
         tables = tuple(f"sbtest{number}" for number in range(1, self.tables + 1))
         # One script's tables are every script's, so that they share a copy.
         made = (f"--{name}={_text(value)}" for name, value in self.options.items() if _kind(name) in _TABLES)
-        load = (*self._tool(port), *made, "oltp_common", "prepare")
-        return (*servers.relax(port), Run(port.host, load, timeout=seconds), *servers.settle(port, tables))
+        command = (*self._tool(port), *made, "oltp_common", "prepare")
+        return (*servers.relax(port), Run(port.host, command, timeout=seconds), *servers.settle(port, tables))
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
         """What stamps sysbench's lines with the time, and the run that warms up."""
@@ -171,14 +171,14 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
             steps.append(Run(port.host, warm, timeout=self.warmup + _SPARE))
         return tuple(steps)
 
-    def load(self, port: Port) -> Load:
+    def command(self, port: Port) -> Command:
         """sysbench with a line each second, and the server's counters around it."""
         time = self.time or 0
         argv = (
             *self._run(port), f"--time={int(time)}", "--report-interval=1", "--percentile=99",
             "--histogram=on", self.script, "run",
         )  # fmt: skip
-        return Load(port.host, stamp.stamped(argv), time + _SPARE, around=servers.counters(port))
+        return Command(port.host, stamp.stamped(argv), time + _SPARE, around=servers.counters(port))
 
     def _tool(self, port: Port) -> Argv:
         dsn = Dsn.of(port.where)

@@ -44,7 +44,7 @@ _SUMMARY: Mapping[str, re.Pattern[str]] = {
 
 
 def read(raw: Mapping[str, bytes], host: str, *, histogram: bool = True) -> Parsed:
-    """Figures, series and the one phase. Raises ``ParseError``.
+    """Values, series and the one phase. Raises ``ParseError``.
 
     ``histogram``: whether there has to be one (``--histogram``); without it only the percentile that sysbench
     prints is known.
@@ -54,13 +54,13 @@ def read(raw: Mapping[str, bytes], host: str, *, histogram: bool = True) -> Pars
     found: dict[str, float] = {}
     buckets: list[tuple[float, int]] = []
     ranks: dict[int, float] = {}
-    course: list[Sample] = []
+    series: list[Sample] = []
     for time, line in lines(raw["stdout"]):
         if line == _STARTED:
             start = time
         elif line.startswith("[ "):
             # With --rate a second line: "[ 1s ] queue length: 0, concurrency: 1"
-            course += [] if "queue length:" in line else _second(line, time, host)
+            series += [] if "queue length:" in line else _second(line, time, host)
         elif match := _BUCKET.match(line):
             buckets.append((float(match[1]), int(match[2])))
         elif match := _PERCENTILE.match(line):
@@ -83,7 +83,7 @@ def read(raw: Mapping[str, bytes], host: str, *, histogram: bool = True) -> Pars
         Sample("latency.max", found["max"] / 1e3, "s", LAYER, host),
         *(Sample(name, found[name], "1", LAYER, host) for name in ("transactions", "errors", "reconnects")),
     ]
-    return Parsed((*samples, *course), (Phase("sysbench", start, start + seconds),))
+    return Parsed((*samples, *series), (Phase("sysbench", start, start + seconds),))
 
 
 def percentile(buckets: Sequence[tuple[float, int]], percent: float) -> float:

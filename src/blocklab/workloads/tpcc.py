@@ -13,7 +13,7 @@ from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step, Wait
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration
-from blocklab.model.workload import Load
+from blocklab.model.workload import Command
 from blocklab.workloads import servers, stamp, tpcc_output, tpcc_tables
 from blocklab.workloads.base import Stoppable, version
 
@@ -49,7 +49,7 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
     Example::
 
         tpcc:
-          load: tpcc
+          workload: tpcc
           warehouses: 10
           threads: 16
           warmup: 5s
@@ -61,7 +61,7 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
 
     Read back: how many warehouses the server has. go-tpc's version is stored.
 
-    Figures: ``tpmc`` (1/min, new orders), ``tps`` (1/s, transactions of all kinds; from the end of go-tpc's first
+    Values: ``tpmc`` (1/min, new orders), ``tps`` (1/s, transactions of all kinds; from the end of go-tpc's first
     second to that of its last whole one, since its own rates count a first transaction without its time),
     ``latency.mean`` (s, of all), ``errors``, and for each of ``new_order``, ``payment``, ``order_status``,
     ``delivery`` and ``stock_level`` that there was ``.count`` and ``.latency.mean``, ``.latency.p50``,
@@ -169,11 +169,11 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
             steps.append(Run(port.host, warm, timeout=self._seconds(self.warmup)))
         return tuple(steps)
 
-    def load(self, port: Port) -> Load:
-        """go-tpc with figures each second, and the server's counters around it."""
+    def command(self, port: Port) -> Command:
+        """go-tpc with values each second, and the server's counters around it."""
         time = self.time or 0
         argv = (*self._run(port), f"--time={int(time)}s", "--interval=1s", "--output=json")
-        return Load(port.host, stamp.stamped(argv), self._seconds(time), around=servers.counters(port))
+        return Command(port.host, stamp.stamped(argv), self._seconds(time), around=servers.counters(port))
 
     def _tool(self, port: Port, action: str, params: str = "") -> Argv:
         dsn = Dsn.of(port.where)

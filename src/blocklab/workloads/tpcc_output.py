@@ -95,7 +95,7 @@ def so_far(out: bytes) -> list[float]:
 
 
 def read(raw: Mapping[str, bytes], host: str, *, timed: bool = False, thinks: bool = False) -> Parsed:
-    """Figures, series and the one phase. Raises ``ParseError``.
+    """Values, series and the one phase. Raises ``ParseError``.
 
     ``timed``: each line has the time at which it came, so that rates need not be go-tpc's own. ``thinks``: its
     threads pause between transactions, and after the last one too.
@@ -127,11 +127,11 @@ def read(raw: Mapping[str, bytes], host: str, *, timed: bool = False, thinks: bo
     ]
     for kind in KINDS:
         if kind in good:
-            samples += _figures(kind, good[kind], host)
+            samples += _values(kind, good[kind], host)
     # They count from the end of a first transaction, which took time too.
     begun = found.end - seconds - (_mean(good.values()) if timed else 0.0)
     phase = Phase("tpcc", begun, found.end)
-    return Parsed((*samples, *_course(found.seconds, phase, host)), (phase,))
+    return Parsed((*samples, *_series(found.seconds, phase, host)), (phase,))
 
 
 def _rate(found: _Output, total: int, seconds: float, *, thinks: bool) -> float:
@@ -180,7 +180,7 @@ def _decode(line: str, kind: type[list[T]]) -> list[T]:
     return rows
 
 
-def _figures(kind: str, row: Row, host: str) -> Iterator[Sample]:
+def _values(kind: str, row: Row, host: str) -> Iterator[Sample]:
     yield Sample(f"{kind}.count", float(row.count), "1", LAYER, host)
     values = {
         "mean": row.total / row.count, "p50": row.p50, "p90": row.p90, "p95": row.p95, "p99": row.p99,
@@ -196,7 +196,7 @@ def _mean(rows: Iterable[Row]) -> float:
     return sum(row.total for row in listed) / sum(row.count for row in listed) / 1e3
 
 
-def _course(seconds: list[tuple[float, list[Row]]], phase: Phase, host: str) -> Iterator[Sample]:
+def _series(seconds: list[tuple[float, list[Row]]], phase: Phase, host: str) -> Iterator[Sample]:
     """A second without any transaction has no line; the next one then is the mean since the one before."""
     before = phase.start
     for time, rows in seconds:

@@ -1,4 +1,4 @@
-"""What this machine has and lacks, one fact a line with the cure beneath. Standard library only.
+"""What this machine has and lacks, one fact a line with the hint beneath. Standard library only.
 
 It also runs before there is a virtual environment, with the system's Python, as the scripts in the repository's
 root do: ``python3 -I src/blocklab/sites/uml/doctor.py``. It changes nothing and asks no network.
@@ -63,12 +63,12 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing about this machine. ``cure`` is empty when there is nothing to cure."""
+    """One thing about this machine. ``hint`` is empty when there is nothing to hint."""
 
     name: str
     ok: State
     found: str
-    cure: str = ""
+    hint: str = ""
 
 
 def facts() -> list[Fact]:
@@ -153,8 +153,8 @@ def packages() -> Fact:
     # Without a C compiler all works, but slower; without the others there is no image.
     state: State = "warn" if set(missing) <= {"gcc", "libc6-dev"} else "fail"
     sudo = "" if os.geteuid() == 0 else "sudo "
-    cure = f"{sudo}apt-get install --no-install-recommends {' '.join(missing)}"
-    return Fact("host packages", state, f"missing: {' '.join(missing)}", cure)
+    hint = f"{sudo}apt-get install --no-install-recommends {' '.join(missing)}"
+    return Fact("host packages", state, f"missing: {' '.join(missing)}", hint)
 
 
 def namespaces() -> Fact:
@@ -174,10 +174,10 @@ def namespaces() -> Fact:
         return Fact("namespaces", "ok", f"`{' '.join(argv)}` works")
     said = (tried.stderr.strip().splitlines() or ["it failed without a word"])[0]
     state: State = "warn" if image_there() else "fail"
-    return Fact("namespaces", state, f"`{' '.join(argv)}`: {said}", namespace_cure(tried.stderr))
+    return Fact("namespaces", state, f"`{' '.join(argv)}`: {said}", namespace_hint(tried.stderr))
 
 
-def namespace_cure(said: str, sysctls: Path = Path("/proc/sys")) -> str:
+def namespace_hint(said: str, sysctls: Path = Path("/proc/sys")) -> str:
     """Why it may be refused, most particular first. ``said`` is what the trial printed on stderr."""
     if os.geteuid() == 0:
         return "a container needs to be started with more rights (docker: --privileged)"
@@ -208,8 +208,8 @@ def seccomp(status: Path = Path("/proc/self/status")) -> Fact:
         there = False
     if there:
         return Fact("seccomp", "ok", "available")
-    cure = "no node starts without it: take a kernel with CONFIG_SECCOMP_FILTER (gVisor and WSL 1 have none)"
-    return Fact("seccomp", "fail", "not available", cure)
+    hint = "no node starts without it: take a kernel with CONFIG_SECCOMP_FILTER (gVisor and WSL 1 have none)"
+    return Fact("seccomp", "fail", "not available", hint)
 
 
 def cpus() -> Fact:
@@ -218,7 +218,7 @@ def cpus() -> Fact:
     if count >= 2:
         return Fact("CPUs", "ok", str(count))
     return Fact(
-        "CPUs", "warn", str(count), "nodes will share one CPU and take turns; figures are for comparison only"
+        "CPUs", "warn", str(count), "nodes will share one CPU and take turns; values are for comparison only"
     )
 
 
@@ -227,8 +227,8 @@ def memory(free: int | None = None) -> Fact:
     free = available() if free is None else free
     if free >= MEMORY:
         return Fact("memory", "ok", f"{_gib(free)} free")
-    cure = f"the example study takes up to {_gib(MEMORY)}: end other programs, or ./quickstart --volumes DIR"
-    return Fact("memory", "warn", f"{_gib(free)} free", cure)
+    hint = f"the example study takes up to {_gib(MEMORY)}: end other programs, or ./quickstart --volumes DIR"
+    return Fact("memory", "warn", f"{_gib(free)} free", hint)
 
 
 def shared_memory(folder: Path | None = None) -> Fact:
@@ -242,19 +242,19 @@ def shared_memory(folder: Path | None = None) -> Fact:
             file.truncate(mmap.PAGESIZE)
             mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_EXEC).close()
     except PermissionError:
-        cure = f"sudo mount -o remount,exec {folder}, or set BLOCKLAB_SCRATCH to a folder of yours that allows it"
-        return Fact(name, "fail", "mounted without exec, or not yours to write", cure)
+        hint = f"sudo mount -o remount,exec {folder}, or set BLOCKLAB_SCRATCH to a folder of yours that allows it"
+        return Fact(name, "fail", "mounted without exec, or not yours to write", hint)
     except OSError as error:
-        cure = (
+        hint = (
             "BLOCKLAB_SCRATCH has to be a folder that is there"
             if own
             else f"mount a tmpfs on {folder}, or set BLOCKLAB_SCRATCH to a folder of yours"
         )
-        return Fact(name, "fail", str(error), cure)
+        return Fact(name, "fail", str(error), hint)
     if size >= 2 * GIB:
         return Fact(name, "ok", f"{_gib(size)} free, exec allowed{where}")
-    cure = f"sudo mount -o remount,size=4G {folder} (docker: --shm-size=4g), or set BLOCKLAB_SCRATCH"
-    return Fact(name, "warn" if size >= GIB // 2 else "fail", f"{_gib(size)} free{where}", cure)
+    hint = f"sudo mount -o remount,size=4G {folder} (docker: --shm-size=4g), or set BLOCKLAB_SCRATCH"
+    return Fact(name, "warn" if size >= GIB // 2 else "fail", f"{_gib(size)} free{where}", hint)
 
 
 def room(name: str, folder: Path, gib: int, variable: str) -> Fact:
@@ -266,9 +266,9 @@ def room(name: str, folder: Path, gib: int, variable: str) -> Fact:
         return Fact(name, "fail", f"{there} cannot be written", f"set {variable} to a folder of yours")
     if free >= gib * GIB:
         return Fact(name, "ok", f"{_gib(free)} in {folder}")
-    cure = f"{gib} GiB are wanted: free some, or set {variable} to a folder on another disk"
+    hint = f"{gib} GiB are wanted: free some, or set {variable} to a folder on another disk"
     return Fact(
-        name, "fail" if free < gib * GIB // 2 and not image_there() else "warn", f"{_gib(free)} in {folder}", cure
+        name, "fail" if free < gib * GIB // 2 and not image_there() else "warn", f"{_gib(free)} in {folder}", hint
     )
 
 
@@ -306,16 +306,16 @@ def image() -> list[Fact]:
     if stored["shim"]:
         shim = Fact("idle shim", "ok", "present")
     else:
-        cure = (
+        hint = (
             "install gcc and libc6-dev, then `blocklab image build`; without it mirror writes are slower and "
             "uneven, and MariaDB and other I/O hang on volumes with a latency or a cap"
         )
-        shim = Fact("idle shim", "warn", "missing", cure)
+        shim = Fact("idle shim", "warn", "missing", hint)
     return [Fact("image", "ok", f"{folder.name}, built {stored['built']}"), shim]
 
 
 def other_nodes(proc: Path = Path("/proc")) -> Fact:
-    """Other load spoils figures: nodes of another run, or anything that keeps the CPUs busy."""
+    """Other workload spoils values: nodes of another run, or anything that keeps the CPUs busy."""
     nodes = 0
     for file in proc.glob("[0-9]*/cmdline"):
         try:
@@ -327,7 +327,7 @@ def other_nodes(proc: Path = Path("/proc")) -> Fact:
     found = f"{nodes} processes of other nodes, load {load:.2f} on {count} CPUs"
     if nodes == 0 and load < count / 2:
         return Fact("other load", "ok", found)
-    return Fact("other load", "warn", found, "figures taken now will be worse and noisier than they should be")
+    return Fact("other load", "warn", found, "values taken now will be worse and noisier than they should be")
 
 
 def _gib(size: float) -> str:
@@ -340,12 +340,12 @@ def failed(found: Sequence[Fact]) -> bool:
 
 
 def line(fact: Fact) -> str:
-    """One fact for a person, without its mark; the cure stands on a line beneath."""
-    return f"{fact.name:<20} {fact.found}" + (f"\n     -> {fact.cure}" if fact.cure else "")
+    """One fact for a person, without its mark; the hint stands on a line beneath."""
+    return f"{fact.name:<20} {fact.found}" + (f"\n     -> {fact.hint}" if fact.hint else "")
 
 
 def as_json(found: Sequence[Fact]) -> str:
-    """The facts as a JSON array of objects with ``name``, ``ok``, ``found``, ``cure``."""
+    """The facts as a JSON array of objects with ``name``, ``ok``, ``found``, ``hint``."""
     return json.dumps([asdict(fact) for fact in found], indent=1)
 
 

@@ -50,8 +50,8 @@ __all__ = [
 ]
 
 # 4 KiB writes, queue depth 1, DRBD protocol C, RTT 0, two CPUs; 10 samples of 5 s in 5 boots each, interleaved, on
-# a machine with some other load: mean 0.17-0.20 ms with the shim, 0.20-0.57 (median 0.24) without; p99.9 0.9-1.4
-# ms against 2.0-8.8.
+# a machine with some other workload: mean 0.17-0.20 ms with the shim, 0.20-0.57 (median 0.24) without; p99.9
+# 0.9-1.4 ms against 2.0-8.8.
 SHIM_COST = (
     "mirror writes take 1 to 3 times as long on average, differently each run, and the slowest up to 9 ms; with "
     "two busy network interfaces the I/O of a volume with a latency or a cap of its own may hang"

@@ -40,7 +40,7 @@ EXPIRED = re.compile(
     r"(?:is expired|is not valid anymore)(?: \(invalid since (?P<since>[^)]+)\))?"
 )
 
-# What was said -> (what it means, the cure). The first one found wins; samples: tests/unit/test_image.py.
+# What was said -> (what it means, the hint). The first one found wins; samples: tests/unit/test_image.py.
 CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"No space left on device|You don't have enough free space|Could not allocate block in ext2"),
@@ -78,7 +78,7 @@ CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"/etc/sub[ug]id|new[ug]idmap|unshare the (user|mount) namespace|unshare (syscall )?failed"),
         "this user cannot make user namespaces",
-        "`blocklab doctor` names the cure; a build as root does without them",
+        "`blocklab doctor` names the hint; a build as root does without them",
     ),
 )
 
@@ -88,11 +88,11 @@ class ProgramFailed(ImageError):
 
     def __init__(self, argv: Sequence[str], code: int, output: str, log: str) -> None:
         program = Path(argv[0]).name
-        for sign, meaning, cure in CAUSES:
+        for sign, meaning, hint in CAUSES:
             if lines := [line.strip() for line in output.splitlines() if sign.search(line)]:
                 # apt's own summary ("E: Failed to fetch ...") says more than the lines before it
                 line = next((line for line in lines if line.startswith("E: ")), lines[0])
-                super().__init__(f"the image cannot be built: {meaning}\n    {line}", hint=cure)
+                super().__init__(f"the image cannot be built: {meaning}\n    {line}", hint=hint)
                 break
         else:
             super().__init__(

@@ -244,7 +244,7 @@ class UmlLab:
             ) from error
 
     def shortage(self) -> str:
-        """The place of nodes or volumes that is full, with the cure; empty where they have room."""
+        """The place of nodes or volumes that is full, with the hint; empty where they have room."""
         return shortage(self._places)
 
     def close(self) -> None:

@@ -206,6 +206,6 @@ class Volume:
     def refill(self) -> None:
         """A full bucket again, for a volume that has one. Raises ``SetupError``."""
         if self.control:
-            # Limits that are set anew begin with empty levels, which is what QEMU calls a full bucket.
+            # Limits that are set again begin with empty levels, which is what QEMU calls a full bucket.
             new = {"path": f"/objects/{GROUP}", "property": "limits", "value": limits(self.profile)}
             qmp.order(self.control, "qom-set", new)

@@ -14,7 +14,7 @@ from blocklab.sites.uml.processes import Process, group_use
 class Watch:
     """Notices lost, hung and panicked nodes, and volumes whose daemon has ended; one thread for the lab.
 
-    ``daemons``: each with the nodes that have the volume. ``short`` says what the lab lacks, with the cure.
+    ``daemons``: each with the nodes that have the volume. ``short`` says what the lab lacks, with the hint.
     """
 
     TICK = 0.25

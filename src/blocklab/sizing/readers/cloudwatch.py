@@ -132,7 +132,7 @@ def found(every: Sequence[Points], path: Path, remarks: list[str], bad: Sequence
             )  # fmt: skip
             continue
         if each.period is None:
-            remarks.append(f"the period is not told: {period:g} s, the step of its times")
+            remarks.append(f"the period is not reported: {period:g} s, the step of its times")
         key = (source, each.system, each.device if source == VOLUMES else "", period)
         lines.setdefault(key, each.line)
         table = tables.setdefault(key, {})
@@ -215,11 +215,11 @@ def _whole(each: Points, remarks: list[str], why: list[str]) -> bool:
     times = each.metric.lower().startswith("volumetotal")
     if different and (times or len(different) < _WHOLE or any(not value.is_integer() for value in different)):
         why.append(
-            f"{each.metric}: its statistic is not told and it may be an average; put it into the label "
+            f"{each.metric}: its statistic is not reported and it may be an average; put it into the label "
             f"(${{PROP('Dim.VolumeId')}} ${{PROP('MetricName')}} ${{PROP('Stat')}}), or use {_CLI}"
         )
         return False
-    remarks.append(f"{each.metric}: its statistic is not told; whole numbers, so read as the sum")
+    remarks.append(f"{each.metric}: its statistic is not reported; whole numbers, so read as the sum")
     return True
 
 

@@ -215,7 +215,7 @@ def _counters(dump: _Dump, calls: Mapping[str, float], outside: bool) -> dict[st
 
 
 def _window(dump: _Dump, time: float | None, outside: bool) -> Interval | None:
-    """The averages of the last seconds. What was written is not told there: the log's part is in no line."""
+    """The averages of the last seconds. What was written is not reported there: the log's part is in no line."""
     window, rates = dump.found.get("window"), dump.found.get("rates")
     if time is None or window is None or rates is None or not (seconds := float(window[1])):
         return None

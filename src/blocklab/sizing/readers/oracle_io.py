@@ -36,7 +36,7 @@ _OWN = dict(
 _BLOCKS = {"read_bytes": "physical reads", "write_bytes": "physical writes"}
 _OTHERS = ("redo writes", "user commits", "user rollbacks")
 STATISTICS = frozenset((*_TOTALS.values(), *_OWN.values(), *_BLOCKS.values(), *_OTHERS))
-# Two figures of one thing in a report differ by rounding only.
+# Two values of one thing in a report differ by rounding only.
 _NEAR = 0.02
 # A rate is printed with one decimal or two, an elapsed time in hundredths of a minute.
 _ROUNDED = 0.06

@@ -96,7 +96,7 @@ def _tables(lines: Sequence[tuple[int, str]]) -> Iterator[Table]:
 
 
 def _table(ruler: str, spans: Sequence[Span], above: Sequence[str], below: Sequence[tuple[int, str]]) -> Table:
-    # In the load and the I/O profile the names stand before the columns, each with a colon.
+    # In the workload and the I/O profile the names stand before the columns, each with a colon.
     tilde = ruler.strip().startswith("~")
     profile = (tilde and any(_colon(line, spans[1][0]) for _, line in below)) or spans[0][0] > 10
     numbered = spans[1:] if tilde and profile else spans

@@ -15,7 +15,7 @@ What reaches the device is estimated, since PostgreSQL goes through the kernel's
   most that EBS counts as one).
 
 Measured with PostgreSQL 17 on XFS against /proc/diskstats (estimate / kernel; table in the README of the golden
-samples): bytes written 1.00 to 1.01 under pgbench and inserts, 0.88 to 0.92 in a first load, 1.15 in a VACUUM.
+samples): bytes written 1.00 to 1.01 under pgbench and inserts, 0.88 to 0.92 in a first workload, 1.15 in a VACUUM.
 Requests written 1.00 to 1.08 under pgbench, but up to 2 in a checkpoint whose dirty pages are dense and far more
 where tables only grow, and 0.7 in a VACUUM. Reads are exact where nothing is cached, else too many.
 Latencies are those of calls. Temporary files are in none of these counts.

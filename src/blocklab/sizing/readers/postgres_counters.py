@@ -184,8 +184,8 @@ def _flushes(io: Part | None, wal: Part | None, writer: Part | None) -> float | 
     if syncs == 0 and writes:
         syncs = writes
     files = _sum(io, "fsyncs") if io is not None else _sum(writer, "buffers_backend_fsync")
-    wal_told = syncs is not None or (io is not None and any(_object(label) == "wal" for label in io.labels))
-    return _plus((syncs, files)) if wal_told else None
+    wal_reported = syncs is not None or (io is not None and any(_object(label) == "wal" for label in io.labels))
+    return _plus((syncs, files)) if wal_reported else None
 
 
 def _transactions(database: Part | None, said: list[str]) -> float | None:

@@ -78,7 +78,7 @@ class Part(msgspec.Struct, frozen=True):
 
     @property
     def keys(self) -> frozenset[tuple[str, ...]]:
-        """Of ``pg_stat_io``, where the rows are told apart."""
+        """Of ``pg_stat_io``, where the rows are distinguished."""
         return (
             frozenset(self.labels) if self.view == IO and any(any(each) for each in self.labels) else frozenset()
         )

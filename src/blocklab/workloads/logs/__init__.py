@@ -1,4 +1,4 @@
-"""Long logs with a line for each I/O or transaction, as figures and a course in steps of a second.
+"""Long logs with a line for each I/O or transaction, as values and a time series in steps of a second.
 
 ``fio_log`` and ``pgbench_log`` read any number of files as one log, in blocks: what they need in memory does not
 depend on how many lines there are, only on how many seconds the log covers.

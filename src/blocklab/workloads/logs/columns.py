@@ -122,12 +122,12 @@ class Lines:
             return None
         found = self._low_digits(ends, widths, widest)
         for digit in range(_DIGITS, widest):
-            figure = self._text.take(ends - (digit + 1)) - _ZERO
-            if narrowest > digit and figure.min() == figure.max():
+            digits = self._text.take(ends - (digit + 1)) - _ZERO
+            if narrowest > digit and digits.min() == digits.max():
                 # The first digits of the seconds since the epoch are the same for years.
-                found += int(figure[0]) * 10**digit
+                found += int(digits[0]) * 10**digit
                 continue
-            part = figure.astype(np.int64)
+            part = digits.astype(np.int64)
             part *= 10**digit
             # Where the number is shorter, that byte is another field's.
             part *= widths > digit

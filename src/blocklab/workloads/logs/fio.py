@@ -56,7 +56,7 @@ class _Fio:
 
 
 def fio_log(paths: Iterable[str | Path]) -> LogSummary:
-    """The figures of a latency log, of all its files (one for each clone of a job), by direction.
+    """The values of a latency log, of all its files (one for each clone of a job), by direction.
 
     The lines of a file have as many fields as most of its first 1000 rows; one with fewer was cut. The last line
     needs its newline. A decimal comma makes a line bad, since fields are apart by a comma *and* a space. Raises

@@ -122,7 +122,7 @@ class _Pgbench:
 
 
 def pgbench_log(paths: Iterable[str | Path], *, keep: int = 0) -> LogSummary:
-    """The figures of a transaction log, of all its files (one for each thread); ``count`` of a second is its TPS.
+    """The values of a transaction log, of all its files (one for each thread); ``count`` of a second is its TPS.
 
     The lines of a file have as many fields as most of its first 1000 rows; one with fewer was cut. The last line
     needs its newline. ``keep``: up to so many single transactions are kept as well. Raises ``ParseError`` for a

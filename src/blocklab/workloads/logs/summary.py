@@ -16,7 +16,7 @@ fio's, us in pgbench's) it is exact."""
 
 
 COLUMNS = 120
-"""Of the density: more are not told apart on a page."""
+"""Of the density: more are not distinguished on a page."""
 
 _MOST_SILENT = 86_400
 
@@ -53,7 +53,7 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 def every_second(tool: str, series: Sequence[Second]) -> list[Second]:
-    """A course with the seconds in which nothing ended, which have a ``count`` of 0, and a latency that means
+    """A time series with the seconds in which nothing ended, which have a ``count`` of 0, and a latency that means
     nothing.
 
     Raises ``ParseError`` where these would be more than a day.
@@ -96,7 +96,7 @@ class LogSummary(msgspec.Struct, frozen=True):
     left_out: dict[str, int]
     """Good rows without a latency by what they say: pgbench's ``failed``, ``skipped``, ... No bad ones."""
     bad: int
-    """Lines that are no row; nothing of them is in the figures."""
+    """Lines that are no row; nothing of them is in the values."""
     first_bad: BadLine | None
     remarks: tuple[str, ...]
     """What is odd without being lost: an empty file, line ends of CR and LF."""

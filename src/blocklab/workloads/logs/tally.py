@@ -1,4 +1,4 @@
-"""Counts, moments, a histogram and a course, added up block by block.
+"""Counts, moments, a histogram and a time series, added up block by block.
 
 The histogram is log-linear, as HdrHistogram's (http://hdrhistogram.org): 1024 buckets for each power of two. A
 bucket's number is read off a value's floating-point form: its exponent and the first ten bits of its mantissa.
@@ -49,7 +49,7 @@ class Tally:
         floats = values.astype(np.float64)
         self._spread(floats, lanes)
         self._density.add(seconds, floats, lanes)
-        counts, sums = self._course(seconds, floats, lanes)
+        counts, sums = self._series(seconds, floats, lanes)
         present = counts > 0
         # Seldom so after the first blocks.
         if (least := values.min()) < self._least[present].max():
@@ -86,7 +86,7 @@ class Tally:
         found = np.bincount(buckets)
         self._histogram[first : first + len(found)] += found
 
-    def _course(
+    def _series(
         self, seconds: Integers, floats: NDArray[np.float64], lanes: Integers | None
     ) -> tuple[Integers, NDArray[np.float64]]:
         """Adds to the seconds; the block's rows and sum of each lane."""
@@ -122,7 +122,7 @@ class Tally:
         )
 
     def latency(self, lane: int, unit: float) -> Latency | None:
-        """The figures of a lane, in seconds (``unit`` of the log's unit are one); None if it has no row."""
+        """The values of a lane, in seconds (``unit`` of the log's unit are one); None if it has no row."""
         count = self._counts[lane]
         if not count:
             return None

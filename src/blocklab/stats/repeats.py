@@ -1,4 +1,4 @@
-"""The repeats of a study as one table: means over blocks, ratios taken within each block."""
+"""The repeats of a study as one table: means over blocks, ratios taken within each repeat."""
 
 from __future__ import annotations
 
@@ -10,64 +10,65 @@ from typing import TypeAlias
 import msgspec
 
 from blocklab.judge.series import t975
-from blocklab.stats.figures import Row
 from blocklab.stats.summary import Estimate
+from blocklab.stats.values import Row
 
 Key: TypeAlias = tuple[str, ...]
 
 
 def _key(row: Row) -> Key:
-    """What the blocks' rows of one figure have in common."""
-    return (row.stack, row.workload, row.phase, row.metric, row.unit, row.layer, row.host, str(row.load))
+    """What the repeats' rows of one value have in common."""
+    return (row.stack, row.workload, row.phase, row.metric, row.unit, row.layer, row.host, str(row.own))
 
 
-class Blocks:
-    """The figures of each block, for ratios that are taken within a block: what its machine had in common cancels
+class Repeats:
+    """The values of each repeat, for ratios that are taken within a repeat: what its machine had in common cancels
     out. ``tables`` as ``combined`` takes them."""
 
     def __init__(self, tables: Sequence[Sequence[Row]] = ()) -> None:
-        # With one block there is nothing to pair.
+        # With one repeat there is nothing to pair.
         several = tables if len(tables) > 1 else ()
         self._values = [{_key(row): row.value for row in table} for table in several]
 
     def share(self, of: Sequence[Row], to: Sequence[Row]) -> Estimate | None:
-        """The sum of some rows' figures relative to that of others, over the blocks that have all of them.
+        """The sum of some rows' values relative to that of others, over the repeats that have all of them.
 
-        None where fewer than two blocks do, or their ratio has no meaning: the figures of all blocks together
+        None where fewer than two blocks do, or their ratio has no meaning: the values of all repeats together
         have to do then."""
-        pairs = [(self._sum(block, of), self._sum(block, to)) for block in self._values]
+        pairs = [(self._sum(repeat, of), self._sum(repeat, to)) for repeat in self._values]
         found = [mine / base for mine, base in pairs if mine is not None and base]
         return paired(found) if len(found) > 1 else None
 
     def times(self, of: Row, to: Row, against: Row, against_to: Row) -> Estimate | None:
         """One share relative to another one, in the same way."""
         found = []
-        for block in self._values:
-            values = [block.get(_key(row)) for row in (of, to, against, against_to)]
+        for repeat in self._values:
+            values = [repeat.get(_key(row)) for row in (of, to, against, against_to)]
             if all(values):
                 mine, base, other, other_base = (value for value in values if value is not None)
                 found.append((mine / base) / (other / other_base))
         return paired(found) if len(found) > 1 else None
 
     @staticmethod
-    def _sum(block: Mapping[Key, float], rows: Sequence[Row]) -> float | None:
-        values = [block.get(_key(row)) for row in rows]
+    def _sum(repeat: Mapping[Key, float], rows: Sequence[Row]) -> float | None:
+        values = [repeat.get(_key(row)) for row in rows]
         return None if None in values else sum(value for value in values if value is not None)
 
 
-def combined(blocks: Sequence[Sequence[Row]], baselines: Collection[str] = ()) -> tuple[Row, ...]:
-    """One row for each figure that any block has, in the order in which they first come.
+def combined(repeats: Sequence[Sequence[Row]], baselines: Collection[str] = ()) -> tuple[Row, ...]:
+    """One row for each value that any repeat has, in the order in which they first come.
 
-    Of several blocks the value is their mean with Student's interval over the blocks, each of which stood on a
-    layout of its own; the ratio to the baseline is the geometric mean of the blocks' ratios with the interval of
-    their logarithms, so that what a block's machine had in common cancels out. A figure or a ratio that one block
-    has keeps what that block says. ``baselines``: the stacks whose ratios are to themselves, and have no interval.
+    Of several repeats the value is their mean with Student's interval over the repeats, each of which stood on a
+    layout of its own; the ratio to the baseline is the geometric mean of the repeats' ratios with the interval of
+    their logarithms, so that what a repeat's machine had in common cancels out. A value or a ratio that one repeat
+    has keeps what that repeat says. ``baselines``: the stacks whose ratios are to themselves, and have no
+    interval.
     """
-    if len(blocks) == 1:
-        return tuple(blocks[0])
+    if len(repeats) == 1:
+        return tuple(repeats[0])
     found: dict[Key, list[Row]] = {}
-    for block in blocks:
-        for row in block:
+    for repeat in repeats:
+        for row in repeat:
             found.setdefault(_key(row), []).append(row)
     return tuple(
         rows[0] if len(rows) == 1 else _one(rows, itself=rows[0].stack in baselines) for rows in found.values()
@@ -94,7 +95,7 @@ def interval(values: Sequence[float]) -> Estimate:
 
 
 def paired(ratios: Sequence[float]) -> Estimate:
-    """The geometric mean of ratios, one from each block, with the wider side of its 95 % interval.
+    """The geometric mean of ratios, one from each repeat, with the wider side of its 95 % interval.
 
     Student's interval of the logarithms; the plain mean where a ratio is not above 0. Blocks that agree to the
     last digit (counts, percentiles in the same bin) have an interval of 0.

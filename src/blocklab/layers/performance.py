@@ -1,4 +1,4 @@
-"""The figures of a volume or a cap, as far as a profile gives them: what its name stands for in one study."""
+"""The values of a volume or a cap, as far as a profile gives them: what its name stands for in one study."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from blocklab.model.units import Bandwidth, Duration
 
 
-class Figures(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Performance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a profile says; ``None`` where it says nothing. The names are those of the fields of ``volume``."""
 
     read_latency: Duration | None = None
@@ -34,23 +34,23 @@ class Figures(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """Bytes per second of writes alone."""
 
 
-NAMES = Figures.__struct_fields__
+NAMES = Performance.__struct_fields__
 LATENCIES = ("read_latency", "write_latency")
 BURST = ("burst_iops", "burst_seconds")
 
 
 class Profiled(Protocol):
-    """A layer that may take its figures from a profile."""
+    """A layer that may take its values from a profile."""
 
     @property
-    def figures(self) -> Figures | None:
+    def performance(self) -> Performance | None:
         """What its profile says; None without a profile."""
 
 
 def given(layer: Profiled, name: str) -> Any:
     """The layer's own value of a field, else its profile's, else None. A layer's own 0 counts: no limit."""
     own = getattr(layer, name)
-    return getattr(layer.figures, name) if own is None and layer.figures is not None else own
+    return getattr(layer.performance, name) if own is None and layer.performance is not None else own
 
 
 # Less than one page a second is no limit but a stop.
@@ -58,7 +58,7 @@ LEAST_BANDWIDTH = 4096
 
 
 def bad_limits(layer: Profiled, names: tuple[str, ...], *, least: int) -> list[tuple[str, str]]:
-    """(field, problem and cure) of limits under which nothing moves; ``least`` is 0 where 0 means no limit."""
+    """(field, problem and hint) of limits under which nothing moves; ``least`` is 0 where 0 means no limit."""
     found = []
     for name in names:
         value = given(layer, name)

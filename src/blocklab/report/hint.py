@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 
 
-def cure(path: Path, error: OSError) -> str:
+def hint(path: Path, error: OSError) -> str:
     """The hint for an error on the way to writing ``path``."""
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}: make it, or name another file"

@@ -1,4 +1,4 @@
-"""What a field of a study may have instead, by its type: the cure of a value that does not fit. Pure."""
+"""What a field of a study may have instead, by its type: the hint of a value that does not fit. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BARE_TEXT = re.compile(r"^expected `str( \| null)?`, got `(int|float|bool)`")
 _FAULT_AT = re.compile(r"^faults\.[^.\[]+\.at$")
 
 
-def cure(plain: Mapping[str, Any], way: Sequence[str | int], path: str, problem: str) -> str:
+def hint(plain: Mapping[str, Any], way: Sequence[str | int], path: str, problem: str) -> str:
     """What to write at ``path``, whose parts are ``way``, instead; empty where the problem says it already."""
     if "unknown field" in problem:
         return "blocklab schema prints every field that a study may have"

@@ -1,4 +1,4 @@
-"""The figure that somebody asks for instead of throughput: in the answer, the charts and the tables."""
+"""The value that somebody asks for instead of throughput: in the answer, the charts and the tables."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def charts(analysis: Analysis, y: str) -> dict[str, Chart]:
 def test_latency_is_compared_where_it_is_asked_for(plain: StudyFolder) -> None:
     found = asked(analyse(plain), "latency.p99")
     labels = {item.label: item for item in items(found)}
-    # The load's own figure, of every load that has one, named for what it is.
+    # The workload's own value, of every workload that has one, named for what it is.
     assert {"tps-scale1 latency p99", "rand-write-4k write latency p99"} <= labels.keys()
     assert len(labels) == 2 + len(synthetic.BLOCKS)
     mirror = labels["rand-write-4k write latency p99"].shares["drbd1"].value
@@ -64,7 +64,7 @@ def test_latency_is_compared_where_it_is_asked_for(plain: StudyFolder) -> None:
     assert mirror == pytest.approx((local + synthetic.ADDED["drbd1"]) / local)
     lead = findings(found).lead.replace("\u00a0", " ")
     # A latency five times as high is not kept.
-    assert "keeps" not in lead and "drbd1 has from" in lead and "of local's figures." in lead
+    assert "keeps" not in lead and "drbd1 has from" in lead and "of local's values." in lead
     assert any("percentiles and counts have none in a single run" in each for each in findings(found).points)
 
 
@@ -78,12 +78,12 @@ def test_a_load_without_the_figure_shows_its_usual_one(plain: StudyFolder) -> No
 
 def test_probes_tell_what_the_load_does_not(plain: StudyFolder) -> None:
     analysis = analyse(plain)
-    sources = {(item.label, tuple(item.figures)) for item in items(asked(analysis, "cpu.busy"))}
+    sources = {(item.label, tuple(item.rows)) for item in items(asked(analysis, "cpu.busy"))}
     # The active node of every stack, and each mirror's own peer.
     assert ("tps-scale1 cpu busy of a1", ("local", "drbd0", "drbd1")) in sources
     assert ("tps-scale1 cpu busy of a2", ("drbd0",)) in sources
     waits = {item.label: item for item in items(asked(analysis, "await"))}
-    top = waits["rand-write-4k write await of the highest device"].figures
+    top = waits["rand-write-4k write await of the highest device"].rows
     assert {row.layer for row in top.values()} == {"vda", "drbd1"} and len(top) == 3
 
 
@@ -138,7 +138,7 @@ def test_of_many_figures_the_terminal_shows_those_that_suffer_most(patterns: Ana
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(terminal_table(folder, asked(analyse(folder), "latency.mean")))
     text = console.export_text()
-    assert "figures with the largest shares" in text
+    assert "values with the largest shares" in text
     worst = max(
         item.shares["drbd1"].value for item in items(asked(analyse(folder), "latency.mean")) if item.shares
     )
@@ -200,7 +200,7 @@ def test_a_figure_that_nothing_has_is_refused_with_those_that_there_are(plain: S
     done = CliRunner().invoke(app, ["report", str(plain.path), "--y", "latency.p42"])
     assert isinstance(done.exception, StudyError)
     said = str(done.exception)
-    assert "--y: there is no figure 'latency.p42'" in said and "latency.p99" in said and "cpu.busy" in said
-    assert "y: there is no figure 'latency.p42'" in " ".join(draw(asked(analyse(plain), "latency.p42")).left_out)
+    assert "--y: there is no value 'latency.p42'" in said and "latency.p99" in said and "cpu.busy" in said
+    assert "y: there is no value 'latency.p42'" in " ".join(draw(asked(analyse(plain), "latency.p42")).left_out)
     with pytest.raises(StudyError, match=r"report\.y"):
         synthetic.study(report={"y": "p99 latency"})

@@ -1,4 +1,4 @@
-"""Studies that are measured several times: what is taken within each block, and what is said of how often."""
+"""Studies that are measured several times: what is taken within each repeat, and what is said of how often."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from blocklab.report import render
 from blocklab.report.stops import order_text
 from blocklab.report.tables import versions
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.blocks import Blocks, combined
 from blocklab.stats.expect import judge
-from blocklab.stats.figures import Row
 from blocklab.stats.findings import findings
 from blocklab.stats.grid import Point
 from blocklab.stats.ratio import verdict
+from blocklab.stats.repeats import Repeats, combined
 from blocklab.stats.source import of_study
 from blocklab.stats.summary import Estimate
+from blocklab.stats.values import Row
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.types import Expectation
@@ -30,7 +30,7 @@ from tests.unit import synthetic
 
 
 def row(stack: str, value: float, workload: str = "small", metric: str = "tps") -> Row:
-    return Row(stack, workload, "", metric, value, "1/s", "pgbench", "a1", load=True)
+    return Row(stack, workload, "", metric, value, "1/s", "pgbench", "a1", own=True)
 
 
 # The second block's machine was half as fast.
@@ -40,31 +40,33 @@ BLOCKS = [
     [row("local", 750.0), row("mirror", 367.5), row("local", 600.0, "large"), row("mirror", 153.0, "large")],
 ]
 TABLE = [row("local", 750.0), row("mirror", 374.2), row("local", 600.0, "large"), row("mirror", 150.3, "large")]
-CELLS = [Point(stack, load, stack, load) for stack in ("local", "mirror") for load in ("small", "large")]
+CELLS = [
+    Point(stack, workload, stack, workload) for stack in ("local", "mirror") for workload in ("small", "large")
+]
 
 
 def test_a_claim_on_a_share_is_judged_within_each_block() -> None:
     claim = Expectation("tps", "small", "mirror", (0.49, 0.51), relative_to="local")
-    found = judge(claim, TABLE, CELLS, {}, Blocks(BLOCKS))
+    found = judge(claim, TABLE, CELLS, {}, Repeats(BLOCKS))
     assert found.found == pytest.approx((0.5 * 0.51 * 0.49) ** (1 / 3)) and found.half is not None
     assert found.half < 0.03 and found.status == "ok"
     # One block has nothing to pair.
-    assert judge(claim, TABLE, CELLS, {}, Blocks(BLOCKS[:1])).found == pytest.approx(374.2 / 750)
+    assert judge(claim, TABLE, CELLS, {}, Repeats(BLOCKS[:1])).found == pytest.approx(374.2 / 750)
 
 
 def test_so_is_a_share_against_another_share() -> None:
     claim = Expectation("tps", "small", "mirror", (1.5, 3), relative_to="local", against="large")
-    found = judge(claim, TABLE, CELLS, {}, Blocks(BLOCKS))
+    found = judge(claim, TABLE, CELLS, {}, Repeats(BLOCKS))
     ratios = (0.5 / 0.25, 0.51 / 0.245, 0.49 / 0.255)
     assert found.found == pytest.approx((ratios[0] * ratios[1] * ratios[2]) ** (1 / 3))
     assert found.half is not None and found.status == "ok"
 
 
 def test_blocks_that_lack_a_figure_or_divide_by_zero_do_not_count() -> None:
-    blocks = [*BLOCKS, [row("local", 0.0), row("mirror", 3.0)], [row("mirror", 3.0)]]
-    share = Blocks(blocks).share([row("mirror", 0)], [row("local", 0)])
+    repeats = [*BLOCKS, [row("local", 0.0), row("mirror", 3.0)], [row("mirror", 3.0)]]
+    share = Repeats(repeats).share([row("mirror", 0)], [row("local", 0)])
     assert share is not None and share.value == pytest.approx((0.5 * 0.51 * 0.49) ** (1 / 3))
-    assert Blocks(blocks[2:]).share([row("mirror", 0)], [row("local", 0)]) is None
+    assert Repeats(repeats[2:]).share([row("mirror", 0)], [row("local", 0)]) is None
 
 
 def test_a_ratio_that_one_block_has_keeps_its_interval() -> None:
@@ -78,7 +80,7 @@ def make(tmp_path: Path, keep: int) -> Analysis:
     """Three blocks asked for; ``keep`` of them were measured."""
     folder = synthetic.make(tmp_path, synthetic.study(repeats=3), transactions=50)
     for cell in folder.manifest().cells:
-        if cell.block >= keep:
+        if cell.repeat >= keep:
             shutil.rmtree(folder.cells / cell.key)
     return analyse(StudyFolder(folder.path))
 
@@ -92,7 +94,7 @@ def test_it_is_told_how_often_everything_was_measured(tmp_path: Path, keep: int,
     analysis = make(tmp_path, keep)
     assert f"Everything was measured {times}, each time on layouts that were built again." in caveats(analysis)
     assert order_text(analysis).startswith(f"Every layout was built and measured {times}")
-    assert analysis.spread == "over the blocks"
+    assert analysis.spread == "over the repeats"
 
 
 def test_after_the_first_block_nothing_is_said_to_be_repeated(tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ def test_the_page_counts_runs_of_all_blocks_and_tells_where_one_differs(tmp_path
     page = render(folder).read_text()
     assert "18 of 18 cells measured" in page
     told = dict(versions(analyse(folder)).differs)["host.kernel"]
-    assert (f"{last.label}, block 2", "6.12.0") in told and len(told) == 18
+    assert (last.label, "6.12.0") in told and len(told) == 18
     assert "did not all run in the same environment: host.kernel was 6.1.0 and 6.12.0" in page
 
 
@@ -118,7 +120,7 @@ def test_an_endless_interval_does_not_make_an_endless_axis(tmp_path: Path) -> No
     """Of two blocks that disagree the interval of the logarithms is enormous."""
     folder = synthetic.make(tmp_path, synthetic.study(repeats=2), transactions=50)
     for cell in folder.manifest().cells:
-        if (cell.stack, cell.workload, cell.block) == ("drbd0", "tps-scale1", 1):
+        if (cell.stack, cell.workload, cell.repeat) == ("drbd0", "tps-scale1", 1):
             for name in folder.cells.glob(f"{cell.key}/samples.parquet"):
                 other = next(
                     c for c in folder.manifest().cells if c.stack == "drbd1" and c.workload == "tps-scale1"
@@ -143,7 +145,7 @@ def test_a_line_is_not_pressed_flat_by_an_endless_interval(tmp_path: Path) -> No
     plan = synthetic.sweep(repeats=2, factors={"threads": synthetic.SWEEP["factors"]["threads"]}, expect=[])
     folder = synthetic.make_sweep(tmp_path, plan, seconds=5)
     here = {cell.label: cell for cell in folder.manifest().cells}
-    slow, fast = here["mirror/tpcc threads=1 (repeat 1)"], here["local/tpcc threads=64 (repeat 1)"]
+    slow, fast = here["mirror/tpcc threads=1 (repeat 2)"], here["local/tpcc threads=64 (repeat 2)"]
     shutil.copy(folder.cells / fast.key / "samples.parquet", folder.cells / slow.key / "samples.parquet")
     chart = next(each for each in draw(analyse(folder), check=True).shown if each.name == "share-tpcc")
     spec = chart.panels[0].spec
@@ -159,7 +161,7 @@ def test_a_line_is_not_pressed_flat_by_an_endless_interval(tmp_path: Path) -> No
 def test_blocks_that_agree_to_the_last_digit_show_no_difference(tmp_path: Path) -> None:
     """Percentiles of fio come in bins, counts are what a study sets."""
     folder = synthetic.make(tmp_path, synthetic.study(repeats=3), transactions=50)
-    rows = {(row.stack, row.workload, row.metric): row for row in analyse(folder).rows if row.load}
+    rows = {(row.stack, row.workload, row.metric): row for row in analyse(folder).rows if row.workload}
     same = rows["drbd0", "tps-scale1", "transactions"].relative
     assert same == Estimate(1.0, 0.0) and verdict(same) == "no difference shown"
     assert rows["local", "tps-scale1", "transactions"].relative == Estimate(1.0), "to itself it has none"
@@ -169,7 +171,7 @@ def test_later_blocks_may_have_some_of_the_cells_only(tmp_path: Path) -> None:
     """Drills are repeated; what else a study measures is not."""
     plan = synthetic.study(repeats=3)
     folder = synthetic.make(tmp_path, plan, transactions=50)
-    some = tuple(c for c in cells(plan) if c.block == 0 or (c.stack, c.workload) == ("drbd1", "tps-scale50"))
+    some = tuple(c for c in cells(plan) if c.repeat == 0 or (c.stack, c.workload) == ("drbd1", "tps-scale50"))
     StudyFolder.create(tmp_path, Manifest(plan, some))
     found = analyse(folder)
     assert not found.gaps and found.times == (1, 3)

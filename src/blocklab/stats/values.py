@@ -1,4 +1,4 @@
-"""Every figure of a study as one flat table: what the loads reported, and the probes' means by phase."""
+"""Every value of a study as one flat table: what the workloads reported, and the probes' means by phase."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ MOST_LOWER = 8
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One figure. ``value`` is in ``unit``; ``half`` is the half width of its 95 % interval within the run.
+    """One value. ``value`` is in ``unit``; ``half`` is the half width of its 95 % interval within the run.
 
     ``stack`` and ``workload`` are labels, which have the levels of a study's factors in them; ``stack_name`` and
     ``workload_name`` are the names in its file, and ``levels`` those levels by factor.
 
-    ``layer`` is who measured. ``relative`` is the ratio to the baseline's figure of the same kind, with its
-    own half width; None for the baseline's zero or absent figure. ``top`` marks the highest block device of the
+    ``layer`` is who measured. ``relative`` is the ratio to the baseline's value of the same kind, with its
+    own half width; None for the baseline's zero or absent value. ``top`` marks the highest block device of the
     stack on its active node, whose name differs between stacks.
     """
 
@@ -50,7 +50,7 @@ class Row(msgspec.Struct, frozen=True):
     half: float | None = None
     relative: Estimate | None = None
     top: bool = False
-    load: bool = False
+    own: bool = False
     stack_name: str = ""
     workload_name: str = ""
     levels: Mapping[str, str] = {}
@@ -63,7 +63,7 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def kind(self) -> tuple[str, str, str, str, str]:
         """What two stacks' rows must share to be compared."""
-        layer, host = ("", "") if self.load or self.top else (self.layer, self.host)
+        layer, host = ("", "") if self.own or self.top else (self.layer, self.host)
         return (self.workload, self.phase, self.metric, layer if not self.top else "(top device)", host)
 
 
@@ -77,8 +77,8 @@ class Measured:
     @cached_property
     def series(self) -> Mapping[tuple[str, str, str, str], Points]:
         """(host, layer, metric, phase) -> (seconds since the epoch by the client's clock, value), by time."""
-        if self.run.courses is not None:
-            return {key: self._by_client(key[0], course.points) for key, course in self.run.courses.items()}
+        if self.run.series_by_name is not None:
+            return {key: self._by_client(key[0], series.points) for key, series in self.run.series_by_name.items()}
         found: dict[tuple[str, str, str, str], Points] = {}
         for sample in self.run.samples:
             if sample.time is not None:
@@ -89,7 +89,7 @@ class Measured:
     @cached_property
     def client(self) -> str:
         """The host whose clock the phases are told by: the one that the workload ran on."""
-        own = (sample.host for sample in self.run.figures() if not of_layer(sample))
+        own = (sample.host for sample in self.run.values() if not of_layer(sample))
         return next(own, self.active)
 
     def _by_client(self, host: str, points: Points) -> Points:
@@ -104,17 +104,17 @@ class Measured:
     @cached_property
     def probed(self) -> Mapping[tuple[str, str, str], str]:
         """(host, layer, metric) of each probe's series -> its unit."""
-        loads = {(sample.layer, sample.metric) for sample in self.run.figures() if not of_layer(sample)}
-        if self.run.courses is not None:
+        workloads = {(sample.layer, sample.metric) for sample in self.run.values() if not of_layer(sample)}
+        if self.run.series_by_name is not None:
             return {
-                (host, layer, metric): course.unit
-                for (host, layer, metric, phase), course in self.run.courses.items()
-                if not phase and (layer, metric) not in loads
+                (host, layer, metric): series.unit
+                for (host, layer, metric, phase), series in self.run.series_by_name.items()
+                if not phase and (layer, metric) not in workloads
             }
         return {
             (sample.host, sample.layer, sample.metric): sample.unit
             for sample in self.run.samples
-            if sample.time is not None and not sample.phase and (sample.layer, sample.metric) not in loads
+            if sample.time is not None and not sample.phase and (sample.layer, sample.metric) not in workloads
         }
 
     @cached_property
@@ -124,7 +124,7 @@ class Measured:
 
     @cached_property
     def spreads(self) -> Mapping[tuple[str, str, str, str], tuple[float, ...]]:
-        """(phase, metric, layer, host) -> the figure's value in each round."""
+        """(phase, metric, layer, host) -> the value's value in each round."""
         return {(each.phase, each.metric, each.layer, each.host): each.values for each in self.run.rounds}
 
     @property
@@ -134,7 +134,7 @@ class Measured:
 
     @property
     def start(self) -> float | None:
-        """When the load began (seconds since the epoch), None when nothing tells."""
+        """When the workload began (seconds since the epoch), None when nothing tells."""
         return min((phase.start for phase in self.run.phases), default=None)
 
     @cached_property
@@ -177,12 +177,12 @@ class Measured:
 
 
 def of_layer(sample: Sample) -> bool:
-    """Whether a figure is the kernel's count at a layer (``judge.crosscheck``) rather than the load's own."""
+    """Whether a value is the kernel's count at a layer (``judge.crosscheck``) rather than the workload's own."""
     return metric_of(sample.metric).counted
 
 
 def rows(places: Grid, runs: Mapping[tuple[str, str], Measured]) -> tuple[Row, ...]:
-    """Every figure of the good runs, each with its ratio to the baseline's, in the order of the study."""
+    """Every value of the good runs, each with its ratio to the baseline's, in the order of the study."""
     points = {(point.stack, point.workload): point for point in places.points}
     plain = [
         (points[at], row)
@@ -204,25 +204,25 @@ def _with_relative(row: Row, base: Row | None) -> Row:
 
 
 def rows_of(point: Point, measured: Measured) -> Iterator[Row]:
-    """Every figure of one run, without ratios."""
+    """Every value of one run, without ratios."""
     stack, workload = point.stack, point.workload
     where: dict[str, Any] = {
         "stack_name": point.stack_name, "workload_name": point.workload_name, "levels": point.levels,
     }  # fmt: skip
-    for sample in measured.run.figures():
+    for sample in measured.run.values():
         known = sure(measured, sample)
         top = (sample.layer, sample.host) == (measured.device, measured.active)
         yield Row(
             stack, workload, sample.phase, sample.metric, known.value, sample.unit, sample.layer, sample.host,
-            half=known.half, load=not of_layer(sample), top=of_layer(sample) and top, **where,
+            half=known.half, own=not of_layer(sample), top=of_layer(sample) and top, **where,
         )  # fmt: skip
-    named = {sample.phase for sample in measured.run.figures() if not of_layer(sample)}
+    named = {sample.phase for sample in measured.run.values() if not of_layer(sample)}
     # One for each round of the phase.
     windows: dict[str, list[Phase]] = {}
     for phase in measured.run.phases:
         windows.setdefault(phase.name, []).append(phase)
     for phase_name, rounds in windows.items():
-        # A load without phases reports its figures without a name; the probes' means go beside them.
+        # A workload without phases reports its values without a name; the probes' means go beside them.
         name = phase_name if phase_name in named else ""
         for host, layer, mean, value, unit in _probe_means(measured, rounds):
             top = layer == measured.device and host == measured.active
@@ -230,9 +230,10 @@ def rows_of(point: Point, measured: Measured) -> Iterator[Row]:
 
 
 def sure(measured: Measured, sample: Sample) -> Estimate:
-    """A load's figure with its interval: as the rule found it, else from its rounds, else from its course."""
+    """A workload's value with its interval: as the rule found it, else from its rounds, else from its time
+    series."""
     rounds = measured.spreads.get((sample.phase, sample.metric, sample.layer, sample.host), ())
-    # One round alone (a fixed time) tells nothing of its own spread; its course may.
+    # One round alone (a fixed time) tells nothing of its own spread; its time series may.
     alone = len(rounds) == 1
     if not alone and (found := measured.decided.get((sample.phase, sample.metric))):
         # Without what the rule took for warm-up.
@@ -242,7 +243,7 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
     if not rounds and known.goes_with:
         leader = known.beside(known.goes_with)
     if not alone and (rate := measured.decided.get((sample.phase, leader))):
-        return _like(sample, rate, measured.run.figure(leader, sample.phase))
+        return _like(sample, rate, measured.run.value(leader, sample.phase))
     if len(rounds) > 1:
         if known.kind in ("counter", "extreme"):
             return Estimate(sample.value)
@@ -250,14 +251,14 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
         kept = from_rounds(rounds, math.inf if measured.by_snia else 0.02, 2, MOST_ROUNDS)
         return Estimate(sample.value if kept.value is None else kept.value, kept.half)
     if not known.averaged:
-        # Its course is another quantity: errors in each second, each second's own percentile.
+        # Its time series is another quantity: errors in each second, each second's own percentile.
         return Estimate(sample.value)
     own = measured.series.get((sample.host, sample.layer, sample.metric, sample.phase), [])
     return Estimate(sample.value, batch_means([value for _, value in own]))
 
 
 def _like(sample: Sample, rate: Rate, whole: Sample | None) -> Estimate:
-    """New orders are a fixed share of all transactions, and bytes go with I/Os: such a figure is as sure as the
+    """New orders are a fixed share of all transactions, and bytes go with I/Os: such a value is as sure as the
     ``rate`` that decided, and without the same warm-up. ``whole``: that rate with it."""
     if not rate.value or whole is None or not whole.value:
         return Estimate(sample.value)
@@ -273,9 +274,9 @@ def _probe_means(measured: Measured, rounds: Sequence[Phase]) -> Iterator[tuple[
         step = interval(measured.probe(host, layer, name))
         steps[host, layer] = min(step, steps.get((host, layer), step))
     for (host, layer, name), unit in measured.probed.items():
-        course = measured.probe(host, layer, name)
+        series = measured.probe(host, layer, name)
         late = metric_of(name).late
-        points = [point for phase in rounds for point in within(course, phase, late, steps[host, layer])]
+        points = [point for phase in rounds for point in within(series, phase, late, steps[host, layer])]
         value = _mean(measured, host, layer, name, points)
         if value is None:
             continue
@@ -323,7 +324,7 @@ def _mean(measured: Measured, host: str, layer: str, name: str, points: Points) 
 
 
 def find(table: Iterable[Row], stack: str, workload: str, metric: str, phase: str, host: str = "") -> Row | None:
-    """The load's own figure, else that of the stack's top device, else the one that ``host`` has; or None.
+    """The workload's own value, else that of the stack's top device, else the one that ``host`` has; or None.
 
     With ``host`` only what was measured there counts.
     """
@@ -333,7 +334,7 @@ def find(table: Iterable[Row], stack: str, workload: str, metric: str, phase: st
         if (row.stack, row.workload, row.metric, row.phase) == (stack, workload, metric, phase)
         and host in ("", row.host)
     ]
-    own = [row for row in matching if row.load]
+    own = [row for row in matching if row.own]
     top = [row for row in matching if row.top]
     named = [row for row in matching if host]
     return next(iter(own + top + named), None)
