@@ -88,7 +88,7 @@ class Answers:
                 return result
         if argv[0] == "mount":
             self.mounted[host] = f"{argv[-2]} {argv[-1]} {argv[2]} rw,noatime,relatime 0 0"
-        if argv[:3] == ("tc", "qdisc", "add") and "delay" in argv:
+        if argv[:2] == ("tc", "qdisc") and argv[2] in ("add", "change", "replace") and "delay" in argv:
             self.delay = float(argv[argv.index("delay") + 1].removesuffix("us"))
         said = self._said(host, argv, line)
         # A probe prints until it gets SIGINT.
@@ -117,7 +117,10 @@ class Answers:
             delay = {"delay": self.delay / 1e6, "jitter": 0}
             return json.dumps([{"kind": "netem", "options": {"limit": 100000, "delay": delay}}]).encode()
         if argv[0] == "ping":
-            return b"rtt min/avg/max/mdev = 0.450/0.501/0.611/0.020 ms\n"
+            took = 0.15 + self.delay / 1e3
+            return b"".join(
+                b"4104 bytes from 10.77.1.2: icmp_seq=%d ttl=64 time=%.3f ms\n" % (n, took) for n in range(20)
+            )
         if "json_object_agg" in line:
             return json.dumps(SETTINGS).encode()
         if argv[0] == "date":

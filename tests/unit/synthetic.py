@@ -300,7 +300,7 @@ def _stack(cell: Cell) -> StackMap:
         levels += [Level(number, layer["layer"], host, (made,)) for host in (stack["on"], *peers) if made]
         if link := layer.get("link"):
             mean = 0.61e-3 if link == "zone" else 2.81e-3
-            pings[link] = RoundTrip(0.9 * mean, mean, 1.2 * mean, 0.05 * mean)
+            pings[link] = (RoundTrip(0.9 * mean, mean, mean, 1.2 * mean, 0.98 * mean, 1.02 * mean),)
     return StackMap(stack["on"], tuple(levels), pings=pings)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from blocklab.layers import drbd, drbd_options, filesystem, postgres, postgres_settings
 from blocklab.model.ground import LinkSpec
 from blocklab.model.netem import netem
+from blocklab.model.stack_map import RoundTrip
 from blocklab.model.units import BitRate, Duration
 from blocklab.sites.fake import FakeSite
 from blocklab.study import links
@@ -93,34 +94,38 @@ def test_netem_is_given_and_expected_in_the_same_words() -> None:
         "limit",
         "100000",
         "delay",
-        "2550us",
+        "2700us",
         "100us",
         "distribution",
         "normal",
         "rate",
         "100000000bit",
     )
-    assert wanted == {"limit": "100000", "delay": "2550us", "jitter": "100us", "rate": "100000000bit/s"}
+    assert wanted == {"limit": "100000", "delay": "2700us", "jitter": "100us", "rate": "100000000bit/s"}
     # tc keeps whole bytes, and shows no delay where there is none.
     odd = LinkSpec(("a", "b"), rtt=Duration("0.1ms"), rate=BitRate("33.3kbit/s"))
     shown = '[{"kind": "netem", "options": {"limit": 100000, "rate": {"rate": 4162}}}]'
-    assert netem(odd, first=True)[1].items() <= links._netem(shown).items()
+    assert netem(odd, first=True, delay=0.0)[1].items() <= links._netem(shown).items()
     assert netem(link, first=False)[0] == ("limit", "100000", "rate", "100000000bit")
     assert netem(LinkSpec(("a", "b")), first=True) == ((), {})
 
 
 def test_pings_are_read_in_seconds_and_those_without_an_answer_tell_nothing() -> None:
-    # With more than one under way at a time it says so.
-    piped = links._rtt("rtt min/avg/max/mdev = 20.211/21.502/25.020/1.711 ms, pipe 2\n")
-    assert {name: float(value) for name, value in piped.items()} == {
-        "least": 0.020211, "mean": 0.021502, "most": 0.02502, "deviation": 0.001711,
-    }  # fmt: skip
-    found = links._rtt("20 packets transmitted, 20 received\nrtt min/avg/max/mdev = 0.543/0.601/0.733/0.043 ms\n")
-    assert {name: float(value) for name, value in found.items()} == {
-        "least": pytest.approx(0.543e-3), "mean": pytest.approx(0.601e-3), "most": pytest.approx(0.733e-3),
-        "deviation": pytest.approx(0.043e-3),
-    }  # fmt: skip
-    assert links._rtt("3 packets transmitted, 0 received") == {}
+    lines = [
+        f"4104 bytes from 10.77.1.2: icmp_seq={n} ttl=64 time={ms} ms" for n, ms in ((1, "0.604"), (3, "20.1"))
+    ]
+    found = {name: float(value) for name, value in links._rtt(4, "\n".join(lines)).items() if value != "None"}
+    assert found == pytest.approx(
+        {"least": 0.604e-3, "median": 10.352e-3, "mean": 10.352e-3, "most": 20.1e-3, "lost": 0.5}
+    )
+    assert links._rtt(3, "3 packets transmitted, 0 received") == {}
+
+
+def test_the_interval_of_a_median_holds_its_ranks() -> None:
+    found = RoundTrip.of([n / 1e3 for n in range(1, 101)], 100)
+    # Ranks 41 and 61 of 100, counted from 1: Conover gives 40 to 61.
+    assert (found.low, found.median, found.high) == (0.041, 0.0505, 0.061)
+    assert RoundTrip.of([1.0, 2.0], 2).low is None
 
 
 @pytest.mark.parametrize(

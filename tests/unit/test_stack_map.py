@@ -118,7 +118,7 @@ def as_format_2(folder: StudyFolder) -> None:
         (path / "stack.json").unlink()
         knobs = json.loads((path / "knobs.json").read_bytes())
         for link, took in stack.get("pings", {}).items():
-            value = f"{1e3 * took['mean']:g}ms"
+            value = f"{1e3 * took[0]['mean']:g}ms"
             knobs.append({"host": "a1", "layer": f"link {link}", "name": "ping mean", "value": value})
         (path / "knobs.json").write_text(json.dumps(knobs))
         environment = json.loads((path / "environment.json").read_bytes())

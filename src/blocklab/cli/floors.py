@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from blocklab.errors import StoreError
+from blocklab.errors import BlocklabError, StoreError
 from blocklab.model.cache import cache_folder
-from blocklab.store.floor import load_floor, machine_of, save_floor
+from blocklab.model.site import Site
+from blocklab.store.floor import Floor, load_floor, machine_of, save_floor
 from blocklab.store.folder import StudyFolder
 
 
@@ -30,6 +31,15 @@ def keep_floor(
                 save_floor(folder.path, floor)
     except StoreError as error:
         console.print(f"the lab's floor is left out: {error}", style="yellow", markup=False, soft_wrap=True)
+
+
+def known_floor(site: Site) -> Floor | None:
+    """What this site's floor is known to be on this machine; None where it was not measured, or without an
+    image."""
+    try:
+        return load_floor(cache_folder(), machine_of(site.environment()))
+    except BlocklabError:
+        return None
 
 
 def environments(folder: StudyFolder) -> list[dict[str, Any]]:

@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from blocklab.layers.performance import LATENCIES
-from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Site, offered
+from blocklab.model.site import EmulatedVolumes, Site, offered
+from blocklab.model.stack_map import tolerance
+from blocklab.store.floor import RTT, Floor
 from blocklab.study.grid import layouts, topology
 from blocklab.study.types import Cell, Study
 
 
-def too_short(study: Study, cells: Sequence[Cell], site: Site) -> tuple[str, ...]:
+def too_short(study: Study, cells: Sequence[Cell], site: Site, floor: Floor | None) -> tuple[str, ...]:
     """RTTs and latencies of these cells below what the site's links and volumes take by themselves, each once,
-    with what is in force instead."""
+    with what is in force instead. What links take is known once the machine's ``floor`` was measured."""
     return tuple(
-        dict.fromkeys(note for layout in layouts(study, cells) for note in _of(layout.study, layout.stack, site))
+        dict.fromkeys(
+            note for layout in layouts(study, cells) for note in _of(layout.study, layout.stack, site, floor)
+        )
     )
 
 
-def _of(study: Study, stack: str, site: Site) -> Iterator[str]:
+def _of(study: Study, stack: str, site: Site, floor: Floor | None) -> Iterator[str]:
     shape = topology(study, [stack])
-    base_rtt = offered(site, EmulatedLinks).base_rtt if EmulatedLinks in site.offers else 0.0
     base_latency = offered(site, EmulatedVolumes).base_latency if EmulatedVolumes in site.offers else 0.0
+    least = floor.values[RTT].value if floor is not None else 0.0
     for name, link in shape.links.items():
-        if 0 < link.rtt < base_rtt:
-            yield f"links.{name}.rtt: requested {_us(link.rtt)}; the minimum here is {_us(base_rtt)}"
+        if 0 < link.rtt < least - tolerance(link.rtt):
+            yield f"links.{name}.rtt: requested {_us(link.rtt)}; the minimum here is about {_us(least)}"
     for field in LATENCIES:
         for volume in shape.volumes:
             if 0 < (latency := getattr(volume.profile, field)) < base_latency:

@@ -36,6 +36,7 @@ from blocklab.model.site import Site, Snapshots
 from blocklab.model.undo import Undos
 from blocklab.model.workload import Drilled
 from blocklab.sites import DEFAULT, open_site
+from blocklab.stats.format import exact
 from blocklab.study.drill_phases import Compare, DrillPhase, ReadBack, Write, whole
 from blocklab.study.estimate import estimate
 from blocklab.study.factors import variant
@@ -49,6 +50,7 @@ from blocklab.study.phases import (
     Mark,
     Measure,
     Nodes,
+    Tune,
     Undo,
     Volumes,
     Watch,
@@ -216,6 +218,11 @@ class _Listed:
     @_one.register
     def _(self, phase: Mark, workload: str) -> None:
         self._marks[phase.name] = self._undos.mark()
+
+    @_one.register
+    def _(self, phase: Tune, workload: str) -> None:
+        said = f"set the delay of {phase.name} so that a ping takes {exact(phase.link.rtt, 's')}"
+        self.commands.append(Command("tune", phase.pings.host, said=said))
 
     @_one.register
     def _(self, phase: Undo, workload: str) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from blocklab import report
 from blocklab.cli.catalogue import study_file
-from blocklab.cli.floors import keep_floor
+from blocklab.cli.floors import keep_floor, known_floor
 from blocklab.cli.live import showing
 from blocklab.cli.notes import too_short
 from blocklab.cli.options import check_options, learn_options
@@ -187,7 +187,7 @@ def fitting(study: Study, wanted: Sequence[Cell], file: Path, site: Site, *, qui
     try:
         for path, problem in site_problems(study, wanted, site.offers):
             raise StudyError(path, problem, hint="another site may offer it: --site")
-        notes = [check_options(study, site), *too_short(study, wanted, site)]
+        notes = [check_options(study, site), *too_short(study, wanted, site, known_floor(site))]
         if Room in site.offers:
             room = offered(site, Room).room
             notes = [*(room(shape, copies) for shape, copies in hardwares(study, wanted)), *notes]

@@ -8,7 +8,6 @@ import msgspec
 
 from blocklab.faults.base import Base
 from blocklab.faults.node import named
-from blocklab.model.ground import LinkSpec
 from blocklab.model.netem import NETEM_LIMIT, netem
 from blocklab.model.plan import Argv, Run, Step
 from blocklab.model.protocols import Scene
@@ -60,7 +59,7 @@ class _OnLink(Base, frozen=True):
         """The link's own netem again, or none where it has none. It may be healed twice."""
         steps: list[Step] = []
         for host in self.ends(scene):
-            whole = own(scene.links[self.link], host)
+            whole = own(scene, self.link, host)
             for lane in scene.ground.ends[self.link][host].lanes:
                 steps.append(Run(host, _replace(lane, whole or _BARE)))
                 if not whole:
@@ -69,9 +68,13 @@ class _OnLink(Base, frozen=True):
         return tuple(steps)
 
 
-def own(link: LinkSpec, host: str) -> Argv:
-    """The link's own arguments for netem at one end; empty for an end without."""
-    return netem(link, first=host == link.between[0])[0]
+def own(scene: Scene, name: str, host: str, more: float = 0.0) -> Argv:
+    """The link's own arguments for netem at one end, with ``more`` delay (s); empty for an end without."""
+    link = scene.links[name]
+    delay = scene.ground.delays.get(name, link.rtt) + more
+    # A link without any delay of its own has one only while it is slow.
+    asked = msgspec.structs.replace(link, rtt=Duration(f"{delay}s")) if more else link
+    return netem(asked, first=host == link.between[0], delay=delay)[0]
 
 
 def _replace(lane: str, argv: Argv) -> Argv:
@@ -107,7 +110,7 @@ class _Dropping(_OnLink, frozen=True):
 
     def broken(self, scene: Scene, host: str) -> Argv:
         """The link's own, with loss."""
-        return (*(own(scene.links[self.link], host) or _BARE), "loss", f"{100 * self.lost():.6g}%")
+        return (*(own(scene, self.link, host) or _BARE), "loss", f"{100 * self.lost():.6g}%")
 
 
 class LinkCut(_Dropping, frozen=True, tag="link-cut"):
@@ -183,4 +186,4 @@ class LinkSlow(_OnLink, frozen=True, tag="link-slow"):
 
     def broken(self, scene: Scene, host: str) -> Argv:
         """The link's own, with the other delay."""
-        return own(msgspec.structs.replace(scene.links[self.link], rtt=self.rtt), host)
+        return own(scene, self.link, host, self.rtt - scene.links[self.link].rtt)

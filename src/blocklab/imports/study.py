@@ -117,7 +117,7 @@ def study(
     ordered = [*file.workloads, *(name for name in known if name not in file.workloads)]
     nodes = dict.fromkeys(host for each in hosts.values() for host in each)
     plain = {
-        "blocklab": 1, "name": file.name, "question": file.question, "baseline": file.baseline,
+        "blocklab": 2, "name": file.name, "question": file.question, "baseline": file.baseline,
         "nodes": {node: {} for node in nodes},
         "stacks": {
             name: {"on": hosts[name][0], "layers": [{"layer": "imported", "says": stack.says}]}

@@ -74,15 +74,17 @@ class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
           two: {between: [a1, a2], rtt: 0.5ms, rate: 400Mbit/s, lanes: 2, bond: balance-rr}
 
     Read back at both ends: ``mtu``, by ``ip -j link show``; ``rtt``, ``jitter`` and ``rate``, by ``tc -j qdisc
-    show``; ``lanes`` and ``bond``, in ``/proc/net/bonding/``. What 20 pings take is recorded beside them, not
-    demanded.
+    show``; ``lanes`` and ``bond``, in ``/proc/net/bonding/``. What pings take is measured before and after each
+    workload and stored with the run.
     """
 
     between: tuple[str, str]
     """Two different nodes."""
     rtt: Duration = msgspec.field(default_factory=lambda: Duration("0ms"))
-    """The round trip that a ping shows, at most 5 s: netem's ``delay``, less the 0.15 ms that a link takes by
-    itself; that is the minimum. netem's queue is 100,000 packets long, so that it does not drop any."""
+    """The round trip that a ping of 4 KiB shows, at most 5 s. blocklab measures what the link takes by itself once
+    the layout is built, and sets netem's ``delay`` so that the median is within 5 % or 50 us. A machine that takes
+    longer by itself is the limit: the report says so. netem's queue is 100,000 packets long, so that it does not
+    drop any."""
     jitter: Duration = msgspec.field(default_factory=lambda: Duration("0ms"))
     """The standard spread of the round trip, normally distributed; not more than ``rtt``. netem's ``delay ...
     distribution normal``."""
@@ -147,7 +149,10 @@ class Ground(msgspec.Struct, frozen=True):
     """The names that a site gives to what was asked for; known before any node starts.
 
     ``ends[link][node]`` is that end; ``devices[stack][node]`` are the volumes' block devices by their index.
+    ``delays[link]`` is what netem adds (s) to a link whose round trip was tuned on this machine (``study.links``);
+    one that is not in it gets the whole ``rtt``.
     """
 
     ends: Mapping[str, Mapping[str, End]]
     devices: Mapping[str, Mapping[str, tuple[str, ...]]]
+    delays: Mapping[str, float] = {}

@@ -5,21 +5,21 @@ from __future__ import annotations
 from blocklab.model.ground import LinkSpec
 from blocklab.model.plan import Argv
 
-# What a link of the lab takes by itself (two context switches and a netem timer); ``bench/floor.py`` measures it.
-# An rtt of 0.5 ms in the study means that a ping takes 0.5 ms, so netem gets the rest.
-BASE_RTT = 0.00015
 # netem's queue in packets. The default of 1000 drops at 20 ms and full speed, which TCP takes for congestion.
 NETEM_LIMIT = 100_000
 
 
-def netem(link: LinkSpec, *, first: bool) -> tuple[Argv, dict[str, str]]:
-    """netem's arguments at one end, and the values to find in force. Empty when nothing is asked of it."""
+def netem(link: LinkSpec, *, first: bool, delay: float | None = None) -> tuple[Argv, dict[str, str]]:
+    """netem's arguments at one end, and the values to find in force. Empty when nothing is asked of it.
+
+    ``delay`` (s) is that of a link that was tuned; without it the whole ``rtt``.
+    """
     argv: list[str] = []
     wanted: dict[str, str] = {}
     if first and link.rtt:
-        delay = round(max(0.0, link.rtt - BASE_RTT) * 1e6)
-        argv += ["delay", f"{delay}us"]
-        wanted["delay"] = f"{delay}us"
+        microseconds = round((link.rtt if delay is None else delay) * 1e6)
+        argv += ["delay", f"{microseconds}us"]
+        wanted["delay"] = f"{microseconds}us"
         if link.jitter:
             jitter = round(link.jitter * 1e6)
             argv += [f"{jitter}us", "distribution", "normal"]

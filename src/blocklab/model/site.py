@@ -110,10 +110,7 @@ class Journal(Protocol):
 
 
 class EmulatedLinks(Protocol):
-    """Links with any RTT, jitter and rate."""
-
-    base_rtt: float
-    """What a link takes by itself (s)."""
+    """Links with any RTT, jitter and rate: netem on the hosts is theirs to change."""
 
 
 class EmulatedVolumes(Protocol):

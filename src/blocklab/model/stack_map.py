@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -26,12 +28,50 @@ class Level(msgspec.Struct, frozen=True):
 
 
 class RoundTrip(msgspec.Struct, frozen=True):
-    """What pings over a link took, in seconds."""
+    """What pings over a link took, in seconds. ``low`` and ``high`` are the 95 % interval of the median, None
+    where it is not known; ``lost`` is the share of pings without an answer, 0 to 1."""
 
     least: float
+    median: float
     mean: float
     most: float
-    deviation: float
+    low: float | None = None
+    high: float | None = None
+    lost: float = 0.0
+
+    @classmethod
+    def of(cls, times: Sequence[float], sent: int) -> RoundTrip:
+        """Of at least one answer. The interval is by order statistics: the answers ranked n/2 -+ 0.98 sqrt(n)
+        (the normal approximation of the binomial; Conover, Practical Nonparametric Statistics, 3.2)."""
+        ranked = sorted(times)
+        count = len(ranked)
+        reach = 0.98 * math.sqrt(count)
+        low, high = math.floor(count / 2 - reach), math.ceil(count / 2 + reach)
+        known = low >= 0 and high < count
+        return cls(
+            ranked[0], statistics.median(ranked), statistics.fmean(ranked), ranked[-1],
+            ranked[low] if known else None, ranked[high] if known else None, 1 - count / max(sent, count),
+        )  # fmt: skip
+
+
+class Tuned(msgspec.Struct, frozen=True):
+    """How a link's round trip was tuned on this machine. ``asked`` is the study's ``rtt`` (s), ``floor`` what the
+    link takes with nothing added, ``delay`` what netem adds (s), ``reached`` the round trip then."""
+
+    asked: float
+    floor: RoundTrip
+    delay: float
+    reached: RoundTrip
+
+    @property
+    def true(self) -> bool:
+        """Whether it is what was asked for."""
+        return abs(self.reached.median - self.asked) <= tolerance(self.asked)
+
+
+def tolerance(asked: float) -> float:
+    """How far (s) from what was asked for an emulated time may be."""
+    return max(0.05 * asked, 50e-6)
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -44,12 +84,14 @@ class Clock(msgspec.Struct, frozen=True):
 
 class StackMap(msgspec.Struct, frozen=True):
     """``active`` is the host that the stack is used on. ``wires``: the interface of the replication link on each
-    of its ends, empty without one. ``pings`` by link. ``clocks`` by host: before the workload, and after it."""
+    of its ends, empty without one. ``pings`` by link, and ``clocks`` by host: before the workload, and after it.
+    ``tuned`` by link: those whose delay was set by measuring."""
 
     active: str = ""
     levels: tuple[Level, ...] = ()
     wires: Mapping[str, str] = {}
-    pings: Mapping[str, RoundTrip] = {}
+    pings: Mapping[str, tuple[RoundTrip, ...]] = {}
+    tuned: Mapping[str, Tuned] = {}
     clocks: Mapping[str, tuple[Clock, ...]] = {}
 
     def devices(self, host: str) -> tuple[tuple[str, ...], ...]:

@@ -7,7 +7,6 @@ once, so that a disturbance of the machine spoils one round of several and not o
 from __future__ import annotations
 
 import re
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,11 +20,13 @@ from blocklab.model.plan import Fact, Run
 from blocklab.model.site import Site
 from blocklab.model.units import Duration
 from blocklab.runner.run import standing
+from blocklab.runner.tune import tuned
 from blocklab.runner.workshop import Standing
 from blocklab.store import floor as names
 from blocklab.store.floor import METRICS, Floor, machine_of, reading
 from blocklab.study.grid import topology
 from blocklab.study.links import plan_links
+from blocklab.study.phases import Tune
 from blocklab.study.read import build
 from blocklab.study.types import Study
 from blocklab.workloads import fio_output
@@ -45,14 +46,9 @@ _RAMDISK = "/dev/ram0"
 _RAMDISK_KIB = 16 * 2**10
 # Each is two system calls of about 3 us; on a busy machine of 15 us, so that it takes longer than it has to.
 _COPIES_PER_SECOND = 60_000
-_PINGS = 10
-# One may be lost where the link's delay was changed a moment ago; the median of the others is as good.
-_LEAST_PINGS = 7
 
 # 30000 bytes (30 kB, 29 KiB) copied, 0.658405 s, 45.6 kB/s
 _COPIED = re.compile(r"^(\d+) bytes (?:\(.*\) )?copied, (\d+(?:\.\d+)?(?:e[+-]?\d+)?) s, ", re.MULTILINE)
-# 64 bytes from 10.77.1.2: icmp_seq=1 ttl=64 time=0.207 ms
-_PING = re.compile(r"^\d+ bytes from .* time=(\d+(?:\.\d+)?) ms$", re.MULTILINE)
 # cpu  209 0 6 301 0 0 0 0 0 0
 #      user nice system idle iowait irq softirq steal guest guest_nice,
 # https://man7.org/linux/man-pages/man5/proc_stat.5.html
@@ -99,7 +95,7 @@ def _study() -> Study:
     mirror = {"layer": "drbd", "peer": PEER, "link": LINK, "disk": fast}
     return build(
         {
-            "blocklab": 1, "name": "calibrate", "question": "What does the lab take by itself?",
+            "blocklab": 2, "name": "calibrate", "question": "What does the lab take by itself?",
             "nodes": {NODE: {"memory": "512MiB"}, PEER: {"memory": "256MiB"}},
             "links": {LINK: {"between": [NODE, PEER]}},
             "stacks": {RAW: {"on": NODE, "layers": [raw]}, MIRROR: {"on": NODE, "layers": [raw, mirror]}},
@@ -118,7 +114,6 @@ class _Bench:
         self._host = stand.lab.hosts[NODE]
         self._raw = stand.ports[RAW][-1].where
         self._mirror = stand.ports[MIRROR][-1].where
-        self._peer = stand.ground.ends[LINK][PEER].address
 
     def prepare(self) -> None:
         """The knobs checked, a RAM disk made, the devices written once."""
@@ -187,24 +182,30 @@ class _Bench:
         return found
 
     def _round_trip(self) -> float:
-        """Seconds: the median of a few pings, as far apart as those before a study's workload."""
-        argv = ("ping", "-n", "-c", str(_PINGS), "-i", "0.02", "-w", "10", self._peer)
-        text = must(self._host, argv)
-        times = [float(ms) for ms in _PING.findall(text)]
-        if len(times) < _LEAST_PINGS:
-            raise ParseError("ping", f"{len(times)} of {_PINGS} answers", text)
-        return statistics.median(times) / 1e3
+        """Seconds: the median of the pings that a study's links get."""
+        engine = self._stand.engine
+        engine.pings.clear()
+        engine.ask([fact for fact in plan_links(self._shape, self._stand.ground).facts if fact.link])
+        if LINK not in engine.pings:
+            raise ParseError("ping", "not one was answered", "")
+        return engine.pings[LINK][-1].median
 
     def _delayed(self, rtt: float) -> float:
         """The round trip in seconds while the link is asked for ``rtt``, as a study's link is."""
         engine = self._stand.engine
         slow = msgspec.structs.replace(self._shape.links[LINK], rtt=Duration(f"{rtt * 1e3:g}ms"))
-        plan = plan_links(msgspec.structs.replace(self._shape, links={LINK: slow}), self._stand.ground)
+        shape, ground = msgspec.structs.replace(self._shape, links={LINK: slow}), self._stand.ground
+        plan = plan_links(shape, ground)
         mark = engine.mark()
         try:
             engine.carry_out(plan.steps, "prepare")
-            self._in_force(plan.facts)
-            return self._round_trip()
+            (pings,) = (fact for fact in plan.facts if fact.link)
+            links = tuned(engine, ground, [Tune(LINK, slow, pings)])
+            if LINK not in links:
+                raise ParseError("ping", "not one was answered", "")
+            delays = {LINK: links[LINK].delay}
+            self._in_force(plan_links(shape, msgspec.structs.replace(ground, delays=delays)).facts)
+            return links[LINK].reached.median
         finally:
             engine.undo(mark)
 

@@ -34,8 +34,8 @@ class Engine:
         self._journal = offered(lab, Journal) if Journal in lab.offers else None
         self.records: list[Record] = []
         self.warnings: list[str] = []
-        self.pings: dict[str, RoundTrip] = {}
-        """What the last pings over each link took."""
+        self.pings: dict[str, tuple[RoundTrip, ...]] = {}
+        """What pings over each link took, each time that they were asked for."""
         self._undos = Undos()
         self.marks: dict[str, int] = {}
         """Places in the pile of undos, by the names of their phases."""
@@ -132,7 +132,8 @@ class Engine:
             values = self._answers(fact)
             if fact.link:
                 if values:
-                    self.pings[fact.link] = RoundTrip(**{name: float(value) for name, value in values.items()})
+                    took = RoundTrip(**{name: float(value) for name, value in values.items() if value != "None"})
+                    self.pings[fact.link] = (*self.pings.get(fact.link, ()), took)
                 continue
             for name in [*fact.wanted, *(name for name in values if name not in fact.wanted)]:
                 value = values.get(name, "unreadable" if not values else "absent")

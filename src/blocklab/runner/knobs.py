@@ -54,7 +54,7 @@ def _study(servers: list[str]) -> Study:
     stacks = {name: {"on": HOST, "layers": [volume, {"layer": "ext4"}, {"layer": name}]} for name in servers}
     return build(
         {
-            "blocklab": 1, "name": "options", "question": "Which options do the programs have?",
+            "blocklab": 2, "name": "options", "question": "Which options do the programs have?",
             "nodes": {HOST: {"memory": f"{256 + 512 * len(servers)}MiB"}},
             "stacks": stacks or {HOST: {"on": HOST, "layers": [volume]}},
             "workloads": {"io": {"workload": "dd", "mode": "none", "size": "16MiB"}},

@@ -13,17 +13,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from blocklab.errors import BlocklabError, NodeLost, SetupError
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Fact, Port
-from blocklab.model.site import Lab, Refill, Site, Snapshots, offered
+from blocklab.model.site import EmulatedLinks, Lab, Refill, Site, Snapshots, offered
 from blocklab.model.stack_map import Level, StackMap, device_of
 from blocklab.model.workload import Workload
 from blocklab.runner.engine import Engine
+from blocklab.runner.tune import tuned
 from blocklab.store.run import Record
 from blocklab.study.copies import copied
 from blocklab.study.grid import Layout, hardware, plan_stack, planned, topology, wires
-from blocklab.study.phases import Build, Do, Fill, Nodes, Phase, Renew, Undo, Volumes, build, facts_of, ready
+from blocklab.study.phases import Build, Do, Fill, Nodes, Phase, Renew, Tune, Undo, Volumes, build, facts_of, ready
 from blocklab.study.types import Study
 
 Say = Callable[[str], None]
@@ -37,7 +40,8 @@ class Standing:
 
     def __init__(self, lab: Lab, study: Study, stacks: Sequence[str], ground: Ground, *, fresh: bool) -> None:
         self.lab = lab
-        self.ground = ground
+        # What was tuned for another layout does not hold for this one.
+        self.ground = msgspec.structs.replace(ground, delays={})
         self.engine = Engine(lab)
         self.facts: dict[str, tuple[Fact, ...]] = {}
         self.ports: dict[str, tuple[Port, ...]] = {}
@@ -65,7 +69,15 @@ class Standing:
     def carry_out(self, plan: Build) -> None:
         """The same, given its phases."""
         for phase in plan.phases:
-            self.engine.go(phase)
+            if not isinstance(phase, Tune):
+                self.engine.go(phase)
+        if EmulatedLinks in self.lab.offers:
+            links = tuned(self.engine, self.ground, (each for each in plan.phases if isinstance(each, Tune)))
+            delays = {name: at.delay for name, at in links.items()}
+            self.ground = msgspec.structs.replace(self.ground, delays=delays)
+            self.shapes = {
+                name: msgspec.structs.replace(shape, tuned=links) for name, shape in self.shapes.items()
+            }
         self.facts = facts_of(self._study, self._stacks, self.ground)
         for number, name in enumerate(self._stacks):
             self.ports[name] = plan_stack(self._study, name, number, self.ground).ports

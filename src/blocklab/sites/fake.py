@@ -228,7 +228,6 @@ class FakeSite:
     """
 
     name = "fake"
-    base_rtt = 0.0
     base_latency = 0.0
 
     def __init__(

@@ -56,7 +56,7 @@ def study_text(
     if transactions:
         workloads |= transaction_workloads(need, layouts.database, seconds=seconds, scale=scale)
     plain = {
-        "blocklab": 1, "name": name,
+        "blocklab": 2, "name": name,
         "question": f"Which layouts carry the need of {_names(need)}?", "baseline": layouts.baseline,
         **_parts(layouts, "profiles", "nodes", "links", "stacks"),
         "workloads": workloads,

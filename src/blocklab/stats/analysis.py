@@ -233,10 +233,10 @@ class Analysis:
         return self._phases.get(workload, ())
 
     def ping(self, stack: str, workload: str, link: str) -> float | None:
-        """The mean round trip (s) that a ping took over a link before that cell's load; None when not known."""
+        """The median round trip (s) over a link before that cell's workload; None when not known."""
         run = self.runs.get((stack, workload))
-        found = run.stack.pings.get(link) if run is not None else None
-        return found.mean if found is not None else None
+        found = run.stack.pings.get(link, ()) if run is not None else ()
+        return found[0].median if found else None
 
     def find(self, stack: str, workload: str, metric: str, phase: str = "") -> Row | None:
         """The value of that name, None when there is none."""

@@ -28,7 +28,7 @@ _MADE = {
 _LEAST_PART = 0.02
 # The offsets of format 2 came without their error: half of a round trip on a busy node.
 _CLOCK_ERROR = 0.05
-_PINGS = {"ping min": "least", "ping mean": "mean", "ping max": "most", "ping mdev": "deviation"}
+_PINGS = {"ping min": "least", "ping mean": "mean", "ping max": "most"}
 
 
 def converted(run: Run) -> Run:
@@ -48,7 +48,7 @@ def converted(run: Run) -> Run:
     return msgspec.structs.replace(
         run,
         environment={name: value for name, value in run.environment.items() if name != "clock_offsets"},
-        knobs=tuple(knob for knob in run.knobs if knob.name not in (*_PINGS, "ping")),
+        knobs=tuple(knob for knob in run.knobs if knob.name not in (*_PINGS, "ping mdev", "ping")),
         stack=StackMap(
             active,
             levels(active, layers, moved, top),
@@ -58,15 +58,19 @@ def converted(run: Run) -> Run:
     )
 
 
-def _pings(knobs: Iterable[Knob]) -> dict[str, RoundTrip]:
+def _pings(knobs: Iterable[Knob]) -> dict[str, tuple[RoundTrip, ...]]:
+    """Without a median, which was not stored: the mean stands for it."""
     found: dict[str, dict[str, Any]] = {}
     for knob in knobs:
         # "0.601ms" of "ping mean" of "link zone"
         if knob.name in _PINGS and knob.value.endswith("ms"):
             link = found.setdefault(knob.layer.removeprefix("link "), {})
             link[_PINGS[knob.name]] = float(knob.value.removesuffix("ms")) / 1e3
-    none = dict.fromkeys(_PINGS.values(), 0.0)
-    return {link: RoundTrip(**{**none, **values}) for link, values in found.items() if "mean" in values}
+    return {
+        link: (RoundTrip(values.get("least", 0.0), values["mean"], values["mean"], values.get("most", 0.0)),)
+        for link, values in found.items()
+        if "mean" in values
+    }
 
 
 def moved_by(run: Run) -> dict[str, dict[str, float]]:

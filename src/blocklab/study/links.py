@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import partial
 
+import msgspec
+
 from blocklab.model.ground import End, Ground, LinkSpec, Topology
 from blocklab.model.netem import netem
-from blocklab.model.plan import Equip, Fact, Plan, Run, Step
+from blocklab.model.plan import Argv, Equip, Fact, Plan, Run, Step
+from blocklab.model.stack_map import RoundTrip
+
+_MOST_PINGS, _LEAST_PINGS = 200, 20
+_PING_SECONDS = 0.3
+# A block of 4 KiB, and what an ordinary ping carries.
+_MIRROR_BYTES, _SMALL_BYTES = 4096, 56
+# 4104 bytes from 10.77.1.2: icmp_seq=1 ttl=64 time=0.604 ms
+_ANSWER = re.compile(r"^\d+ bytes from .* time=(\d+(?:\.\d+)?) ms$", re.MULTILINE)
 
 
 def plan_wires(shape: Topology, ground: Ground) -> Plan:
@@ -45,7 +56,7 @@ def plan_links(shape: Topology, ground: Ground) -> Plan:
     facts: list[Fact] = []
     for name, link in shape.links.items():
         for side, host in enumerate(link.between):
-            delay, wanted = netem(link, first=side == 0)
+            delay, wanted = netem(link, first=side == 0, delay=ground.delays.get(name))
             for lane in ground.ends[name][host].lanes if delay else ():
                 steps.append(
                     Run(
@@ -57,8 +68,33 @@ def plan_links(shape: Topology, ground: Ground) -> Plan:
                 at = f"link {name}" if link.lanes == 1 else f"link {name} {lane}"
                 facts.append(Fact(host, at, ("tc", "-j", "qdisc", "show", "dev", lane), _netem, wanted))
     for name, link in shape.links.items():
-        facts.append(_ping(name, link, ground.ends[name]))
+        # Recorded, not demanded: what the link takes is a value of the run, and the report shows it.
+        argv, count = _ping(name, link, ground)
+        facts.append(Fact(link.between[0], f"link {name}", argv, partial(_rtt, count), link=name))
     return Plan(tuple(steps), tuple(facts))
+
+
+def delayed(name: str, link: LinkSpec, ground: Ground, delay: float) -> tuple[Run, ...]:
+    """Steps that set netem's delay (s) of a link that has one; undone with the link."""
+    host = link.between[0]
+    argv, _ = netem(link, first=True, delay=delay)
+    return tuple(
+        Run(host, ("tc", "qdisc", "change", "dev", lane, "root", "netem", *argv))
+        for lane in ground.ends[name][host].lanes
+    )
+
+
+def _ping(name: str, link: LinkSpec, ground: Ground) -> tuple[Argv, int]:
+    """One ping after the other over a link, and how many: each is sent when the one before was answered (``-A``),
+    as a mirror's writes at queue depth 1. Fewer over a slow link, for some 0.3 s in all.
+
+    Each has the size of a mirror's write. Over a link with a rate it is small, for what a rate makes of a write is
+    not the link's round trip.
+    """
+    count = max(_LEAST_PINGS, min(_MOST_PINGS, round(_PING_SECONDS / max(link.rtt, 1e-6))))
+    size = _MIRROR_BYTES if link.rate is None else _SMALL_BYTES
+    there = ground.ends[name][link.between[1]].address
+    return ("ping", "-A", "-c", str(count), "-s", str(size), "-n", "-W", "7", there), count
 
 
 def _bond(host: str, end: End, link: LinkSpec) -> Iterator[Run]:
@@ -114,21 +150,10 @@ def _netem(text: str) -> dict[str, str]:
     return found
 
 
-def _ping(name: str, link: LinkSpec, ends: dict[str, End] | object) -> Fact:
-    here, there = link.between
-    address = ends[there].address  # type: ignore[index]
-    # Recorded, not demanded: what the link takes is a value of the run, and the report shows it.
-    return Fact(
-        here, f"link {name}", ("ping", "-q", "-c", "20", "-i", "0.02", "-W", "7", address), _rtt, link=name
-    )
-
-
-def _rtt(text: str) -> dict[str, str]:
+def _rtt(sent: int, text: str) -> dict[str, str]:
     """The round trips in seconds, by the fields of ``RoundTrip``; nothing where no answer came."""
-    # rtt min/avg/max/mdev = 0.543/0.601/0.733/0.043 ms
-    # rtt min/avg/max/mdev = 20.211/21.502/25.020/1.711 ms, pipe 2
-    for line in text.splitlines():
-        if line.startswith("rtt min/avg/max/mdev = "):
-            values = [f"{value}e-3" for value in line.split(" = ")[1].partition(" ms")[0].split("/")]
-            return dict(zip(("least", "mean", "most", "deviation"), values, strict=True))
-    return {}
+    times = [float(match[1]) / 1e3 for match in _ANSWER.finditer(text)]
+    if not times:
+        return {}
+    values = msgspec.to_builtins(RoundTrip.of(times, sent))
+    return {name: repr(value) for name, value in values.items()}

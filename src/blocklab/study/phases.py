@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
-from blocklab.model.ground import Ground
+from blocklab.model.ground import Ground, LinkSpec
 from blocklab.model.plan import Fact, Port, Run, Step, again, before_data
 from blocklab.model.protocols import Probe
 from blocklab.model.stop import Rule
@@ -123,10 +123,20 @@ class Renew:
 
 
 @dataclass(frozen=True)
-class Build:
-    """Links, then the levels of the stacks, by an engine of its own."""
+class Tune:
+    """Set netem's delay of a link so that its round trip is what the study asks for, whatever the link takes by
+    itself on this machine: see ``runner.tune``."""
 
-    phases: tuple[Do | Mark, ...]
+    name: str
+    link: LinkSpec
+    pings: Fact
+
+
+@dataclass(frozen=True)
+class Build:
+    """Links, then the levels of the stacks, by an engine of its own; then the links' round trips are tuned."""
+
+    phases: tuple[Do | Mark | Tune, ...]
 
 
 @dataclass(frozen=True)
@@ -139,7 +149,7 @@ class Fill:
     rest: tuple[Undo, Volumes]
 
 
-Phase: TypeAlias = Do | Mark | Undo | Ask | Watch | Unwatch | Measure | Volumes | Renew | Build | Fill
+Phase: TypeAlias = Do | Mark | Undo | Tune | Ask | Watch | Unwatch | Measure | Volumes | Renew | Build | Fill
 
 
 @dataclass(frozen=True)
@@ -165,7 +175,7 @@ def build(
     """Build stacks. ``wired``: the nodes' interfaces are up; ``over_data``: on volumes that were built on before;
     ``for_data``: to load data that will be copied."""
     shape = topology(study, stacks)
-    phases: list[Do | Mark] = [] if wired else [Do("build", plan_wires(shape, ground).steps, "wires")]
+    phases: list[Do | Mark | Tune] = [] if wired else [Do("build", plan_wires(shape, ground).steps, "wires")]
     phases.append(Do("build", plan_links(shape, ground).steps, "links"))
     for number, name in enumerate(stacks):
         levels = plan_layers(study, name, number, ground)
@@ -175,6 +185,10 @@ def build(
             phases.append(Do("build", again(steps) if over_data else steps, f"{name} {layer.tag}"))
             if layer.gives == "block":
                 phases.append(Mark(f"{ABOVE} {name}"))
+    # Last, for what a round trip takes depends on what else runs. Loading data needs no true one.
+    if not for_data:
+        pings = {fact.link: fact for fact in plan_links(shape, ground).facts if fact.link}
+        phases += [Tune(name, link, pings[name]) for name, link in shape.links.items() if link.rtt]
     return Build(tuple(phases))
 
 
@@ -236,7 +250,7 @@ def measurement(
         Measure(workload, port),
         Unwatch(),
         # A mirror that broke meanwhile leaves results of another layout: ask again.
-        Ask(tuple(fact for fact in facts if fact.wanted), after=True),
+        Ask(tuple(fact for fact in facts if fact.wanted or fact.link), after=True),
         Undo(CELL),
     )
 

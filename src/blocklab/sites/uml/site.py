@@ -16,7 +16,6 @@ from blocklab.errors import SetupError
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.host import Host, must
 from blocklab.model.knobs import Tables
-from blocklab.model.netem import BASE_RTT
 from blocklab.model.site import (
     Doctor,
     EmulatedLinks,
@@ -288,7 +287,6 @@ class UmlSite:
 
     name = "uml"
     offers = OFFERS
-    base_rtt = BASE_RTT
     base_latency = PATH_SECONDS
 
     def __init__(self, volumes: Path | None = None, image: images.Image | None = None) -> None:
