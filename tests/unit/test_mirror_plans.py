@@ -19,7 +19,8 @@ from blocklab.model.plan import Port, Run, before_data, made_once
 from blocklab.model.units import Duration, Size
 from blocklab.sites.fake import FakeSite
 from blocklab.sites.names import ground as named
-from blocklab.sites.uml import volumes
+from blocklab.sites.uml import pinning, site, volumes
+from blocklab.sites.uml.pinning import Pinning
 from blocklab.sites.uml.site import cpu_of
 from blocklab.study import links
 from blocklab.study.grid import plan_ground, plan_stack, topology
@@ -199,6 +200,8 @@ def test_the_first_node_has_a_cpu_for_itself(
     monkeypatch: pytest.MonkeyPatch, cpus: set[int], found: list[int]
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cpus)
+    monkeypatch.setattr(site, "pinning", lambda: Pinning("cores", {}))
+    monkeypatch.setattr(pinning, "siblings", lambda cpu: frozenset({cpu}))
     assert [cpu_of(number) for number in range(4)] == found
 
 

@@ -1,7 +1,7 @@
 """What this machine has and lacks, one fact a line with the hint beneath. Standard library only.
 
 It also runs before there is a virtual environment, with the system's Python, as the scripts in the repository's
-root do: ``python3 -I src/blocklab/sites/uml/doctor.py``. It changes nothing and asks no network.
+root do: ``python3 -I src/blocklab/sites/uml/doctor.py``. It changes nothing but its cache and asks no network.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if __name__ == "__main__":
 from blocklab.model.cache import cache_folder
 from blocklab.sites.uml import recipe
 from blocklab.sites.uml.memory import available
+from blocklab.sites.uml.pinning import pinning
 
 State = Literal["ok", "warn", "fail"]
 GIB = 1 << 30
@@ -213,10 +214,13 @@ def seccomp(status: Path = Path("/proc/self/status")) -> Fact:
 
 
 def cpus() -> Fact:
-    """Each node is pinned to one CPU."""
+    """Each node is pinned to one CPU: one of its own, unless waking another CPU takes too long here."""
     count = len(os.sched_getaffinity(0))
     if count >= 2:
-        return Fact("CPUs", "ok", str(count))
+        found = pinning()
+        took = ", ".join(f"{name} {1e6 * trip:.0f} us" for name, trip in found.trips.items())
+        where = "all nodes on one" if found.choice == "one" else f"nodes on {found.choice} of their own"
+        return Fact("CPUs", "ok", f"{count}; {where} (a round trip between two processes: {took})")
     return Fact(
         "CPUs", "warn", str(count), "nodes will share one CPU and take turns; values are for comparison only"
     )

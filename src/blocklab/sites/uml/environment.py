@@ -12,6 +12,7 @@ from typing import Any
 
 from blocklab import __version__
 from blocklab.sites.uml.image import Image
+from blocklab.sites.uml.pinning import pinning
 
 
 def cpu_model(cpuinfo: str) -> str:
@@ -43,6 +44,7 @@ def environment(image: Image) -> dict[str, Any]:
             "kernel": platform.release(),
             "cpu": cpu_model(Path("/proc/cpuinfo").read_text(errors="replace")),
             "cpus": len(os.sched_getaffinity(0)),
+            "pinning": pinning().choice,
         },
         "image": image.key,
         "shim": image.shim is not None,

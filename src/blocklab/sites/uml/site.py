@@ -34,6 +34,7 @@ from blocklab.sites.uml import doctor, door
 from blocklab.sites.uml import image as images
 from blocklab.sites.uml.environment import environment
 from blocklab.sites.uml.node import Node, kernel_argv
+from blocklab.sites.uml.pinning import cpus_of, pinning
 from blocklab.sites.uml.processes import Folder, Process, check_path, scratch
 from blocklab.sites.uml.room import check_room, shortage
 from blocklab.sites.uml.volumes import PATH_SECONDS, Volume, copy_sparse, empty, make_file
@@ -118,6 +119,8 @@ class UmlLab:
 
     def _process(self, name: str, argv: Sequence[str], log: Path, **options: Any) -> Process:
         """Start a process that ends with the lab. Raises ``SetupError``."""
+        if pinning().choice == "one":
+            options.setdefault("cpus", [cpu_of(0)])
         try:
             process = Process(name, argv, log, **options)
             self._processes.append(process)
@@ -269,12 +272,12 @@ class UmlLab:
 
 def cpu_of(number: int) -> int:
     """The CPU of the n-th node, of those that this process may use: the first node has one for itself where there
-    are several, and the others go round robin over the rest.
+    are several, and the others go round robin over the rest; or all share one where that is faster (``pinning``).
 
-    A peer or a client beside the active node would take that node's time, and a mirror would seem to cost more
-    than it does.
+    A peer or a client beside the active node takes that node's time, and a mirror would seem to cost more than it
+    does.
     """
-    first, *rest = sorted(os.sched_getaffinity(0))
+    first, *rest = cpus_of(pinning().choice, tuple(os.sched_getaffinity(0)))
     return rest[(number - 1) % len(rest)] if number and rest else first
 
 
