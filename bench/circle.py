@@ -93,7 +93,7 @@ def need_of(folder: StudyFolder) -> Need:
 
 def compare(tpcc: Analysis, proof: Analysis) -> None:
     """TPC-C's share on each layout beside the verdict on the need."""
-    rates = {row.stack: row.value for row in tpcc.rows if row.metric == "tpmc" and row.workload}
+    rates = {row.stack: row.value for row in tpcc.rows if row.metric == "tpmc" and row.own}
     busy = {place[0] for place in tpcc.limits}
     same = known = 0
     verdicts = {each.stack: each for each in needs(proof)}

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from blocklab.errors import NodeLost, StoreError
@@ -49,6 +50,14 @@ def test_a_good_study_stores_everything(study: Study, tmp_path: Path) -> None:
     assert folder.missing(cells(study)) == ()
     assert all(lab.closed for lab in site.labs) and len(site.labs) == 2
     assert not list(folder.cells.glob(".*"))
+
+
+def test_every_second_repeat_is_the_other_way_round(study: Study, tmp_path: Path) -> None:
+    three = msgspec.structs.replace(study, repeats=3)
+    _, progress, bad, _ = go(three, tmp_path, Answers())
+    assert bad == 0
+    order = ["local", "mirror", "mirror", "local", "local", "mirror"]
+    assert [label.partition("/")[0] for label in progress.outcomes] == order
 
 
 def test_a_knob_not_in_force_makes_the_cell_invalid(study: Study, tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def test_two_imports_are_compared_without_words_about_noise_or_repeats(tmp_path:
     found = versus(source(a.path), source(b.path))
     shown = headlines(found.pairs)
     assert report.summary(found, shown) == "Of 1 value in B, beside A's: 1 without an interval."
-    assert {pair.verdict for pair in found.pairs if pair.workload and pair.ratio} == {"no interval"}
+    assert {pair.verdict for pair in found.pairs if pair.own and pair.ratio} == {"no interval"}
     said = report.one_build(found)
     assert said == (
         "Each side is imported from logs without a time series, or with too short a one: there are no intervals."

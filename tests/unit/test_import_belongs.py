@@ -58,7 +58,7 @@ def watched(rates: Mapping[str, float], host: str = "") -> str:
 def writes(analysis: Analysis, workload: str = "io") -> float:
     """The IOPS of the one phase of a time line."""
     row = analysis.find("local", workload, "write.iops", "phase-1")
-    assert row is not None and row.workload
+    assert row is not None and row.own
     return row.value
 
 

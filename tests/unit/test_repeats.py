@@ -161,7 +161,7 @@ def test_a_line_is_not_pressed_flat_by_an_endless_interval(tmp_path: Path) -> No
 def test_blocks_that_agree_to_the_last_digit_show_no_difference(tmp_path: Path) -> None:
     """Percentiles of fio come in bins, counts are what a study sets."""
     folder = synthetic.make(tmp_path, synthetic.study(repeats=3), transactions=50)
-    rows = {(row.stack, row.workload, row.metric): row for row in analyse(folder).rows if row.workload}
+    rows = {(row.stack, row.workload, row.metric): row for row in analyse(folder).rows if row.own}
     same = rows["drbd0", "tps-scale1", "transactions"].relative
     assert same == Estimate(1.0, 0.0) and verdict(same) == "no difference shown"
     assert rows["local", "tps-scale1", "transactions"].relative == Estimate(1.0), "to itself it has none"

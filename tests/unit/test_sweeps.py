@@ -94,9 +94,7 @@ def test_a_single_stacks_baseline_is_its_first_levels_and_never_a_loads(tmp_path
     threads = {"threads": synthetic.SWEEP["factors"]["threads"]}
     only = synthetic.sweep(name="only", stacks=stacks, baseline="", expect=[], factors=threads)
     alone = analyse(synthetic.make_sweep(tmp_path, only, seconds=10))
-    assert alone.others == () and {row.relative and row.relative.value for row in alone.rows if row.workload} == {
-        1.0
-    }
+    assert alone.others == () and {row.relative and row.relative.value for row in alone.rows if row.own} == {1.0}
     assert "mirror has from" in findings(alone).lead
     assert [each.name for each in draw(alone).shown][:1] == ["sweep-tpcc"]
 

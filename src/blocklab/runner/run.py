@@ -83,7 +83,7 @@ def run_study(
     """
     bad = number = 0
     with contextlib.closing(Workshop(site)) as workshop:
-        for layout in in_order(study, layouts(study, cells)):
+        for layout in in_order(layouts(study, cells)):
             environment = site.environment(topology(layout.study, [layout.stack]).addons)
             todo = list(layout.cells) if seed is None else shuffled(layout.cells, seed)
             patient = True
@@ -102,18 +102,24 @@ def shuffled(cells: Sequence[Cell], seed: int) -> list[Cell]:
     return sorted(cells, key=lambda cell: hashlib.sha256(f"{seed} {cell.key}".encode()).digest())
 
 
-def in_order(study: Study, found: Sequence[Layout]) -> list[Layout]:
+def in_order(found: Sequence[Layout]) -> list[Layout]:
     """Layouts of the same hardware one after the other, so that they share booted nodes and copies of data.
 
-    One repeat after the other, since what is compared within a repeat must have had the same machine. Drills are
+    One repeat after the other, since what is compared within a repeat must have had the same machine; every second
+    repeat is the other way round (A B, B A, ...), so that a drift of the machine favours no layout. Drills are
     counted, not compared: all of a layout follow each other.
     """
-    groups: dict[tuple[int, str], list[Layout]] = {}
+    repeats: dict[int, dict[str, list[Layout]]] = {}
     for layout in found:
-        alike = hardware(topology(layout.study, [layout.stack]))
         counted = all(is_drill(layout.study, cell.workload) for cell in layout.cells)
-        groups.setdefault((0 if counted else layout.cells[0].repeat, alike), []).append(layout)
-    return [layout for group in groups.values() for layout in group]
+        alike = hardware(topology(layout.study, [layout.stack]))
+        groups = repeats.setdefault(0 if counted else layout.cells[0].repeat, {})
+        groups.setdefault(alike, []).append(layout)
+    ordered = []
+    for number, groups in repeats.items():
+        mine = [layout for group in groups.values() for layout in group]
+        ordered += mine[::-1] if number % 2 else mine
+    return ordered
 
 
 class _Group:
