@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from blocklab.model.host import Host, must
+from blocklab.model.node import program
 from blocklab.runner.measure import not_in_force
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
@@ -100,8 +101,8 @@ def test_planted_changes_are_found_not_in_force(small: dict[str, Any]) -> None:
     layers: list[dict[str, Any]] = [VOLUMES, {"layer": "raid10"}, {"layer": "cap", "read_iops": 500}, EXT4]
     with standing(UmlSite(), study_of(small, layers), ["one"]) as stand:
         host = stand.lab.hosts["a1"]
-        must(host, ["sed", "-n", "s/.*/& 0/w /run/blocklab/cap-md0/blkio.throttle.read_iops_device",
-                    "/sys/class/block/md0/dev"])  # fmt: skip
+        limit = "/run/blocklab/cap-md0/blkio.throttle.read_iops_device"
+        must(host, program("verbs", "write", limit, "{number} 0", "/dev/md0"))
         must(host, ["mdadm", "--fail", "/dev/md0", "/dev/ubdc"])
         wrong = {knob.name: knob.value for knob in not_in_force(stand.engine.ask(stand.facts["one"]))}
         assert wrong == {

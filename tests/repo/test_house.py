@@ -277,7 +277,8 @@ def test_no_module_outside_sites_names_a_site() -> None:
 
 
 def programs_in_strings(tree: ast.Module) -> list[tuple[int, str]]:
-    """Long strings that are Python programs, and commands that edit files by sed or awk. Docstrings are none."""
+    """Long strings that are Python programs, and commands that edit files by sed or awk or hand a text to a shell.
+    Docstrings are none."""
     documents = {id(each.body[0].value) for each in ast.walk(tree) if isinstance(each, DOCUMENTED) and each.body
                  and isinstance(each.body[0], ast.Expr)}  # fmt: skip
     found = []
@@ -285,12 +286,20 @@ def programs_in_strings(tree: ast.Module) -> list[tuple[int, str]]:
         if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in documents:
             if each.value.count("\n") > 3 and re.search(r"^(import|from) \w+", each.value, re.MULTILINE):
                 found.append((each.lineno, "a program in a string"))
-        elif isinstance(each, ast.Tuple) and each.elts and ast.unparse(each.elts[0]).strip("'") in EDITORS:
-            found.append((each.lineno, f"{ast.unparse(each.elts[0])} as an editor"))
+        elif isinstance(each, ast.Tuple | ast.List):
+            words = [word.value if isinstance(word, ast.Constant) else None for word in each.elts]
+            first = str(words[0]).rpartition("/")[2] if words else ""
+            if first in EDITORS:
+                found.append((each.lineno, f"{first} as an editor"))
+            elif first in SHELLS and any(FLAG.fullmatch(str(word)) for word in words[1:]):
+                found.append((each.lineno, f"a text for {first}"))
     return found
 
 
-EDITORS = ("sed", "awk", "perl")
+EDITORS = ("sed", "awk", "gawk", "mawk", "perl")
+SHELLS = ("sh", "bash", "dash")
+# "-c", "-ec", "-lc"
+FLAG = re.compile(r"-[a-z]*c")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 
@@ -304,11 +313,19 @@ def test_programs_for_nodes_are_files() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['A = """\nimport os\n\n\nprint(1)\n"""\n', 'A = ("sed", "-n")\n', 'def f():\n    return ("awk", "1")\n'],
+    [
+        'A = """\nimport os\n\n\nprint(1)\n"""\n',
+        'A = ("sed", "-n")\n',
+        'def f():\n    return ("awk", "1")\n',
+        'A = ["/usr/bin/perl", "-pe", "1"]\n',
+        'def f(path):\n    return ["sh", "-ec", f"echo 1 > {path}"]\n',
+        'A = ("bash", "-c", "true")\n',
+    ],
 )
 def test_the_search_for_programs_can_find(text: str) -> None:
     assert programs_in_strings(ast.parse(text))
     assert not programs_in_strings(ast.parse('"""\nimport os\n\n\nprint(1)\n"""\n'))
+    assert not programs_in_strings(ast.parse('A = ["bash", "-l"], ("SELECT", "sed"), [], x[0]\n'))
 
 
 def test_no_test_module_imports_another_one() -> None:

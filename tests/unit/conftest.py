@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from blocklab.report import build
+from blocklab.sites.uml.processes import Process
 from tests.unit.golden import Golden
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_nodes() -> Iterator[None]:
+    """No unit test boots a node: a check that comes too late would otherwise do so, and pass slowly."""
+
+    def refuse(self: Process, name: str, *_: object, **__: object) -> None:
+        pytest.fail(f"a unit test would start {name}; what is tested should have refused before", pytrace=False)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Process, "__init__", refuse)
+        yield
 
 
 @pytest.fixture

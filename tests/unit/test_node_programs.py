@@ -72,6 +72,6 @@ def test_until_shows_the_file_in_any_case(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "starting\nout of memory\n")
 
 
-def test_fill_takes_all_there_is(tmp_path: Path) -> None:
-    done = run("fill", "/proc/no-such/file")
+def test_fill_says_why_it_cannot(tmp_path: Path) -> None:
+    done = run("fill", str(tmp_path / "no-such" / "file"))
     assert done.returncode != 0 and "No such file" in done.stderr

@@ -22,7 +22,7 @@ from blocklab.model.ground import NodeSpec, Profile, Topology, VolumeSpec
 from blocklab.model.units import Size
 from blocklab.sites.uml import memory, processes
 from blocklab.sites.uml import site as uml
-from blocklab.sites.uml.processes import PREFIX, Folder, scratch, sweep
+from blocklab.sites.uml.processes import PREFIX, Folder, Process, scratch, sweep
 from blocklab.sites.uml.room import check_room, shortage
 from blocklab.sites.uml.site import UmlLab, UmlSite
 from blocklab.sites.uml.volumes import Volume
@@ -304,7 +304,8 @@ def test_nodes_are_watched_before_they_get_an_order(tmp_path: Path, monkeypatch:
     assert len(watched) == 1 and watched[0] is not None
 
 
-def test_what_cannot_be_started_is_named(lab: UmlLab, tmp_path: Path) -> None:
+def test_what_cannot_be_started_is_named(lab: UmlLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uml, "Process", lambda name, argv, log: log.open("ab"))
     with pytest.raises(SetupError, match=r"node a1 cannot be started: .*No such file or directory.*console"):
         lab._process("node a1", ["true"], tmp_path / "none" / "console")
 
@@ -334,3 +335,8 @@ def test_the_limits_of_a_container_count(tmp_path: Path) -> None:
     assert found() == (1024 - 600) * 2**20
     limit(inner, str(2**20), 2**20, 7)
     assert found() == 7
+
+
+def test_a_unit_test_that_starts_a_node_fails(tmp_path: Path) -> None:
+    with pytest.raises(pytest.fail.Exception, match="would start node a1"):
+        Process("node a1", ["true"], tmp_path / "a1.console")

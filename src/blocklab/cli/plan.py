@@ -33,6 +33,7 @@ from blocklab.errors import StudyError
 from blocklab.model import node
 from blocklab.model.plan import Argv, Equip, Power, Put, Run, Step, undo_of
 from blocklab.model.site import Site, Snapshots
+from blocklab.model.stack_map import folders_of
 from blocklab.model.undo import Undos
 from blocklab.model.workload import Drilled
 from blocklab.sites import DEFAULT, open_site
@@ -55,7 +56,6 @@ from blocklab.study.phases import (
     Volumes,
     Watch,
     facts_of,
-    folders_of,
     measurement,
     ready,
 )
@@ -169,7 +169,7 @@ def planned(study: Study, name: str, site: Site) -> list[Command]:
     shape = topology(study, [name])
     ground, nodes = site.ground(shape), Nodes(snapshots=Snapshots in site.offers)
     listed, facts = _Listed(), facts_of(study, [name], ground)[name]
-    ports, folders = plan_stack(study, name, 0, ground).ports, folders_of(study, name, ground)
+    ports = plan_stack(study, name, 0, ground).ports
     for label, workload in study.workloads.items():
         phases, nodes = ready(study, name, workload, ground, nodes)
         listed.add(phases, label)
@@ -178,7 +178,7 @@ def planned(study: Study, name: str, site: Site) -> list[Command]:
             nodes = replace(nodes, plain=False)
         else:
             port = port_for(workload, ports, ground)
-            listed.add(measurement(workload, port, facts, list(shape.nodes), folders), label)
+            listed.add(measurement(workload, port, facts, list(shape.nodes), folders_of(ports)), label)
     listed.add([Undo()], "")
     return listed.commands
 

@@ -30,8 +30,6 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="f
     lasts: Duration | None = msgspec.field(default=None, name="for")
     """After this time it is mended. Without it, at the end of the drill."""
 
-    needs: ClassVar[tuple[type, ...]] = ()
-    """What the site must offer for it (``model.site``)."""
     refused: ClassVar[tuple[str, ...]] = ()
     """Fields of all faults that this one has no use for."""
 

@@ -23,7 +23,7 @@ LAYER = "layer"
 WAYS = ("read", "write", "trim", "sync")
 NETWORK = ("rx", "tx")
 # iostat prints the time of a report without its fraction of a second. The probe starts it just after a whole
-# second (node/aligned.py), and it drifts by a few ms a second.
+# second (blocklab_node/aligned.py), and it drifts by a few ms a second.
 IOSTAT_SLACK = 0.2
 _PERCENTILE = re.compile(r"latency\.p\d+(\.\d+)?")  # latency.p99.9
 

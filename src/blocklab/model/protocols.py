@@ -67,6 +67,14 @@ class Fault(Protocol):
 
 
 @runtime_checkable
+class NeedsOfSite(Capability, Protocol):
+    """A fault that not every site can do."""
+
+    needs: ClassVar[tuple[type, ...]]
+    """What the site must offer for it (``model.site``)."""
+
+
+@runtime_checkable
 class Mended(Capability, Protocol):
     """A fault that does not stay: a crashed node does, which is booted again anyway."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -14,6 +14,11 @@ from blocklab.model.plan import Port
 def device_of(port: Port) -> str:
     """The kernel's name of a block device. Every layer sees to it that the last part of its path is that name."""
     return port.where.rpartition("/")[2]
+
+
+def folders_of(ports: Iterable[Port]) -> tuple[Port, ...]:
+    """The file systems among what a stack's layers give."""
+    return tuple(port for port in ports if port.kind == "dir")
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -102,7 +107,7 @@ class StackMap(msgspec.Struct, frozen=True):
     @property
     def folders(self) -> tuple[Port, ...]:
         """The file systems."""
-        return tuple(port for each in self.levels for port in each.ports if port.kind == "dir")
+        return folders_of(port for each in self.levels for port in each.ports)
 
     def shift(self, host: str, to: str) -> float:
         """What to add to a time by one host's clock to have it by another's (s); 0 where the clocks are not known

@@ -18,6 +18,7 @@ from blocklab.model.ground import Ground, Topology
 from blocklab.model.layer import DrbdResource
 from blocklab.model.plan import Argv, Fact, Port, Power, Run, Step, Wait
 from blocklab.model.protocols import Fault, InData, Mended, Scene
+from blocklab.model.stack_map import folders_of
 from blocklab.model.workload import Command, Drilled
 from blocklab.study import takeover as recipes
 from blocklab.study.drills import scene
@@ -95,10 +96,9 @@ def writing(
     ports = plan_stack(study, stack, 0, ground).ports
     port = port_for(workload, ports, ground)
     nodes = tuple(topology(study, [stack]).nodes)
-    folders = [each for each in ports if each.kind == "dir"]
     return (
         kept(workload, port),
-        prepared(workload, port, nodes, folders),
+        prepared(workload, port, nodes, folders_of(ports)),
         # What has to stay the same under a measured workload may well change in a drill.
         Ask(
             tuple(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from blocklab.model.ground import LinkSpec
+from blocklab.model.protocols import NeedsOfSite
 from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Power, words
 from blocklab.study.grid import is_drill, layouts, topology
 from blocklab.study.types import Cell, Study
@@ -34,7 +35,7 @@ def _needs(study: Study, stack: str, *, drilled: bool) -> Iterator[tuple[str, ty
         yield f"stacks.{stack}.layers[0]", EmulatedVolumes, "the volume has a latency or a cap"
     if drilled:
         for name, fault in study.faults.items():
-            for capability in fault.needs:
+            for capability in fault.needs if isinstance(fault, NeedsOfSite) else ():
                 yield f"faults.{name}", capability, f"a {fault.__struct_config__.tag}"
         if study.takeover.fence:
             yield "takeover.fence", Power, "the old node is fenced by its power"

@@ -199,12 +199,6 @@ def facts_of(study: Study, stacks: Sequence[str], ground: Ground) -> dict[str, t
     return {name: always + plan_stack(study, name, at, ground).facts for at, name in enumerate(stacks)}
 
 
-def folders_of(study: Study, stack: str, ground: Ground) -> tuple[Port, ...]:
-    """The stack's own file systems."""
-    levels = plan_layers(study, stack, 0, ground)
-    return tuple(port for level in levels for plan in level.values() for port in plan.ports if port.kind == "dir")
-
-
 def ready(
     study: Study, stack: str, workload: Workload, ground: Ground, nodes: Nodes
 ) -> tuple[tuple[Phase, ...], Nodes]:
