@@ -8,6 +8,7 @@ The whole tree::
     |   +-- ImageError          the node image cannot be built, read or removed
     +-- HostError               something failed on a host; carries the host's name
     |   +-- CommandError        a command ended with another exit code than 0: argv, code, output
+    |   +-- HostTimeout         it did not answer, or a command there did not end, in time
     |   +-- WaitError           a condition did not come true in time: argv, seconds, last output
     |   +-- NodeLost            a node died, hung or panicked: the console's last lines
     +-- KnobError               a knob that the study sets is not in force on the running system
@@ -68,6 +69,14 @@ def tail(text: str, lines: int = 12) -> str:
     """The last ``lines`` lines of ``text``, indented for a message; empty when there is no text."""
     kept = text.rstrip().splitlines()[-lines:]
     return "\n".join(f"    {line}" for line in kept)
+
+
+class HostTimeout(HostError):
+    """A host did not answer, or a command there did not end, within ``seconds``."""
+
+    def __init__(self, host: str, seconds: float, *, hint: str = "") -> None:
+        super().__init__(host, f"no answer within {seconds:.3g} s", hint=hint)
+        self.seconds = seconds
 
 
 class CommandError(HostError):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.errors import BlocklabError, CommandError, NodeLost
+from blocklab.errors import BlocklabError, CommandError, HostTimeout, NodeLost
 from blocklab.model import node
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv, Equip, Fact, Run, Step, undo_of
@@ -153,7 +153,7 @@ def test_undo_of_a_lost_node_is_a_warning(small: dict[str, Any]) -> None:
 
 def test_a_timeout_names_the_command() -> None:
     def slow(host: str, argv: Argv) -> Result:
-        raise TimeoutError
+        raise HostTimeout(host, 1.0)
 
     engine = Engine(lab("h", answer=slow))
     with pytest.raises(CommandError, match="h: exit code -9 from: sleep 9"):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from blocklab.errors import NodeLost, StoreError
+from blocklab.errors import HostTimeout, NodeLost, StoreError
 from blocklab.model.ground import Topology
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
@@ -268,7 +268,7 @@ def test_a_clock_that_cannot_be_read_costs_no_figures(study: Study, tmp_path: Pa
 
     def answer(host: str, argv: Argv) -> Result:
         if argv[0] == "date":
-            raise TimeoutError
+            raise HostTimeout(host, 1.0)
         return answers(host, argv)
 
     folder, _, bad, _ = go(study, tmp_path, answer)

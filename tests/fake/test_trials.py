@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from blocklab.errors import NodeLost
+from blocklab.errors import HostTimeout, NodeLost
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Parsed
@@ -444,7 +444,7 @@ def test_counters_that_never_come_are_a_warning(small: dict[str, Any], tmp_path:
 
     def hangs(host: str, argv: Argv) -> Result:
         if argv[0] == "tail":
-            raise TimeoutError
+            raise HostTimeout(host, 1.0)
         return answers(host, argv)
 
     answers.site = FakeSite(hangs)

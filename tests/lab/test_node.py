@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from blocklab.errors import NodeLost
+from blocklab.errors import HostTimeout, NodeLost
 from blocklab.model.ground import Profile, VolumeSpec
 from blocklab.model.host import must
 from blocklab.model.units import Size
@@ -129,7 +129,7 @@ def test_a_spawn_of_nothing_is_127(host: Node, tmp_path: Path) -> None:
 
 
 def test_a_timeout_kills_the_command(host: Node) -> None:
-    with pytest.raises(TimeoutError):
+    with pytest.raises(HostTimeout):
         host.run(["sleep", "4711"], timeout=0.2)
     deadline = time.monotonic() + 10
     while "4711" in must(host, ["ps", "-eo", "args"]):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.errors import CommandError
+from blocklab.errors import CommandError, HostTimeout
 from blocklab.faults import (
     Crash,
     Freeze,
@@ -323,7 +323,7 @@ def test_a_write_to_a_stalled_volume_hangs_and_then_finishes(small: dict[str, An
         stack.strike(fault)
         assert stack.wrong() == {"state": "Suspended"}
         proc = stack.host.spawn(stack.writing("file"), tmp_path / "out", tmp_path / "err")
-        with pytest.raises(TimeoutError):
+        with pytest.raises(HostTimeout):
             proc.wait(2.0)
         stack.heal(fault)
         assert proc.wait(PATIENCE) == 0

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from blocklab.errors import CommandError
+from blocklab.errors import CommandError, HostTimeout
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Proc(Protocol):
         output cannot be written."""
 
     def wait(self, timeout: float) -> int:
-        """The exit code. Raises ``TimeoutError`` after ``timeout`` seconds, ``NodeLost``, ``StoreError`` as soon
+        """The exit code. Raises ``HostTimeout`` after ``timeout`` seconds, ``NodeLost``, ``StoreError`` as soon
         as its output cannot be written."""
 
     def signal(self, number: int) -> None:
@@ -56,7 +56,7 @@ class Host(Protocol):
     name: str
 
     def run(self, argv: Sequence[str], *, input: bytes = b"", timeout: float = 60.0) -> Result:
-        """Run a command to its end. ``TimeoutError`` after ``timeout`` seconds; the command is killed."""
+        """Run a command to its end. ``HostTimeout`` after ``timeout`` seconds; the command is killed."""
 
     def put(self, path: str, data: bytes, mode: int = 0o644) -> None:
         """Write a file; folders above it are made."""
@@ -72,7 +72,7 @@ def must(host: Host, argv: Sequence[str], *, input: bytes = b"", timeout: float 
     """Run a command that has to succeed; its standard output. Raises ``CommandError``."""
     try:
         result = host.run(argv, input=input, timeout=timeout)
-    except TimeoutError as error:
+    except HostTimeout as error:
         raise CommandError(host.name, argv, -9, f"did not end in {timeout:g} s; killed", hint=hint) from error
     if result.code != 0:
         raise CommandError(host.name, argv, result.code, result.said, hint=hint)

@@ -56,8 +56,8 @@ class Aftermath:
         """What the database has, and why it could not be read where it could not."""
         try:
             return self._read(workload), ""
-        except (BlocklabError, TimeoutError) as error:
-            return None, error.message if isinstance(error, BlocklabError) else "did not answer in time"
+        except BlocklabError as error:
+            return None, error.message
 
     def _read(self, workload: Drilled) -> Ledger:
         active = self._study.stacks[self._stack].on
@@ -68,10 +68,9 @@ class Aftermath:
         try:
             raw |= self._printed(active, ledger_found.logs(raw), may_fail=True)
             return msgspec.structs.replace(ledger, binlog=ledger_found.binlog(raw))
-        except (HostError, ParseError, TimeoutError) as error:
+        except (HostError, ParseError) as error:
             # The rows are known all the same.
-            said = error.message if isinstance(error, BlocklabError) else "it could not be read in time"
-            self.binlog_unread = said
+            self.binlog_unread = error.message
             return ledger
 
     def _printed(self, host: str, commands: Mapping[str, Argv], *, may_fail: bool = False) -> dict[str, bytes]:
@@ -137,11 +136,10 @@ class Aftermath:
                 else:
                     assert isinstance(phase, Do | Undo)
                     self._go(phase)
-        except (BlocklabError, ValueError, TimeoutError) as error:
+        except (BlocklabError, ValueError) as error:
             if replicas is None:
                 raise
-            why = error.message if isinstance(error, BlocklabError) else str(error) or "did not answer in time"
-            mirror = Mirror("unknown", why=why)
+            mirror = Mirror("unknown", why=error.message if isinstance(error, BlocklabError) else str(error))
         return mirror and msgspec.structs.replace(mirror, seconds=time.monotonic() - started)
 
     def _resync(self, phase: Do) -> Mirror | None:
@@ -151,7 +149,7 @@ class Aftermath:
             self._go(phase)
         except BlocklabError as error:
             # Where nobody can tell, the reason is the first one.
-            with contextlib.suppress(BlocklabError, TimeoutError):
+            with contextlib.suppress(BlocklabError):
                 if self._printed_by(recipes.split_brain(self._study, self._stack, 0, self._stand.ground)):
                     return Mirror("split brain", why=error.message)
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from blocklab.errors import ParseError
+from blocklab.errors import HostTimeout, ParseError
 from blocklab.judge.crosscheck import Part, crosscheck, fio_io
 from blocklab.model.sample import Parsed
 from blocklab.model.stack_map import StackMap
@@ -30,7 +30,7 @@ class Cross:
             # It exits with 1 where DRBD is not loaded, which is no failure.
             try:
                 text = host.run(counters.ARGV).out
-            except TimeoutError:
+            except HostTimeout:
                 text = b""
                 self.warnings.append(f"{name}: its counters could not be read in time")
             (folder / f"counters.{name}.{when}").write_bytes(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 
-from blocklab.errors import BlocklabError, CommandError, HostError, WaitError
+from blocklab.errors import BlocklabError, CommandError, HostError, HostTimeout, WaitError
 from blocklab.model import node
 from blocklab.model.host import Host, Result
 from blocklab.model.plan import UNCHANGED, Argv, Equip, Fact, Knob, Put, Run, Step, Wait, undo_of
@@ -175,7 +175,7 @@ class Engine:
         started = time.monotonic()
         try:
             result = self.hosts[host].run(argv, timeout=timeout)
-        except TimeoutError as error:
+        except HostTimeout as error:
             self.records.append(Record(part, host, argv, -9, time.monotonic() - started, "did not end in time"))
             raise CommandError(host, argv, -9, f"did not end in {timeout:g} s; killed") from error
         output = result.text if part == "knob" else result.said[-SAID_CHARACTERS:]
@@ -190,9 +190,7 @@ class Engine:
         try:
             self.hosts[step.host].put(step.path, step.text.encode(), step.mode)
         except OSError as error:
-            raise HostError(
-                step.host, f"cannot write {step.path}: {error.strerror or 'it takes too long'}"
-            ) from error
+            raise HostError(step.host, f"cannot write {step.path}: {error.strerror}") from error
 
     def _equip(self, step: Equip, part: str) -> None:
         started = time.monotonic()
@@ -220,7 +218,7 @@ class Engine:
         while True:
             try:
                 result = self.hosts[step.host].run(step.argv, timeout=max(5.0, step.seconds))
-            except TimeoutError:
+            except HostTimeout:
                 result = Result(-9, b"", b"did not end in time; killed")
             seconds = time.monotonic() - started
             if result.code == 0 and step.until in result.text:

@@ -37,7 +37,7 @@ def ask(site: Site, programs: Collection[str], say: Callable[[str], None]) -> di
             where = stand.ports[question.program][-1].where if question.server else ""
             try:
                 found[question.program] = question.ask(tell, where)
-            except (BlocklabError, ValueError, TimeoutError) as error:
+            except (BlocklabError, ValueError) as error:
                 say(f"{question.program} does not tell its options, so they are not checked: {error}")
                 found[question.program] = {}
     return found

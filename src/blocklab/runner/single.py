@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 
-from blocklab.errors import CommandError, HostError
+from blocklab.errors import CommandError, HostError, HostTimeout
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.workload import Command
 from blocklab.runner.cross import Cross
@@ -58,11 +58,11 @@ def _run(
     started, cpu = time.monotonic(), time.process_time()
     proc = engine.hosts[command.host].spawn(command.argv, folder / "stdout", folder / "stderr")
     try:
-        early = enough is not None and _watch(proc, folder, command.seconds, enough)
+        early = enough is not None and _watch(proc, folder, command, enough)
         if early:
             proc.signal(ends_on)
         code = proc.wait(END_SECONDS if early else max(0.1, command.seconds - (time.monotonic() - started)))
-    except TimeoutError as error:
+    except HostTimeout as error:
         stop(proc, signal.SIGTERM)
         said = f"did not end in {time.monotonic() - started:.0f} s; stopped"
         engine.records.append(
@@ -84,12 +84,12 @@ def _run(
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}, early
 
 
-def _watch(proc: Proc, folder: Path, seconds: float, enough: Enough) -> bool:
-    """Whether it was enough before the workload ended by itself. ``TimeoutError`` after ``seconds``."""
-    deadline = time.monotonic() + seconds
+def _watch(proc: Proc, folder: Path, command: Command, enough: Enough) -> bool:
+    """Whether it was enough before the workload ended by itself. Raises ``HostTimeout`` after its time."""
+    deadline = time.monotonic() + command.seconds
     while proc.poll() is None:
         if time.monotonic() > deadline:
-            raise TimeoutError
+            raise HostTimeout(command.host, command.seconds)
         if enough((folder / "stdout").read_bytes(), (folder / "stderr").read_bytes()):
             return True
         time.sleep(LOOK_SECONDS)
@@ -120,8 +120,7 @@ def read(host: Host, path: str) -> bytes:
     try:
         return host.get(path)
     except OSError as error:
-        why = error.strerror or "it takes too long"
-        raise HostError(host.name, f"cannot read {path}: {why}") from error
+        raise HostError(host.name, f"cannot read {path}: {error.strerror}") from error
 
 
 def stop(proc: Proc, number: int, seconds: float = STOP_SECONDS) -> None:
@@ -129,9 +128,9 @@ def stop(proc: Proc, number: int, seconds: float = STOP_SECONDS) -> None:
     try:
         proc.signal(number)
         proc.wait(seconds)
-    except TimeoutError:
+    except HostTimeout:
         # What outlives SIGKILL hangs in the node's kernel; the node's end will be its end.
-        with contextlib.suppress(TimeoutError, HostError):
+        with contextlib.suppress(HostError):
             proc.signal(signal.SIGKILL)
             proc.wait(KILL_SECONDS)
     except HostError:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from blocklab.errors import NodeLost, SetupError
+from blocklab.errors import HostTimeout, NodeLost, SetupError
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.host import Result
 from blocklab.model.knobs import Tables
@@ -87,12 +87,12 @@ class FakeProc:
         return self._code
 
     def wait(self, timeout: float) -> int:
-        """The exit code. ``TimeoutError`` at once for what does not end by itself."""
+        """The exit code. ``HostTimeout`` at once for what does not end by itself."""
         while self._pieces and self._code is None:
             self.poll()
         code = self.poll()
         if code is None:
-            raise TimeoutError
+            raise HostTimeout(self._host.name, timeout)
         return code
 
     @property

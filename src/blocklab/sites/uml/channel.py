@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from blocklab.errors import BlocklabError, NodeLost, StoreError
+from blocklab.errors import BlocklabError, HostTimeout, NodeLost, StoreError
 
 # A put goes in pieces, so that other orders get in between.
 PIECE = 1 << 16
@@ -46,7 +46,8 @@ class Call:
     """One order under way. ``sink`` gets (stream, bytes) on the reader's thread, and raises ``StoreError`` where
     it cannot keep them; ``wait`` blocks for the end."""
 
-    def __init__(self, number: int, sink: Callable[[int, bytes], None]) -> None:
+    def __init__(self, node: str, number: int, sink: Callable[[int, bytes], None]) -> None:
+        self.node = node
         self.number = number
         self.sink = sink
         self.end: Header | None = None
@@ -60,9 +61,9 @@ class Call:
         self.ended.set()
 
     def wait(self, timeout: float) -> Header:
-        """The last frame of the answer. Raises ``TimeoutError``, and what ``Channel.fail`` was called with."""
+        """The last frame of the answer. Raises ``HostTimeout``, and what ``Channel.fail`` was called with."""
         if not self.ended.wait(timeout):
-            raise TimeoutError
+            raise HostTimeout(self.node, timeout)
         if self.lost is not None:
             raise self.lost
         assert self.end is not None
@@ -92,7 +93,7 @@ class Channel:
 
     def order(self, op: str, sink: Callable[[int, bytes], None], payload: bytes = b"", **fields: Any) -> Call:
         """Send an order whose answer comes as frames. Raises ``NodeLost``."""
-        call = Call(next(self._numbers), sink)
+        call = Call(self.node, next(self._numbers), sink)
         with self._lock:
             if self._lost is not None:
                 raise self._lost

@@ -13,7 +13,7 @@ from io import BufferedWriter
 from pathlib import Path
 from queue import SimpleQueue
 
-from blocklab.errors import NodeLost, StoreError
+from blocklab.errors import HostTimeout, NodeLost, StoreError
 from blocklab.model.host import Result
 from blocklab.model.units import Size
 from blocklab.sites.uml.channel import Call, Channel, Header, argv_list, collect
@@ -98,7 +98,7 @@ class NodeProc:
         return self.wait(0.0) if self._call.ended.is_set() else None
 
     def wait(self, timeout: float) -> int:
-        """The exit code. Raises ``TimeoutError``, ``NodeLost``; ``StoreError`` where its output cannot be kept."""
+        """The exit code. Raises ``HostTimeout``, ``NodeLost``; ``StoreError`` where its output cannot be kept."""
         try:
             end = self._call.wait(timeout)
         finally:
@@ -172,12 +172,12 @@ class Node:
     # -- Host ------------------------------------------------------------------------------------------
 
     def run(self, argv: Sequence[str], *, input: bytes = b"", timeout: float = 60.0) -> Result:
-        """Run a command to its end; ``TimeoutError`` kills it."""
+        """Run a command to its end; ``HostTimeout`` kills it."""
         out, err, sink = collect()
         call = self.order("spawn", sink, input, argv=argv_list(argv))
         try:
             end = call.wait(timeout)
-        except TimeoutError:
+        except HostTimeout:
             self.tell("signal", call, number=signal.SIGKILL)
             raise
         if end.errno:
