@@ -62,7 +62,7 @@ def main() -> None:
         console = Console(file=nowhere, force_terminal=True, width=100, height=40)
         for kind in ("plain", "drawn"):
             live = Live(console, what, grid) if kind == "drawn" else None
-            with live or contextlib.nullcontext():
+            with live.screen() if live else contextlib.nullcontext():
                 if live is not None:
                     live.cell(1, len(grid), grid[0])
                 tell = functools.partial(live.interim, grid[0]) if live is not None else None

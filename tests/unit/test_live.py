@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-import signal
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,12 +78,6 @@ def picture(live: Live, width: int = 100) -> list[str]:
     console = Console(file=io.StringIO(), record=True, width=width, highlight=False)
     console.print(live.picture())
     return [line.rstrip() for line in console.export_text().splitlines()]
-
-
-@pytest.fixture(autouse=True)
-def _no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signal comes when a test sends it."""
-    monkeypatch.setattr("blocklab.cli.live.TICK_SECONDS", 3600.0)
 
 
 def rates(value: float | None, half: float | None = None) -> tuple[Rate, ...]:
@@ -221,29 +216,15 @@ def test_the_time_left_is_corrected_by_what_finished_cells_took() -> None:
 # -- when it draws -----------------------------------------------------------------------------------------------
 
 
-def drawn(live: Live, console: Console, act: Callable[[], None]) -> bool:
-    before = len(written(console))
-    act()
-    return len(written(console)) > before
-
-
-def test_it_draws_four_times_a_second_at_most_and_upon_the_timer() -> None:
+def test_the_clock_goes_on_while_nothing_happens() -> None:
     console, clock, what = terminal(), Clock(), study()
-    grid = cells(what)
-    with Live(console, what, grid, clock) as live:
-        tell = lambda: live.interim(grid[0], "p", 3, rates(2980.0, 92.0))  # noqa: E731
-        clock.now += 0.3
-        assert drawn(live, console, tell)
-        clock.now += 0.2
-        assert not drawn(live, console, tell)
-        assert not drawn(live, console, lambda: signal.raise_signal(signal.SIGALRM))
-        clock.now += 0.1
-        assert drawn(live, console, lambda: signal.raise_signal(signal.SIGALRM))
-        # In the middle of something that is being written.
-        clock.now += 1
-        live._busy = True
-        assert not drawn(live, console, lambda: signal.raise_signal(signal.SIGALRM))
-        live._busy = False
+    live = Live(console, what, cells(what), clock)
+    with live.screen():
+        clock.now += 125
+        deadline = time.monotonic() + 30
+        while "02:05 gone" not in written(console):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def test_finished_cells_and_warnings_scroll_as_the_plain_lines() -> None:
@@ -292,23 +273,17 @@ def test_no_color_is_heeded() -> None:
     assert "\x1b[33m" in texts[1] and "\x1b[33m" not in texts[0]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, None])
-def test_the_terminal_and_the_signal_are_left_as_they_were(error: type[BaseException] | None) -> None:
-    def mine(*_: object) -> None: ...
-
-    before = signal.signal(signal.SIGALRM, mine)
-    console, what = terminal(), study()
-    try:
-        with pytest.raises(error or ZeroDivisionError), showing(console, what, cells(what), plain=False) as live:
-            assert signal.getsignal(signal.SIGALRM) is not mine
-            live.cell(1, 9, cells(what)[0])
-            raise (error or ZeroDivisionError)
-        assert signal.getsignal(signal.SIGALRM) is mine
-        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    finally:
-        signal.signal(signal.SIGALRM, before)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_the_terminal_is_left_as_it_was(error: type[BaseException]) -> None:
+    console, what, before = terminal(), study(), set(threading.enumerate())
+    with pytest.raises(error), showing(console, what, cells(what), plain=False) as live:
+        live.cell(1, 9, cells(what)[0])
+        raise error
     text = written(console)
     assert text.count(HIDE) == 1 and text.rindex(SHOW) > text.rindex(HIDE)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30.0)
+        assert not thread.is_alive(), "nobody goes on drawing"
 
 
 # -- the commands ------------------------------------------------------------------------------------------------

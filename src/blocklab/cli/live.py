@@ -1,19 +1,14 @@
 """What a run says on a terminal: lines that stay at the bottom, and finished cells that scroll away above them.
 
-Everything is drawn by the main thread: upon what the runner tells, four times a second at most, and once a second
-upon a timer's signal, so that the clock goes on while the runner waits for something.
+Rich draws it twice a second from a thread of its own, so that the clock goes on while the runner waits.
 """
 
 from __future__ import annotations
 
 import contextlib
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from types import FrameType, TracebackType
-from typing import Self
 
-import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live as Screen
 from rich.padding import Padding
@@ -27,7 +22,6 @@ from blocklab.model.stop import Rule
 from blocklab.report.stops import relative
 from blocklab.runner.run import Progress
 from blocklab.runner.strikes import Count
-from blocklab.stats.drills import tally
 from blocklab.stats.format import number, unit_of
 from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.estimate import shares, spoken
@@ -35,13 +29,11 @@ from blocklab.study.factors import variant
 from blocklab.study.phases import rule_of
 from blocklab.study.types import Cell, Study
 
-# Between two drawings, and between two signals of the timer.
-LEAST_SECONDS, TICK_SECONDS = 0.25, 1.0
 # So much of the estimate counts beside what was seen: one cell alone says little of the others.
 PRIOR_SECONDS = 60.0
 MOST_COLUMNS = 100
-
-Clock = Callable[[], float]
+# Times a second; each takes about 1 ms of a CPU.
+DRAWN = 2.0
 
 
 @contextlib.contextmanager
@@ -50,7 +42,8 @@ def showing(console: Console, study: Study, cells: Sequence[Cell], *, plain: boo
     if plain or not console.file.isatty() or console.is_dumb_terminal:
         yield Lines(console)
         return
-    with Live(console, study, cells) as live:
+    live = Live(console, study, cells)
+    with live.screen():
         yield live
 
 
@@ -80,54 +73,31 @@ class Remaining:
         return rest * factor + max(0.0, here * factor - (now - self._since))
 
 
-class Live:
-    """Progress drawn on a terminal. To be entered by the main thread, whose SIGALRM it takes meanwhile."""
+class Live(Lines):
+    """Progress drawn on a terminal, as ``picture`` has it at each moment. What is over scrolls as plain lines."""
 
     def __init__(
-        self, console: Console, study: Study, cells: Sequence[Cell], clock: Clock = time.monotonic
+        self, console: Console, study: Study, cells: Sequence[Cell], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._lines = Lines(console)
-        self._console = console
+        super().__init__(console)
         self._study = study
-        self._clock = clock
-        self._started = self._drawn = clock()
-        self._remaining = Remaining(shares(study, cells), self._started)
-        self._before: object = None
-        self._busy = False
-        self._drills: dict[str, list[Drill]] = {}
-        self._place = ""
+        self._now = clock
+        self._began = clock()
+        self._remaining = Remaining(shares(study, cells), self._began)
+        self._place = self._interim = self._tally = self._warning = ""
         self._doing = "starting"
-        self._interim = ""
-        self._tally = ""
-        self._warning = ""
         self._cell: Cell | None = None
         self._rule: Rule | None = None
         self._phase: tuple[str, float] | None = None
-        # It asks for a picture at once.
-        self._screen = Screen(
-            console=console, auto_refresh=False, transient=True, get_renderable=self.picture,
-            redirect_stdout=False, redirect_stderr=False,
-        )  # fmt: skip
 
-    def __enter__(self) -> Self:
-        self._screen.start(refresh=True)
-        self._before = signal.signal(signal.SIGALRM, self._tick)
-        signal.setitimer(signal.ITIMER_REAL, TICK_SECONDS, TICK_SECONDS)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, self._before)  # type: ignore[arg-type]
-        self._screen.stop()
-
-    # -- what the runner tells -----------------------------------------------------------------------------
+    def screen(self) -> Screen:
+        """The lines at the bottom, while it is entered."""
+        return Screen(console=self._console, transient=True, get_renderable=self.picture,
+                      refresh_per_second=DRAWN, redirect_stdout=False, redirect_stderr=False)  # fmt: skip
 
     def stack(self, name: str, text: str) -> None:
         """A stack is being built or stands."""
         self._doing, self._interim = f"stack {name}: {text}", ""
-        self._draw()
 
     def cell(self, number: int, count: int, cell: Cell) -> None:
         """A cell begins."""
@@ -135,18 +105,16 @@ class Live:
         self._place = f"cell {number} of {count}: {cell.label}"
         self._doing, self._interim = "preparing", ""
         self._rule = rule_of(variant(self._study, cell.levels).workloads[cell.workload])
-        self._draw()
 
     def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
         """A phase is under way, its rates known so far."""
-        now = self._clock()
+        now = self._now()
         if self._phase is None or self._phase[0] != phase:
             self._phase = phase, now
         long = self._rule is not None and self._rule.kind == "long"
         self._doing = f"measuring{_wanted(self._rule)}"
         after = f"{now - self._phase[1]:.0f} s" if long else f"{rounds} {'round' if rounds == 1 else 'rounds'}"
         self._interim = interim_text(phase or cell.workload, rates, after)
-        self._draw()
 
     def counters(self, cell: Cell, count: Count) -> None:
         """A drill's client has counted on."""
@@ -154,37 +122,26 @@ class Live:
         self._interim = (
             f"{count.acknowledged:,} acknowledged, {count.refused:,} refused, {count.in_doubt:,} in doubt"
         )
-        self._draw()
 
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
         """A cell is stored: its line scrolls."""
-        self._remaining.finished(cell.key, self._clock(), good=outcome.status == "ok")
+        self._remaining.finished(cell.key, self._now(), good=outcome.status == "ok")
         self._doing, self._interim = "stored", ""
-        with self._alone():
-            self._lines.done(cell, outcome, parsed, stops)
-        self._draw()
+        super().done(cell, outcome, parsed, stops)
 
     def drilled(self, cell: Cell, drill: Drill) -> None:
         """A cell was a drill: what is known of its kind so far."""
-        kind = msgspec.structs.replace(cell, repeat=0).label
-        mine = self._drills.setdefault(kind, [])
-        mine.append(drill)
-        self._tally = f"{kind}: {tally(mine)}"
-        self._draw()
+        self._tally = self._tallied(cell, drill)
 
     def warning(self, text: str) -> None:
         """Something that does not stop the study: it scrolls, and the last one stays."""
         self._warning = text
-        with self._alone():
-            self._lines.warning(text)
-        self._draw()
-
-    # -- drawing -------------------------------------------------------------------------------------------
+        super().warning(text)
 
     def picture(self) -> RenderableType:
         """The lines at the bottom: where the study is, what is being done, what is known of it."""
-        now = self._clock()
-        passed = now - self._started
+        now = self._now()
+        passed = now - self._began
         left = self._remaining.seconds(self._cell.key if self._cell else "", now)
         width = min(self._console.width, MOST_COLUMNS)
         lines: list[RenderableType] = [
@@ -197,28 +154,6 @@ class Live:
             (self._tally, ""), (f"last warning: {self._warning}" if self._warning else "", "yellow"),
         ) if text]  # fmt: skip
         return Group(*lines)
-
-    def _draw(self) -> None:
-        now = self._clock()
-        if self._busy or now - self._drawn < LEAST_SECONDS:
-            return
-        self._drawn = now
-        with self._alone():
-            self._screen.refresh()
-
-    def _tick(self, number: int, frame: FrameType | None) -> None:
-        # It comes between any two instructions of the main thread, which has to go on without a terminal too.
-        with contextlib.suppress(OSError):
-            self._draw()
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """No signal draws while something is written."""
-        self._busy = True
-        try:
-            yield
-        finally:
-            self._busy = False
 
 
 def interim_text(name: str, rates: Sequence[Rate], after: str) -> str:

@@ -62,14 +62,16 @@ class Lines:
 
     def drilled(self, cell: Cell, drill: Drill) -> None:
         """A cell was a drill: what is known of its kind so far."""
-        kind = msgspec.structs.replace(cell, repeat=0).label
-        mine = self._drills.setdefault(kind, [])
-        mine.append(drill)
-        self._line(f"  {kind}: {tally(mine)}")
+        self._line(f"  {self._tallied(cell, drill)}")
 
     def warning(self, text: str) -> None:
         """Something that does not stop the study."""
         self._console.print(Text(f"{self._clock()} warning: {text}", "yellow"), soft_wrap=True)
+
+    def _tallied(self, cell: Cell, drill: Drill) -> str:
+        kind = msgspec.structs.replace(cell, repeat=0).label
+        self._drills.setdefault(kind, []).append(drill)
+        return f"{kind}: {tally(self._drills[kind])}"
 
     def _line(self, text: str) -> None:
         self._console.print(Text(f"{self._clock()} {text}"), soft_wrap=True)
