@@ -113,7 +113,7 @@ def test_a_newer_format_is_refused_whatever_else_is_in_it(tmp_path: Path) -> Non
     assert "blocklab calibrate" in caught.value.hint and str(path) in caught.value.message
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": 1, "machine": 3}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 2, "machine": 3}'])
 def test_a_broken_file_is_one_error(tmp_path: Path, text: str) -> None:
     save_floor(tmp_path, FLOOR).write_text(text)
     with pytest.raises(StoreError, match="cannot be read") as caught:

@@ -1,8 +1,7 @@
-"""What a run stores of its stack is used as it is, and of older runs it is told from names, in one place."""
+"""What a run stores of its stack is used as it is, and of imported ones it is told from names, in one place."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,9 @@ from blocklab.model.sample import Sample
 from blocklab.model.stack_map import Clock, Level, StackMap
 from blocklab.runner.workshop import stack_map
 from blocklab.sites.names import ground as ground_of
-from blocklab.stats.analysis import analyse
-from blocklab.stats.differences import differences
-from blocklab.stats.source import source
 from blocklab.stats.values import Measured
+from blocklab.store.devices import levels
 from blocklab.store.folder import StudyFolder
-from blocklab.store.old import levels
 from blocklab.store.run import FORMAT, Run, load
 from blocklab.study.grid import topology
 from blocklab.study.read import build
@@ -108,90 +104,21 @@ def test_points_of_a_clock_that_differs_are_moved_to_the_clients(folder: StudyFo
     assert stack.shift("a1", "nobody") == 0.0
 
 
-# -- older runs -------------------------------------------------------------------------------
-
-
-def as_format_2(folder: StudyFolder) -> None:
-    """The runs as they were stored before ``stack.json``."""
-    for path in folder.cells.iterdir():
-        stack = json.loads((path / "stack.json").read_bytes())
-        (path / "stack.json").unlink()
-        knobs = json.loads((path / "knobs.json").read_bytes())
-        for link, took in stack.get("pings", {}).items():
-            value = f"{1e3 * took[0]['mean']:g}ms"
-            knobs.append({"host": "a1", "layer": f"link {link}", "name": "ping mean", "value": value})
-        (path / "knobs.json").write_text(json.dumps(knobs))
-        environment = json.loads((path / "environment.json").read_bytes())
-        (path / "environment.json").write_text(json.dumps({**environment, "clock_offsets": {"a1": 0.25}}))
-        text = (path / "result.json").read_text()
-        (path / "result.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 2'))
-
-
-def as_format_3(folder: StudyFolder) -> None:
-    """The folder in the words that format 3 had for a workload's kind, a profile's values and a repeat."""
-    for path in folder.cells.iterdir():
-        cell = json.loads((path / "cell.json").read_bytes())
-        cell["block"] = cell.pop("repeat")
-        (path / "cell.json").write_text(json.dumps(in_old_words(cell)))
-        text = (path / "result.json").read_text()
-        (path / "result.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 3'))
-    manifest = json.loads((folder.path / "study.json").read_bytes())
-    for cell in manifest["cells"]:
-        cell["block"] = cell.pop("repeat")
-    manifest["study"]["blocklab"] = manifest["format"] = 1
-    (folder.path / "study.json").write_text(json.dumps(in_old_words(manifest)))
-
-
-def in_old_words(value: Any) -> Any:
-    if isinstance(value, dict):
-        old = {"performance": "figures"} | ({"workload": "load"} if {"jobs", "scale"} & value.keys() else {})
-        return {old.get(name, name): in_old_words(each) for name, each in value.items()}
-    return [in_old_words(each) for each in value] if isinstance(value, list) else value
-
-
-def test_runs_of_format_3_come_to_the_same(tmp_path: Path) -> None:
-    folder = synthetic.make(tmp_path, synthetic.study(repeats=2), transactions=100)
-    before, whole = analyse(folder), folder.runs()
-    as_format_3(folder)
-    text = (folder.path / "study.json").read_text()
-    assert '"load": "fio"' in text and '"block": 1' in text and '"repeat"' not in text and '"figures"' in text
-    after = analyse(folder)
-    assert after.rows == before.rows and after.gaps == before.gaps and after.study == before.study
-    assert [run.cell for run in folder.runs()] == [run.cell for run in whole]
-
-
-def test_runs_of_format_2_come_to_the_same(tmp_path: Path) -> None:
-    folder = synthetic.make(tmp_path, transactions=100)
-    before = analyse(folder)
-    as_format_2(folder)
-    after = analyse(folder)
-    assert after.rows == before.rows and after.gaps == before.gaps
-    assert all(before.measured[at].device == each.device != "" for at, each in after.measured.items())
-    for link in ("zone", "cross"):
-        stack = "drbd0" if link == "zone" else "drbd1"
-        assert after.ping(stack, "fio", link) == pytest.approx(before.ping(stack, "fio", link))
-    run = folder.runs()[0]
-    assert run.stack.clocks["a1"][0].offset == 0.25 and "clock_offsets" not in run.environment
-    assert not any("ping" in knob.name for each in folder.runs() for knob in each.knobs)
-
-
-def test_pings_of_older_runs_are_no_difference(tmp_path: Path) -> None:
-    old, new = (
-        synthetic.make(tmp_path / "old", transactions=100),
-        synthetic.make(tmp_path / "new", transactions=100),
-    )
-    as_format_2(old)
-    assert not [each for each in differences(source(old.path), source(new.path)) if each.part == "knobs"]
+# -- what is not of today, and not of blocklab's own ------------------------------------------
 
 
 def test_a_run_of_a_format_that_is_read_no_more_is_refused_in_one_line(tmp_path: Path) -> None:
     folder = synthetic.make(tmp_path, transactions=100)
     path = next(folder.cells.iterdir())
     text = (path / "result.json").read_text()
-    (path / "result.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 1'))
-    with pytest.raises(StoreError, match="format 1, but this blocklab reads formats 2 to 4") as error:
+    (path / "result.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 3'))
+    with pytest.raises(StoreError, match="format 3, but this blocklab reads format 4") as error:
         load(path)
     assert "measures the cell again" in error.value.hint
+    manifest = folder.path / "study.json"
+    manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(StoreError, match="format 1, but this blocklab reads format 2"):
+        folder.manifest()
 
 
 @pytest.mark.parametrize(
@@ -204,7 +131,7 @@ def test_a_run_of_a_format_that_is_read_no_more_is_refused_in_one_line(tmp_path:
         (["volume"], ["vda", "drbd7"], [("vda",)]),
     ],
 )
-def test_devices_of_older_runs_go_by_their_names(
+def test_devices_of_imported_runs_go_by_their_names(
     layers: list[str], devices: list[str], found: list[tuple[str, ...]]
 ) -> None:
     moved = {"a1": dict.fromkeys(devices, 5e6) | {"vdz": 1.0}}

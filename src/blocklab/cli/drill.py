@@ -109,11 +109,9 @@ def verdict(
     for run in there.runs():
         if run.drill is None:
             continue
-        # Until format 3 it was in `raw/load`.
-        files = [run.folder / "raw" / name / "history.tsv" for name in ("workload", "load")]
-        history = next((file for file in files if file.exists()), None)
+        history = run.folder / "raw" / "workload" / "history.tsv"
         try:
-            attempts = ledger_output.attempts(history.read_bytes())[0] if history else None
+            attempts = ledger_output.attempts(history.read_bytes())[0] if history.exists() else None
             made = again(attempts, ledger_of(run.folder), run.drill)
             same, said = made == run.drill.verdict, made.why
         except (ParseError, StoreError) as error:

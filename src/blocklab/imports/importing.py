@@ -18,9 +18,9 @@ from blocklab.imports.timeline import device_of, devices
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.stack_map import StackMap
+from blocklab.store.devices import levels
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.imported import SITE, ImportedFile
-from blocklab.store.old import levels
 from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
 from blocklab.study.types import Cell, Study

@@ -20,7 +20,7 @@ from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
 from blocklab.stats.summary import Estimate, batch_means, weighted_mean
-from blocklab.store.old import moved_by
+from blocklab.store.devices import moved_by
 from blocklab.store.run import Rate, Run
 
 Points = list[tuple[float, float]]

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import StoreError
+from blocklab.model.files import write_whole
 
 FORMAT = 2
 _HINT = "`blocklab calibrate` measures it again"
@@ -140,14 +140,9 @@ def save_floor(folder: Path, floor: Floor) -> Path:
             f"the floor cannot be stored: site {floor.machine.site!r} does not say what machine and image it is of"
         )
     path = floor_file(folder, floor.machine)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(floor), indent=1) + b"\n")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(path, msgspec.json.format(msgspec.json.encode(floor), indent=1) + b"\n")
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}", hint="is that folder yours?") from error
     return path
@@ -162,12 +157,7 @@ def load_floor(folder: Path, machine: Machine) -> Floor | None:
     try:
         data = path.read_bytes()
         # A newer blocklab's file may hold what this one's structs do not take: the number comes first.
-        found = msgspec.json.decode(data, type=_Head).format
-        if found == 1:
-            # It called the values figures.
-            old = msgspec.json.decode(data)
-            data = msgspec.json.encode({**old, "format": FORMAT, "values": old.pop("figures", {})})
-        elif found != FORMAT:
+        if (found := msgspec.json.decode(data, type=_Head).format) != FORMAT:
             raise StoreError(f"{path}: format {found}, but this blocklab reads format {FORMAT}", hint=_HINT)
         floor = msgspec.json.decode(data, type=Floor)
     except FileNotFoundError:

@@ -21,17 +21,16 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StoreError, StudyError
+from blocklab.model.files import write_whole
 from blocklab.model.protocols import Imported
 from blocklab.model.units import dec_hook, enc_hook
 from blocklab.store.identity import Identity, identity
 from blocklab.store.run import Run, analysed, environment_of, load, outcome_of, sweep
-from blocklab.study import old
 from blocklab.study.grid import is_drill, repeated
 from blocklab.study.kinds import with_study
 from blocklab.study.types import Cell, Study
 
 FORMAT = 2
-_NEW = ".new"
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -108,9 +107,9 @@ class StudyFolder:
             folder.cells.mkdir(parents=True, exist_ok=True)
             folder.sweep()
             if source is not None:
-                folder._replace("study.yaml", source.read_bytes())
+                write_whole(folder.path / "study.yaml", source.read_bytes())
             text = msgspec.json.format(msgspec.json.encode(manifest, enc_hook=enc_hook), indent=1)
-            folder._replace("study.json", text + b"\n")
+            write_whole(folder.path / "study.json", text + b"\n")
         except OSError as error:
             raise StoreError(f"{folder.path} cannot be written: {error}", hint="use --runs DIR") from error
         return folder
@@ -134,36 +133,27 @@ class StudyFolder:
         study = msgspec.structs.replace(study, repeats=found[-1].repeat + 1)
         return msgspec.structs.replace(manifest, study=study, cells=(*manifest.cells, *found))
 
-    def _replace(self, name: str, text: bytes) -> None:
-        """Write a file so that whoever is killed meanwhile leaves the old one or the new one, and no part."""
-        draft = self.path / f".{name}{_NEW}"
-        draft.write_bytes(text)
-        draft.replace(self.path / name)
-
     def manifest(self) -> Manifest:
         """The study that was run. Raises ``StoreError``."""
         path = self.path / "study.json"
         try:
             plain = msgspec.json.decode(path.read_bytes())
-            if isinstance(plain, dict) and plain.get("format") == old.FORMAT:
-                plain = {
-                    **plain, "format": FORMAT, "study": old.modern_study(plain["study"]),
-                    "cells": [old.modern_cell(cell) for cell in plain["cells"]],
-                }  # fmt: skip
-            manifest = msgspec.convert(plain, with_study(Manifest), dec_hook=dec_hook)
+            if (made := plain.get("format")) != FORMAT:
+                raise StoreError(
+                    f"{path}: format {made}, but this blocklab reads format {FORMAT}",
+                    hint="`blocklab run` of the study measures its cells again",
+                )
+            return msgspec.convert(plain, with_study(Manifest), dec_hook=dec_hook)
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} is not a study's folder: it has no study.json") from error
-        except (OSError, KeyError, msgspec.MsgspecError) as error:
+        except (OSError, AttributeError, msgspec.MsgspecError) as error:
             raise StoreError(f"{path} cannot be read: {error}") from error
-        if manifest.format != FORMAT:
-            raise StoreError(f"{path}: format {manifest.format}, but this blocklab reads format {FORMAT}")
-        return manifest
 
     def sweep(self) -> None:
         """Clear away what processes that are gone left half-written."""
         sweep(self.cells)
-        for draft in self.path.glob(f".*{_NEW}"):
-            draft.unlink(missing_ok=True)
+        for half in self.path.glob(".study.*"):
+            half.unlink(missing_ok=True)
 
     def has(self, cell: Cell, since: float = 0.0) -> bool:
         """Whether a finished, good run of the cell is there that began at ``since`` (seconds since the epoch) or

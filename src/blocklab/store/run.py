@@ -41,13 +41,9 @@ from blocklab.model.sample import OWN, Latencies, Parsed, Phase, Sample, Spread,
 from blocklab.model.stack_map import StackMap
 from blocklab.store import tables
 from blocklab.store.imported import ImportedFile
-from blocklab.store.old import BARE, converted
-from blocklab.study.old import modern_cell
 from blocklab.study.types import Cell
 
 FORMAT = 4
-# Older ones are read by way of ``old``.
-READS = (2, 3, 4)
 # Runs whose series are read by one query: of more it is no faster, and all of them are held twice meanwhile.
 _AT_ONCE = 8
 Status = Literal["ok", "failed", "invalid", "suspect"]
@@ -245,15 +241,13 @@ def sweep(cells: Path) -> None:
 
 def load(folder: Path) -> Run:
     """Read a run back. Raises ``StoreError`` that names the file."""
-    run = _head(folder)
-    return _of_today(
-        msgspec.structs.replace(
-            run,
-            records=tuple(_read_lines(folder / "steps.jsonl", Record)),
-            samples=tables.samples(folder),
-            transactions=tables.transactions(folder),
-            rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
-        )
+    run = head(folder)
+    return msgspec.structs.replace(
+        run,
+        records=tuple(_read_lines(folder / "steps.jsonl", Record)),
+        samples=tables.samples(folder),
+        transactions=tables.transactions(folder),
+        rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
     )
 
 
@@ -273,41 +267,31 @@ def analysed(folders: Sequence[Path], *, detailed: Collection[str]) -> Iterator[
 
 
 def _analysed(folder: Path, groups: tables.Groups | None, *, transactions: bool) -> Run:
-    run = _head(folder)
+    run = head(folder)
     values, series_by_name = tables.series_by_name(folder, groups)
-    return _of_today(
-        msgspec.structs.replace(
-            run,
-            records=tuple(_read_lines(folder / "steps.jsonl", Record)),
-            samples=values,
-            series_by_name=series_by_name,
-            transactions=tables.transactions(folder) if transactions else (),
-            rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
-        )
+    return msgspec.structs.replace(
+        run,
+        records=tuple(_read_lines(folder / "steps.jsonl", Record)),
+        samples=values,
+        series_by_name=series_by_name,
+        transactions=tables.transactions(folder) if transactions else (),
+        rounds=tuple(_read_lines(folder / "rounds.jsonl", Spread)) if run.stops else (),
     )
-
-
-def _of_today(run: Run) -> Run:
-    return converted(run) if run.outcome.format == BARE else run
 
 
 def head(folder: Path) -> Run:
     """A run without what is long: its commands, samples, transactions and rounds. Raises ``StoreError``."""
-    return _of_today(_head(folder))
-
-
-def _head(folder: Path) -> Run:
     outcome = _read_json(folder / "result.json", Outcome)
-    if outcome.format not in READS:
+    if outcome.format != FORMAT:
         raise StoreError(
-            f"{folder}: format {outcome.format}, but this blocklab reads formats {READS[0]} to {FORMAT}",
+            f"{folder}: format {outcome.format}, but this blocklab reads format {FORMAT}",
             hint=tables.again(folder / "result.json"),
         )
     ruled, dense = (folder / "stops.json").exists(), (folder / "latencies.json").exists()
     imported, built = (folder / "files.json").exists(), (folder / "stack.json").exists()
     return Run(
         folder=folder,
-        cell=_cell(folder / "cell.json", outcome.format),
+        cell=_read_json(folder / "cell.json", Cell),
         outcome=outcome,
         environment=_read_json(folder / "environment.json", dict[str, Any]),
         records=(),
@@ -321,15 +305,6 @@ def _head(folder: Path) -> Run:
         files=_read_json(folder / "files.json", tuple[ImportedFile, ...]) if imported else (),
         stack=_read_json(folder / "stack.json", StackMap) if built else StackMap(),
     )
-
-
-def _cell(path: Path, made: int) -> Cell:
-    if made == FORMAT:
-        return _read_json(path, Cell)
-    try:
-        return msgspec.convert(modern_cell(_read_json(path, dict[str, Any])), Cell)
-    except (KeyError, msgspec.MsgspecError) as error:
-        raise StoreError(f"{path} cannot be read: {error}", hint=tables.again(path)) from error
 
 
 def ledger_of(folder: Path) -> Ledger | None:
