@@ -14,7 +14,6 @@ from rich.console import Console
 
 from blocklab.charts.all import draw
 from blocklab.charts.base import HOLLOW, Chart
-from blocklab.cli.floors import environments, keep_floor
 from blocklab.model.sample import Sample
 from blocklab.report import render, terminal_table
 from blocklab.report.layers import NONE, LayerRow, layer_groups
@@ -24,7 +23,7 @@ from blocklab.report.tables import value_groups
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
 from blocklab.stats.floor import LIMITED
-from blocklab.store.floor import METRICS, floor_file, load_floor, machine_of, save_floor
+from blocklab.store.floor import METRICS, floor_file, keep_floor, load_floor, machine_of, save_floor
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Stopped
 from blocklab.study.grid import cells
@@ -237,24 +236,20 @@ def test_a_run_takes_the_floor_into_the_studys_folder(tmp_path: Path, monkeypatc
     folder = synthetic.make(tmp_path, lab=True, missing=["local/fio"], transactions=50)
     machine = machine_of(synthetic.LAB)
     floor_file(folder.path, machine).unlink()
-    (tmp_path / "said").touch()
-    with (tmp_path / "said").open("w") as file:
-        console = Console(file=file)
-        (environment,) = environments(folder)
-        keep_floor(folder, environment, console)
-        assert load_floor(folder.path, machine) is None
-        save_floor(tmp_path / "cache", synthetic.floor())
-        keep_floor(folder, environment, console, again=False)
-        assert load_floor(folder.path, machine) == synthetic.floor()
-        # A report made later does not change by what was calibrated since; a new run does.
-        save_floor(tmp_path / "cache", synthetic.floor(link_rtt=9e-3))
-        keep_floor(folder, environment, console, again=False)
-        assert load_floor(folder.path, machine) == synthetic.floor()
-        keep_floor(folder, environment, console)
-        assert load_floor(folder.path, machine) == synthetic.floor(link_rtt=9e-3)
-        floor_file(tmp_path / "cache", machine).write_text("{")
-        keep_floor(folder, environment, console)
-    assert "the lab's floor is left out" in (tmp_path / "said").read_text()
+    (environment,) = folder.environments()
+    assert keep_floor(folder.path, environment) == ""
+    assert load_floor(folder.path, machine) is None
+    save_floor(tmp_path / "cache", synthetic.floor())
+    keep_floor(folder.path, environment, again=False)
+    assert load_floor(folder.path, machine) == synthetic.floor()
+    # A report made later does not change by what was calibrated since; a new run does.
+    save_floor(tmp_path / "cache", synthetic.floor(link_rtt=9e-3))
+    keep_floor(folder.path, environment, again=False)
+    assert load_floor(folder.path, machine) == synthetic.floor()
+    keep_floor(folder.path, environment)
+    assert load_floor(folder.path, machine) == synthetic.floor(link_rtt=9e-3)
+    floor_file(tmp_path / "cache", machine).write_text("{")
+    assert "the lab's floor is left out" in keep_floor(folder.path, environment)
 
 
 # -- what each layer did --------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 
 import blocklab.report as pages
-from blocklab.cli.floors import environments, keep_floor
 from blocklab.cli.pages import page_file
 from blocklab.cli.studies import AsJson, Runs, newest
 from blocklab.errors import StoreError, StudyError
@@ -17,6 +16,7 @@ from blocklab.stats.analysis import analyse
 from blocklab.stats.compare import asked_in_vain
 from blocklab.stats.findings import findings
 from blocklab.stats.source import studies
+from blocklab.store.floor import keep_floor
 from blocklab.store.folder import StudyFolder
 from blocklab.study.factors import assignments
 from blocklab.study.read import read
@@ -52,8 +52,9 @@ def report(
     there = found_study(what, runs)
     view = wanted_view(there.manifest().study, View(x, y, color, facet))
     # A floor that was measured after the run, of the same machine and image, holds too.
-    for environment in environments(there):
-        keep_floor(there, environment, Console(stderr=True, highlight=False), again=False)
+    for environment in there.environments():
+        if said := keep_floor(there.path, environment, again=False):
+            typer.echo(f"note: {said}", err=True)
     analysis = analyse(there)
     if y and (said := asked_in_vain(pages.laid_out(analysis, view))):
         raise StudyError("report", f"--{said}")

@@ -17,7 +17,6 @@ from rich.console import Console
 
 from blocklab import report
 from blocklab.cli.catalogue import study_file
-from blocklab.cli.floors import keep_floor, known_floor
 from blocklab.cli.live import showing
 from blocklab.cli.notes import too_short
 from blocklab.cli.options import check_options, learn_options
@@ -29,6 +28,7 @@ from blocklab.model.units import schema_hook
 from blocklab.runner.run import run_study
 from blocklab.sites import DEFAULT, SITES, open_site
 from blocklab.stats.analysis import analyse
+from blocklab.store.floor import keep_floor, known_floor
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.identity import identity
 from blocklab.study.check import buildable, combined_problems
@@ -152,15 +152,16 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         site = open_site(manifest.site or DEFAULT, volumes=volumes)
         # Every stack's needs are checked before the first one starts.
         notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
+        left_out: list[str] = []
         # A missing image or add-on is found before the first stack starts, not after hours.
         for addons in {topology(layout.study, [layout.stack]).addons for layout in layouts(study, todo)}:
             environment = site.environment(addons)
             same_machine(folder, wanted, todo, environment)
-            keep_floor(folder, environment, console)
+            left_out.append(keep_floor(folder.path, environment))
         if learn_options(study, site, lambda text: console.print(text, markup=False, soft_wrap=True)):
             notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
         console.print(about(study, todo))
-        for note in notes:
+        for note in filter(None, [*notes, *left_out]):
             console.print(f"note: {note}", style="yellow", markup=False)
         begun = time.monotonic()
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import PurePosixPath
 from typing import ClassVar, Literal, TypeAlias
 
 from blocklab.layers.base import Base
@@ -12,6 +11,7 @@ from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Paired, Place
 from blocklab.model.node import program
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Step, Wait
+from blocklab.model.stack_map import device_of
 from blocklab.model.units import Bandwidth
 
 # Our field, the file of cgroup v1's blkio controller, the key in cgroup v2's io.max.
@@ -133,7 +133,7 @@ class Cap(Base, frozen=True, tag="cap"):
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Mount the controller, set the limits, take both back."""
         # Several caps may stand on one node: each has a mount of its own, named after its first device.
-        folder = f"/run/blocklab/cap-{device_name(below[0])}"
+        folder = f"/run/blocklab/cap-{device_of(below[0])}"
         version = self._version_2 if self.by == "cgroup-v2" else self._version_1
         return version(place.host, folder, below)
 
@@ -183,14 +183,9 @@ class Cap(Base, frozen=True, tag="cap"):
         return Fact(port.host, "cap", ask, named, wanted)
 
 
-def device_name(port: Port) -> str:
-    """The kernel's name of a device: ``md0`` of ``/dev/md0``."""
-    return PurePosixPath(port.where).name
-
-
 def _number_file(port: Port) -> str:
     # holds "98:16"
-    return f"/sys/class/block/{device_name(port)}/dev"
+    return f"/sys/class/block/{device_of(port)}/dev"
 
 
 def _mounted(host: str, folder: str, what: Argv) -> list[Step]:

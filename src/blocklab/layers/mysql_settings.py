@@ -134,23 +134,20 @@ def unknown(title: str, settings: Mapping[str, Value], table: Table) -> Iterator
             yield name, f"{title} has no such variable{nearest(name, variables)}"
         elif variables[name].fixed:
             yield name, f"{title} does not take it when it starts, only in a session or never; leave it out"
-        elif why := _bad_value(variables[name], name, text_of(value)):
+        elif why := _bad_value(variables[name], text_of(value)):
             yield name, why
 
 
-def _bad_value(knob: Knob, name: str, value: str) -> str | None:
+def _bad_value(knob: Knob, value: str) -> str | None:
     """Why the server would refuse a value, or take another one in its place."""
     word = value.strip().lower()
     if knob.kind == "truth":
         return None if word in _BOOLEAN or word in ("0", "1") else f"{value!r} is neither true nor false"
     if knob.kind in ("integer", "real"):
         return _bad_number(knob, value)
-    # By its number in the list, too.
-    if word.isdigit() and (knob.kind == "words" or int(word) < len(knob.words)):
-        return None
     # "mrr=on,default": a list of switches
     parts = [part.strip().partition("=")[0] for part in word.split(",")] if knob.kind == "words" else [word]
-    several = (bad_word(knob, _word(name, part)) for part in parts if part not in ("", "default"))
+    several = (bad_word(knob, part) for part in parts if part not in ("", "default"))
     return next(filter(None, several), None)
 
 
@@ -207,7 +204,7 @@ def parse_variables(text: str, wanted: Mapping[str, str]) -> dict[str, str]:
         name, tab, value = line.partition("\t")
         if not tab or not _NAME.fullmatch(name):
             raise ValueError(f"{line!r} is no server variable")
-        found[name] = wanted[name] if name in wanted and alike(_word(name, wanted[name]), value) else value
+        found[name] = wanted[name] if name in wanted and alike(wanted[name], value) else value
     return found
 
 
@@ -221,11 +218,6 @@ _BOOLEAN = {"on": "1", "true": "1", "off": "0", "false": "0"}
 _UTF8 = re.compile(r"^utf8(?=_|$)")
 # Modes of sql_mode that stand for several, which the server shows beside them.
 _SEVERAL = frozenset({"ansi", "traditional", "oracle", "mssql", "db2", "maxdb", "postgresql"})
-# Variables that are often given as a number, and are shown as a word.
-_NUMBERED = {
-    "binlog_format": ("mixed", "statement", "row"), "completion_type": ("no_chain", "chain", "release"),
-    "concurrent_insert": ("never", "auto", "always"), "query_cache_type": ("off", "on", "demand"),
-}  # fmt: skip
 
 
 def canonical(text: str) -> str:
@@ -251,8 +243,3 @@ def alike(wanted: str, value: str) -> bool:
     if "=" in ours or named & _SEVERAL:
         return named - {"default"} <= set(theirs.split(","))
     return ours == theirs
-
-
-def _word(name: str, value: str) -> str:
-    choices = _NUMBERED.get(name, ())
-    return choices[int(value)] if value.isdecimal() and int(value) < len(choices) else value

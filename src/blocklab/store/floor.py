@@ -15,8 +15,10 @@ from typing import Any
 
 import msgspec
 
-from blocklab.errors import StoreError
+from blocklab.errors import BlocklabError, StoreError
+from blocklab.model.cache import cache_folder
 from blocklab.model.files import write_whole
+from blocklab.model.site import Site
 
 FORMAT = 2
 _HINT = "`blocklab calibrate` measures it again"
@@ -168,3 +170,25 @@ def load_floor(folder: Path, machine: Machine) -> Floor | None:
         raise StoreError(f"{path} lacks the value {min(missing)}", hint=_HINT)
     # A file may have been copied from another machine under this one's name.
     return floor if machine.known and floor.machine == machine else None
+
+
+def keep_floor(folder: Path, environment: Mapping[str, Any], *, again: bool = True) -> str:
+    """Copy this machine's floor from the cache folder to a study's, so that its report marks the same values
+    anywhere. One that is there already stays unless ``again``. What to say where one cannot be read or written:
+    a study runs without."""
+    machine = machine_of(environment)
+    try:
+        if (again or load_floor(folder, machine) is None) and (floor := load_floor(cache_folder(), machine)):
+            save_floor(folder, floor)
+    except StoreError as error:
+        return f"the lab's floor is left out: {error}"
+    return ""
+
+
+def known_floor(site: Site) -> Floor | None:
+    """What this site's floor is known to be on this machine; None where it was not measured, or without an
+    image."""
+    try:
+        return load_floor(cache_folder(), machine_of(site.environment()))
+    except BlocklabError:
+        return None

@@ -17,6 +17,7 @@ import fcntl
 import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -24,6 +25,7 @@ from blocklab.errors import StoreError, StudyError
 from blocklab.model.files import write_whole
 from blocklab.model.protocols import Imported
 from blocklab.model.units import dec_hook, enc_hook
+from blocklab.store.floor import machine_of
 from blocklab.store.identity import Identity, identity
 from blocklab.store.run import Run, analysed, environment_of, load, outcome_of, sweep
 from blocklab.study.grid import is_drill, repeated
@@ -174,6 +176,16 @@ class StudyFolder:
             return identity(environment_of(self.cells / cell.key))
         except StoreError:
             return None
+
+    def environments(self) -> list[dict[str, Any]]:
+        """One environment for each machine and image that its cells ran on; of what can be read."""
+        found = {}
+        for path in sorted(self.cells.glob("*/environment.json")):
+            # What cannot be read is for the report to say.
+            with contextlib.suppress(StoreError):
+                environment = environment_of(path.parent)
+                found[machine_of(environment)] = environment
+        return list(found.values())
 
     def missing(self, cells: Sequence[Cell], since: float = 0.0) -> tuple[Cell, ...]:
         """The cells that have no such run yet, in order."""

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -346,11 +346,6 @@ def failed(found: Sequence[Fact]) -> bool:
 def line(fact: Fact) -> str:
     """One fact for a person, without its mark; the hint stands on a line beneath."""
     return f"{fact.name:<20} {fact.found}" + (f"\n     -> {fact.hint}" if fact.hint else "")
-
-
-def as_json(found: Sequence[Fact]) -> str:
-    """The facts as a JSON array of objects with ``name``, ``ok``, ``found``, ``hint``."""
-    return json.dumps([asdict(fact) for fact in found], indent=1)
 
 
 def main(argv: Sequence[str]) -> int:
