@@ -15,14 +15,12 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from blocklab.cli.progress import Lines
+from blocklab.cli.progress import Lines, rate_text
 from blocklab.model.drill import Drill
 from blocklab.model.sample import Parsed
 from blocklab.model.stop import Rule
-from blocklab.report.stops import relative
 from blocklab.runner.run import Progress
 from blocklab.runner.strikes import Count
-from blocklab.stats.format import number, unit_of
 from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.estimate import shares, spoken
 from blocklab.study.factors import variant
@@ -161,13 +159,7 @@ def interim_text(name: str, rates: Sequence[Rate], after: str) -> str:
     known = [rate for rate in rates if rate.value is not None]
     if not known:
         return f"{name}: no value yet"
-    return f"{name}: {', '.join(_rate(rate) for rate in known)} after {after}"
-
-
-def _rate(rate: Rate) -> str:
-    share = relative(rate)
-    half = "" if share is None else f" ± {100 * share:.1f} %"
-    return f"{number(rate.value or 0.0)} {unit_of(rate.metric)}{half}"
+    return f"{name}: {', '.join(rate_text(rate) for rate in known)} after {after}"
 
 
 def _wanted(rule: Rule | None) -> str:

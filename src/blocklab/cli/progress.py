@@ -16,7 +16,7 @@ from blocklab.model.sample import Parsed
 from blocklab.report.stops import relative
 from blocklab.runner.strikes import Count
 from blocklab.stats.drills import tally
-from blocklab.stats.format import scale, unit_of
+from blocklab.stats.format import number, scale, unit_of
 from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.types import Cell
 
@@ -104,16 +104,17 @@ def sureness(stops: Sequence[Stopped]) -> str:
         return f"; {len(good)} phases: {said}, {seconds / len(good):.0f} s each"
     words = []
     for each in good:
-        rates = ", ".join(_rate(rate) for rate in each.rates)
+        rates = ", ".join(rate_text(rate) for rate in each.rates)
         why = f" ({each.why})" if each.why else ""
         words.append(f"{each.phase} {each.reason} after {each.seconds:.0f} s{why}: {rates}".strip())
     return "; " + "; ".join(words) if words else ""
 
 
-def _rate(rate: Rate) -> str:
+def rate_text(rate: Rate) -> str:
+    """``1,204 TPS ± 1.3 %``."""
     unit = unit_of(rate.metric)
     if rate.value is None:
         return f"no {unit}"
     share = relative(rate)
     half = "" if share is None else f" ± {100 * share:.1f} %"
-    return f"{rate.value:.0f} {unit}{half}"
+    return f"{number(rate.value)} {unit}{half}"

@@ -1,13 +1,14 @@
-"""What layers have in common: most stand on one port of one host."""
+"""What layers have in common: most stand on one port of one host, some on two nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import msgspec
 
 from blocklab.model.ground import Topology
+from blocklab.model.plan import Kind
 
 # A database's crash recovery reads its log and goes through a slow volume or mirror.
 START_SECONDS = 180.0
@@ -54,3 +55,38 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
             if field.name not in _DRAWN and (value or value is False) and value != default:
                 found[field.name.replace("_", " ")] = value
         return found
+
+
+class OnTwoNodes(Base, frozen=True):
+    """A block device on two nodes that is active on one of them."""
+
+    peer: str
+    """The other node."""
+
+    takes: ClassVar[Kind | None] = "block"
+    gives: ClassVar[Kind] = "block"
+
+    @property
+    def survivor(self) -> str:
+        return self.peer
+
+    def failed_over(self, peer: str) -> Self:
+        return msgspec.structs.replace(self, peer=peer)
+
+
+def peer_problems(peer: str, host: str, lab: Topology) -> list[tuple[str, str]]:
+    """A ``peer`` that is not another known node."""
+    if peer == host:
+        return [("peer", f"{peer!r} is the node that the stack is active on; name another node")]
+    if peer not in lab.nodes:
+        return [("peer", f"there is no node {peer!r}; there are {', '.join(lab.nodes)}")]
+    return []
+
+
+def link_problems(link: str, peer: str, host: str, lab: Topology) -> list[tuple[str, str]]:
+    """A ``link`` that does not join ``host`` and ``peer``."""
+    if link not in lab.links:
+        return [("link", f"there is no link {link!r}; there are {', '.join(lab.links) or 'none'}")]
+    if set(lab.links[link].between) != {host, peer}:
+        return [("link", f"{link} joins {' and '.join(lab.links[link].between)}, not {host} and {peer}")]
+    return []

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from blocklab.layers import drbd_options, drbd_pair
+from blocklab.layers.base import OnTwoNodes, link_problems, peer_problems
 from blocklab.layers.drbd_options import BARE, PATIENCE, Value, canonical, text_of
-from blocklab.layers.peer import OnTwoNodes, link_problems, peer_problems
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table

@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.layers import net_mirror_pair
-from blocklab.layers.peer import OnTwoNodes, link_problems, peer_problems
+from blocklab.layers.base import OnTwoNodes, link_problems, peer_problems
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Place

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
-from blocklab.layers.peer import OnTwoNodes, peer_problems
+from blocklab.layers.base import OnTwoNodes, peer_problems
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Place, RawVolumes
 from blocklab.model.plan import Fact, Plan, Port, Run, Step

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from blocklab.errors import SetupError, tail
+from blocklab.model.files import write_whole
 
 JANITOR = Path(__file__).with_name("janitor.py")
 # Every lab's folder starts like this, so that a later start can sweep what a lost machine left.
@@ -212,9 +213,7 @@ class Folder:
         """Tell the janitor that a process group is gone: its number may become somebody else's."""
         left = [line for line in self._groups.read_text().splitlines() if line != str(process.pid)]
         # In one piece: the janitor may look at any moment.
-        fresh = self._groups.with_suffix(".new")
-        fresh.write_text("".join(f"{line}\n" for line in left))
-        fresh.replace(self._groups)
+        write_whole(self._groups, "".join(f"{line}\n" for line in left).encode())
 
     def close(self) -> None:
         """Remove the folder and let the janitor go."""
