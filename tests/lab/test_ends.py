@@ -54,7 +54,7 @@ def wait_until(what: Any, seconds: float, why: str) -> None:
 
 def under_load(process: subprocess.Popen[bytes], runs: Path) -> bool:
     assert process.poll() is None, "blocklab ended by itself"
-    return any(runs.glob("*/cells/.*/raw/load/stdout"))
+    return any(runs.glob("*/cells/.*/raw/workload/stdout"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

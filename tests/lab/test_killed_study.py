@@ -35,7 +35,7 @@ def finished(runs: Path) -> dict[str, tuple[int, int]]:
 
 def under_load(runs: Path, process: int, cells: int) -> bool:
     """Whether the cell after so many finished ones is under load; drafts of earlier processes may lie there."""
-    return len(finished(runs)) >= cells and any(runs.glob(f"*/cells/.*.{process}.partial/raw/load/stdout"))
+    return len(finished(runs)) >= cells and any(runs.glob(f"*/cells/.*.{process}.partial/raw/workload/stdout"))
 
 
 MOMENTS: dict[str, tuple[Moment, int]] = {
