@@ -45,7 +45,7 @@ POSTGRES = {
 MARIADB = {
     "innodb_buffer_pool_size": "48M", "long_query_time": 5e-05, "character_set_server": "utf8",
     "collation_server": "utf8_bin", "sql_mode": "ANSI", "innodb_max_dirty_pages_pct": 75,
-    "concurrent_insert": 2, "binlog_format": 1, "optimizer_switch": "mrr=on,default",
+    "concurrent_insert": "always", "binlog_format": "STATEMENT", "optimizer_switch": "mrr=on,default",
 }  # fmt: skip
 
 
