@@ -17,6 +17,7 @@ from rich.console import Console
 
 from blocklab import report
 from blocklab.cli.catalogue import study_file
+from blocklab.cli.floor import fresh_floor
 from blocklab.cli.live import showing
 from blocklab.cli.notes import too_short
 from blocklab.cli.options import check_options, learn_options
@@ -157,6 +158,7 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         for addons in {topology(layout.study, [layout.stack]).addons for layout in layouts(study, todo)}:
             environment = site.environment(addons)
             same_machine(folder, wanted, todo, environment)
+            fresh_floor(manifest.site or DEFAULT, addons, environment, console)
             left_out.append(keep_floor(folder.path, environment))
         if learn_options(study, site, lambda text: console.print(text, markup=False, soft_wrap=True)):
             notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)

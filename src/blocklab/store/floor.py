@@ -79,8 +79,9 @@ class Reading(msgspec.Struct, frozen=True):
     rounds: int
 
 
-class Machine(msgspec.Struct, frozen=True):
-    """What a floor holds for: the site, the CPU and how many of them, the kernel, the image and its idle shim.
+class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a floor holds for: the site, the CPU and how many of them, the kernel, the image and its idle shim, the
+    machine itself (``id``), and where nodes run on it (``pinning``).
 
     An empty text is something that the site does not tell.
     """
@@ -91,6 +92,8 @@ class Machine(msgspec.Struct, frozen=True):
     kernel: str
     image: str
     shim: bool
+    id: str = ""
+    pinning: str = ""
 
     @property
     def known(self) -> bool:
@@ -126,6 +129,7 @@ def machine_of(environment: Mapping[str, Any]) -> Machine:
     return Machine(
         str(environment.get("site", "")), str(host.get("cpu", "")), int(host.get("cpus", 0)),
         str(host.get("kernel", "")), str(environment.get("image", "")), bool(environment.get("shim", False)),
+        str(environment.get("machine", "")), str(host.get("pinning", "")),
     )  # fmt: skip
 
 
