@@ -3,15 +3,14 @@ Go and the drivers that they share are fetched once."""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
+
+from blocklab.sites.uml.sources import version, written
 
 GO_TPC_VERSION = "1.0.12"
 GO_TPC_MODULE = "github.com/pingcap/go-tpc"
 
 LEDGER = Path(__file__).parent / "ledger"
-# Ends a file in the script below; no source has such a line.
-_END = "END_OF_FILE_OF_BLOCKLAB"
 
 # The Go proxy has no list of go-tpc's versions, so `go install ...@v1.0.12` fails where `go get` does not. Left to
 # itself the program says that its version is "dev".
@@ -50,18 +49,8 @@ def ledger_sources(folder: Path = LEDGER) -> dict[str, str]:
     return {path.name: path.read_text() for path in found if not path.name.endswith("_test.go")}
 
 
-def ledger_version(sources: dict[str, str]) -> str:
-    """What the writer calls its version: the first 12 hex digits of a hash of its sources."""
-    digest = hashlib.sha256()
-    for name, text in sources.items():
-        digest.update(f"{name} {len(text)}\n{text}".encode())
-    return digest.hexdigest()[:12]
-
-
 def script(head: str, sources: dict[str, str]) -> str:
     """The script of the part that builds both, which begins with ``head``. The sources are in it, so that the
     part's key follows from them. Raises ``ValueError`` for a source that the script cannot hold."""
-    if any(_END in text or not text.endswith("\n") for text in sources.values()):
-        raise ValueError(f"a source of the ledger's writer has {_END} in it, or no line end at its end")
-    files = [f"cat > \"$root/build/ledger/{name}\" <<'{_END}'\n{text}{_END}" for name, text in sources.items()]
-    return head + _SCRIPT.replace("@VERSION@", ledger_version(sources)).replace("@FILES@", "\n".join(files))
+    files = written(sources, "$root/build/ledger")
+    return head + _SCRIPT.replace("@VERSION@", version(sources)).replace("@FILES@", files)

@@ -3,7 +3,7 @@
 The cache folder (``recipe.cache_folder``)::
 
     bases/<base key>/     root.ext4, tools/ (unpatched), packages.json, build.log
-    parts/<part key>/     tree/, packages.json, build.log
+    parts/<part key>/     tree/, tools/ (of some), packages.json, build.log
     images/<key>/         root.ext4, tools/, packages.json, recipe.json, build.log, image.json, options.json
     build.lock            held while building or removing
     build.log             of the build that runs or ran last; build-<part>.log of a part
@@ -76,12 +76,8 @@ class Image(msgspec.Struct, frozen=True):
     """An ext4 file without a journal: ``ubd0r=`` of every node."""
     kernel: Path
     """The UML kernel as a program; its modules are in the root."""
-    storage_daemon: Path
-    nbdkit: Path
-    nbdkit_plugins: dict[str, Path]
-    """``file`` and ``memory``; nbdkit takes the path in place of a plugin's name."""
-    nbdkit_filters: dict[str, Path]
-    """``delay``; as ``--filter=<path>``."""
+    volume_server: Path
+    """The program that serves a volume with a latency or a cap of its own."""
     shim: Path | None
     """For ``LD_PRELOAD`` of the kernel; None when there was no C compiler."""
     packages: dict[str, str]
@@ -222,7 +218,7 @@ def _load(folder: Path) -> Image | None:
         image = msgspec.json.decode(text, type=Image, dec_hook=lambda kind, value: kind(value))
     except (OSError, msgspec.MsgspecError):
         return None
-    needed = (image.rootfs, image.kernel, image.storage_daemon, image.nbdkit)
+    needed = (image.rootfs, image.kernel, image.volume_server)
     return image if image.folder == folder and all(path.is_file() for path in needed) else None
 
 
@@ -266,6 +262,8 @@ def _image(
         _add_node_files(folder, log)
         say("image: tools")
         tools.install(base / "tools", folder / "tools", final / "tools", log)
+        for own in (part / "tools" for part in parts if (part / "tools").is_dir()):
+            shutil.copytree(own, folder / "tools", dirs_exist_ok=True)
         if why := tools.compile_shim(folder / "tools" / tools.SHIM, log):
             say(f"warning: {why}, so the image has no idle shim: {SHIM_COST}; {ZEROS_COST}")
         (folder / "packages.json").write_text(json.dumps(packages, indent=1, sort_keys=True) + "\n")
@@ -293,17 +291,13 @@ def _whole_recipe(addons: tuple[str, ...]) -> dict[str, object]:
 
 def _describe(folder: Path, addons: tuple[str, ...]) -> Image:
     where = folder / "tools"
-    plugins = {Path(path).name: where / Path(path).name for path in recipe.TOOL_PLUGINS}
     shim = where / tools.SHIM
     return Image(
         key=folder.name,
         folder=folder,
         rootfs=folder / "root.ext4",
         kernel=where / tools.KERNEL,
-        storage_daemon=where / tools.STORAGE_DAEMON,
-        nbdkit=where / tools.NBDKIT,
-        nbdkit_plugins={n.split("-")[1]: path for n, path in plugins.items() if "-plugin." in n},
-        nbdkit_filters={n.split("-")[1]: path for n, path in plugins.items() if "-filter." in n},
+        volume_server=where / tools.VOLUME_SERVER,
         shim=shim if shim.exists() else None,
         packages=json.loads((folder / "packages.json").read_text()),
         bytes=sum(path.stat().st_blocks * 512 for path in folder.rglob("*")),

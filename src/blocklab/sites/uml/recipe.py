@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from blocklab.sites.uml import go_programs
+from blocklab.sites.uml import go_programs, volume_program
 
 LAYOUT = 1
 """Version of the layout of a finished image folder. Raise it when a reader of older folders would go wrong."""
@@ -43,11 +43,10 @@ PACKAGES = (
     "mdadm",
     "nbd-client",
     "nbd-server",
-    "nbdkit",
     "postgresql-17",
     "procps",
     "python3",  # not python3-minimal: that one has neither json nor pty
-    "qemu-utils",
+    "qemu-utils",  # qemu-storage-daemon, which net_mirror runs in a node
     "sysbench",
     "sysstat",
     "util-linux",
@@ -103,13 +102,7 @@ printf '%s' '{APT_PIN}' > "$1/etc/apt/preferences.d/blocklab"
 echo 'create_main_cluster = false' > "$1/etc/postgresql-common/createcluster.d/blocklab.conf"
 """
 
-TOOL_BINARIES = ("/usr/bin/linux.uml", "/usr/bin/nbdkit", "/usr/bin/qemu-storage-daemon")
-NBDKIT = "/usr/lib/x86_64-linux-gnu/nbdkit"
-TOOL_PLUGINS = (
-    f"{NBDKIT}/plugins/nbdkit-file-plugin.so",
-    f"{NBDKIT}/plugins/nbdkit-memory-plugin.so",
-    f"{NBDKIT}/filters/nbdkit-delay-filter.so",
-)
+KERNEL = "/usr/bin/linux.uml"
 
 # Runs as (mapped) root with $1 = the root that mmdebstrap left. That folder is the only place where a mapped root
 # may write, so its content first moves down to $1/.tree, and the results come to stand in $1/.out.
@@ -125,11 +118,10 @@ out="$1/.out"
 mkdir "$tree" "$out"
 mv "$1"/* "$tree/"
 inside() {{ env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C chroot "$tree" "$@"; }}
-tools="{" ".join(TOOL_BINARIES + TOOL_PLUGINS)}"
-libs=$(inside ldd $tools | sed -n -E 's,^\\t([^ /]+ => )?(/[^ ]+) \\(0x.*,\\2,p' | sort -u)
+libs=$(inside ldd {KERNEL} | sed -n -E 's,^\\t([^ /]+ => )?(/[^ ]+) \\(0x.*,\\2,p' | sort -u)
 [ -n "$libs" ]
 mkdir "$out/tools"
-for file in $tools $libs; do cp -L "$tree$file" "$out/tools/"; done
+for file in {KERNEL} $libs; do cp -L "$tree$file" "$out/tools/"; done
 chmod 755 "$out/tools"/*
 inside dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$out/packages"
 # The modules stay where their package puts them; modprobe looks in /lib/modules.
@@ -139,7 +131,7 @@ for version in "$tree"/usr/lib/uml/modules/*; do
     inside depmod "${{version##*/}}"
 done
 # The kernel is started from the outer machine, out of tools/.
-rm -f "$tree/usr/bin/linux.uml" "$tree/usr/bin/linux" "$tree/etc/alternatives/linux"
+rm -f "$tree{KERNEL}" "$tree/usr/bin/linux" "$tree/etc/alternatives/linux"
 rm -rf "$tree/var/lib/mysql" "$tree/var/lib/apt/lists" "$tree/var/cache/apt" "$tree/var/log/mysql"
 install -d -m 755 "$tree/var/lib/apt/lists" "$tree/var/cache/apt"
 inside install -d -o mysql -g mysql -m 755 /var/lib/mysql
@@ -168,8 +160,8 @@ class Part(NamedTuple):
     """Extracted, not installed, with all that they depend on."""
     script: str
     """For ``sh`` with the tree as $1, as mmdebstrap's extract hook: /dev, /proc and the network are there. Leaves
-    ``$1/.out/tree`` (plain files and folders, to be owned by root) and ``$1/.out/packages`` (lines of name
-    and version)."""
+    ``$1/.out/tree`` (plain files and folders, to be owned by root), ``$1/.out/packages`` (lines of name and version)
+    and, with programs for the outer machine, ``$1/.out/tools``."""
 
 
 # Extracted trees have no folders to mount on, and not the links of base-files, which interpreters are found by.
@@ -195,6 +187,14 @@ GO = Part(
     SUITE,
     ("ca-certificates", "golang-go"),
     go_programs.script(PART_SCRIPT, go_programs.ledger_sources()),
+)
+
+VOLUME = Part(
+    "volume",
+    "the server of volumes from its source (half a minute, beside the rest)",
+    SUITE,
+    ("rustc",),
+    volume_program.script(PART_SCRIPT, volume_program.sources()),
 )
 
 MYSQL_FOLDER = "/opt/mysql"
@@ -255,7 +255,7 @@ MYSQL = Part(
     MYSQL_SCRIPT,
 )
 
-PARTS = (GO,)
+PARTS = (GO, VOLUME)
 """The parts of every image."""
 ADDONS = {part.name: part for part in (MYSQL,)}
 """The parts that an image has only when asked for: ``blocklab image build --with NAME``."""

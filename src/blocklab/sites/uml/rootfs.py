@@ -268,12 +268,15 @@ def build(folder: Path, log: IO[str], say: Say) -> None:
 
 
 def build_part(part: recipe.Part, folder: Path, log: IO[str], say: Say) -> None:
-    """Fill the empty ``folder`` with ``tree/`` (what the part adds to the root) and ``packages.json``."""
+    """Fill the empty ``folder`` with ``tree/`` (what the part adds to the root), ``packages.json`` and, if the part has
+    programs for the outer machine, ``tools/``."""
     with work_folder(log) as work:
         tree = work / "tree"
         say(f"{part.name}: {part.about}")
         _bootstrap(tree, log, say, part)
         shutil.copytree(tree / ".out" / "tree", folder / "tree")
+        if (tree / ".out" / "tools").is_dir():
+            shutil.copytree(tree / ".out" / "tools", folder / "tools")
         _write_packages(tree / ".out" / "packages", folder)
 
 

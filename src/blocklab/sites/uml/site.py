@@ -37,7 +37,7 @@ from blocklab.sites.uml.node import Node, kernel_argv
 from blocklab.sites.uml.pinning import cpus_of, pinning
 from blocklab.sites.uml.processes import Folder, Process, check_path, scratch
 from blocklab.sites.uml.room import check_room, shortage
-from blocklab.sites.uml.volumes import PATH_SECONDS, Volume, copy_sparse, empty, make_file
+from blocklab.sites.uml.volumes import Volume, copy_sparse, empty, make_file
 from blocklab.sites.uml.watch import Watch
 
 BOOT_SECONDS = 30.0
@@ -94,8 +94,8 @@ class UmlLab:
         for name in topology.nodes:
             self._boot(name)
         # Before the first order to a node: whoever waits for its answer is told what became of it.
-        daemons = [(each, volume.spec.nodes) for volume in self._volumes for each in volume.daemons]
-        self._watch = Watch(self._nodes, daemons, self.shortage)
+        servers = [(each.server, each.spec.nodes) for each in self._volumes if each.server is not None]
+        self._watch = Watch(self._nodes, servers, self.shortage)
         deadline = time.monotonic() + BOOT_SECONDS
         for name in topology.nodes:
             self._ready(name, deadline)
@@ -168,12 +168,24 @@ class UmlLab:
         """The nodes by name, with what only this site offers (terminals, clocks)."""
         return self._nodes
 
-    def volume(self, stack: str, node: str, index: int = 0) -> Path | None:
-        """The file behind a volume."""
+    def _find(self, stack: str, node: str, index: int) -> Volume | None:
         for volume in self._volumes:
             if volume.spec.stack == stack and node in volume.spec.nodes and volume.spec.index == index:
-                return volume.file
+                return volume
         return None
+
+    def volume(self, stack: str, node: str, index: int = 0) -> Path | None:
+        """The file behind a volume."""
+        found = self._find(stack, node, index)
+        return found.file if found else None
+
+    def order(self, stack: str, node: str, op: str, index: int = 0, **fields: Any) -> dict[str, Any]:
+        """Have a volume's server do something while it runs (``orders.order``): count, fail, stall, be retuned.
+        Raises ``SetupError``."""
+        found = self._find(stack, node, index)
+        if found is None:
+            raise SetupError(f"{node} has no volume {index} of {stack}")
+        return found.order(op, **fields)
 
     def crash(self, host: str) -> None:
         """End a node's process."""
@@ -231,9 +243,9 @@ class UmlLab:
                     copy_sparse(self._place / f"saved-{name}" / str(number), volume.file)
 
     def refill(self) -> None:
-        """Fill the volumes' bursts again. Raises ``SetupError``."""
+        """Fill the volumes' bursts again, and begin their latencies' draws anew. Raises ``SetupError``."""
         for volume in self._volumes:
-            volume.refill()
+            volume.reset()
 
     @contextlib.contextmanager
     def _copying(self) -> Iterator[None]:
@@ -290,7 +302,6 @@ class UmlSite:
 
     name = "uml"
     offers = OFFERS
-    base_latency = PATH_SECONDS
 
     def __init__(self, volumes: Path | None = None, image: images.Image | None = None) -> None:
         if volumes is not None and not volumes.is_dir():

@@ -1,13 +1,14 @@
-"""The programs that run on the outer machine but come out of the image: kernel, storage daemon, nbdkit, shim.
+"""The programs that run on the outer machine but come out of the image: kernel, volume server, shim.
 
-They bring their own loader and libraries, so that every host has the same versions and an old libc does not
-matter. Interpreter and rpath are patched into the files, since starting them *through* a loader fails for the
-kernel, which re-executes ``/proc/self/exe``. Both are absolute: a folder of tools works in one place only.
+The kernel brings its own loader and libraries, so that every host has the same versions and an old libc does not
+matter. Interpreter and rpath are patched into the file, since starting it *through* a loader fails: it re-executes
+``/proc/self/exe``. Both are absolute: a folder of tools works in one place only. The volume server is static.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -18,14 +19,15 @@ from pathlib import Path
 from typing import IO
 
 from blocklab.errors import ImageError, tail
-from blocklab.sites.uml import recipe
+from blocklab.sites.uml import recipe, volume_program
 from blocklab.sites.uml.processes import scratch, separator
 from blocklab.sites.uml.rootfs import environment, run
 
 Argv = list[str | Path]
 
 LOADER = "ld-linux-x86-64.so.2"
-KERNEL, NBDKIT, STORAGE_DAEMON = (Path(path).name for path in recipe.TOOL_BINARIES)
+KERNEL = Path(recipe.KERNEL).name
+VOLUME_SERVER = volume_program.NAME
 SHIM = "umlidle.so"
 BOOTED = "Attempted to kill init! exitcode=0x00000000"
 """What a kernel prints at the end when its first process, ``/bin/true`` here, ran and ended well:
@@ -44,10 +46,9 @@ def install(raw: Path, folder: Path, final: Path, log: IO[str]) -> None:
             hint="set BLOCKLAB_CACHE to a path of plain ASCII",
         )
     shutil.copytree(raw, folder)
-    for name in (KERNEL, NBDKIT, STORAGE_DAEMON):
-        # DT_RPATH (not DT_RUNPATH) also holds for the libraries of libraries and for plugins.
-        run(["patchelf", "--set-interpreter", str(final / LOADER), str(folder / name)], log)
-        run(["patchelf", "--force-rpath", "--set-rpath", str(final), str(folder / name)], log)
+    # DT_RPATH (not DT_RUNPATH) also holds for the libraries of libraries.
+    run(["patchelf", "--set-interpreter", str(final / LOADER), str(folder / KERNEL)], log)
+    run(["patchelf", "--force-rpath", "--set-rpath", str(final), str(folder / KERNEL)], log)
 
 
 def compile_shim(target: Path, log: IO[str]) -> str:
@@ -68,7 +69,7 @@ def verify(tools: Path, rootfs: Path, log: IO[str]) -> str:
 
     Raises ``ImageError`` naming the tool that fails.
     """
-    for name in (KERNEL, NBDKIT, STORAGE_DAEMON):
+    for name in (KERNEL, VOLUME_SERVER):
         run([str(tools / name), "--version"], log)
     # Where nodes live: the kernel and the daemons take every path there.
     with tempfile.TemporaryDirectory(prefix="blocklab-verify-", dir=scratch()) as folder:
@@ -80,30 +81,13 @@ def verify(tools: Path, rootfs: Path, log: IO[str]) -> str:
 
 
 def _serve(tools: Path, folder: Path, log: IO[str]) -> None:
-    """A small file, served with a delay by nbdkit, opened by the storage daemon."""
-    disk, socket, ready = folder / "disk", folder / "nbd", folder / "ready"
+    """A small file, opened by the volume server, which then listens for its node."""
+    disk, socket = folder / "disk", folder / "node"
     with disk.open("wb") as file:
         file.truncate(1 << 20)
-    plugin, _, delay = (tools / Path(path).name for path in recipe.TOOL_PLUGINS)
-    nbdkit: Argv = [
-        tools / NBDKIT,
-        "-f",
-        "-U",
-        socket,
-        f"--filter={delay}",
-        plugin,
-        f"file={disk}",
-        "delay-read=450us",
-    ]
-    daemon: Argv = [
-        tools / STORAGE_DAEMON,
-        *("--blockdev", f"driver=nbd,node-name=disk,server.type=unix,server.path={socket}"),
-        *("--pidfile", ready),
-    ]
-    with _running(nbdkit, log) as server:
-        _until(socket, server, "nbdkit")
-        with _running(daemon, log) as client:
-            _until(ready, client, "qemu-storage-daemon")  # it writes this file when the disk is open
+    config = {"file": str(disk), "sockets": [str(socket)], "profile": {"iops": 100}}
+    with _running([tools / VOLUME_SERVER, json.dumps(config)], log) as server:
+        _until(socket, server, VOLUME_SERVER)
 
 
 def _boot(tools: Path, rootfs: Path, folder: Path, log: IO[str]) -> str:
