@@ -5,12 +5,19 @@ use crate::sys::{self, PollFd};
 /// Nanoseconds since some moment.
 pub type Nanos = u64;
 
+/// When to wake up, and whether it matters if that is some 50 us late.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Wake {
+    pub at: Nanos,
+    pub exact: bool,
+}
+
 pub trait Clock {
     fn now(&self) -> Nanos;
 
-    /// Wait until a descriptor is ready, or `until` has come, or `peek` finds work in shared memory. `until` is kept
-    /// as exactly as the clock can. `peek` is asked only while the clock has the CPU anyway.
-    fn wait(&mut self, fds: &mut [PollFd], until: Option<Nanos>, peek: &mut dyn FnMut() -> bool);
+    /// Wait until a descriptor is ready, or `until` has come, or `peek` finds work in shared memory. `peek` is asked
+    /// only while the clock has the CPU anyway.
+    fn wait(&mut self, fds: &mut [PollFd], until: Option<Wake>, peek: &mut dyn FnMut() -> bool);
 
     /// Nanoseconds of CPU time that were given to exactness.
     fn spun(&self) -> Nanos;
@@ -42,12 +49,16 @@ impl Clock for Machine {
         sys::monotonic()
     }
 
-    fn wait(&mut self, fds: &mut [PollFd], until: Option<Nanos>, peek: &mut dyn FnMut() -> bool) {
-        let Some(until) = until else {
+    fn wait(&mut self, fds: &mut [PollFd], until: Option<Wake>, peek: &mut dyn FnMut() -> bool) {
+        let Some(Wake { at: until, exact }) = until else {
             sys::poll(fds, None);
             return;
         };
         let start = self.now();
+        if !exact {
+            sys::poll(fds, Some(until.saturating_sub(start)));
+            return;
+        }
         let wake = until.saturating_sub(self.margin);
         if wake > start {
             if sys::poll(fds, Some(wake - start)) > 0 {

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
-use crate::clock::{Clock, Nanos};
+use crate::clock::{Clock, Nanos, Wake};
 use crate::json::Value;
 use crate::latency::{Random, Spells};
 use crate::limits::Way;
@@ -217,22 +217,32 @@ impl<C: Clock> Server<C> {
                 next = self.advance(now);
             }
             self.connections.values_mut().for_each(Connection::ring_node);
-            // Each has to be asked, so that all are armed.
-            let mut more = false;
-            for connection in self.connections.values_mut().filter(|each| each.live()) {
-                more |= connection.ring.arm();
-            }
-            if more {
+            // While every new request would have to wait for a limit anyway, nobody needs to hear of one: the node is
+            // spared the kick and this thread the wake-up.
+            let limits = &self.profile.limits;
+            let deaf = next.is_some_and(|next| {
+                next.at > now && limits.start(Way::Read).min(limits.start(Way::Write)) >= next.at
+            });
+            if !deaf && self.arm() {
                 // One that is due may have become so meanwhile; sockets are served when it gets quieter.
-                self.poll(&mut fds, &mut sources, Some(now));
+                self.poll(&mut fds, &mut sources, Some(Wake { at: now, exact: false }), deaf);
                 continue;
             }
             self.counts.sleeps += 1;
-            self.poll(&mut fds, &mut sources, next);
+            self.poll(&mut fds, &mut sources, next, deaf);
         }
     }
 
-    fn poll(&mut self, fds: &mut Vec<PollFd>, sources: &mut Vec<Source>, until: Option<Nanos>) {
+    /// Ask all nodes to be kicked for their next request; whether one has one already.
+    fn arm(&mut self) -> bool {
+        let mut more = false;
+        for connection in self.connections.values_mut().filter(|each| each.live()) {
+            more |= connection.ring.arm();
+        }
+        more
+    }
+
+    fn poll(&mut self, fds: &mut Vec<PollFd>, sources: &mut Vec<Source>, until: Option<Wake>, deaf: bool) {
         fds.clear();
         sources.clear();
         let mut watch = |fd: i32, source: Source| {
@@ -258,7 +268,7 @@ impl<C: Clock> Server<C> {
             watch(control.as_raw_fd(), Source::Control);
         }
         let connections = &self.connections;
-        let mut peek = || connections.values().any(|each| each.live() && each.ring.pending());
+        let mut peek = || !deaf && connections.values().any(|each| each.live() && each.ring.pending());
         self.clock.wait(fds, until, &mut peek);
         for (fd, source) in fds.iter().zip(sources.iter()) {
             if fd.revents != 0 {
@@ -393,7 +403,7 @@ impl<C: Clock> Server<C> {
     }
 
     /// Do everything that has to happen up to `now`, in its order; when the next thing has to.
-    fn advance(&mut self, now: Nanos) -> Option<Nanos> {
+    fn advance(&mut self, now: Nanos) -> Option<Wake> {
         if self.faults.stall {
             return None;
         }
@@ -408,8 +418,13 @@ impl<C: Clock> Server<C> {
                 (None, _) => break None,
             }
         };
-        let due = self.complete(now);
-        [next, due].into_iter().flatten().min()
+        // A late start costs nothing, since its time is computed; what is handed back late is late.
+        let start = next.map(|at| Wake { at, exact: false });
+        let due = self.complete(now).map(|at| Wake { at, exact: true });
+        match (start, due) {
+            (Some(start), Some(due)) => Some(if start.at < due.at { start } else { due }),
+            (start, due) => start.or(due),
+        }
     }
 
     /// The request that starts next, by its direction, and when.
