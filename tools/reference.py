@@ -24,7 +24,7 @@ from blocklab.faults import AnyFault, Takeover
 from blocklab.layers import AnyLayer
 from blocklab.layers.performance import Performance
 from blocklab.model.describe import field_docs, summary
-from blocklab.model.ground import LinkSpec, NodeSpec
+from blocklab.model.ground import Degrade, LinkSpec, NodeSpec, Slow
 from blocklab.model.stop import Stop
 from blocklab.model.units import QUANTITIES, Bandwidth, BitRate, Duration, Share, Size
 from blocklab.probes import PROBES
@@ -81,7 +81,9 @@ _PAGES = {name: f"study/{name}.md" for name in PARTS} | {
     for name in found
 }
 # What an entry of the profiles has in it stands on the same page.
-OFFERS: dict[str, type[msgspec.Struct]] = {"sold": offers.Sold, "credit": offers.Credit, "price": offers.Price}
+OFFERS: dict[str, type[msgspec.Struct]] = {
+    "slow": Slow, "degrade": Degrade, "sold": offers.Sold, "credit": offers.Credit, "price": offers.Price,
+}  # fmt: skip
 _STRUCTS = {kind: f"study/{name}.md" for name, kind in PARTS.items()} | dict.fromkeys(
     (Performance, *OFFERS.values()), "study/profiles.md"
 )

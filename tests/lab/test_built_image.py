@@ -78,11 +78,19 @@ def test_every_package_of_the_recipe_is_there(image: Image) -> None:
 
 
 def test_the_tools_bring_their_own_libraries(image: Image) -> None:
-    for tool in (image.kernel, image.nbdkit, image.storage_daemon):
-        assert said("patchelf", "--print-interpreter", tool).strip() == str(image.folder / "tools" / tools.LOADER)
-        foreign = [line for line in said(image.folder / "tools" / tools.LOADER, "--list", tool).splitlines()
-                   if "=>" in line and str(image.folder) not in line]  # fmt: skip
-        assert foreign == []
+    loader = image.folder / "tools" / tools.LOADER
+    assert said("patchelf", "--print-interpreter", image.kernel).strip() == str(loader)
+    foreign = [line for line in said(loader, "--list", image.kernel).splitlines()
+               if "=>" in line and str(image.folder) not in line]  # fmt: skip
+    assert foreign == []
+
+
+def test_the_volume_server_needs_no_library_and_says_its_version(image: Image) -> None:
+    assert b"/lib64/ld-linux" not in image.volume_server.read_bytes()
+    version = said(image.volume_server, "--version").split()
+    assert version == [tools.VOLUME_SERVER, image.packages[tools.VOLUME_SERVER]]
+    copyright_file = f"/usr/share/doc/{tools.VOLUME_SERVER}/copyright"
+    assert "Apache-2.0" in debugfs(image, f"cat {copyright_file}")
 
 
 def test_the_tools_work(image: Image, tmp_path: Path) -> None:

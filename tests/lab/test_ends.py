@@ -30,7 +30,7 @@ GONE_SECONDS = 30.0
 
 @pytest.fixture
 def study(small: dict[str, Any], tmp_path: Path) -> Path:
-    """A study whose mirror has every kind of process: nodes, storage daemons, nbdkit."""
+    """A study whose mirror has every kind of process: nodes, servers of volumes."""
     small["stacks"].pop("local")
     small["baseline"] = "mirror"
     layers = small["stacks"]["mirror"]["layers"]
@@ -66,7 +66,7 @@ def test_nothing_outlives_blocklab(study: Path, tmp_path: Path, number: signal.S
     try:
         wait_until(lambda: under_load(process, runs), 60, "no workload was started")
         there = leftovers()
-        for kind in ("janitor.py", "umid=a1", "umid=a2", "nbdkit", "qemu-storage-daemon"):
+        for kind in ("janitor.py", "umid=a1", "umid=a2", "blocklab-volume"):
             assert any(kind in each for each in there), kind
         process.send_signal(number)
         assert process.wait(90) == (130 if number == signal.SIGINT else -number)

@@ -197,14 +197,14 @@ def test_a_crash_on_purpose_is_said_so(doomed: UmlLab) -> None:
     doomed.crash("a1")  # twice is harmless
 
 
-def test_the_end_of_a_volumes_daemon_is_noticed_and_named() -> None:
+def test_the_end_of_a_volumes_server_is_noticed_and_named() -> None:
     """Its I/O would stand still, and a workload on it end by its time."""
     capped = VolumeSpec("s", ("a1",), Profile(Size("64MiB"), iops=1000))
     lab = UmlSite().start(msgspec.structs.replace(topology("a1"), volumes=(capped,)))
     try:
-        (daemon,) = [each for each in lab._processes if each.name == "volume s of a1: storage daemon"]
-        daemon.kill()
-        with pytest.raises(NodeLost, match="volume s of a1: storage daemon ended with exit code -9"):
+        (server,) = [each for each in lab._processes if each.name == "volume s of a1"]
+        server.kill()
+        with pytest.raises(NodeLost, match="volume s of a1 ended with exit code -9"):
             lab.hosts["a1"].run(["sleep", "60"], timeout=90.0)
     finally:
         lab.close()

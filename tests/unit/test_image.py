@@ -19,7 +19,8 @@ from typing import IO, Any
 import pytest
 
 from blocklab.errors import ImageError, StudyError
-from blocklab.sites.uml import go_programs, image, recipe, rootfs, tools
+from blocklab.sites.uml import go_programs, image, recipe, rootfs, tools, volume_program
+from blocklab.sites.uml import sources as texts
 from blocklab.sites.uml.processes import group_lives
 
 # mmdebstrap 1.3.5 with apt 2.6; the mirror's name is changed.
@@ -209,7 +210,7 @@ touch "$1/build/module/go-tpc" "$1/build/ledger/blocklab-ledger"
     sources = go_programs.ledger_sources()
     assert {"go.mod", "go.sum", "main.go"} <= set(sources)
     assert {name: (root / "build/ledger" / name).read_text() for name in sources} == sources
-    version = go_programs.ledger_version(sources)
+    version = texts.version(sources)
     assert "-C /build/ledger build -mod=readonly" in calls[3] and f"-X main.version={version}" in calls[3]
     assert (root / ".out/packages").read_text() == f"go-tpc 1.0.12\nblocklab-ledger {version}\n"
     for name in ("go-tpc", "blocklab-ledger"):
@@ -219,16 +220,27 @@ touch "$1/build/module/go-tpc" "$1/build/ledger/blocklab-ledger"
 def test_the_writer_s_sources_decide_its_version_and_the_part_s_key(tmp_path: Path) -> None:
     sources = go_programs.ledger_sources()
     other = {**sources, "main.go": sources["main.go"] + "// another line\n"}
-    assert go_programs.ledger_version(sources) != go_programs.ledger_version(other)
+    assert texts.version(sources) != texts.version(other)
     part = recipe.GO._replace(script=go_programs.script("", other))
     assert recipe.part_key(part) != recipe.part_key(recipe.GO._replace(script=go_programs.script("", sources)))
     # One word of a command line takes no more.
     assert len(recipe.GO.script.encode()) < 2**17
     for text in ("END_OF_FILE_OF_BLOCKLAB\n", "no line end"):
-        with pytest.raises(ValueError, match="source of the ledger"):
+        with pytest.raises(ValueError, match="a source has"):
             go_programs.script("", {"x.go": text})
     (tmp_path / "a_test.go").write_text("package main\n")
     assert go_programs.ledger_sources(tmp_path) == {}
+
+
+def test_the_volume_server_s_sources_decide_its_part_s_key(tmp_path: Path) -> None:
+    found = volume_program.sources()
+    assert "main.rs" in found and not any(name.endswith("_tests.rs") for name in found)
+    other = {**found, "main.rs": found["main.rs"] + "// another line\n"}
+    part = recipe.VOLUME._replace(script=volume_program.script(recipe.PART_SCRIPT, other))
+    assert recipe.part_key(part) != recipe.part_key(recipe.VOLUME)
+    assert f"{volume_program.NAME} {texts.version(found)}" in recipe.VOLUME.script
+    # One word of a command line takes no more.
+    assert len(recipe.VOLUME.script.encode()) < 2**17
 
 
 def test_the_hook_takes_only_names_of_suites() -> None:
@@ -325,8 +337,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def fake_base(folder: Path, *_: object) -> None:
     """The base stage without Debian: a file system with the one folder that the second stage needs."""
     (folder / "tools").mkdir()
-    for path in recipe.TOOL_BINARIES + recipe.TOOL_PLUGINS:
-        (folder / "tools" / Path(path).name).write_text(path)
+    (folder / "tools" / tools.KERNEL).write_text("kernel")
     (folder / "packages.json").write_text('{"user-mode-linux": "7.2um1"}')
     tree = folder / "tree"
     (tree / recipe.NODE_FOLDER[1:]).mkdir(parents=True)
@@ -343,6 +354,9 @@ def fake_part(part: recipe.Part, folder: Path, *_: object) -> None:
     program.chmod(0o711)
     (folder / "tree" / "opt" / part.name).mkdir(parents=True)
     (folder / "tree" / "opt" / part.name / "data").write_bytes(b"")
+    if part is recipe.VOLUME:
+        (folder / "tools").mkdir()
+        (folder / "tools" / tools.VOLUME_SERVER).write_text("server")
     (folder / "packages.json").write_text(json.dumps({part.name: "1.0"}))
 
 
@@ -378,10 +392,10 @@ def test_build_find_list_remove(fake_stages: Path) -> None:
     said: list[str] = []
     built = image.build(said.append)
     assert image.find() == built == image.require() and image.listing() == [built]
-    assert built.packages == {"user-mode-linux": "7.2um1", "go": "1.0"} and built.shim
+    assert built.packages == {"user-mode-linux": "7.2um1", "go": "1.0", "volume": "1.0"} and built.shim
     assert built.addons == ()
     assert built.rootfs.read_bytes()[1080:1082] == b"\x53\xef"  # the magic number of ext4
-    assert set(built.nbdkit_plugins) == {"file", "memory"} and set(built.nbdkit_filters) == {"delay"}
+    assert built.volume_server.read_text() == "server"
     assert image.build(lambda _: pytest.fail("built again")) == built
     image.remove(built.key)
     assert image.find() is None and image.listing() == []

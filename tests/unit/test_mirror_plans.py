@@ -168,24 +168,13 @@ def test_a_mirror_stands_on_one_device(small: dict[str, Any], mirror: dict[str, 
 # -- the site --------------------------------------------------------------------------------------------------
 
 
-def test_a_shared_volume_has_one_throttle_and_an_export_for_each_node() -> None:
-    profile = Profile(Size("1GiB"), iops=500)
-    daemon, sockets = Path("/daemon"), [Path("/a1.vhost"), Path("/a2.vhost")]
-    argv = volumes.daemon_argv(daemon, Path("/file"), None, sockets, profile)
-    exports = [json.loads(argv[at + 1]) for at, word in enumerate(argv) if word == "--export"]
-    assert [export["addr"]["path"] for export in exports] == ["/a1.vhost", "/a2.vhost"]
-    assert len({export["id"] for export in exports}) == 2
-    assert {export["node-name"] for export in exports} == {"disk"}
-    assert sum("throttle-group" in word for word in argv) == 2  # the group, and the one device in it
-
-
-@pytest.mark.parametrize("nbd", [None, Path("/nbd")])
-def test_what_is_discarded_reaches_the_file(nbd: Path | None) -> None:
-    """QEMU ignores discards by default; the other leg of a mirror may have zeroes there then."""
-    argv = volumes.daemon_argv(Path("/daemon"), Path("/file"), nbd, [], Profile(Size("1GiB"), iops=500))
-    devices = [json.loads(argv[at + 1]) for at, word in enumerate(argv) if word == "--blockdev"]
-    assert [device["discard"] for device in devices] == ["unmap", "unmap"]
-    assert "--monitor" not in argv
+def test_a_shared_volume_has_one_server_and_a_socket_for_each_node() -> None:
+    sockets = [Path("/a1.vhost"), Path("/a2.vhost")]
+    profile = volumes.behaviour(Profile(Size("1GiB"), iops=500))
+    argv = volumes.server_argv(Path("/server"), Path("/file"), sockets, Path("/control"), profile)
+    assert argv[0] == "/server" and json.loads(argv[1]) == {
+        "file": "/file", "sockets": ["/a1.vhost", "/a2.vhost"], "control": "/control", "profile": profile,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,6 @@ class Site:
     """Told where the volumes are to be."""
 
     offers = frozenset({Power, EmulatedLinks, EmulatedVolumes})
-    base_latency = 0.0
 
     def __init__(self, volumes: Path | None, machine: str) -> None:
         self.volumes = volumes

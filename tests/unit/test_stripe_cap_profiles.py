@@ -15,7 +15,7 @@ from blocklab.model.ground import NodeSpec, Profile, Topology
 from blocklab.model.plan import Run, again
 from blocklab.model.units import Bandwidth, Duration, Size
 from blocklab.sites.fake import FakeSite
-from blocklab.sites.uml.volumes import limits
+from blocklab.sites.uml.volumes import behaviour
 from blocklab.study import profiles
 from blocklab.study.factors import variant
 from blocklab.study.grid import cells, plan_stack, topology
@@ -223,7 +223,7 @@ def test_every_shipped_profile_gives_figures_and_says_where_from(small: dict[str
     iops = {"iops": 400} if entry.iops_provisioned else {}
     volume = volume_of(small, profile=name, **iops)
     assert not volume.problems("a1", Topology({"a1": NodeSpec()}, {}, ())) and not volume.profiles()[0].plain
-    assert limits(volume.profiles()[0])
+    assert {"iops", "bandwidth", "read_iops", "read_bandwidth"} & set(behaviour(volume.profiles()[0]))
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_every_shipped_profile_gives_figures_and_says_where_from(small: dict[str
 def test_gp2_by_its_size(small: dict[str, Any], provisioned: str, iops: int, bandwidth: int, burst: bool) -> None:
     assert volume_of(small, profile="gp2", provisioned=provisioned).profiles()[0] == Profile(
         size=Size("1GiB"), read_latency=Duration("450us"), write_latency=Duration("450us"), iops=iops,
-        bandwidth=Bandwidth(f"{bandwidth}MiB/s"),
+        bandwidth=Bandwidth(f"{bandwidth}MiB/s"), io_most=Size("256KiB"),
         burst_iops=3000 if burst else 0, burst_seconds=1800 if burst else 0,
     )  # fmt: skip
 

@@ -103,12 +103,12 @@ def watched(monkeypatch: pytest.MonkeyPatch, nodes: list[Beating], *more: Any) -
 def test_the_end_of_a_volumes_daemon_is_said_of_the_nodes_that_have_the_volume(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    words = "    qemu-storage-daemon: cannot allocate memory"
-    daemon = SimpleNamespace(name="volume s of a1: storage daemon", poll=lambda: 1, last_words=lambda: words)
+    words = "    blocklab-volume: cannot allocate memory"
+    daemon = SimpleNamespace(name="volume s of a1", poll=lambda: 1, last_words=lambda: words)
     mine, other = Beating("a1"), Beating("b1")
     watched(monkeypatch, [mine, other], [(daemon, ("a1",))])
     assert mine.error is not None and other.error is None
-    assert "a1: node lost: volume s of a1: storage daemon ended with exit code 1" in mine.error.message
+    assert "a1: node lost: volume s of a1 ended with exit code 1" in mine.error.message
     assert words in mine.error.message and "console" not in mine.error.message
 
 

@@ -4,36 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from blocklab.layers.performance import LATENCIES
-from blocklab.model.site import EmulatedVolumes, Site, offered
 from blocklab.model.stack_map import tolerance
 from blocklab.store.floor import RTT, Floor
 from blocklab.study.grid import layouts, topology
 from blocklab.study.types import Cell, Study
 
 
-def too_short(study: Study, cells: Sequence[Cell], site: Site, floor: Floor | None) -> tuple[str, ...]:
-    """RTTs and latencies of these cells below what the site's links and volumes take by themselves, each once,
-    with what is in force instead. What links take is known once the machine's ``floor`` was measured."""
+def too_short(study: Study, cells: Sequence[Cell], floor: Floor | None) -> tuple[str, ...]:
+    """RTTs of these cells below what the site's links take by themselves, each once, with what is in force instead.
+    It is known once the machine's ``floor`` was measured."""
     return tuple(
-        dict.fromkeys(
-            note for layout in layouts(study, cells) for note in _of(layout.study, layout.stack, site, floor)
-        )
+        dict.fromkeys(note for layout in layouts(study, cells) for note in _of(layout.study, layout.stack, floor))
     )
 
 
-def _of(study: Study, stack: str, site: Site, floor: Floor | None) -> Iterator[str]:
+def _of(study: Study, stack: str, floor: Floor | None) -> Iterator[str]:
     shape = topology(study, [stack])
-    base_latency = offered(site, EmulatedVolumes).base_latency if EmulatedVolumes in site.offers else 0.0
     least = floor.values[RTT].value if floor is not None else 0.0
     for name, link in shape.links.items():
         if 0 < link.rtt < least - tolerance(link.rtt):
             yield f"links.{name}.rtt: requested {_us(link.rtt)}; the minimum here is about {_us(least)}"
-    for field in LATENCIES:
-        for volume in shape.volumes:
-            if 0 < (latency := getattr(volume.profile, field)) < base_latency:
-                path = f"stacks.{stack}.layers[0].{field}"
-                yield f"{path}: requested {_us(latency)}; the minimum here is about {_us(base_latency)}"
 
 
 def _us(seconds: float) -> str:

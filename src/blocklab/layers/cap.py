@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, TypeAlias
 
 from blocklab.layers.base import Base
-from blocklab.layers.performance import BURST, LATENCIES, Performance, bad_limits, given
+from blocklab.layers.performance import BEHAVIOUR, BURST, LATENCIES, Performance, bad_limits, given
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Paired, Place
 from blocklab.model.node import program
@@ -80,7 +80,7 @@ class Cap(Base, frozen=True, tag="cap"):
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """No limit at all, limits of nothing, a profile with what a cap cannot hold."""
         found = []
-        for name in (*LATENCIES, *BURST):
+        for name in (*LATENCIES, *BURST, *BEHAVIOUR):
             if self.performance is not None and getattr(self.performance, name):
                 found.append(
                     ("profile", f"{self.profile} has a {name}, which a cap cannot hold; give it to the volume")

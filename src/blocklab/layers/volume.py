@@ -5,17 +5,27 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from blocklab.layers.base import Base
-from blocklab.layers.performance import LATENCIES, NAMES, Performance, bad_limits, given
-from blocklab.model.ground import Profile, Topology
+from blocklab.layers.performance import (
+    BURST,
+    CAPS,
+    LATENCIES,
+    MOST_LATENCY,
+    NAMES,
+    QUANTILES,
+    Performance,
+    bad_behaviour,
+    bad_limits,
+    given,
+)
+from blocklab.model.ground import Degrade, Profile, Slow, Topology
 from blocklab.model.layer import Place
 from blocklab.model.plan import Fact, Kind, Plan, Port, Wait
 from blocklab.model.units import Bandwidth, Duration, Size
 
 # mkfs.ext4 and DRBD's own notes still fit.
 LEAST_SIZE = Size("16MiB")
-# Above these QEMU's throttle refuses to start.
+# More of a second is no limit.
 MOST_LIMIT = 10**15
-MOST_LATENCY = 10
 MOST_VOLUMES = 8
 
 
@@ -32,11 +42,20 @@ class Volume(Base, frozen=True, tag="volume"):
 
         - {layer: volume, size: 1GiB, count: 2, profile: gp2, provisioned: 200GiB}
 
-    Without latency and caps the node opens the file directly. Otherwise the file is served by nbdkit (the delay,
-    when there is one) and qemu-storage-daemon (the caps, as a throttle group), below everything in the node; so a
-    cap also holds for what a mirror's peer writes. That way takes [time of its
-    own](../../how-it-works.md#volumes), about 0.23 ms, which is subtracted from the latencies; a shorter latency
+    Example, with a distribution and slow spells instead of one latency::
+
+        - {layer: volume, size: 1GiB, iops: 3000, read_latency: 500us, write_quantiles: {p50: 0.5ms, p99: 3ms},
+           slow: {times: 8, for: 2s, every: 60s}}
+
+    Without latency and caps the node opens the file directly. Otherwise a server of blocklab's own has the file
+    and makes both, below everything in the node; so a cap also holds for what a mirror's peer writes. A request's
+    latency begins when the caps let it start. Requests may overtake each other, and any number may be under way.
+    The [way between node and server](../../how-it-works.md#volumes) takes some 0.1 ms on top, so a shorter latency
     is not reached.
+
+    Between two quantiles the logarithm of the latency is linear; below the first and above the last it is
+    constant. What a volume draws follows from ``seed``, the node and the volume's number, and begins again with
+    each cell: two stacks on one node meet the same latencies, request by request.
 
     A burst is a bucket of ``burst_iops`` × ``burst_seconds`` I/Os, full when a cell begins and refilled at
     ``iops`` per second; while it lasts, ``burst_iops`` is the limit. A full burst from a full bucket so lasts
@@ -45,7 +64,7 @@ class Volume(Base, frozen=True, tag="volume"):
     bucket, and so does each of its phases and rounds.
 
     What is discarded (by fstrim, by the mount option ``discard``) reads as zeroes. Caps count a discard as one
-    write of its size.
+    write of its size, whatever ``io_most`` says.
 
     Read back: the size of each block device. Latencies and caps are made outside of the node, so there is nothing
     in it to ask.
@@ -63,18 +82,17 @@ class Volume(Base, frozen=True, tag="volume"):
     """The size that a profile's size-dependent values come from, when the lab provides less of it. Without it
     ``size``."""
     read_latency: Duration | None = None
-    """What a read request takes at queue depth 1, at most 10 s. nbdkit's delay filter, less the time of the way to
-    the volume."""
+    """What a read request takes at queue depth 1, at most 10 s, beside the way to the volume."""
     write_latency: Duration | None = None
     """What a write request takes at queue depth 1, at most 10 s."""
     iops: int | None = None
-    """I/Os per second, reads and writes together: QEMU's ``iops-total``. 0: no cap."""
+    """I/Os per second, reads and writes together. 0: no cap."""
     burst_iops: int | None = None
-    """More than ``iops``; together with ``burst_seconds``. QEMU's ``iops-total-max``."""
+    """More than ``iops``; together with ``burst_seconds``."""
     burst_seconds: int | None = None
-    """How long the burst can last from a full bucket that nothing refills: ``iops-total-max-length``."""
+    """How long the burst can last from a full bucket that nothing refills."""
     bandwidth: Bandwidth | None = None
-    """Bytes per second, reads and writes together, at least 4096B/s: QEMU's ``bps-total``. ``0B/s``: no cap."""
+    """Bytes per second, reads and writes together, at least 4096B/s. ``0B/s``: no cap."""
     read_iops: int | None = None
     """I/Os per second of reads alone, in place of ``iops``."""
     write_iops: int | None = None
@@ -83,6 +101,24 @@ class Volume(Base, frozen=True, tag="volume"):
     """Bytes per second of reads alone, in place of ``bandwidth``."""
     write_bandwidth: Bandwidth | None = None
     """Bytes per second of writes alone, in place of ``bandwidth``."""
+    read_quantiles: dict[str, Duration] | None = None
+    """What reads take at queue depth 1, by quantiles, e.g. ``{p50: 0.5ms, p99: 3ms, p99.9: 12ms}``, in place of
+    ``read_latency``."""
+    write_quantiles: dict[str, Duration] | None = None
+    """What writes take at queue depth 1, by quantiles, in place of ``write_latency``."""
+    read_latency_per_mib: Duration | None = None
+    """Added to what a read takes, for each MiB of it."""
+    write_latency_per_mib: Duration | None = None
+    """Added to what a write takes, for each MiB of it."""
+    io_most: Size | None = None
+    """A request that is larger counts as several I/Os of at most this size against ``iops``: 256KiB on AWS EBS and
+    on Azure. ``0B``: each request counts once."""
+    slow: Slow | None = None
+    """Slow spells that come at random: ``times``, ``for`` and ``every``; see ``profiles``."""
+    degrade: Degrade | None = None
+    """A schedule of times at which less than the caps is left: ``to``, ``for`` and ``every``."""
+    seed: int | None = None
+    """Another one gives other draws of the latencies and slow spells. 0 without it."""
     performance: Performance | None = None
     """What the profile said; blocklab fills it in for the record. It cannot be given."""
 
@@ -103,20 +139,34 @@ class Volume(Base, frozen=True, tag="volume"):
         for name in LATENCIES:
             if (given(self, name) or 0) > MOST_LATENCY:
                 found.append((name, "over 10 s; a volume that slow counts as hung"))
-        found += bad_limits(self, tuple(name for name in NAMES if name not in LATENCIES), least=0)
+        found += bad_limits(self, (*CAPS, *BURST), least=0)
         for name in ("iops", "bandwidth"):
             if given(self, name) and (given(self, f"read_{name}") or given(self, f"write_{name}")):
                 found.append(
                     (f"read_{name}", f"{name} caps both directions together; give either it or one cap each")
                 )
-        return found + self._beyond() + self._bad_burst()
+        return found + self._beyond() + self._bad_burst() + self._bad_behaviour()
 
     def _beyond(self) -> list[tuple[str, str]]:
         return [
             (name, f"must be at most {MOST_LIMIT:,} a second; leave it out for no limit")
-            for name in NAMES
-            if name not in (*LATENCIES, "burst_seconds") and (given(self, name) or 0) > MOST_LIMIT
+            for name in (*CAPS, "burst_iops")
+            if (given(self, name) or 0) > MOST_LIMIT
         ]
+
+    def _bad_behaviour(self) -> list[tuple[str, str]]:
+        found = list(bad_behaviour(lambda name: given(self, name)))
+        for latency, table in zip(LATENCIES, QUANTILES, strict=True):
+            if getattr(self, latency) and getattr(self, table):
+                found.append((table, f"replaces {latency}; give one of the two"))
+        profile = self.profiles()[0]
+        if profile.degrade is not None and not any(getattr(profile, name) for name in CAPS):
+            found.append(("degrade", "lowers caps, and there is none; give iops or bandwidth too"))
+        if profile.slow is not None and not any(getattr(profile, name) for name in (*LATENCIES, *QUANTILES)):
+            found.append(
+                ("slow", "multiplies a latency, and there is none; give read_latency or write_latency too")
+            )
+        return found
 
     def _bad_burst(self) -> list[tuple[str, str]]:
         found = []
@@ -147,8 +197,12 @@ class Volume(Base, frozen=True, tag="volume"):
 
     def profiles(self) -> tuple[Profile, ...]:
         values = {name: given(self, name) for name in NAMES}
-        told = {name: value for name, value in values.items() if value is not None}
-        return (Profile(size=self.size, **told),) * self.count
+        for latency, table in zip(LATENCIES, QUANTILES, strict=True):
+            # The layer's own latency replaces its profile's quantiles.
+            if getattr(self, latency) is not None and getattr(self, table) is None:
+                values[table] = None
+        known = {name: value for name, value in values.items() if value is not None}
+        return (Profile(size=self.size, **known),) * self.count
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Wait for the devices that the site attached and check that they are some, and as big as asked."""

@@ -7,7 +7,40 @@ from typing import Literal
 
 import msgspec
 
-from blocklab.model.units import Bandwidth, BitRate, Duration, Size
+from blocklab.model.units import Bandwidth, BitRate, Duration, Share, Size
+
+
+class Slow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Slow spells of a volume that come at random: it is in one of two states, normal and slow, and stays in each
+    for an exponentially distributed time.
+
+    Example::
+
+        - {layer: volume, size: 1GiB, write_latency: 600us, slow: {times: 8, for: 2s, every: 60s}}
+    """
+
+    times: float
+    """What latencies are multiplied with in the slow state; more than 1."""
+    lasts: Duration = msgspec.field(name="for")
+    """How long a spell lasts on average, at least 1 ms."""
+    every: Duration
+    """How long both states together last on average."""
+
+
+class Degrade(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Times at which a volume has less than its limits, by a schedule that begins with each cell.
+
+    Example::
+
+        - {layer: volume, size: 1GiB, profile: gp3, degrade: {to: 10%, for: 5min, every: 2h}}
+    """
+
+    to: Share
+    """The part of ``iops``, ``bandwidth`` and the other limits that is left, e.g. ``10%``; at least 0.1%."""
+    lasts: Duration = msgspec.field(name="for")
+    """How long, at the end of each ``every``."""
+    every: Duration
+    """The period."""
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -16,6 +49,9 @@ class Profile(msgspec.Struct, frozen=True):
     ``iops`` and ``bandwidth`` count reads and writes together; ``read_iops``, ``write_iops``,
     ``read_bandwidth`` and ``write_bandwidth`` one direction alone. ``burst_iops`` may be used instead of ``iops``
     for ``burst_seconds`` (a leaky bucket, as of AWS gp2) until the bucket is empty.
+
+    Quantiles (``p99`` -> seconds) replace the latency of their direction. A request larger than ``io_most`` bytes
+    counts as several I/Os.
     """
 
     size: Size
@@ -29,11 +65,21 @@ class Profile(msgspec.Struct, frozen=True):
     write_iops: int = 0
     read_bandwidth: Bandwidth = msgspec.field(default_factory=lambda: Bandwidth("0B/s"))
     write_bandwidth: Bandwidth = msgspec.field(default_factory=lambda: Bandwidth("0B/s"))
+    read_quantiles: dict[str, Duration] = {}
+    write_quantiles: dict[str, Duration] = {}
+    read_latency_per_mib: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
+    write_latency_per_mib: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
+    io_most: Size = msgspec.field(default_factory=lambda: Size("0B"))
+    slow: Slow | None = None
+    degrade: Degrade | None = None
+    seed: int = 0
 
     @property
     def plain(self) -> bool:
         """Whether the volume is just space: no latency, no limit."""
-        return not any(getattr(self, name) for name in self.__struct_fields__ if name != "size")
+        # These do nothing by themselves.
+        idle = ("size", "seed", "io_most")
+        return not any(getattr(self, name) for name in self.__struct_fields__ if name not in idle)
 
 
 class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -116,9 +116,6 @@ class EmulatedLinks(Protocol):
 class EmulatedVolumes(Protocol):
     """Raw volumes with any size, latency and cap."""
 
-    base_latency: float
-    """What a volume with a latency takes by itself (s)."""
-
 
 class Room(Protocol):
     """Hosts on a machine whose memory is limited."""

@@ -100,6 +100,7 @@ class Duration(_Real):
         "ms": 1e-3,
         "s": 1.0,
         "min": 60.0,
+        "h": 3600.0,
     }
     example: ClassVar[str] = "2.7ms"
     base: ClassVar[str] = "s"

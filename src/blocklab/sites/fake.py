@@ -228,7 +228,6 @@ class FakeSite:
     """
 
     name = "fake"
-    base_latency = 0.0
 
     def __init__(
         self, answer: Answer = always_ok, *, without: Collection[type] = (), journal: Path | None = None

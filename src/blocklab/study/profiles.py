@@ -19,8 +19,15 @@ import msgspec
 from ruamel.yaml import YAML
 
 from blocklab.errors import StudyError
-from blocklab.layers.performance import BURST, LATENCIES, LEAST_BANDWIDTH, Performance
-from blocklab.layers.volume import MOST_LATENCY, MOST_LIMIT
+from blocklab.layers.performance import (
+    BURST,
+    LATENCIES,
+    LEAST_BANDWIDTH,
+    MOST_LATENCY,
+    Performance,
+    bad_behaviour,
+)
+from blocklab.layers.volume import MOST_LIMIT
 from blocklab.model.units import Bandwidth, BitRate, Size, dec_hook, enc_hook
 from blocklab.study.decode import told
 from blocklab.study.offers import Credit, Price, Sold, bad_numbers
@@ -97,8 +104,6 @@ class Entry(Performance, frozen=True):
     """The smallest volume. Without it 1 GiB."""
     size_most: Size | None = None
     """The largest volume. Without it 64 TiB."""
-    io_most: Size | None = None
-    """A request that is larger counts as several I/Os of at most this size."""
     io_least: Size | None = None
     """An I/O counts as so many bytes at least, against the bandwidth."""
     pooled: bool = False
@@ -307,6 +312,7 @@ def _bad_values(entry: Entry) -> Iterator[tuple[str, str]]:
             yield field, "over 10 s; a volume that slow counts as hung"
     if (entry.burst_seconds or 0) < 0:
         yield "burst_seconds", f"{entry.burst_seconds}: must be 1 or more"
+    yield from bad_behaviour(lambda name: getattr(entry, name))
 
 
 def _bad_bounds(entry: Entry) -> Iterator[tuple[str, str]]:
@@ -322,7 +328,7 @@ def _bad_catalogue(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "checked", f"{entry.checked!r} is no date; write it like 2026-08"
     # A size is of whole GiB; a request is no smaller than a page.
     least = {"vcpus": 1, "disks": 1, "size": GIB, "size_least": GIB, "size_most": GIB}
-    for field, bound in (least | dict.fromkeys(("io_most", "io_least"), LEAST_BANDWIDTH)).items():
+    for field, bound in (least | {"io_least": LEAST_BANDWIDTH}).items():
         value = getattr(entry, field)
         if value is not None and value < bound:
             yield field, f"{value}: must be {bound:,}{'' if bound == 1 else ' bytes'} or more"

@@ -160,8 +160,8 @@ class Part(NamedTuple):
     """Extracted, not installed, with all that they depend on."""
     script: str
     """For ``sh`` with the tree as $1, as mmdebstrap's extract hook: /dev, /proc and the network are there. Leaves
-    ``$1/.out/tree`` (plain files and folders, to be owned by root), ``$1/.out/packages`` (lines of name and version)
-    and, with programs for the outer machine, ``$1/.out/tools``."""
+    ``$1/.out/tree`` (plain files and folders, to be owned by root), ``$1/.out/packages`` (lines of name and
+    version) and, with programs for the outer machine, ``$1/.out/tools``."""
 
 
 # Extracted trees have no folders to mount on, and not the links of base-files, which interpreters are found by.

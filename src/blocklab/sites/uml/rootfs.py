@@ -268,8 +268,8 @@ def build(folder: Path, log: IO[str], say: Say) -> None:
 
 
 def build_part(part: recipe.Part, folder: Path, log: IO[str], say: Say) -> None:
-    """Fill the empty ``folder`` with ``tree/`` (what the part adds to the root), ``packages.json`` and, if the part has
-    programs for the outer machine, ``tools/``."""
+    """Fill the empty ``folder`` with ``tree/`` (what the part adds to the root), ``packages.json`` and, if the
+    part has programs for the outer machine, ``tools/``."""
     with work_folder(log) as work:
         tree = work / "tree"
         say(f"{part.name}: {part.about}")

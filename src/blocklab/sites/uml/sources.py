@@ -1,5 +1,7 @@
-"""Sources of the image's own programs, as texts: their version, and the shell text that writes them down in a build.
-Standard library only."""
+"""Sources of the image's own programs: their version, and the shell text that writes them down in a build.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ def version(sources: Mapping[str, str]) -> str:
 
 
 def written(sources: Mapping[str, str], folder: str) -> str:
-    """Lines for ``sh`` that write the sources into ``folder``, which the shell expands. Raises ``ValueError`` for a
-    source that they cannot hold."""
+    """Lines for ``sh`` that write the sources into ``folder``, which the shell expands. Raises ``ValueError`` for
+    a source that they cannot hold."""
     if any(_END in text or not text.endswith("\n") for text in sources.values()):
         raise ValueError(f"a source has {_END} in it, or no line end at its end")
     return "\n".join(f"cat > \"{folder}/{name}\" <<'{_END}'\n{text}{_END}" for name, text in sources.items())

@@ -1,4 +1,4 @@
-"""The program that serves volumes with a profile: Rust without crates, built by Debian's compiler into one static file."""
+"""The program that serves volumes with a profile: Rust without crates, built by Debian's compiler, static."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ NAME = "blocklab-volume"
 FOLDER = Path(__file__).parent / "volume"
 LICENCES = "/usr/share/doc"
 
-# Static, so that it runs on any host without the image's loader. `gcc` is what links: extracted packages have no `cc`.
+# Static, so that it runs on any host without the image's loader. `gcc` links: extracted packages have no `cc`.
 # Rust's library and libc are linked in, so their copyright files go along.
 _SCRIPT = f"""\
 mkdir -p "$root/build" "$out/tools" "$out/tree{LICENCES}/{NAME}"
 @FILES@
-env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/build TMPDIR=/build BLOCKLAB_VOLUME_VERSION=@VERSION@ chroot "$root" /usr/bin/rustc \\
-    --edition 2021 -C opt-level=3 -C panic=abort -C strip=symbols -C linker=gcc -C target-feature=+crt-static \\
-    -D warnings -o /build/{NAME} /build/main.rs
+env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/build TMPDIR=/build BLOCKLAB_VOLUME_VERSION=@VERSION@ \\
+    chroot "$root" /usr/bin/rustc --edition 2021 -D warnings -C opt-level=3 -C panic=abort \\
+    -C strip=symbols -C linker=gcc -C target-feature=+crt-static -o /build/{NAME} /build/main.rs
 install -m 755 "$root/build/{NAME}" "$out/tools/{NAME}"
 for package in libstd-rust-dev libc6-dev; do
     cat "$root{LICENCES}/$package/copyright" >> "$out/tree{LICENCES}/{NAME}/copyright"

@@ -1,8 +1,8 @@
 """Raw volumes of a node: sparse files, and the servers that make them behave like a cloud disk.
 
 A plain volume is a file that the node's ``ubd`` driver opens by itself. A volume with a profile has a server, one
-process: file -> server (limits, latency) -> vhost-user -> the node's virtio-blk. The limits are below everything in
-the node, so they also hold for a mirror's writes from the peer.
+process: file -> server (limits, latency) -> vhost-user -> the node's virtio-blk. The limits are below everything
+in the node, so they also hold for a mirror's writes from the peer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from blocklab.errors import SetupError
+from blocklab.layers.performance import LATENCIES, PER_MIB, QUANTILES, quantiles
 from blocklab.model.ground import Profile, VolumeSpec
 from blocklab.sites.uml.image import Image
 from blocklab.sites.uml.orders import order
@@ -67,12 +68,23 @@ def behaviour(profile: Profile, place: str = "") -> dict[str, Any]:
     ``place`` says where the volume is, e.g. ``a1-0``: two volumes of one profile draw different latencies, and the
     volume at one place draws the same ones whatever stands on it.
     """
-    found: dict[str, Any] = {}
-    for name in profile.__struct_fields__:
-        if name in ("size", "seed") or not (value := getattr(profile, name)):
-            continue
-        found[name] = float(value) if isinstance(value, float) else value
-    return {**found, "seed": zlib.crc32(f"{place}".encode())}
+    found: dict[str, Any] = {"seed": zlib.crc32(f"{profile.seed} {place}".encode())}
+    if profile.io_most:
+        found["split"] = int(profile.io_most)
+    for name in ("iops", "burst_iops", "burst_seconds", "read_iops", "write_iops"):
+        if value := getattr(profile, name):
+            found[name] = value
+    for name in ("bandwidth", "read_bandwidth", "write_bandwidth", *LATENCIES, *PER_MIB):
+        if value := getattr(profile, name):
+            found[name] = float(value)
+    for name in QUANTILES:
+        if value := getattr(profile, name):
+            found[name] = quantiles(value)
+    if slow := profile.slow:
+        found["slow"] = {"times": slow.times, "for": float(slow.lasts), "every": float(slow.every)}
+    if degrade := profile.degrade:
+        found["degrade"] = {"to": float(degrade.to), "for": float(degrade.lasts), "every": float(degrade.every)}
+    return found
 
 
 def server_argv(

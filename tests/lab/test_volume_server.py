@@ -1,0 +1,280 @@
+"""Volumes with a profile on real nodes: caps, quantiles, requests under way, discards, faults, nodes that end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from blocklab.model.ground import Degrade, Profile, VolumeSpec
+from blocklab.model.host import Host, Proc, must
+from blocklab.model.units import Bandwidth, Duration, Share, Size
+from blocklab.sites.uml.site import UmlLab, UmlSite
+from tests.lab.conftest import topology
+
+SIZE = Size("256MiB")
+MIB = 1 << 20
+# Seconds that something which takes none may take on a busy machine.
+PATIENCE = 30.0
+# One write of /dev/vda past the page cache; prints what became of it: "done" or the error's number.
+WRITE = """\
+import mmap, os, sys
+disk = os.open("/dev/vda", os.O_RDWR | os.O_DIRECT)
+page = mmap.mmap(-1, 4096)
+page.write(sys.argv[2].encode() * 4096)
+try:
+    os.pwrite(disk, page, int(sys.argv[1]))
+    print("done")
+except OSError as error:
+    print(error.errno)
+"""
+EIO = "5\n"
+FIO = ("fio", "--name=x", "--filename=/dev/vda", "--direct=1", "--ioengine=libaio", "--bs=4k", "--norandommap",
+       "--time_based", "--output-format=json")  # fmt: skip
+
+
+@contextlib.contextmanager
+def served(*nodes: str, **profile: Any) -> Iterator[UmlLab]:
+    """Nodes with one volume of that profile, which they share."""
+    spec = VolumeSpec("s", nodes, Profile(SIZE, **profile))
+    lab = UmlSite().start(msgspec.structs.replace(topology(*nodes), volumes=(spec,)))
+    try:
+        yield lab
+    finally:
+        lab.close()
+
+
+def fio(host: Host, *options: str, seconds: float = 4.0) -> dict[str, Any]:
+    """fio's results of one job on the volume, after a second that does not count."""
+    argv = [*FIO, f"--runtime={seconds:g}", "--ramp_time=1", "--percentile_list=50:99:99.9", *options]
+    text = must(host, argv, timeout=seconds + 60)
+    job: dict[str, Any] = json.loads(text[text.index("{") :])["jobs"][0]
+    return job
+
+
+def percentiles(host: Host, seconds: float) -> dict[str, float]:
+    """Of 4 KiB writes one by one, in ns, submission included: it waits for the volume, too."""
+    job = fio(host, "--rw=randwrite", "--clat_percentiles=0", "--lat_percentiles=1", seconds=seconds)
+    found: dict[str, float] = job["write"]["lat_ns"]["percentile"]
+    return found
+
+
+def started(host: Host, folder: Path, *argv: str) -> Proc:
+    """A program that is not waited for."""
+    return host.spawn(argv, folder / "out", folder / "err")
+
+
+def write(host: Host, offset: int, letter: str) -> str:
+    return must(host, ["python3", "-c", WRITE, str(offset), letter], timeout=PATIENCE)
+
+
+def stored(lab: UmlLab, offset: int, size: int) -> bytes:
+    file = lab.volume("s", "a1")
+    assert file is not None
+    with file.open("rb") as data:
+        data.seek(offset)
+        return data.read(size)
+
+
+# -- limits and latencies --------------------------------------------------------------------------------------
+
+
+def test_a_cap_holds_at_depth_and_both_directions_share_it() -> None:
+    with served("a1", iops=1500) as lab:
+        job = fio(lab.hosts["a1"], "--rw=randrw", "--iodepth=32")
+        total = job["read"]["iops"] + job["write"]["iops"]
+        # fio counts the time in which the last 32 come back.
+        assert 1500 * 0.97 <= total <= 1500 * 1.01
+        counted = lab.order("s", "a1", "stats")
+        assert counted["in_flight_most"] >= 31 and counted["limited_seconds"] > 1
+
+
+def test_each_direction_has_its_cap_and_large_requests_count_as_several() -> None:
+    with served("a1", read_iops=800, write_iops=400, io_most=Size("64KiB")) as lab:
+        job = fio(lab.hosts["a1"], "--rw=randrw", "--rwmixread=67", "--iodepth=48", "--bs=4k")
+        # At one mix of the two the slower direction decides; neither is above its own.
+        assert job["read"]["iops"] <= 808 and job["write"]["iops"] <= 404
+        assert job["read"]["iops"] >= 760 or job["write"]["iops"] >= 380
+        large = fio(lab.hosts["a1"], "--rw=randwrite", "--iodepth=8", "--bs=256k")["write"]
+        assert 95 <= large["iops"] <= 102
+
+
+def test_bandwidth_is_capped_and_a_burst_is_used_up_and_filled_again() -> None:
+    with served("a1", iops=200, burst_iops=1000, burst_seconds=3, bandwidth=Bandwidth("200MB/s")) as lab:
+        host = lab.hosts["a1"]
+        # 3000 tokens; 1000 a second takes 800 a second more than comes in.
+        first = fio(host, "--rw=randwrite", "--iodepth=16", seconds=2)["write"]["iops"]
+        assert 930 <= first <= 1020
+        fio(host, "--rw=randwrite", "--iodepth=16", seconds=2)
+        assert fio(host, "--rw=randwrite", "--iodepth=16", seconds=2)["write"]["iops"] <= 210
+        lab.refill()
+        assert lab.order("s", "a1", "stats")["burst_left"] == pytest.approx(3000, abs=5)
+        assert fio(host, "--rw=randwrite", "--iodepth=16", seconds=1.5)["write"]["iops"] >= 930
+    with served("a1", bandwidth=Bandwidth("20MB/s")) as lab:
+        found = fio(lab.hosts["a1"], "--rw=write", "--bs=128k", "--iodepth=8")["write"]["bw_bytes"]
+        assert 20e6 * 0.94 <= found <= 20e6 * 1.02
+
+
+def test_more_than_sixteen_requests_are_under_way() -> None:
+    """Behind QEMU's NBD client no more ever were: a volume of 20 ms did 800 I/Os a second at most."""
+    with served("a1", write_latency=Duration("20ms")) as lab:
+        found = fio(lab.hosts["a1"], "--rw=randwrite", "--iodepth=64")["write"]["iops"]
+        assert 1600 <= found <= 3250
+        assert lab.order("s", "a1", "stats")["in_flight_most"] == 64
+
+
+def test_quantiles_are_found_again_and_a_latency_can_be_changed() -> None:
+    """What a constant of 2 ms takes beyond itself on this machine is what a quantile may take beyond itself."""
+    with served("a1", write_quantiles={"p50": Duration("2ms"), "p99": Duration("12ms")}) as lab:
+        host = lab.hosts["a1"]
+        found = percentiles(host, seconds=5)
+        lab.order("s", "a1", "retune", profile={"write_quantiles": None, "write_latency": 0.002})
+        constant = percentiles(host, seconds=2)
+        # About 1600 requests, and 16 of them above p99.
+        for quantile, wanted, share in (("50.000000", 2e6, 0.1), ("99.000000", 12e6, 0.15)):
+            beyond = 2 * (constant[quantile] - 2e6)
+            assert wanted * (1 - share) <= found[quantile] <= wanted * (1 + share) + beyond, (found, constant)
+        lab.order("s", "a1", "retune", profile={"write_latency": 0.005, "lead": 0.001})
+        assert percentiles(host, seconds=1)["50.000000"] >= 4e6 * 0.99
+        assert lab.order("s", "a1", "stats")["profile"]["lead"] == 0.001
+
+
+def test_a_schedule_lowers_the_cap_and_ends() -> None:
+    with served("a1", iops=1000, degrade=Degrade(Share("10%"), Duration("2s"), Duration("4s"))) as lab:
+        host = lab.hosts["a1"]
+        lab.refill()
+        must(host, [*FIO, "--rw=randwrite", "--iodepth=16", "--runtime=8"], timeout=60)
+        # Two periods and what ran over: half of the time at 1000 a second, half at 100.
+        counted = lab.order("s", "a1", "stats")
+        assert 8 * 550 * 0.85 <= counted["writes"] <= 8 * 550 * 1.25
+
+
+# -- data ------------------------------------------------------------------------------------------------------
+
+
+def test_discards_and_zeroes_leave_holes_and_all_else_as_it_was() -> None:
+    with served("a1", iops=100_000) as lab:
+        host = lab.hosts["a1"]
+        must(host, ["python3", "-c", 'open("/dev/vda", "r+b").write(b"x" * (1 << 22))'])
+        must(host, ["sync"])
+        assert stored(lab, 0, 4 * MIB) == b"x" * 4 * MIB
+        must(host, ["blkdiscard", "--offset", "65536", "--length", "131072", "/dev/vda"])
+        must(host, ["blkdiscard", "--zeroout", "--offset", str(MIB), "--length", "8192", "/dev/vda"])
+        wanted = bytearray(b"x" * 4 * MIB)
+        wanted[65536 : 65536 + 131072] = bytes(131072)
+        wanted[MIB : MIB + 8192] = bytes(8192)
+        assert stored(lab, 0, 4 * MIB) == wanted
+        file = lab.volume("s", "a1")
+        assert file is not None and file.stat().st_blocks * 512 <= 4 * MIB - 131072
+        counted = lab.order("s", "a1", "stats")
+        # No write cache: a flush is not even sent.
+        assert counted["discards"] >= 1 and counted["flushes"] == 0 and counted["writes_failed"] == 0
+        # Past the page cache a read gives what is stored.
+        read = "import os; print(os.pread(os.open('/dev/vda', os.O_RDONLY), 2, 65535))"
+        assert must(host, ["python3", "-c", read]) == "b'x\\x00'\n"
+
+
+def test_a_shared_volume_has_one_cap_and_one_content() -> None:
+    with served("a1", "a2", iops=10_000) as lab:
+        assert write(lab.hosts["a2"], 8192, "q") == "done\n"
+        read = "import os; print(os.pread(os.open('/dev/vda', os.O_RDONLY), 2, 8191))"
+        assert must(lab.hosts["a1"], ["python3", "-c", read]) == "b'\\x00q'\n"
+        assert lab.order("s", "a2", "stats")["nodes"] == 2
+
+
+# -- faults at run time ----------------------------------------------------------------------------------------
+
+
+def test_a_range_fails_and_nothing_else() -> None:
+    with served("a1", iops=100_000) as lab:
+        host = lab.hosts["a1"]
+        lab.order("s", "a1", "faults", errors=[{"start": 8192, "end": 12288, "reads": False}])
+        assert [write(host, at, "a") for at in (4096, 8192, 12288)] == ["done\n", EIO, "done\n"]
+        counted = lab.order("s", "a1", "stats")
+        assert counted["writes_failed"] >= 1 and counted["reads_failed"] == 0
+        lab.order("s", "a1", "faults")
+        assert write(host, 8192, "b") == "done\n"
+        assert stored(lab, 4096, 12288) == b"a" * 4096 + b"b" * 4096 + b"a" * 4096
+
+
+def test_a_full_volume_takes_what_it_has_room_for() -> None:
+    with served("a1", iops=100_000) as lab:
+        host = lab.hosts["a1"]
+        assert write(host, 0, "a") == "done\n"
+        lab.order("s", "a1", "faults", full=True)
+        assert [write(host, at, "b") for at in (0, MIB)] == ["done\n", EIO]
+        lab.order("s", "a1", "faults")
+        assert write(host, MIB, "c") == "done\n"
+
+
+def test_a_stalled_volume_answers_when_the_stall_ends_and_a_slow_one_late(tmp_path: Path) -> None:
+    with served("a1", write_latency=Duration("1ms")) as lab:
+        host = lab.hosts["a1"]
+        lab.order("s", "a1", "faults", stall=True)
+        waiting = started(host, tmp_path, "python3", "-c", WRITE, "0", "s")
+        deadline = time.monotonic() + PATIENCE
+        while not lab.order("s", "a1", "stats")["in_flight"]:
+            assert time.monotonic() < deadline, "the write did not arrive"
+            time.sleep(0.05)
+        assert stored(lab, 0, 1) == b"\0"
+        lab.order("s", "a1", "faults", slow=500)
+        assert waiting.wait(PATIENCE) == 0
+        assert stored(lab, 0, 1) == b"s"
+        start = time.monotonic()
+        assert write(host, 0, "t") == "done\n"
+        assert time.monotonic() - start >= 0.5
+
+
+def test_orders_that_make_no_sense_change_nothing() -> None:
+    with served("a1", iops=500) as lab:
+        for op, fields in (("dance", {}), ("faults", {"stal": True}), ("retune", {"profile": {"iops": -1}})):
+            with pytest.raises(Exception, match="did not carry out"):
+                lab.order("s", "a1", op, **fields)
+        assert lab.order("s", "a1", "stats")["profile"]["iops"] == 500
+        assert write(lab.hosts["a1"], 0, "a") == "done\n"
+
+
+# -- nodes that are gone ---------------------------------------------------------------------------------------
+
+
+def test_a_killed_node_is_noticed_and_finds_its_data_when_it_is_back(tmp_path: Path) -> None:
+    with served("a1", iops=100_000) as lab:
+        assert write(lab.hosts["a1"], 4096, "k") == "done\n"
+        lab.order("s", "a1", "faults", stall=True)
+        started(lab.hosts["a1"], tmp_path, "python3", "-c", WRITE, "8192", "l")
+        deadline = time.monotonic() + PATIENCE
+        while not lab.order("s", "a1", "stats")["in_flight"]:
+            assert time.monotonic() < deadline, "the write did not arrive"
+            time.sleep(0.05)
+        lab.crash("a1")
+        while lab.order("s", "a1", "stats")["nodes"]:
+            assert time.monotonic() < deadline, "the end of the node was not noticed"
+            time.sleep(0.05)
+        # What was not done yet never will be, and nobody waits for it.
+        assert lab.order("s", "a1", "stats")["in_flight"] == 0
+        lab.order("s", "a1", "faults")
+        lab.boot("a1")
+        assert stored(lab, 4096, 8192) == b"k" * 4096 + bytes(4096)
+        assert write(lab.hosts["a1"], 8192, "m") == "done\n"
+        read = "import os; print(os.pread(os.open('/dev/vda', os.O_RDONLY), 2, 8191))"
+        assert must(lab.hosts["a1"], ["python3", "-c", read]) == "b'km'\n"
+        counted = lab.order("s", "a1", "stats")
+        assert counted["nodes"] == 1 and counted["connections"] == 2
+
+
+def test_one_node_of_two_is_killed_and_the_other_goes_on(tmp_path: Path) -> None:
+    with served("a1", "a2", write_latency=Duration("2ms")) as lab:
+        started(lab.hosts["a1"], tmp_path, *FIO, "--rw=randwrite", "--iodepth=32", "--runtime=60")
+        deadline = time.monotonic() + PATIENCE
+        while lab.order("s", "a1", "stats")["writes"] < 100:
+            assert time.monotonic() < deadline, "no load"
+            time.sleep(0.05)
+        lab.crash("a1")
+        assert write(lab.hosts["a2"], 0, "z") == "done\n"
+        assert lab.order("s", "a2", "stats")["nodes"] == 1
