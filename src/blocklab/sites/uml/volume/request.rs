@@ -80,13 +80,11 @@ fn front(pieces: &mut Vec<Piece>, bytes: usize) -> Option<Vec<u8>> {
     (taken.len() == bytes).then_some(taken)
 }
 
-/// Take the last byte's place off pieces.
-fn last(pieces: &mut Vec<Piece>) -> Option<*mut u8> {
-    pieces.retain(|piece| piece.bytes > 0);
-    let piece = pieces.last_mut()?;
-    piece.bytes -= 1;
-    // SAFETY: the byte that was just cut off.
-    Some(unsafe { piece.at.add(piece.bytes) })
+/// Take the last byte off pieces: the status is no data.
+fn shorten(pieces: &mut [Piece]) {
+    if let Some(piece) = pieces.last_mut() {
+        piece.bytes -= 1;
+    }
 }
 
 fn total(pieces: &[Piece]) -> u64 {
@@ -96,11 +94,15 @@ fn total(pieces: &[Piece]) -> u64 {
 impl Request {
     /// What `chain` asks of a volume of `size` bytes.
     pub fn parse(chain: Chain, size: u64) -> Parsed {
-        let Chain { head, mut readable, mut writable, broken } = chain;
-        if broken {
+        let Chain { head, mut readable, mut writable, broken, end } = chain;
+        // SAFETY: the piece's last byte; it has one at least.
+        let Some(status) = end.map(|end| Status(unsafe { end.at.add(end.bytes - 1) })) else {
             return Parsed::Hopeless;
+        };
+        if broken {
+            return Parsed::Bad(status, FAILED);
         }
-        let Some(status) = last(&mut writable).map(Status) else { return Parsed::Hopeless };
+        shorten(&mut writable);
         let Some(raw) = front(&mut readable, HEAD) else { return Parsed::Bad(status, FAILED) };
         let code = u32::from_le_bytes(raw[0..4].try_into().unwrap());
         let sector = u64::from_le_bytes(raw[8..16].try_into().unwrap());

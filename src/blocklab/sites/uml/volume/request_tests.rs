@@ -22,8 +22,10 @@ fn volume(name: &str) -> File {
 /// Sends one request; the status.
 fn ask(file: &File, code: u32, sector: u64, out: &mut [u8], into: &mut [u8]) -> u8 {
     let (mut head, mut status) = (head(code, sector), [9]);
+    let end = Some(piece(&mut status));
     let chain = Chain {
         head: 0,
+        end,
         readable: vec![piece(&mut head[..7]), piece(&mut head[7..]), piece(out)],
         writable: vec![piece(into), piece(&mut status)],
         broken: false,
@@ -78,7 +80,8 @@ fn what_lies_outside_is_refused() {
 #[test]
 fn a_request_without_room_for_a_status_is_hopeless() {
     let mut head = head(0, 0);
-    let chain = Chain { head: 3, readable: vec![piece(&mut head)], writable: vec![], broken: false };
+    let chain =
+        Chain { head: 3, readable: vec![piece(&mut head)], writable: vec![], broken: false, end: None };
     assert!(matches!(Request::parse(chain, 512), Parsed::Hopeless));
     let mut id = [1; 20];
     assert_eq!(ask(&volume("id"), 8, 0, &mut [], &mut id), OK);

@@ -71,8 +71,10 @@ pub struct Chain {
     pub head: u16,
     pub readable: Vec<Piece>,
     pub writable: Vec<Piece>,
-    /// An address in it is none.
+    /// An address in it is none, or it makes no sense.
     pub broken: bool,
+    /// Its last piece, if that can be written: where a status belongs, also of a broken chain.
+    pub end: Option<Piece>,
 }
 
 // SAFETY: as for `Memory`, which whoever sends one holds on to.
@@ -182,9 +184,9 @@ impl Ring {
     }
 
     fn chain(&self, tables: &Tables, memory: &Memory, head: u16) -> Chain {
-        let mut chain = Chain { head, readable: Vec::new(), writable: Vec::new(), broken: true };
+        let mut chain = Chain { head, readable: Vec::new(), writable: Vec::new(), broken: true, end: None };
         let (mut table, mut count, mut at) = (tables.descriptors, self.size, head);
-        let mut inside = false;
+        let (mut inside, mut missing) = (false, false);
         // A chain in a circle ends with the budget.
         for _ in 0..2 * u32::from(self.size) {
             if at >= count {
@@ -195,21 +197,24 @@ impl Ring {
             let address = u64::from_le_bytes(raw[0..8].try_into().unwrap());
             let bytes = u64::from(u32::from_le_bytes(raw[8..12].try_into().unwrap()));
             let flags = u16::from_le_bytes([raw[12], raw[13]]);
-            let Some(here) = memory.guest(address, bytes) else { return chain };
+            let here = memory.guest(address, bytes);
             if flags & INDIRECT != 0 {
+                let Some(here) = here else { return chain };
                 if inside || bytes % DESCRIPTOR != 0 || bytes / DESCRIPTOR > 32768 || flags & NEXT != 0 {
                     return chain;
                 }
                 (table, count, at, inside) = (here, (bytes / DESCRIPTOR) as u16, 0, true);
                 continue;
             }
-            let piece = Piece { at: here, bytes: bytes as usize };
+            missing |= here.is_none();
+            let piece = here.map(|at| Piece { at, bytes: bytes as usize });
             match flags & WRITE {
-                0 => chain.readable.push(piece),
-                _ => chain.writable.push(piece),
+                0 => chain.readable.extend(piece),
+                _ => chain.writable.extend(piece),
             }
             if flags & NEXT == 0 {
-                chain.broken = false;
+                chain.broken = missing;
+                chain.end = piece.filter(|piece| flags & WRITE != 0 && piece.bytes > 0);
                 return chain;
             }
             at = u16::from_le_bytes([raw[14], raw[15]]);

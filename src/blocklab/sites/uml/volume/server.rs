@@ -357,14 +357,14 @@ impl<C: Clock> Server<C> {
             match Request::parse(chain, self.size) {
                 Parsed::Good(request) => self.arrive(connection, memory, request, now),
                 Parsed::Bad(status, code) => {
-                    eprintln!("a request was refused with status {code}");
+                    eprintln!(
+                        "a request that makes no sense, or lies outside of the node's memory: status {code}"
+                    );
                     status.write(code);
                     self.give(connection, head, 1);
                 }
-                Parsed::Hopeless => {
-                    eprintln!("a request lies outside of the node's memory");
-                    self.give(connection, head, 0);
-                }
+                // Given back without a status it would pass for done.
+                Parsed::Hopeless => confused.push((connection, "a request has no place for its status")),
             }
         }
         for (id, why) in confused {
