@@ -275,6 +275,9 @@ def pretty(value: Any) -> str:
     """A value as a study would write it: a quantity by the unit that makes it shortest."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, QUANTITIES) and value == 0:
+        # In every unit it is as short.
+        return f"0{value.base}"
     if isinstance(value, QUANTITIES):
         units = reversed(list(value.units.items()))
         written = [f"{value / factor:.9f}".rstrip("0").rstrip(".") + unit for unit, factor in units]

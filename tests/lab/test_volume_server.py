@@ -122,7 +122,7 @@ def test_bandwidth_is_capped_and_a_burst_is_used_up_and_filled_again() -> None:
 
 
 def test_more_than_sixteen_requests_are_under_way() -> None:
-    """Behind QEMU's NBD client no more ever were: a volume of 20 ms did 800 I/Os a second at most."""
+    """With 16 at most a volume of 20 ms would do 800 I/Os a second."""
     with served("a1", write_latency=Duration("20ms")) as lab:
         found = fio(lab.hosts["a1"], "--rw=randwrite", "--iodepth=64")["write"]["iops"]
         assert 1600 <= found <= 3250

@@ -179,7 +179,7 @@ def test_memory_counts_at_the_levels_of_both_factors(small: dict[str, Any]) -> N
         ({"iops": -5}, "iops: must be 1 I/O per second or more"),
     ],
 )
-def test_limits_that_qemu_does_not_take(small: dict[str, Any], fields: dict[str, Any], said: str) -> None:
+def test_limits_beyond_all_bounds(small: dict[str, Any], fields: dict[str, Any], said: str) -> None:
     small["stacks"]["local"]["layers"][0] |= fields
     assert refused(small).startswith(f"stacks.local.layers[0].{said}")
 

@@ -11,8 +11,8 @@ from blocklab.study.types import Cell, Study
 
 
 def too_short(study: Study, cells: Sequence[Cell], floor: Floor | None) -> tuple[str, ...]:
-    """RTTs of these cells below what the site's links take by themselves, each once, with what is in force instead.
-    It is known once the machine's ``floor`` was measured."""
+    """RTTs of these cells below what the site's links take by themselves, each once, with what is in force
+    instead. It is known once the machine's ``floor`` was measured."""
     return tuple(
         dict.fromkeys(note for layout in layouts(study, cells) for note in _of(layout.study, layout.stack, floor))
     )

@@ -190,7 +190,7 @@ def fitting(study: Study, wanted: Sequence[Cell], file: Path, site: Site, *, qui
     try:
         for path, problem in site_problems(study, wanted, site.offers):
             raise StudyError(path, problem, hint="another site may offer it: --site")
-        notes = [check_options(study, site), *too_short(study, wanted, site, known_floor(site))]
+        notes = [check_options(study, site), *too_short(study, wanted, known_floor(site))]
         if Room in site.offers:
             room = offered(site, Room).room
             notes = [*(room(shape, copies) for shape, copies in hardwares(study, wanted)), *notes]

@@ -57,7 +57,7 @@ SHIM_COST = (
     "two busy network interfaces the I/O of a volume with a latency or a cap of its own may hang"
 )
 ZEROS_COST = (
-    "MariaDB, and ext4 on RAID-1 or RAID-10, hang on volumes with a latency or a cap of their own, as does any "
+    "MariaDB, and ext4 on RAID-1 or RAID-10, fail on volumes with a latency or a cap of their own, as does any "
     "direct write from memory that was never written to"
 )
 

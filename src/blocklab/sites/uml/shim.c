@@ -33,7 +33,7 @@
  * are edge-triggered: what the inner pass finds takes the places of what the outer one has yet to run, and epoll does
  * not tell of that again. A NIC or a ubd disk makes up for it with its next packet or request. A virtio disk cannot:
  * its daemon does not ring again before the first ring was answered, so its I/O stands still until the node ends. It
- * takes a third busy descriptor besides the disk's and a NIC's: two lanes and a volume behind the storage daemon hung
+ * takes a third busy descriptor besides the disk's and a NIC's: two lanes and a virtio volume hung
  * in nearly every run, after 30 to 900 MB of mirrored writes, without this shim too.
  *
  * The cure. An inner pass is told that nothing is ready. Nothing is lost by that, since the outer one asks again
@@ -44,8 +44,7 @@
  * one page of zeros. A direct write may come from there (InnoDB's first one to its log), and the kernel itself writes
  * from there where a device cannot be told to zero (blkdev_issue_zeroout: ext4 on MD RAID-1 and RAID-10). In this kernel
  * the page is a part of the program, below the memory that virtio_uml.c tells a vhost-user daemon of
- * (VHOST_USER_SET_MEM_TABLE). Such a write makes the storage daemon say "vu_panic: virtio: invalid address for
- * buffers", and it serves no request any more.
+ * (VHOST_USER_SET_MEM_TABLE). Such a write gets an I/O error from the volume's server.
  *
  *     guest address   0           zero_page_pfn           uml_reserved              end of memory
  *     program         text, data, [page of zeros], bss    |

@@ -243,7 +243,7 @@ class UmlLab:
                     copy_sparse(self._place / f"saved-{name}" / str(number), volume.file)
 
     def refill(self) -> None:
-        """Fill the volumes' bursts again, and begin their latencies' draws anew. Raises ``SetupError``."""
+        """Fill the volumes' bursts again, and begin the draws of their latencies again. Raises ``SetupError``."""
         for volume in self._volumes:
             volume.reset()
 
