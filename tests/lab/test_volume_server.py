@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from blocklab.errors import NodeLost
 from blocklab.model.ground import Degrade, Profile, VolumeSpec
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.units import Bandwidth, Duration, Share, Size
@@ -40,10 +41,10 @@ FIO = ("fio", "--name=x", "--filename=/dev/vda", "--direct=1", "--ioengine=libai
 
 
 @contextlib.contextmanager
-def served(*nodes: str, **profile: Any) -> Iterator[UmlLab]:
-    """Nodes with one volume of that profile, which they share."""
+def served(*nodes: str, volumes: Path | None = None, **profile: Any) -> Iterator[UmlLab]:
+    """Nodes with one volume of that profile, which they share; ``volumes`` is the folder of its file."""
     spec = VolumeSpec("s", nodes, Profile(SIZE, **profile))
-    lab = UmlSite().start(msgspec.structs.replace(topology(*nodes), volumes=(spec,)))
+    lab = UmlSite(volumes).start(msgspec.structs.replace(topology(*nodes), volumes=(spec,)))
     try:
         yield lab
     finally:
@@ -68,6 +69,13 @@ def percentiles(host: Host, seconds: float) -> dict[str, float]:
 def started(host: Host, folder: Path, *argv: str) -> Proc:
     """A program that is not waited for."""
     return host.spawn(argv, folder / "out", folder / "err")
+
+
+def crash(lab: UmlLab, proc: Proc) -> None:
+    """Kill the node a1, on which a program still runs."""
+    lab.crash("a1")
+    with pytest.raises(NodeLost):
+        proc.wait(PATIENCE)
 
 
 def write(host: Host, offset: int, letter: str) -> str:
@@ -161,8 +169,10 @@ def test_a_schedule_lowers_the_cap_and_ends() -> None:
 # -- data ------------------------------------------------------------------------------------------------------
 
 
-def test_discards_and_zeroes_leave_holes_and_all_else_as_it_was() -> None:
-    with served("a1", iops=100_000) as lab:
+@pytest.mark.parametrize("disk", [False, True], ids=["memory", "disk"])
+def test_discards_and_zeroes_leave_holes_and_all_else_as_it_was(disk: bool, tmp_path: Path) -> None:
+    """A file on a disk is read and written by other threads."""
+    with served("a1", volumes=tmp_path if disk else None, iops=100_000) as lab:
         host = lab.hosts["a1"]
         must(host, ["python3", "-c", 'open("/dev/vda", "r+b").write(b"x" * (1 << 22))'])
         must(host, ["sync"])
@@ -181,6 +191,21 @@ def test_discards_and_zeroes_leave_holes_and_all_else_as_it_was() -> None:
         # Past the page cache a read gives what is stored.
         read = "import os; print(os.pread(os.open('/dev/vda', os.O_RDONLY), 2, 65535))"
         assert must(host, ["python3", "-c", read]) == "b'x\\x00'\n"
+
+
+def test_a_file_on_a_disk_holds_up_nothing_and_survives_its_node(tmp_path: Path) -> None:
+    with served("a1", volumes=tmp_path, write_latency=Duration("5ms")) as lab:
+        found = fio(
+            lab.hosts["a1"], "--rw=randwrite", "--iodepth=64", "--verify=crc32c", "--do_verify=0", seconds=2
+        )
+        assert found["write"]["iops"] > 16 / 5e-3
+        assert lab.order("s", "a1", "stats")["in_flight_most"] == 64
+        load = started(lab.hosts["a1"], tmp_path, *FIO, "--rw=randwrite", "--iodepth=64", "--runtime=60")
+        time.sleep(1)
+        crash(lab, load)
+        lab.boot("a1")
+        assert write(lab.hosts["a1"], 0, "d") == "done\n" and stored(lab, 0, 4096) == b"d" * 4096
+        assert lab.order("s", "a1", "stats")["in_flight"] == 0
 
 
 def test_a_shared_volume_has_one_cap_and_one_content() -> None:
@@ -250,12 +275,12 @@ def test_a_killed_node_is_noticed_and_finds_its_data_when_it_is_back(tmp_path: P
     with served("a1", iops=100_000) as lab:
         assert write(lab.hosts["a1"], 4096, "k") == "done\n"
         lab.order("s", "a1", "faults", stall=True)
-        started(lab.hosts["a1"], tmp_path, "python3", "-c", WRITE, "8192", "l")
+        lost = started(lab.hosts["a1"], tmp_path, "python3", "-c", WRITE, "8192", "l")
         deadline = time.monotonic() + PATIENCE
         while not lab.order("s", "a1", "stats")["in_flight"]:
             assert time.monotonic() < deadline, "the write did not arrive"
             time.sleep(0.05)
-        lab.crash("a1")
+        crash(lab, lost)
         while lab.order("s", "a1", "stats")["nodes"]:
             assert time.monotonic() < deadline, "the end of the node was not noticed"
             time.sleep(0.05)
@@ -273,11 +298,11 @@ def test_a_killed_node_is_noticed_and_finds_its_data_when_it_is_back(tmp_path: P
 
 def test_one_node_of_two_is_killed_and_the_other_goes_on(tmp_path: Path) -> None:
     with served("a1", "a2", write_latency=Duration("2ms")) as lab:
-        started(lab.hosts["a1"], tmp_path, *FIO, "--rw=randwrite", "--iodepth=32", "--runtime=60")
+        load = started(lab.hosts["a1"], tmp_path, *FIO, "--rw=randwrite", "--iodepth=32", "--runtime=60")
         deadline = time.monotonic() + PATIENCE
         while lab.order("s", "a1", "stats")["writes"] < 100:
             assert time.monotonic() < deadline, "no load"
             time.sleep(0.05)
-        lab.crash("a1")
+        crash(lab, load)
         assert write(lab.hosts["a2"], 0, "z") == "done\n"
         assert lab.order("s", "a2", "stats")["nodes"] == 1
