@@ -151,7 +151,7 @@ def test_a_field_that_is_always_refused_has_no_place_on_a_page() -> None:
 def test_every_part_of_a_study_has_its_page() -> None:
     """All that a study is made of, but for layers, workloads and faults: each is a page, or a piece of one."""
     parts = set(describe.structs(Study)) - {*LAYERS, *WORKLOADS, *FAULTS}
-    assert parts <= set(reference.PARTS.values()) | {Performance}
+    assert parts <= set(reference.PARTS.values()) | {Performance, *reference.OFFERS.values()}
     linked = {target for _, target in house.links(document("study-file.md"))}
     assert {f"reference/study/{name}.md" for name in reference.PARTS} <= linked
 

@@ -16,7 +16,8 @@ class Slow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     Example::
 
-        - {layer: volume, size: 1GiB, write_latency: 600us, slow: {times: 8, for: 2s, every: 60s}}
+        profiles:
+          uneven: {iops: 3000, write_latency: 600us, slow: {times: 8, for: 2s, every: 60s}}
     """
 
     times: float
@@ -32,7 +33,8 @@ class Degrade(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
     Example::
 
-        - {layer: volume, size: 1GiB, profile: gp3, degrade: {to: 10%, for: 5min, every: 2h}}
+        profiles:
+          tired: {iops: 3000, bandwidth: 125MiB/s, degrade: {to: 10%, for: 5min, every: 2h}}
     """
 
     to: Share
