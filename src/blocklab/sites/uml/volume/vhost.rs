@@ -1,5 +1,4 @@
-//! The vhost-user protocol, as far as a block device's one queue needs it
-//! (https://qemu-project.gitlab.io/qemu/interop/vhost-user.html).
+//! The vhost-user protocol (QEMU's documentation, "Vhost-user Protocol"), as far as a block device's one queue needs it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
