@@ -17,7 +17,7 @@ _SCRIPT = f"""\
 mkdir -p "$root/build" "$out/tools" "$out/tree{LICENCES}/{NAME}"
 @FILES@
 env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/build TMPDIR=/build BLOCKLAB_VOLUME_VERSION=@VERSION@ \\
-    chroot "$root" /usr/bin/rustc --edition 2021 -D warnings -C opt-level=3 -C panic=abort \\
+    chroot "$root" /usr/bin/rustc --edition 2021 -C opt-level=3 -C panic=abort \\
     -C strip=symbols -C linker=gcc -C target-feature=+crt-static -o /build/{NAME} /build/main.rs
 install -m 755 "$root/build/{NAME}" "$out/tools/{NAME}"
 for package in libstd-rust-dev libc6-dev; do
