@@ -42,7 +42,7 @@ def main() -> None:
     for rtt in RTTS:
         link = study({"m": [PLAIN, {"layer": "drbd", "peer": "a2", "link": "z"}]}, {"z": ("a2", rtt)})
         with standing(UmlSite(), link, ["m"]) as stand:
-            took = stand.shapes["m"].tuned["z"].reached
+            took = stand.shapes["m"].tuned["link z"].reached
             show(f"link of {rtt:g} ms, ping", [1e3 * each for each in (took.least, took.median, took.most)], "ms")
 
 

@@ -21,7 +21,7 @@ def main() -> None:
         pings: list[float] = []
         for _ in range(ROUNDS):
             with standing(UmlSite(), what, ["m"]) as stand:
-                pings.append(1e3 * stand.shapes["m"].tuned["zone"].reached.median)
+                pings.append(1e3 * stand.shapes["m"].tuned["link zone"].reached.median)
                 host = stand.lab.hosts["a1"]
                 whole.append(fio_ms(host, stand.ports["m"][-1].where, SECONDS)[0])
                 stand.engine.undo()

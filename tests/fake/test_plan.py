@@ -65,7 +65,7 @@ def in_order(planned: list[Line], log: list[Line]) -> Line | None:
 
 def compared(study: Study, site: FakeSite) -> None:
     (stack,) = study.stacks
-    measured = ("put ", "set the delay")
+    measured = ("put ", "set the ")
     listed = [each for each in planned(study, stack, site) if not each.said.startswith(measured)]
     lines = [whatever_delay(told(each)) for each in listed]
     log = [whatever_delay(line) for line in ran(site)]

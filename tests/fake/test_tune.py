@@ -1,4 +1,5 @@
-"""The round trip of a link is set by measuring it: on a machine of any speed it is true, or known not to be."""
+"""Round trips of links and latencies of volumes are set by measuring: on a machine of any speed they are true, or
+known not to be."""
 
 from __future__ import annotations
 
@@ -8,7 +9,12 @@ from typing import Any
 import pytest
 
 from blocklab.model.host import Result
+from blocklab.model.node import program
 from blocklab.model.plan import Argv
+from blocklab.runner.run import run_study
+from blocklab.sites.fake import FakeSite
+from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.study.grid import cells
 from blocklab.study.read import build
 from tests.fake import runs
 from tests.fake.answers import Answers
@@ -49,24 +55,79 @@ def test_what_a_machine_takes_by_itself_is_taken_off(
     small: dict[str, Any], tmp_path: Path, floor: float, times: float
 ) -> None:
     machine = Machine(floor, times)
-    tuned = run(small, tmp_path, machine).stack.tuned["zone"]
+    tuned = run(small, tmp_path, machine).stack.tuned["link zone"]
     assert tuned.true and tuned.reached.median == pytest.approx(0.5e-3, abs=51e-6)
-    assert tuned.floor.median == pytest.approx(floor / 1e3) and tuned.asked == 0.5e-3
+    assert tuned.asked == 0.5e-3
     # Nothing added, at most three corrections and the first one.
     assert machine.changes[0] == 0 and len(machine.changes) <= 5
-    assert tuned.delay == pytest.approx(machine.changes[-1] / 1e6, abs=1e-6)
+    assert tuned.added == pytest.approx(machine.changes[-1] / 1e6, abs=1e-6)
 
 
 def test_a_machine_that_is_too_slow_is_known_to_be(small: dict[str, Any], tmp_path: Path) -> None:
     found = run(small, tmp_path, Machine(1.7))
-    tuned = found.stack.tuned["zone"]
-    assert not tuned.true and tuned.delay == 0 and tuned.reached.median == pytest.approx(1.7e-3)
+    tuned = found.stack.tuned["link zone"]
+    assert not tuned.true and tuned.added == 0 and tuned.reached.median == pytest.approx(1.7e-3)
     # Before the workload, and after it.
-    assert [each.median for each in found.stack.pings["zone"]] == pytest.approx([1.7e-3, 1.7e-3])
+    assert [each.median for each in found.stack.times["link zone"]] == pytest.approx([1.7e-3, 1.7e-3])
 
 
 def test_a_link_that_answers_no_ping_keeps_its_delay(small: dict[str, Any], tmp_path: Path) -> None:
     machine = Machine(0.15, lost=True)
     found = run(small, tmp_path, machine)
-    assert found.stack.tuned == {} and found.stack.pings == {}
+    assert found.stack.tuned == {} and "link zone" not in found.stack.times
     assert machine.changes == [0, 500]
+
+
+class Volumes(Answers):
+    """Volumes whose way takes ``path`` us beside what the lab was last told to add."""
+
+    site: FakeSite
+
+    def __init__(self, path: float) -> None:
+        super().__init__()
+        self.path = path
+
+    def __call__(self, host: str, argv: Argv) -> Result:
+        if argv[:4] == program("latency"):
+            orders = [order for _, order in self.site.labs[-1].log if order[0] == "latencies" and order[1] == host]
+            way = argv[5]
+            added = next(
+                float(word.partition("=")[2])
+                for word in (orders or [("", host, f"{way}=450e-6")])[-1]
+                if way in word
+            )
+            return Result(0, f"{self.path + 1e6 * added:.1f}\n".encode() * int(argv[6]), b"")
+        return super().__call__(host, argv)
+
+
+def run_volume(small: dict[str, Any], tmp_path: Path, path: float) -> tuple[Any, list[Argv]]:
+    volume = {"layer": "volume", "size": "512MiB", "read_latency": "450us", "write_latency": "1ms", "iops": 3000}
+    small["workloads"] = {"io": runs.io(small)}
+    small["stacks"], small["baseline"] = {"local": {"on": "a1", "layers": [volume, {"layer": "xfs"}]}}, "local"
+    machine = Volumes(path)
+    study = build(small)
+    folder = StudyFolder.create(tmp_path, Manifest(study, cells(study)))
+    machine.site = FakeSite(machine)
+    assert run_study(machine.site, study, cells(study), folder, runs.Silent()) == 0
+    (found,) = folder.runs()
+    return found, [argv for _, argv in machine.site.labs[-1].log if argv[0] in ("latencies", "mkfs.xfs")]
+
+
+def test_a_volumes_latencies_are_tuned_before_anything_stands_on_it(small: dict[str, Any], tmp_path: Path) -> None:
+    found, log = run_volume(small, tmp_path, 130.0)
+    reads, writes = (found.stack.tuned[f"{way} of vda on a1"] for way in ("reads", "writes"))
+    assert reads.true and writes.true and (reads.asked, writes.asked) == (450e-6, 1e-3)
+    assert reads.added == pytest.approx(320e-6) and writes.added == pytest.approx(870e-6)
+    assert reads.floor == pytest.approx(130e-6)
+    # First without caps, for measuring uses them up; with them in the end, and only then is it built upon.
+    assert log[0] == ("latencies", "a1", "read=0.00045", "write=0.001")
+    assert log[-2:-1] == [("latencies", "a1", "read=0.00032", "write=0.00087", "capped")]
+    assert log[-1][0] == "mkfs.xfs"
+    assert [each.median for each in found.stack.times["reads of vda on a1"]] == pytest.approx([450e-6, 450e-6])
+
+
+def test_a_volume_whose_way_takes_longer_than_asked_is_known_to(small: dict[str, Any], tmp_path: Path) -> None:
+    found, _ = run_volume(small, tmp_path, 700.0)
+    reads = found.stack.tuned["reads of vda on a1"]
+    assert not reads.true and reads.added == 0 and reads.reached.median == pytest.approx(700e-6)
+    assert found.stack.tuned["writes of vda on a1"].true

@@ -15,7 +15,10 @@ import pytest
 from blocklab.errors import NodeLost
 from blocklab.model.ground import Degrade, Profile, Slow, VolumeSpec
 from blocklab.model.host import Host, Proc, must
+from blocklab.model.latency import requests
+from blocklab.model.plan import Equip
 from blocklab.model.units import Bandwidth, Duration, Share, Size
+from blocklab.runner.engine import Engine
 from blocklab.sites.uml.site import UmlLab, UmlSite
 from tests.lab.conftest import topology
 
@@ -318,3 +321,42 @@ def test_one_node_of_two_is_killed_and_the_other_goes_on(tmp_path: Path) -> None
         crash(lab, load)
         assert write(lab.hosts["a2"], 0, "z") == "done\n"
         assert lab.order("s", "a2", "stats")["nodes"] == 1
+
+
+def test_measuring_a_volume_changes_nothing_on_it() -> None:
+    with served("a1", read_latency=Duration("1ms"), write_latency=Duration("1ms")) as lab:
+        node = lab.hosts["a1"]
+        Engine(lab).carry_out([Equip("a1")], "build")
+        must(node, ["dd", "if=/dev/urandom", "of=/dev/vda", "bs=1M", "count=70", "oflag=direct"])
+        digest = must(node, ["sha256sum", "/dev/vda"], timeout=60)
+        for way in ("read", "write"):
+            fact = requests("a1", "/dev/vda", way, 1e-3)
+            times = fact.parse(must(node, fact.argv))
+            # No upper bound: a busy machine adds to it, and nothing can take from it.
+            assert 1e-3 <= float(times["least"]) <= float(times["median"]) <= float(times["most"])
+        assert must(node, ["sha256sum", "/dev/vda"], timeout=60) == digest
+        must(node, ["mkfs.ext4", "-q", "-F", "/dev/vda"])
+        must(node, ["mount", "/dev/vda", "/mnt"])
+        # What is in use is read, and never written.
+        assert node.run(requests("a1", "/dev/vda", "read").argv).code == 0
+        refused = node.run(requests("a1", "/dev/vda", "write").argv)
+        assert refused.code != 0 and "Device or resource busy" in refused.said
+
+
+def test_latencies_and_caps_are_what_the_lab_was_told_last() -> None:
+    with served("a1", read_latency=Duration("2ms"), iops=50) as lab:
+        node = lab.hosts["a1"]
+        Engine(lab).carry_out([Equip("a1")], "build")
+        (volume,) = (each.spec for each in lab._volumes)
+
+        def reads() -> dict[str, float]:
+            fact = requests("a1", "/dev/vda", "read", most=30)
+            return {name: float(value) for name, value in fact.parse(must(node, fact.argv)).items()}
+
+        lab.set_latencies(volume, {"read": 0.0}, capped=False)
+        free = reads()["mean"]
+        lab.set_latencies(volume, {"read": 5e-3}, capped=False)
+        assert reads()["least"] >= 5e-3
+        lab.set_latencies(volume, {"read": 0.0}, capped=True)
+        # 33 reads at 50 a second, of which five are let through at once.
+        assert reads()["mean"] > 0.8 / 50 > free

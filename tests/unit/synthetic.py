@@ -12,7 +12,7 @@ import msgspec
 
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Phase, Sample, Transaction
-from blocklab.model.stack_map import Level, RoundTrip, StackMap
+from blocklab.model.stack_map import Level, StackMap, Took
 from blocklab.store.floor import METRICS, Floor, Reading, machine_of, save_floor
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Outcome, Rate, Record, Stopped, draft
@@ -300,8 +300,8 @@ def _stack(cell: Cell) -> StackMap:
         levels += [Level(number, layer["layer"], host, (made,)) for host in (stack["on"], *peers) if made]
         if link := layer.get("link"):
             mean = 0.61e-3 if link == "zone" else 2.81e-3
-            pings[link] = (RoundTrip(0.9 * mean, mean, mean, 1.2 * mean, 0.98 * mean, 1.02 * mean),)
-    return StackMap(stack["on"], tuple(levels), pings=pings)
+            pings[f"link {link}"] = (Took(0.9 * mean, mean, mean, 1.2 * mean, 0.98 * mean, 1.02 * mean),)
+    return StackMap(stack["on"], tuple(levels), times=pings)
 
 
 def _parsed(cell: Cell, start: float, transactions: int, factor: float) -> Parsed:

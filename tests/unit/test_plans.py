@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from blocklab.layers import drbd, drbd_options, filesystem, postgres, postgres_settings
 from blocklab.model.ground import LinkSpec
 from blocklab.model.netem import netem
-from blocklab.model.stack_map import RoundTrip
+from blocklab.model.stack_map import Took
 from blocklab.model.units import BitRate, Duration
 from blocklab.sites.fake import FakeSite
 from blocklab.study import links
@@ -122,10 +122,10 @@ def test_pings_are_read_in_seconds_and_those_without_an_answer_tell_nothing() ->
 
 
 def test_the_interval_of_a_median_holds_its_ranks() -> None:
-    found = RoundTrip.of([n / 1e3 for n in range(1, 101)], 100)
+    found = Took.of([n / 1e3 for n in range(1, 101)], 100)
     # Ranks 41 and 61 of 100, counted from 1: Conover gives 40 to 61.
     assert (found.low, found.median, found.high) == (0.041, 0.0505, 0.061)
-    assert RoundTrip.of([1.0, 2.0], 2).low is None
+    assert Took.of([1.0, 2.0], 2).low is None
 
 
 @pytest.mark.parametrize(

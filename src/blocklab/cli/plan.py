@@ -51,7 +51,8 @@ from blocklab.study.phases import (
     Mark,
     Measure,
     Nodes,
-    Tune,
+    TuneLink,
+    TuneVolume,
     Undo,
     Volumes,
     Watch,
@@ -220,9 +221,15 @@ class _Listed:
         self._marks[phase.name] = self._undos.mark()
 
     @_one.register
-    def _(self, phase: Tune, workload: str) -> None:
+    def _(self, phase: TuneLink, workload: str) -> None:
         said = f"set the delay of {phase.name} so that a ping takes {exact(phase.link.rtt, 's')}"
         self.commands.append(Command("tune", phase.pings.host, said=said))
+
+    @_one.register
+    def _(self, phase: TuneVolume, workload: str) -> None:
+        for way, fact in phase.facts.items():
+            said = f"set the latency of {fact.layer} so that a {way} takes {exact(phase.asked[way], 's')}"
+            self.commands.append(Command("tune", fact.host, said=said))
 
     @_one.register
     def _(self, phase: Undo, workload: str) -> None:

@@ -18,6 +18,7 @@ from blocklab.layers.performance import (
     given,
 )
 from blocklab.model.ground import Degrade, Profile, Slow, Topology
+from blocklab.model.latency import requests
 from blocklab.model.layer import Place
 from blocklab.model.plan import Fact, Kind, Plan, Port, Wait
 from blocklab.model.units import Bandwidth, Duration, Size
@@ -27,6 +28,8 @@ LEAST_SIZE = Size("16MiB")
 # More of a second is no limit.
 MOST_LIMIT = 10**15
 MOST_VOLUMES = 8
+# What is read before and after each workload, to know what a read takes then.
+READS, LEAST_READS = 40, 10
 
 
 class Volume(Base, frozen=True, tag="volume"):
@@ -204,13 +207,23 @@ class Volume(Base, frozen=True, tag="volume"):
         known = {name: value for name, value in values.items() if value is not None}
         return (Profile(size=self.size, **known),) * self.count
 
+    def _spare(self) -> int:
+        """How many reads before and after a workload tell what the volume takes and use none of its cap up."""
+        caps = [value for name in ("iops", "read_iops") if (value := given(self, name))]
+        # A cap lets a tenth of a second's I/Os through at once.
+        most = min(READS, *(value // 20 for value in caps)) if caps else READS
+        return most if most >= LEAST_READS else 0
+
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Wait for the devices that the site attached and check that they are some, and as big as asked."""
         host, devices = place.host, place.ground.devices[place.stack][place.host]
         return Plan(
             # A missing device would let a tool write to a plain file of that name: insist on a block device.
             steps=tuple(Wait(host, ("test", "-b", device), seconds=5.0) for device in devices),
-            facts=tuple(self._fact(host, device) for device in devices),
+            facts=(
+                *(self._fact(host, device) for device in devices),
+                *(requests(host, device, "read", most=count) for device in devices if (count := self._spare())),
+            ),
             ports=tuple(Port(host, "block", device) for device in devices),
         )
 

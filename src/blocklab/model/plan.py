@@ -119,8 +119,8 @@ class Fact:
     differs makes the cell invalid; all values are stored with the run. ``lasting``: the answer stays the same as
     long as the host is up, so it is asked for once.
 
-    ``link``: it measures the round trip of that link, and the answers are times in seconds: see
-    ``stack_map.RoundTrip``. They are stored as such, and are no knobs.
+    ``timed``: it measures what that takes (``link zone``, ``reads of vda on a1``), and the answers are times in
+    seconds: see ``stack_map.Took``. They are stored as such, and are no knobs.
 
     ``steady``: whatever the answer is, it must be the same after a workload as before it. What is stored is not
     the answer, which is another one on each build, but ``unchanged`` or ``changed``; so each of its knobs is
@@ -134,7 +134,7 @@ class Fact:
     wanted: Mapping[str, str] = field(default_factory=dict)
     lasting: bool = False
     steady: bool = False
-    link: str = ""
+    timed: str = ""
 
 
 class Knob(msgspec.Struct, frozen=True):

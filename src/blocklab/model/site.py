@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar, cast
 
 from blocklab.errors import SetupError
-from blocklab.model.ground import Ground, Topology
+from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.host import Host
 from blocklab.model.knobs import Tables
 from blocklab.model.plan import Argv
@@ -115,6 +115,10 @@ class EmulatedLinks(Protocol):
 
 class EmulatedVolumes(Protocol):
     """Raw volumes with any size, latency and cap."""
+
+    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, capped: bool) -> None:
+        """What a volume adds (s) to the time that a request takes by itself, by direction (``read``, ``write``).
+        ``capped``: with the caps of its profile, or with none, to measure. Raises ``SetupError``."""
 
 
 class Room(Protocol):

@@ -32,9 +32,9 @@ class Level(msgspec.Struct, frozen=True):
     ports: tuple[Port, ...] = ()
 
 
-class RoundTrip(msgspec.Struct, frozen=True):
-    """What pings over a link took, in seconds. ``low`` and ``high`` are the 95 % interval of the median, None
-    where it is not known; ``lost`` is the share of pings without an answer, 0 to 1."""
+class Took(msgspec.Struct, frozen=True):
+    """What pings over a link, or single requests to a volume, took in seconds. ``low`` and ``high`` are the 95 %
+    interval of the median, None where it is not known; ``lost`` is the share of them without an answer, 0 to 1."""
 
     least: float
     median: float
@@ -45,7 +45,7 @@ class RoundTrip(msgspec.Struct, frozen=True):
     lost: float = 0.0
 
     @classmethod
-    def of(cls, times: Sequence[float], sent: int) -> RoundTrip:
+    def of(cls, times: Sequence[float], sent: int) -> Took:
         """Of at least one answer. The interval is by order statistics: the answers ranked n/2 -+ 0.98 sqrt(n)
         (the normal approximation of the binomial; Conover, Practical Nonparametric Statistics, 3.2)."""
         ranked = sorted(times)
@@ -60,18 +60,28 @@ class RoundTrip(msgspec.Struct, frozen=True):
 
 
 class Tuned(msgspec.Struct, frozen=True):
-    """How a link's round trip was tuned on this machine. ``asked`` is the study's ``rtt`` (s), ``floor`` what the
-    link takes with nothing added, ``delay`` what netem adds (s), ``reached`` the round trip then."""
+    """How a link's round trip, or a volume's latency, was tuned on this machine. ``asked`` is the study's (s),
+    ``added`` what netem or the volume's server adds (s), ``reached`` what it takes then."""
 
     asked: float
-    floor: RoundTrip
-    delay: float
-    reached: RoundTrip
+    added: float
+    reached: Took
+
+    @property
+    def floor(self) -> float:
+        """What the machine takes by itself (s)."""
+        return max(0.0, self.reached.median - self.added)
 
     @property
     def true(self) -> bool:
         """Whether it is what was asked for."""
         return abs(self.reached.median - self.asked) <= tolerance(self.asked)
+
+
+def fields(times: Sequence[float], sent: int) -> dict[str, str]:
+    """``Took.of`` as the answers of a fact; nothing without a time."""
+    values = msgspec.to_builtins(Took.of(times, sent)) if times else {}
+    return {name: repr(value) for name, value in values.items()}
 
 
 def tolerance(asked: float) -> float:
@@ -89,13 +99,13 @@ class Clock(msgspec.Struct, frozen=True):
 
 class StackMap(msgspec.Struct, frozen=True):
     """``active`` is the host that the stack is used on. ``wires``: the interface of the replication link on each
-    of its ends, empty without one. ``pings`` by link, and ``clocks`` by host: before the workload, and after it.
-    ``tuned`` by link: those whose delay was set by measuring."""
+    of its ends, empty without one. ``clocks`` by host: before the workload, and after it; so ``times``, by what
+    took it (``link zone``, ``reads of vda on a1``). ``tuned``, by the same names: what was set by measuring."""
 
     active: str = ""
     levels: tuple[Level, ...] = ()
     wires: Mapping[str, str] = {}
-    pings: Mapping[str, tuple[RoundTrip, ...]] = {}
+    times: Mapping[str, tuple[Took, ...]] = {}
     tuned: Mapping[str, Tuned] = {}
     clocks: Mapping[str, tuple[Clock, ...]] = {}
 

@@ -20,13 +20,13 @@ from blocklab.model.plan import Fact, Run
 from blocklab.model.site import Site
 from blocklab.model.units import Duration
 from blocklab.runner.run import standing
-from blocklab.runner.tune import tuned
+from blocklab.runner.tune import tuned_link
 from blocklab.runner.workshop import Standing
 from blocklab.store import floor as names
 from blocklab.store.floor import METRICS, Floor, machine_of, reading
 from blocklab.study.grid import topology
 from blocklab.study.links import plan_links
-from blocklab.study.phases import Tune
+from blocklab.study.phases import TuneLink
 from blocklab.study.read import build
 from blocklab.study.types import Study
 from blocklab.workloads import fio_output
@@ -184,11 +184,11 @@ class _Bench:
     def _round_trip(self) -> float:
         """Seconds: the median of the pings that a study's links get."""
         engine = self._stand.engine
-        engine.pings.clear()
-        engine.ask([fact for fact in plan_links(self._shape, self._stand.ground).facts if fact.link])
-        if LINK not in engine.pings:
+        engine.times.clear()
+        engine.ask([fact for fact in plan_links(self._shape, self._stand.ground).facts if fact.timed])
+        if not engine.times:
             raise ParseError("ping", "not one was answered", "")
-        return engine.pings[LINK][-1].median
+        return next(iter(engine.times.values()))[-1].median
 
     def _delayed(self, rtt: float) -> float:
         """The round trip in seconds while the link is asked for ``rtt``, as a study's link is."""
@@ -199,13 +199,13 @@ class _Bench:
         mark = engine.mark()
         try:
             engine.carry_out(plan.steps, "prepare")
-            (pings,) = (fact for fact in plan.facts if fact.link)
-            links = tuned(engine, ground, [Tune(LINK, slow, pings)])
-            if LINK not in links:
+            (pings,) = (fact for fact in plan.facts if fact.timed)
+            found = tuned_link(engine, ground, TuneLink(LINK, slow, pings)).get(pings.timed)
+            if found is None:
                 raise ParseError("ping", "not one was answered", "")
-            delays = {LINK: links[LINK].delay}
+            delays = {LINK: found.added}
             self._in_force(plan_links(shape, msgspec.structs.replace(ground, delays=delays)).facts)
-            return links[LINK].reached.median
+            return found.reached.median
         finally:
             engine.undo(mark)
 

@@ -11,7 +11,7 @@ from blocklab.model.host import Host, Result
 from blocklab.model.plan import UNCHANGED, Argv, Equip, Fact, Knob, Put, Run, Step, Wait, undo_of
 from blocklab.model.plan import Power as PowerStep
 from blocklab.model.site import Journal, Lab, Power, offered
-from blocklab.model.stack_map import RoundTrip
+from blocklab.model.stack_map import Took
 from blocklab.model.undo import Undos
 from blocklab.store.run import Record
 from blocklab.study.phases import Do, Mark, Undo
@@ -34,8 +34,8 @@ class Engine:
         self._journal = offered(lab, Journal) if Journal in lab.offers else None
         self.records: list[Record] = []
         self.warnings: list[str] = []
-        self.pings: dict[str, tuple[RoundTrip, ...]] = {}
-        """What pings over each link took, each time that they were asked for."""
+        self.times: dict[str, tuple[Took, ...]] = {}
+        """What pings over each link and reads of each volume took, each time that they were asked for."""
         self._undos = Undos()
         self.marks: dict[str, int] = {}
         """Places in the pile of undos, by the names of their phases."""
@@ -121,7 +121,7 @@ class Engine:
                 self.warnings.append(f"undo: {error.message}")
 
     def ask(self, facts: Iterable[Fact]) -> list[Knob]:
-        """Read knobs back, steady ones left out; what pings over a link took goes to ``pings``.
+        """Read knobs back, steady ones left out; what pings and reads took goes to ``times``.
 
         A command that fails leaves its wanted knobs ``unreadable``, so not in force.
         """
@@ -130,10 +130,10 @@ class Engine:
             if fact.steady:
                 continue
             values = self._answers(fact)
-            if fact.link:
+            if fact.timed:
                 if values:
-                    took = RoundTrip(**{name: float(value) for name, value in values.items() if value != "None"})
-                    self.pings[fact.link] = (*self.pings.get(fact.link, ()), took)
+                    took = Took(**{name: float(value) for name, value in values.items() if value != "None"})
+                    self.times[fact.timed] = (*self.times.get(fact.timed, ()), took)
                 continue
             for name in [*fact.wanted, *(name for name in values if name not in fact.wanted)]:
                 value = values.get(name, "unreadable" if not values else "absent")

@@ -151,9 +151,9 @@ class Steady:
         """Into ``measured``. Raises ``KnobError`` where one is not in force before the workload."""
         measured.knobs += engine.ask(phase.facts)
         measured.warnings += [
-            f"{fact.host}: not one ping over link {fact.link} was answered"
+            f"{fact.host}: {fact.timed}: nothing was answered"
             for fact in phase.facts
-            if fact.link and fact.link not in engine.pings
+            if fact.timed and fact.timed not in engine.times
         ]
         if phase.after:
             measured.knobs += engine.since(self._before)

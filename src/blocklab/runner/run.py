@@ -226,7 +226,7 @@ class _Group:
         port = port_for(workload, stand.ports[cell.stack], stand.ground)
         started, first = _Started(), len(stand.engine.records)
         before, _ = clocks(stand.lab.hosts)
-        stand.engine.pings.clear()
+        stand.engine.times.clear()
         measured = Measured()
         error: BlocklabError | None = None
         drilling: Drilling | None = None
@@ -268,7 +268,7 @@ class _Group:
             status, error = _judge(measured, error or stepped(kept, after, started.seconds()))
             outcome = _outcome(status, error, started)
             known = {name: tuple(each[name] for each in (kept, after) if name in each) for name in stand.lab.hosts}
-            where = msgspec.structs.replace(stand.shapes[cell.stack], pings=dict(stand.engine.pings), clocks=known)
+            where = msgspec.structs.replace(stand.shapes[cell.stack], times=dict(stand.engine.times), clocks=known)
             here.write(
                 cell, outcome, environment=self._environment, stack=where,
                 records=[*build, *stand.engine.records[first:]], knobs=measured.knobs, parsed=parsed,

@@ -1,57 +1,78 @@
-"""Tunes the round trips of emulated links: measure, correct, measure again.
+"""Tunes the round trips of emulated links and the latencies of emulated volumes: measure, correct, measure again.
 
-What a link takes by itself depends on the machine, on what else runs there, and on the delay. A constant that is
-taken off would hold on one machine only.
+What they take by themselves depends on the machine, on what else runs there, and on what is added. A constant that
+is taken off would hold on one machine only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 from blocklab.model.ground import Ground
-from blocklab.model.stack_map import RoundTrip, Tuned, tolerance
+from blocklab.model.plan import Fact
+from blocklab.model.site import EmulatedVolumes
+from blocklab.model.stack_map import Took, Tuned, tolerance
 from blocklab.runner.engine import Engine
 from blocklab.study.links import delayed
-from blocklab.study.phases import Tune
+from blocklab.study.phases import TuneLink, TuneVolume
 
 CORRECTIONS = 3
 
 
-def tuned(engine: Engine, ground: Ground, phases: Iterable[Tune]) -> dict[str, Tuned]:
-    """Set the delay of each link so that the median of its pings is within ``tolerance`` of the ``rtt``; by link.
+def tuned_link(engine: Engine, ground: Ground, phase: TuneLink) -> dict[str, Tuned]:
+    """Set netem's delay so that the median of the pings is within ``tolerance`` of the ``rtt``; by what was timed.
 
     At most ``CORRECTIONS`` times. A link that is too slow by itself keeps a delay of 0. One without an answer
-    stays as it is, and is a warning. Raises what ``Engine.carry_out`` raises.
+    keeps the whole ``rtt``, and is a warning. Raises what ``Engine.carry_out`` raises.
     """
-    found = {}
-    for phase in phases:
-        made = _tuned(engine, ground, phase)
-        if made is None:
-            engine.warnings.append(f"link {phase.name}: not one ping was answered, so its delay is not tuned")
-        else:
-            found[phase.name] = made
+
+    def add(delay: float) -> None:
+        engine.carry_out(delayed(phase.name, phase.link, ground, delay), "tune")
+
+    add(0.0)
+    asked = float(phase.link.rtt)
+    found = _tuned(engine, phase.pings, asked, 0.0, add)
+    if not found:
+        add(asked)
     return found
 
 
-def _tuned(engine: Engine, ground: Ground, phase: Tune) -> Tuned | None:
-    asked = float(phase.link.rtt)
-    floor = _took(engine, ground, phase, 0.0)
-    if floor is None:
-        engine.carry_out(delayed(phase.name, phase.link, ground, asked), "tune")
-        return None
-    delay, reached = 0.0, floor
+def tuned_volume(engine: Engine, lab: EmulatedVolumes, phase: TuneVolume) -> dict[str, Tuned]:
+    """The same of a volume, without its caps meanwhile. Raises ``SetupError`` too."""
+    added = dict(phase.asked)
+    found: dict[str, Tuned] = {}
+    for way, fact in phase.facts.items():
+
+        def add(latency: float, way: str = way) -> None:
+            added[way] = latency
+            lab.set_latencies(phase.spec, added, capped=False)
+
+        add(added[way])
+        found |= _tuned(engine, fact, phase.asked[way], added[way], add)
+    lab.set_latencies(phase.spec, added, capped=True)
+    return found
+
+
+def _tuned(
+    engine: Engine, fact: Fact, asked: float, added: float, add: Callable[[float], None]
+) -> dict[str, Tuned]:
+    """``added`` (s) is in force; ``add`` puts something else in force."""
+    reached = _took(engine, fact)
+    if reached is None:
+        engine.warnings.append(f"{fact.timed}: nothing was answered, so it is not tuned")
+        return {}
     for _ in range(1 + CORRECTIONS):
         off = reached.median - asked
-        if abs(off) <= tolerance(asked) or (off > 0 and delay == 0):
+        if abs(off) <= tolerance(asked) or (off > 0 and added == 0):
             break
-        delay = max(0.0, delay - off)
-        reached = _took(engine, ground, phase, delay) or reached
-    return Tuned(asked, floor, delay, reached)
+        added = max(0.0, added - off)
+        add(added)
+        reached = _took(engine, fact) or reached
+    return {fact.timed: Tuned(asked, added, reached)}
 
 
-def _took(engine: Engine, ground: Ground, phase: Tune, delay: float) -> RoundTrip | None:
-    """The round trips with that delay (s); None without an answer."""
-    engine.carry_out(delayed(phase.name, phase.link, ground, delay), "tune")
-    engine.pings.clear()
-    engine.ask([phase.pings])
-    return engine.pings[phase.name][-1] if phase.name in engine.pings else None
+def _took(engine: Engine, fact: Fact) -> Took | None:
+    """None without an answer."""
+    engine.times.clear()
+    engine.ask([fact])
+    return engine.times[fact.timed][-1] if fact.timed in engine.times else None

@@ -18,15 +18,29 @@ import msgspec
 from blocklab.errors import BlocklabError, NodeLost, SetupError
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Fact, Port
-from blocklab.model.site import EmulatedLinks, Lab, Refill, Site, Snapshots, offered
-from blocklab.model.stack_map import Level, StackMap, device_of
+from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Lab, Refill, Site, Snapshots, offered
+from blocklab.model.stack_map import Level, StackMap, Tuned, device_of
 from blocklab.model.workload import Workload
 from blocklab.runner.engine import Engine
-from blocklab.runner.tune import tuned
+from blocklab.runner.tune import tuned_link, tuned_volume
 from blocklab.store.run import Record
 from blocklab.study.copies import copied
 from blocklab.study.grid import Layout, hardware, plan_stack, planned, topology, wires
-from blocklab.study.phases import Build, Do, Fill, Nodes, Phase, Renew, Tune, Undo, Volumes, build, facts_of, ready
+from blocklab.study.phases import (
+    Build,
+    Do,
+    Fill,
+    Nodes,
+    Phase,
+    Renew,
+    TuneLink,
+    TuneVolume,
+    Undo,
+    Volumes,
+    build,
+    facts_of,
+    ready,
+)
 from blocklab.study.types import Study
 
 Say = Callable[[str], None]
@@ -68,16 +82,20 @@ class Standing:
 
     def carry_out(self, plan: Build) -> None:
         """The same, given its phases."""
+        found: dict[str, Tuned] = {}
+        delays: dict[str, float] = {}
         for phase in plan.phases:
-            if not isinstance(phase, Tune):
+            if isinstance(phase, TuneVolume):
+                if EmulatedVolumes in self.lab.offers:
+                    found |= tuned_volume(self.engine, offered(self.lab, EmulatedVolumes), phase)
+            elif isinstance(phase, TuneLink):
+                if EmulatedLinks in self.lab.offers:
+                    found |= (link := tuned_link(self.engine, self.ground, phase))
+                    delays.update((phase.name, each.added) for each in link.values())
+            else:
                 self.engine.go(phase)
-        if EmulatedLinks in self.lab.offers:
-            links = tuned(self.engine, self.ground, (each for each in plan.phases if isinstance(each, Tune)))
-            delays = {name: at.delay for name, at in links.items()}
-            self.ground = msgspec.structs.replace(self.ground, delays=delays)
-            self.shapes = {
-                name: msgspec.structs.replace(shape, tuned=links) for name, shape in self.shapes.items()
-            }
+        self.ground = msgspec.structs.replace(self.ground, delays=delays)
+        self.shapes = {name: msgspec.structs.replace(shape, tuned=found) for name, shape in self.shapes.items()}
         self.facts = facts_of(self._study, self._stacks, self.ground)
         for number, name in enumerate(self._stacks):
             self.ports[name] = plan_stack(self._study, name, number, self.ground).ports

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from blocklab.errors import HostTimeout, NodeLost, SetupError
-from blocklab.model.ground import Ground, Topology
+from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.host import Result
 from blocklab.model.knobs import Tables
 from blocklab.model.plan import Argv
@@ -196,6 +196,11 @@ class FakeLab:
     def restore(self, name: str) -> None:
         """Noted in the log."""
         self.log.append(("", ("restore", name)))
+
+    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, capped: bool) -> None:
+        """Noted in the log."""
+        latencies = (f"{way}={latency:g}" for way, latency in added.items())
+        self.log.append(("", ("latencies", spec.nodes[0], *latencies, *(("capped",) if capped else ()))))
 
     def refill(self) -> None:
         """Noted in the log."""

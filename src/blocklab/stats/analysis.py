@@ -235,7 +235,7 @@ class Analysis:
     def ping(self, stack: str, workload: str, link: str) -> float | None:
         """The median round trip (s) over a link before that cell's workload; None when not known."""
         run = self.runs.get((stack, workload))
-        found = run.stack.pings.get(link, ()) if run is not None else ()
+        found = run.stack.times.get(f"link {link}", ()) if run is not None else ()
         return found[0].median if found else None
 
     def find(self, stack: str, workload: str, metric: str, phase: str = "") -> Row | None:

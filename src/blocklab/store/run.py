@@ -7,7 +7,7 @@
         result.json         status, error, when, how long; format version
         environment.json    kernel, CPU, image, the version of every package
         steps.jsonl         every command that was run: host, argv, exit code, seconds
-        stack.json          where the stack stood: devices, wires, pings, clocks, see ``model.stack_map``
+        stack.json          where the stack stood: devices, wires, times, clocks, see ``model.stack_map``
         knobs.json          every knob read back from the running system
         raw/                what the tools printed, byte for byte
         samples.parquet     values and series, made from raw/ by pure parsers

@@ -7,12 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-import msgspec
-
 from blocklab.model.ground import End, Ground, LinkSpec, Topology
 from blocklab.model.netem import netem
 from blocklab.model.plan import Argv, Equip, Fact, Plan, Run, Step
-from blocklab.model.stack_map import RoundTrip
+from blocklab.model.stack_map import fields
 
 _MOST_PINGS, _LEAST_PINGS = 200, 20
 _PING_SECONDS = 0.3
@@ -70,7 +68,7 @@ def plan_links(shape: Topology, ground: Ground) -> Plan:
     for name, link in shape.links.items():
         # Recorded, not demanded: what the link takes is a value of the run, and the report shows it.
         argv, count = _ping(name, link, ground)
-        facts.append(Fact(link.between[0], f"link {name}", argv, partial(_rtt, count), link=name))
+        facts.append(Fact(link.between[0], f"link {name}", argv, partial(_rtt, count), timed=f"link {name}"))
     return Plan(tuple(steps), tuple(facts))
 
 
@@ -151,9 +149,5 @@ def _netem(text: str) -> dict[str, str]:
 
 
 def _rtt(sent: int, text: str) -> dict[str, str]:
-    """The round trips in seconds, by the fields of ``RoundTrip``; nothing where no answer came."""
-    times = [float(match[1]) / 1e3 for match in _ANSWER.finditer(text)]
-    if not times:
-        return {}
-    values = msgspec.to_builtins(RoundTrip.of(times, sent))
-    return {name: repr(value) for name, value in values.items()}
+    """The round trips in seconds, by the fields of ``Took``; nothing where no answer came."""
+    return fields([float(match[1]) / 1e3 for match in _ANSWER.finditer(text)], sent)

@@ -6,12 +6,13 @@ What happens in a drill beside these is in ``study.drill_phases``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
-from blocklab.model.ground import Ground, LinkSpec
+from blocklab.model.ground import Ground, LinkSpec, Topology, VolumeSpec
+from blocklab.model.latency import WAYS, requests
 from blocklab.model.plan import Fact, Port, Run, Step, again, before_data
 from blocklab.model.protocols import Probe
 from blocklab.model.stop import Rule
@@ -123,13 +124,25 @@ class Renew:
 
 
 @dataclass(frozen=True)
-class Tune:
+class TuneLink:
     """Set netem's delay of a link so that its round trip is what the study asks for, whatever the link takes by
     itself on this machine: see ``runner.tune``."""
 
     name: str
     link: LinkSpec
     pings: Fact
+
+
+@dataclass(frozen=True)
+class TuneVolume:
+    """The same of a raw volume's latencies, while nothing stands on it. ``asked`` and ``facts`` by direction."""
+
+    spec: VolumeSpec
+    asked: Mapping[str, float]
+    facts: Mapping[str, Fact]
+
+
+Tune: TypeAlias = TuneLink | TuneVolume
 
 
 @dataclass(frozen=True)
@@ -183,13 +196,27 @@ def build(
             steps = tuple(step for each in level.values() for step in each.steps)
             steps = before_data(steps) if for_data else steps
             phases.append(Do("build", again(steps) if over_data else steps, f"{name} {layer.tag}"))
+            if layer is study.stacks[name].layers[0] and not for_data:
+                phases += tunable(shape, name, ground)
             if layer.gives == "block":
                 phases.append(Mark(f"{ABOVE} {name}"))
     # Last, for what a round trip takes depends on what else runs. Loading data needs no true one.
     if not for_data:
-        pings = {fact.link: fact for fact in plan_links(shape, ground).facts if fact.link}
-        phases += [Tune(name, link, pings[name]) for name, link in shape.links.items() if link.rtt]
+        pings = {fact.timed: fact for fact in plan_links(shape, ground).facts if fact.timed}
+        phases += [TuneLink(name, link, pings[f"link {name}"]) for name, link in shape.links.items() if link.rtt]
     return Build(tuple(phases))
+
+
+def tunable(shape: Topology, stack: str, ground: Ground) -> Iterator[TuneVolume]:
+    """The volumes of a stack that have a constant latency; one that is shared as its first node sees it."""
+    for spec in shape.volumes:
+        asked = {way: getattr(spec.profile, f"{way}_latency") for way in WAYS}
+        asked = {way: float(latency) for way, latency in asked.items() if latency}
+        if spec.stack == stack and asked:
+            host = spec.nodes[0]
+            device = ground.devices[stack][host][spec.index]
+            facts = {way: requests(host, device, way, latency) for way, latency in asked.items()}
+            yield TuneVolume(spec, asked, facts)
 
 
 def facts_of(study: Study, stacks: Sequence[str], ground: Ground) -> dict[str, tuple[Fact, ...]]:
@@ -244,7 +271,7 @@ def measurement(
         Measure(workload, port),
         Unwatch(),
         # A mirror that broke meanwhile leaves results of another layout: ask again.
-        Ask(tuple(fact for fact in facts if fact.wanted or fact.link), after=True),
+        Ask(tuple(fact for fact in facts if fact.wanted or fact.timed), after=True),
         Undo(CELL),
     )
 

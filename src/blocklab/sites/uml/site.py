@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from blocklab.errors import SetupError
-from blocklab.model.ground import Ground, Topology
+from blocklab.layers.performance import CAPS
+from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.host import Host, must
 from blocklab.model.knobs import Tables
 from blocklab.model.site import (
@@ -37,7 +38,7 @@ from blocklab.sites.uml.node import Node, kernel_argv
 from blocklab.sites.uml.pinning import cpus_of, pinning
 from blocklab.sites.uml.processes import Folder, Process, check_path, scratch
 from blocklab.sites.uml.room import check_room, shortage
-from blocklab.sites.uml.volumes import Volume, copy_sparse, empty, make_file
+from blocklab.sites.uml.volumes import Volume, behaviour, copy_sparse, empty, make_file
 from blocklab.sites.uml.watch import Watch
 
 BOOT_SECONDS = 30.0
@@ -186,6 +187,13 @@ class UmlLab:
         if found is None:
             raise SetupError(f"{node} has no volume {index} of {stack}")
         return found.order(op, **fields)
+
+    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, capped: bool) -> None:
+        """By an order to the volume's server."""
+        profile = behaviour(spec.profile)
+        caps = {name: profile.get(name, 0) if capped else 0 for name in CAPS}
+        latencies = {f"{way}_latency": latency for way, latency in added.items()}
+        self.order(spec.stack, spec.nodes[0], "retune", spec.index, profile={**caps, **latencies})
 
     def crash(self, host: str) -> None:
         """End a node's process."""
