@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from blocklab.model.stack_map import StackMap, Took, Tuned
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.format import NBSP
 from blocklab.stats.grid import Point
+from blocklab.stats.inputs import Input, untrue
 from blocklab.stats.values import Row
 from blocklab.study.types import Expectation
 
@@ -42,6 +44,64 @@ CELLS = tuple(
 def verdict(*, gaps: dict[tuple[str, str], str] | None = None, **claim: Any) -> Verdict:
     fields = {"metric": "tps", "workload": "small", "stack": "mirror", "between": (0.2, 0.3), **claim}
     return judge(Expectation(**fields), TABLE, CELLS, gaps or {})
+
+
+def lab(inputs: dict[tuple[str, str], list[Input]], **claim: Any) -> Verdict:
+    fields = {"metric": "tps", "workload": "small", "stack": "mirror", "relative_to": "local", **claim}
+    return judge(Expectation(**fields), TABLE, CELLS, {}, inputs=inputs)
+
+
+SLOW = Input("link zone", 0.5e-3, 1.71e-3)
+NEAR = Input("writes of vda on a1", 0.45e-3, 0.52e-3)
+
+
+@pytest.mark.parametrize("where", ["mirror", "local"])
+def test_no_claim_fails_on_a_machine_that_did_not_achieve_what_was_asked(where: str) -> None:
+    assert lab({}, between=(0.5, 1)).status == "failed"
+    found = lab({(where, "small"): [NEAR, SLOW]}, between=(0.5, 1))
+    assert found.status == "unknown" and found.found == 0.25
+    assert words(found).endswith(
+        "but asked 0.95 ms (writes of vda on a1 0.45 + link zone 0.5), achieved 2.23 ms (0.52 + 1.71): this machine "
+        "cannot test this."
+    )
+    # Of other cells than those that the claim is about it says nothing.
+    assert lab({(where, "large"): [SLOW]}, between=(0.5, 1)).status == "failed"
+
+
+def test_a_claim_that_holds_by_chance_is_not_decided() -> None:
+    assert lab({("mirror", "small"): [NEAR]}, between=(0.2, 0.3)).status == "ok"
+    found = lab({("mirror", "small"): [SLOW]}, between=(0.2, 0.3))
+    assert found.status == "unknown"
+    assert "link zone was asked for 0.5 ms and took 1.71 ms: this machine cannot test this" in words(found)
+
+
+def took(median: float, mean: float = 0.0, width: float = 0.02) -> Took:
+    return Took(0.9 * median, median, mean or median, 2 * median, (1 - width) * median, (1 + width) * median)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "achieved"),
+    [
+        (took(0.5e-3), took(0.51e-3), None),
+        # Its interval reaches what is allowed.
+        (took(0.56e-3, width=0.05), took(0.56e-3), None),
+        (took(1.7e-3), took(1.72e-3), 1.71e-3),
+        (took(0.3e-3), took(0.3e-3), 0.3e-3),
+        # The median holds, and stalls make the mean three times as long.
+        (took(0.5e-3, mean=1.5e-3), took(0.5e-3, mean=1.5e-3), 1.5e-3),
+    ],
+)
+def test_what_was_measured_around_the_workload_decides(before: Took, after: Took, achieved: float | None) -> None:
+    stack = StackMap(
+        tuned={"link zone": Tuned(0.5e-3, 0.3e-3, took(0.5e-3))}, times={"link zone": (before, after)}
+    )
+    assert [each.achieved for each in untrue(stack)] == ([] if achieved is None else [pytest.approx(achieved)])
+
+
+def test_what_cannot_be_measured_again_is_what_was_reached() -> None:
+    stack = StackMap(tuned={"writes of vda on a1": Tuned(0.1e-3, 0.0, took(0.4e-3))})
+    (found,) = untrue(stack)
+    assert (found.what, found.asked, found.far) == ("writes of vda on a1", 0.1e-3, True)
 
 
 def words(found: Verdict) -> str:

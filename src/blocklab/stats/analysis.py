@@ -16,6 +16,7 @@ from blocklab.model.drill import Drill
 from blocklab.model.sample import Sample
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.grid import Grid, Point, Side, grid, place_of
+from blocklab.stats.inputs import untrue
 from blocklab.stats.limits import Floors, Limit, Place, floors, limits
 from blocklab.stats.repeats import Repeats, combined
 from blocklab.stats.values import Measured, Row, find, rows
@@ -317,7 +318,8 @@ def analyse(folder: StudyFolder) -> Analysis:
     reasons = {(gap.stack, gap.workload): gap.status for gap in gaps if (gap.stack, gap.workload) not in measured}
     pairs = Repeats(tables)
     claims = [claim for claim in study.expect if places.about(claim)]
-    verdicts = tuple(judge(claim, table, places.points, reasons, pairs) for claim in claims)
+    inputs = {at: tuple(untrue(each.run.stack)) for at, each in measured.items()}
+    verdicts = tuple(judge(claim, table, places.points, reasons, pairs, inputs) for claim in claims)
     return Analysis(
         study, manifest.quick, places, cells, runs, measured, tuple(gaps), table, verdicts,
         tuple(stops), tuple(seeds), floors(folder, places, runs), tuple(drills), tuple(tables),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
 
 from blocklab.stats.format import exact, listed, percent, plus_minus, quantity
 from blocklab.stats.grid import Point, label_of
+from blocklab.stats.inputs import Input, arithmetic
 from blocklab.stats.ratio import ratio
 from blocklab.stats.repeats import Repeats
 from blocklab.stats.summary import Estimate
@@ -47,17 +48,25 @@ class _Unknown(Exception):
 
 Cells = Sequence[Point]
 Gaps = Mapping[tuple[str, str], str]
+Inputs = Mapping[tuple[str, str], Sequence[Input]]
 
 
 def judge(
-    claim: Expectation, table: Sequence[Row], cells: Cells, gaps: Gaps, repeats: Repeats | None = None
+    claim: Expectation,
+    table: Sequence[Row],
+    cells: Cells,
+    gaps: Gaps,
+    repeats: Repeats | None = None,
+    inputs: Inputs | None = None,
 ) -> Verdict:
     """One verdict. ``gaps`` says of (stack, workload), by their labels, whether it failed, is missing, ...;
-    ``blocks`` has the values of each repeat, of which ``table`` has the means."""
+    ``repeats`` has the values of each repeat, of which ``table`` has the means; ``inputs`` what the machine did
+    not achieve there: with it no claim fails, and none holds where that is far from what was asked for."""
     low, high = claim.bounds
     expected = _expected(claim, table)
+    values = _Values(claim, table, cells, gaps)
     try:
-        found, said = _number(claim, _Values(claim, table, cells, gaps), repeats or Repeats())
+        found, said = _number(claim, values, repeats or Repeats())
     except _Unknown as reason:
         return Verdict(claim, "unknown", f"{NOT_DECIDED}{reason}.", expected, low=low, high=high)
     half = found.half or 0.0
@@ -65,6 +74,9 @@ def judge(
     status: Status = "ok" if low <= found.value <= high else "unknown" if close else "failed"
     if status == "unknown":
         said = f"{NOT_DECIDED}{said}, and its interval reaches into what is expected, {expected}"
+    untrue = [each for at in dict.fromkeys(values.used) for each in (inputs or {}).get(at, ())]
+    if untrue and (status == "failed" or (status == "ok" and any(each.far for each in untrue))):
+        status, said = "unknown", f"{NOT_DECIDED}{said}, but {arithmetic(untrue)}"
     return Verdict(claim, status, f"{said}.", expected, found.value, found.half, low, high, close)
 
 
@@ -119,6 +131,8 @@ class _Values:
     table: Sequence[Row]
     cells: Cells
     gaps: Gaps
+    used: list[tuple[str, str]] = field(default_factory=list)
+    """The cells that were looked at, by their labels."""
 
     def find(self, stack: str, workload: str, at: Mapping[str, Level]) -> Row:
         """The one value of the claim's metric in the one cell that is meant. Raises ``_Unknown``."""
@@ -131,6 +145,7 @@ class _Values:
         mine = [row for row in self.table if (row.stack, row.workload) == place]
         row = find(mine, *place, claim.metric, claim.phase, claim.host)
         if row is not None:
+            self.used.append(place)
             return row
         named = [row for row in mine if row.metric == claim.metric]
         phases = [phase for phase in dict.fromkeys(row.phase for row in named) if phase]
