@@ -61,8 +61,8 @@ def test_no_claim_fails_on_a_machine_that_did_not_achieve_what_was_asked(where: 
     found = lab({(where, "small"): [NEAR, SLOW]}, between=(0.5, 1))
     assert found.status == "unknown" and found.found == 0.25
     assert words(found).endswith(
-        "but asked 0.95 ms (writes of vda on a1 0.45 + link zone 0.5), achieved 2.23 ms (0.52 + 1.71): this machine "
-        "cannot test this."
+        "but asked 0.95 ms (writes of vda on a1 0.45 + link zone 0.5), achieved 2.23 ms (0.52 + 1.71): "
+        "this machine cannot test this."
     )
     # Of other cells than those that the claim is about it says nothing.
     assert lab({(where, "large"): [SLOW]}, between=(0.5, 1)).status == "failed"
