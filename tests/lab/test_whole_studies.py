@@ -60,6 +60,27 @@ def test_a_study_is_measured_reported_and_then_finished(small: dict[str, Any], t
     assert before == [(run.folder / "result.json").stat().st_mtime_ns for run in folder.runs()]
 
 
+def test_a_claim_about_a_link_that_no_machine_can_be_as_fast_as_is_unknown(
+    small: dict[str, Any], tmp_path: Path
+) -> None:
+    # Any link takes more than 51 us by itself, which is what is allowed.
+    small["links"]["zone"]["rtt"] = "1us"
+    small["workloads"] = {
+        "io": {"workload": "fio", "size": "16MiB", "options": {"direct": 1, "runtime": 1},
+               "jobs": {"w": {"rw": "randwrite", "bs": "4k"}}}
+    }  # fmt: skip
+    claim = {"metric": "write.latency.mean", "workload": "io", "phase": "w", "stack": "mirror"}
+    small["expect"] = [{**claim, "between": ["0s", "1us"], "says": "a mirror adds next to nothing"}]
+    done = call("run", str(write(small, tmp_path)), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads((tmp_path / "runs" / "small" / "report.json").read_text())["verdicts"]
+    assert found["status"] == "unknown"
+    assert (
+        "link zone was asked for 0.001" in found["sentence"]
+        and "this machine cannot test this" in found["sentence"]
+    )
+
+
 def test_a_full_volume_fails_its_cell_the_others_go_on_and_the_exit_code_is_1(
     small: dict[str, Any], tmp_path: Path
 ) -> None:
