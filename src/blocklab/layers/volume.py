@@ -53,8 +53,8 @@ class Volume(Base, frozen=True, tag="volume"):
     Without latency and caps the node opens the file directly. Otherwise a server of blocklab's own has the file
     and makes both, below everything in the node; so a cap also holds for what a mirror's peer writes. A request's
     latency begins when the caps let it start. Requests may overtake each other, and any number may be under way.
-    The [way between node and server](../../how-it-works.md#volumes) takes some 0.1 ms on top, so a shorter latency
-    is not reached.
+    The [way between node and server](../../how-it-works.md#volumes) takes some 0.1 ms; it is measured and taken
+    off, so a shorter latency is not reached.
 
     Between two quantiles the logarithm of the latency is linear; below the first and above the last it is
     constant. What a volume draws follows from ``seed``, the node and the volume's number, and begins again with
