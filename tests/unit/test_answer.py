@@ -20,24 +20,20 @@ from blocklab.charts.forest import forest
 from blocklab.charts.matrix import _shares
 from blocklab.charts.plan import Dot
 from blocklab.imports import Options, minimal, take
-from blocklab.model.stop import Stop
-from blocklab.model.units import Share, Size
 from blocklab.report import versus as report
 from blocklab.report.terminal import terminal_table
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.compare import Item
 from blocklab.stats.differences import Difference
-from blocklab.stats.findings import _difference, _noun, findings
+from blocklab.stats.finding import Finding, clear, share_range
+from blocklab.stats.findings import findings
 from blocklab.stats.format import NBSP
 from blocklab.stats.ratio import ratio
-from blocklab.stats.shares import clear, of_baseline, throughout
+from blocklab.stats.sentences import answer, range_text, sentence
 from blocklab.stats.source import source
 from blocklab.stats.summary import Estimate
 from blocklab.stats.values import Row
 from blocklab.stats.versus import headlines, versus
 from blocklab.store.folder import StudyFolder
-from blocklab.workloads import AnyWorkload, Fio, Pgbench, Tpcc
-from blocklab.workloads.fio_jobs import JobValue
 from tests.unit import synthetic, versions
 from tests.unit.import_samples import SUMMARY
 from tests.unit.shells import Shell
@@ -79,11 +75,9 @@ def test_every_share_of_the_answer_has_its_interval(tmp_path: Path) -> None:
     analysis = analyse(synthetic.make(tmp_path))
     sure = with_shares(analysis, lambda row: Estimate(row.relative.value if row.relative else 1.0, 0.01))
     found = findings(sure)
-    lead = plain(found.lead)
+    assert [number.half for each in found.lead for number in each.numbers] == [0.01] * 4
+    lead = plain(answer(found).lead)
     assert len(re.findall(SURE, lead)) == lead.count("%") == 4
-    contrasts = [plain(point) for point in found.points if "depends on the workload" in point]
-    wanted = rf"keeps [\d.]+ ± [\d.]+ times as large a share in tps-scale50 \({SURE}\) as in tps-scale1 \({SURE}\)"
-    assert contrasts and all(re.search(wanted, each) for each in contrasts)
 
 
 def test_a_sweeps_answer_has_intervals_at_both_ends_and_leaves_out_noise(tmp_path: Path) -> None:
@@ -96,30 +90,32 @@ def test_a_sweeps_answer_has_intervals_at_both_ends_and_leaves_out_noise(tmp_pat
         )
 
     found = findings(with_shares(analysis, noisy_at_64))
-    assert re.search(
-        rf"mirror keeps from {SURE} \(.*threads=1\) to {SURE} \(.*threads=32\) of local's tpmC", plain(found.lead)
-    )
-    assert "(too noisy to say, and left out: 12 of 84 of mirror)" in found.lead
-    assert "Of 84 comparisons: 12 too noisy to say." in found.points
-    medians = [point for point in found.points if "the median share" in point]
-    assert sum("no interval" in point for point in medians) == 1, "it is said once"
+    (lead,) = found.lead
+    assert (lead.stack, lead.count, lead.of, lead.beside) == ("mirror", 12, 84, "local's tpmC")
+    low, high = lead.numbers
+    assert "threads=1" in low.at and "threads=32" in high.at and low.half == high.half == 0.01
+    (sure,) = [each for group in found.points for each in group if each.kind == "comparisons"]
+    assert (sure.of, sure.value("too noisy to say")) == (84, 12)
+
+
+def uncertain(analysis: Analysis) -> Finding:
+    (found,) = [each for group in findings(analysis).points for each in group if each.kind == "comparisons"]
+    return found
 
 
 def test_shares_without_any_interval_say_so_once_and_why(tmp_path: Path) -> None:
     analysis = with_shares(
         analyse(synthetic.make(tmp_path)), lambda row: Estimate(row.relative.value if row.relative else 1.0)
     )
-    found = findings(analysis)
-    (said,) = [point for point in found.points if "interval" in point]
+    said = sentence([uncertain(analysis)])
     assert said == "Of 12 comparisons: 12 no interval (each was measured in one short run)."
     # Where others have one, there are fewer without.
-    (said,) = [point for point in findings(analyse(synthetic.make(tmp_path / "b"))).points if "interval" in point]
-    assert said == "Of 12 comparisons: 4 no interval (each was measured in one short run)."
+    assert uncertain(analyse(synthetic.make(tmp_path / "b"))).value("no interval") == 4
 
 
 def test_the_answer_is_short_and_names_no_pairs(tmp_path: Path) -> None:
     for made in (synthetic.make, synthetic.make_sweep, synthetic.make_patterns):
-        found = findings(analyse(made(tmp_path / made.__name__)))
+        found = answer(findings(analyse(made(tmp_path / made.__name__))))
         assert len(found.points) <= 5
         (said,) = [each for each in found.points if "comparison" in each] or [""]
         assert "drbd" not in said and "mirror" not in said
@@ -128,13 +124,18 @@ def test_the_answer_is_short_and_names_no_pairs(tmp_path: Path) -> None:
 def test_ranges_are_made_of_what_can_be_said() -> None:
     noisy, low, high = Estimate(0.97, 0.53), Estimate(0.35, 0.02), Estimate(0.5)
     assert clear([noisy, high, low], lambda each: each) == [low, high]
-    assert plain(throughout([Estimate(0.501, 0.02), Estimate(0.499, 0.04)])) == "50 % ± 4"
-    assert throughout([low, high]) == ""
-    assert of_baseline([], {"mirror": (3, 3)}, "local's TPS") == (
-        "mirror is too noisy to say, as a share of local's TPS"
+    alike = share_range(
+        "m", [(Estimate(0.501, 0.02), "x"), (Estimate(0.499, 0.04), "y")], "a's TPS", throughput=True
     )
-    said = of_baseline(["a keeps 3 %"], {"a": (0, 4), "b": (2, 2)}, "local's TPS")
-    assert said == "a keeps 3 % of local's TPS (too noisy to say, and left out: 2 of 2 of b)"
+    assert plain(range_text([alike])) == "m keeps 50 % ± 4 throughout of a's TPS"
+    none = share_range("mirror", [(noisy, "")] * 3, "local's TPS", throughput=True)
+    assert range_text([none]) == "mirror is too noisy to say, as a share of local's TPS"
+    some = share_range("b", [(low, "x"), (noisy, "y"), (high, "z")], "local's TPS", throughput=True)
+    assert (some.count, some.of, some.verdict) == (1, 3, "keeps")
+    assert plain(range_text([some, none])) == (
+        "b keeps from 35 % ± 2 (x) to 50 % (z) of local's TPS (too noisy to say, and left out: 1 of 3 of b and 3 "
+        "of 3 of mirror)"
+    )
 
 
 def test_a_share_whose_interval_has_no_end_is_too_noisy_and_not_without_one(tmp_path: Path) -> None:
@@ -142,9 +143,9 @@ def test_a_share_whose_interval_has_no_end_is_too_noisy_and_not_without_one(tmp_
     assert endless is not None
     analysis = with_shares(analyse(synthetic.make(tmp_path, transactions=50)), lambda row: endless)
     found = findings(analysis)
-    text = " ".join([found.lead, *found.points])
-    assert "no interval" not in text and "Of 12 comparisons: 12 too noisy to say." in text
-    assert "In tps-scale1, drbd0 keeps 92 % ± ∞ and drbd1 92 % ± ∞ of local's" in plain(found.lead)
+    assert [(each.stack, each.numbers, each.count) for each in found.lead] == [("drbd0", (), 2), ("drbd1", (), 2)]
+    assert sentence(found.lead) == "drbd0 and drbd1 are too noisy to say, as a share of local's TPS."
+    assert uncertain(analysis).value("too noisy to say") == 12 and not uncertain(analysis).value("no interval")
     drawn = bars(analysis)
     assert isinstance(drawn, Chart) and "There are no intervals" not in drawn.caption
 
@@ -155,10 +156,9 @@ def test_of_single_figures_no_median_was_taken(tmp_path: Path) -> None:
         analyse(synthetic.make_sweep(tmp_path, study, seconds=5)),
         lambda row: Estimate(row.relative.value if row.relative else 1.0),
     )
-    points = [plain(point) for point in findings(analysis).points]
-    (said,) = [point for point in points if point.startswith("tpcc by rtt")]
+    (found,) = [each for group in findings(analysis).points for each in group if each.kind == "factor"]
+    said = plain(sentence([found]))
     assert re.fullmatch(r"tpcc by rtt: the share of local is \d+ % at 0\.5ms and [\d.]+ % at 20ms\.", said)
-    assert not any("median" in point for point in points)
 
 
 def test_a_matrix_has_intervals_at_both_ends_and_leaves_out_noise() -> None:
@@ -168,9 +168,6 @@ def test_a_matrix_has_intervals_at_both_ends_and_leaves_out_noise() -> None:
     assert plain(_shares(analysis, dots, "1/s", "iops")) == (
         "mirror keeps from 40 % ± 2 (iodepth=4) to 60 % ± 3 (iodepth=16) of local's IOPS (too noisy to say, and "
         "left out: 1 of 3 of mirror)"
-    )
-    assert plain(_shares(analysis, dots[:1], "1/s", "iops")) == (
-        "mirror is too noisy to say, as a share of local's IOPS"
     )
     assert _shares(analysis, [], "1/s", "iops") == ""
 
@@ -183,58 +180,15 @@ def test_the_terminals_sweep_has_no_bare_share(tmp_path: Path) -> None:
     assert all(len(re.findall(SURE, line)) == line.count("%") for line in lines)
 
 
-# -- what the shares are of, and why they differ ----------------------------------------------
-
-_4K: dict[str, dict[str, JobValue]] = {"rand-4k": {"rw": "randwrite", "bs": "4k"}}
-_1M: dict[str, dict[str, JobValue]] = {"seq-1m": {"rw": "write", "bs": "1M"}}
-_LARGE, _SMALL = Size("4GiB"), Size("1GiB")
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "phases", "said"),
-    [
-        (Pgbench(), Pgbench(scale=50), ("", ""), "scale (1 and 50)"),
-        (Pgbench(), Pgbench(script="select-only", client="app"), ("", ""),
-         "script (default and select-only) and from (default and app)"),
-        (Pgbench(), Pgbench(scale=50, options={"protocol": "prepared"}), ("", ""), ""),
-        (Pgbench(), Pgbench(scale=50, init={"fillfactor": 90}), ("", ""), ""),
-        (Pgbench(), Pgbench(scale=50, scripts={"own": "SELECT 1;"}), ("", ""), ""),
-        (Pgbench(scale=50), Pgbench(stop=Stop(half_width=Share("1%"))), ("", ""), ""),
-        (Pgbench(), Pgbench(scale=50, clients=8, jobs=2, log=False), ("", ""), ""),
-        (Pgbench(), Tpcc(), ("", ""), ""),
-        (Fio(size=_SMALL, jobs=_4K), Fio(size=_LARGE, jobs=_1M), ("rand-4k", "seq-1m"), ""),
-        (Fio(size=_SMALL, jobs=_4K | _1M), Fio(size=_LARGE, jobs=_4K | _1M), ("rand-4k", "seq-1m"), ""),
-        (Fio(jobs=_4K), Fio(jobs=_4K, stop="snia"), ("rand-4k", "rand-4k"), "stop (default and snia)"),
-        (Fio(jobtext="[a]\nrw=read\n"), Fio(jobtext="[a]\nrw=write\n"), ("a", "a"), ""),
-    ],
-)  # fmt: skip
-def test_loads_are_told_to_differ_in_all_that_they_do_or_in_nothing(
-    one: AnyWorkload, other: AnyWorkload, phases: tuple[str, str], said: str
-) -> None:
-    workloads = {"one": SimpleNamespace(workload=one), "other": SimpleNamespace(workload=other)}
-    analysis = cast(Analysis, SimpleNamespace(workloads=workloads))
-    first, second = (Item(name, phase, "tps", "", {}, {}) for name, phase in zip(workloads, phases, strict=True))
-    assert _difference(analysis, first, second) == said
-
-
-@pytest.mark.parametrize(
-    ("metrics", "said"),
-    [(("tps", "tps"), "transactions per second"), (("tpmc",), "tpmC"), (("tps", "tpmc"), "throughput"),
-     (("read.iops", "write.iops"), "I/O rate")],
-)  # fmt: skip
-def test_new_orders_a_minute_are_no_transactions_a_second(metrics: tuple[str, ...], said: str) -> None:
-    assert _noun([Item("workload", "", metric, "", {}, {}) for metric in metrics]) == said
-
-
 # -- what is imported -------------------------------------------------------------------------
 
 
 def test_imported_summaries_are_not_said_to_be_noisy_or_short(tmp_path: Path) -> None:
     analysis = analyse(imports(tmp_path, {"local": 1200.0, "mirror": 600.0}))
-    found = findings(analysis)
-    assert "mirror keeps 50 %" in plain(found.lead)
     why = "the logs have no time series of them, or too short a one"
-    assert f"Of 1 comparison: 1 no interval ({why})." in found.points
+    (lead,) = findings(analysis).lead
+    assert (lead.stack, lead.verdict, lead.numbers[0].value) == ("mirror", "keeps", 0.5)
+    assert (uncertain(analysis).of, uncertain(analysis).note) == (1, why)
     drawn = bars(analysis)
     assert isinstance(drawn, Chart) and drawn.caption.endswith(f"There are no intervals: {why}.")
     console = Console(width=100, file=io.StringIO(), record=True)

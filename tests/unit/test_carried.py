@@ -23,6 +23,7 @@ from blocklab.report import render, terminal_table
 from blocklab.stats import carried
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
+from blocklab.stats.sentences import sentence
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
@@ -321,13 +322,18 @@ def test_each_layout_has_a_verdict_for_each_level(tmp_path: Path) -> None:
     fast, just, slow = carried.needs(analysis)
     assert (fast.highest, just.highest, slow.highest) == (150, 100, None)
     assert just.most == pytest.approx(1200) and just.headroom == pytest.approx(1.2)
-    lead = findings(analysis).lead
-    assert lead.startswith("fast carries 700 reads and 300 writes per second, with a p99 latency of 0.5")
-    points = findings(analysis).points
-    assert "but not 150 %: 1,200 of 1,500/s were reached" in points[0]
-    assert points[1].startswith("slow does not carry 700 reads and 300 writes per second: 700 of")
+    told = findings(analysis)
+    needs = [each for group in (told.lead, *told.points) for each in group if each.kind == "need"]
+    assert [(each.stack, each.verdict) for each in needs] == [
+        ("fast", "carried"), ("just", "carried"), ("slow", "not carried"),
+    ]  # fmt: skip
+    assert [each.value("not carried") for each in needs] == [None, 150, None]
+    assert [number.value for number in needs[0].all("asked")] == [700, 300]
+    assert [each.value("saturation") for each in needs] == pytest.approx([4000, 1200, 700])
+    assert sentence(needs[:1]).startswith("fast carries 700 reads and 300 writes per second, with a p99 latency")
+    assert "but not 150 %: 1,200 of 1,500/s were reached" in sentence(needs[1:2])
     # What was asked for is no comparison.
-    assert not any("need-1" in point for point in points)
+    assert not any("need-1" in each.about for group in told.points for each in group)
 
 
 def test_a_rate_that_the_lab_could_not_keep_is_unknown(tmp_path: Path) -> None:
@@ -391,13 +397,15 @@ def test_the_page_the_terminal_and_the_json_have_it(tmp_path: Path, without_vega
 
 def test_a_study_without_rates_says_nothing_of_it(tmp_path: Path) -> None:
     analysis = analyse(synthetic.make(tmp_path, transactions=100))
-    assert carried.needs(analysis) == () and carried.carried_lead((), 1) == ()
+    assert carried.needs(analysis) == ()
+    assert not {each.kind for group in findings(analysis).points for each in group} & {"need", "needs"}
     assert carried.scheduled(analysis) == frozenset()
 
 
 def test_many_layouts_are_counted(tmp_path: Path) -> None:
     analysis = analyse(folder(tmp_path, {f"s{number}": 500.0 * number for number in range(1, 9)}))
-    assert carried.carried_lead(carried.needs(analysis), 1) == (
-        "The need is carried by 7 of 8 layouts: s2, s3, s4, s5, s6, s7 and s8.",
-        "It is not carried by 1 of 8 layouts: s1.",
-    )
+    found = findings(analysis)
+    (most,), (rest,) = found.lead, found.points[0]
+    assert (most.kind, most.verdict, most.count, most.of) == ("needs", "carried", 7, 8)
+    assert (rest.verdict, rest.names) == ("not carried", ("s1",))
+    assert sentence([rest]) == "It is not carried by 1 of 8 layouts: s1."

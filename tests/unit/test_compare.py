@@ -264,7 +264,9 @@ def test_json_has_everything(tmp_path: Path, shell: Shell) -> None:
     code, out, _ = shell("compare", str(a.path), str(b.path), "--json", "--all", "--fail-on", "tps < 0.9")
     found = json.loads(out)
     row = next(row for row in found["metrics"] if row["metric"] == "tps")
-    assert code == 1 and row["ratio"] == pytest.approx(0.8) and row["repeats"] == 5 and row["verdict"] == "differs"
+    assert (
+        code == 1 and row["relative"] == pytest.approx(0.8) and row["repeats"] == 5 and row["verdict"] == "differs"
+    )
     assert row["a"] == pytest.approx(1000) and row["b"] == pytest.approx(800)
     assert [each["outcome"] for each in found["fail_on"]] == ["fails"]
 

@@ -23,10 +23,11 @@ from blocklab.report.drill_lines import _cells
 from blocklab.report.drills import MOST_IDS, NONE, _facts, drill_section, fields
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.binomial import middle, share
-from blocklab.stats.drill_answer import drill_points
+from blocklab.stats.drill_findings import drill_findings
 from blocklab.stats.drill_view import MOST_CHOSEN, chosen, mark_of, merged, span
 from blocklab.stats.drills import Summary, losses, summaries, tally
 from blocklab.stats.format import NBSP
+from blocklab.stats.sentences import drill_points
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from tests.unit import synthetic
@@ -175,7 +176,8 @@ def test_what_does_not_count_is_told_and_not_counted(tmp_path: Path) -> None:
     found = analyse(make_drills(tmp_path, invalid=[bad]))
     each = by_label(found)["drbd-a rtt=10ms commit=on"]
     assert (each.void, each.void_lost, each.losses.drills) == (1, 1, 2)
-    assert any("do not count" in text and "1 of them lost something" in text for text in drill_points(found))
+    said = {each.about: each.names for each in drill_findings(found) if each.kind == "drills"}
+    assert said["not counted, but something was lost"] == ("drbd-a rtt=10ms commit=on (1)",)
 
 
 def test_a_loss_in_a_drill_that_does_not_count_is_no_safety(
@@ -183,7 +185,7 @@ def test_a_loss_in_a_drill_that_does_not_count_is_no_safety(
 ) -> None:
     good = by_label(analysis)["drbd-c rtt=10ms commit=on"]
     found = [msgspec.structs.replace(good, void=1, void_lost=1)]
-    monkeypatch.setattr("blocklab.stats.drill_answer.summaries", lambda _: found)
+    monkeypatch.setattr("blocklab.stats.drill_findings.summaries", lambda _: found)
     assert not any("Nothing that was acknowledged was lost" in text for text in drill_points(analysis))
     assert not cost_title(found).startswith("Without a loss") and cost_title([good]).startswith("Without a loss")
 
@@ -194,7 +196,7 @@ def test_an_unread_ledger_is_told_and_is_not_ok(tmp_path: Path) -> None:
     each = by_label(found)["drbd-c rtt=2ms commit=on"]
     assert (each.losses.unknown, each.losses.acknowledged, each.losses.bound) == (1, 0, None)
     points = drill_points(found)
-    assert any("could not be told" in text and "drbd-c rtt=2ms commit=on" in text for text in points)
+    assert any("Loss not known" in text and "drbd-c rtt=2ms commit=on" in text for text in points)
     assert "drbd-c rtt=2ms commit=on" not in points[0]
     section = drill_section(found, ())
     assert section is not None
@@ -208,10 +210,10 @@ def test_what_could_not_be_told_is_no_loss(analysis: Analysis, monkeypatch: pyte
     losing = [msgspec.structs.replace(each, losses=losses([made("lost", gone=3)]), void=0) for each in known]
 
     def said(found: list[Summary]) -> str:
-        monkeypatch.setattr("blocklab.stats.drill_answer.summaries", lambda _: found)
+        monkeypatch.setattr("blocklab.stats.drill_findings.summaries", lambda _: found)
         return " ".join(drill_points(analysis))
 
-    assert "without a loss" not in said(unread) and "could not be told" in said(unread)
+    assert "without a loss" not in said(unread) and "Loss not known, so not counted: " in said(unread)
     assert "No layout came through its drills without a loss." in said(losing)
     assert "No layout is known to have come through its drills" in said([*unread[:1], *losing[1:]])
 
@@ -222,16 +224,16 @@ def test_the_answer_says_what_the_figures_say(analysis: Analysis) -> None:
     acknowledged = sum(each.losses.acknowledged for each in kept)
     # By the factor that tells it best: at each round trip half of them lost something.
     assert points[0] == (
-        "Something was lost on 2 of 10 layouts with commit=on (drbd-a rtt=2ms and drbd-a rtt=10ms) and 10 of 10 "
-        "layouts with commit=off."
+        "Something was lost on 2 of 10 layouts with commit=on (drbd-a rtt=2ms commit=on and drbd-a rtt=10ms "
+        "commit=on) and 10 of 10 layouts with commit=off."
     )
     lost = [each.label for each in summaries(analysis) if each.losses.lost]
     assert len(lost) == 12 and {"drbd-a rtt=2ms commit=on", "drbd-a rtt=10ms commit=on"} < set(lost)
     assert points[1].startswith("Nothing that was acknowledged was lost on ")
     assert f"0 of {acknowledged:,} in {3 * len(kept)} drills" in points[1] and "95 % confidence" in points[1]
     assert sum(text.startswith("Acknowledged transactions were lost on ") for text in points) == 4
-    assert any("Writes were not accepted again" in text and "local commit=on (3 of 3)" in text for text in points)
-    assert not any("Split brain" in text or "binary log" in text for text in points)
+    assert any("No write accepted again" in text and "local commit=on (3)" in text for text in points)
+    assert not any("Split brain" in text or "Binary log" in text for text in points)
 
 
 def test_losses_are_told_by_a_factor_where_there_is_one(tmp_path: Path) -> None:
@@ -240,7 +242,7 @@ def test_losses_are_told_by_a_factor_where_there_is_one(tmp_path: Path) -> None:
     rtts = {"rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "10ms"]}}
     by_rtt = drill_points(analyse(make_drills(tmp_path / "rtt", failover(repeats=1, factors=rtts))))
     assert by_rtt[0] == (
-        "Something was lost on 0 of 3 layouts with rtt=0.5ms and 1 of 3 layouts with rtt=10ms (drbd-a)."
+        "Something was lost on 0 of 3 layouts with rtt=0.5ms and 1 of 3 layouts with rtt=10ms (drbd-a rtt=10ms)."
     )
 
 
@@ -253,9 +255,9 @@ def test_logs_and_mirrors_that_differ_are_in_the_answer(tmp_path: Path) -> None:
         path.write_bytes(
             msgspec.json.encode(msgspec.structs.replace(plain, verdict=verdict, mirror=Mirror("split brain")))
         )
-    text = " ".join(drill_points(analyse(folder)))
-    assert "a replica that follows it would lack 7 rows and have 2 too many" in text
-    assert "Split brain, both sides had taken writes, on local (1)" in text
+    found = {each.about: each for each in drill_findings(analyse(folder))}
+    assert found["split brain"].names[0] == "local (1)" and found["split brain"].count == 4
+    assert found["binary log differs from the tables"].count == 4
 
 
 # -- charts ------------------------------------------------------------------------------------------------------
@@ -461,13 +463,13 @@ def test_the_csv_has_a_line_for_each_drill(folder: StudyFolder, analysis: Analys
     assert len(rows) == len(analysis.drills) == 60
     (row,) = [
         row for row in rows
-        if (row["stack"], row["rtt"], row["commit"], row["drill"]) == ("drbd-a", "10ms", "on", "2")
+        if (row["stack"], row["factor.rtt"], row["factor.commit"], row["repeat"]) == ("drbd-a", "10ms", "on", "2")
     ]  # fmt: skip
-    assert (row["run"], row["verdict"], row["fault"], row["mirror"]) == ("ok", "lost", "kill", "in sync")
+    assert (row["status"], row["verdict"], row["fault"], row["mirror"]) == ("ok", "lost", "kill", "in sync")
     assert int(row["missing"]) > 0 and math.isclose(
-        sum(float(part.partition("=")[2]) for part in row["stages"].split()), float(row["rto_s"]), rel_tol=1e-3
+        sum(float(part.partition("=")[2]) for part in row["stages"].split()), float(row["rto"]), rel_tol=1e-3
     )
-    assert [row["rto_s"] for row in rows if row["stack"] == "local"] == [""] * 6
+    assert [row["rto"] for row in rows if row["stack"] == "local"] == [""] * 6
 
 
 def test_the_json_has_cells_and_drills(folder: StudyFolder) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from blocklab.errors import StoreError
 from blocklab.model.sample import Parsed, Sample, Transaction
-from blocklab.stats.longform import FACTORS, SCHEMA, WITH_FACTORS
+from blocklab.stats.longform import EVERY, SCHEMA, WITH_FACTORS, factor_column
 from blocklab.store import tables
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import FORMAT, load
@@ -61,9 +61,9 @@ def documented() -> dict[str, list[tuple[str, str, str]]]:
 
 def test_the_documented_schema_is_the_codes() -> None:
     found = documented()
-    assert list(found) == list(SCHEMA)
-    for name, columns in SCHEMA.items():
-        more = (FACTORS,) if name in WITH_FACTORS else ()
+    assert list(found) == list(EVERY)
+    for name, columns in EVERY.items():
+        more = (factor_column("NAME"),) if name in WITH_FACTORS else ()
         assert found[name] == [(each.name, each.type, each.says) for each in (*columns, *more)], name
 
 
@@ -78,7 +78,7 @@ def test_what_is_written_has_the_documented_columns(
         else (folder, ["factor.clients"])
     )
     rows = exported(shell, str(folder.path), *options)
-    wanted = [column for column, _, _ in documented()[name] if column != FACTORS.name]
+    wanted = [column for column, _, _ in documented()[name] if column != "factor.NAME"]
     wanted += factors if name in WITH_FACTORS else []
     assert rows and list(rows[0]) == wanted
     file = tmp_path / "x.parquet"
@@ -320,7 +320,9 @@ def test_a_study_that_cannot_be_read_is_left_out_and_named(folder: StudyFolder, 
 
 def test_tables_lists_every_column_and_the_answer_fits_a_terminal(folder: StudyFolder, shell: Shell) -> None:
     code, out, _ = shell("query", "--tables", "--csv")
-    assert code == 0 and len(out.splitlines()) == 1 + sum(map(len, SCHEMA.values())) + len(WITH_FACTORS)
+    assert code == 0 and len(out.splitlines()) == 1 + sum(map(len, SCHEMA.values())) + len(
+        {*WITH_FACTORS} & {*SCHEMA}
+    )
     code, out, _ = shell("query", "SELECT * FROM runs", "--runs", str(folder.path.parent))
     assert code == 0 and max(map(len, out.splitlines())) <= 100
     assert shell("query", "SELECT 1 AS a", "--runs", str(folder.path.parent), "--csv", "--json")[0] == 2

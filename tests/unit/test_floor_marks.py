@@ -21,13 +21,13 @@ from blocklab.report.limits import floor_tables, limited_rows
 from blocklab.report.stops import order_text, stops, stops_line
 from blocklab.report.tables import value_groups
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.findings import findings
 from blocklab.stats.floor import LIMITED
 from blocklab.store.floor import METRICS, floor_file, keep_floor, load_floor, machine_of, save_floor
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Stopped
 from blocklab.study.grid import cells
 from tests.unit import synthetic
+from tests.unit.answers import answered
 from tests.unit.floor_samples import with_samples
 
 NOT_MEASURED = "The lab's floor was not measured on this machine: blocklab calibrate"
@@ -49,7 +49,7 @@ def analysis(folder: StudyFolder) -> Analysis:
 
 
 def caveats(analysis: Analysis) -> str:
-    return "\n".join(findings(analysis).caveats).replace("\u00a0", " ")
+    return "\n".join(answered(analysis).caveats).replace("\u00a0", " ")
 
 
 def printed(folder: StudyFolder, tmp_path: Path) -> str:
@@ -352,7 +352,7 @@ def test_of_many_phases_there_are_counts_and_those_not_sure(tmp_path: Path) -> N
     found = stops(analyse(folder))
     assert len(found.counts) == 1 and found.counts[0].counts == (str(2 * len(stored) - 1), "–", "1", "–")
     assert [(row.reason, row.why, row.rates) for row in found.rows] == [("drained", "too short", ())]
-    assert "Ended before the target precision was reached" in caveats(analyse(folder))
+    assert "Target precision not reached: " in caveats(analyse(folder))
 
 
 def test_the_method_tells_the_order_and_the_repeats(folder: StudyFolder, tmp_path: Path) -> None:

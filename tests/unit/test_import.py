@@ -16,12 +16,12 @@ from blocklab.imports import Imported, Options, job_file, minimal, read, take
 from blocklab.report import render
 from blocklab.report.tables import warnings
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.findings import findings
 from blocklab.store.folder import Manifest, StudyFolder, claimed
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import View
 from blocklab.study.views import fio_axes
+from tests.unit.answers import answered
 from tests.unit.golden import FOLDER
 from tests.unit.import_logs import log, two
 from tests.unit.import_samples import SUMMARY
@@ -79,7 +79,7 @@ def test_the_aws_measurement(tmp_path: Path) -> None:
         assert [
             len(run.phases) for (at, workload), run in analysis.runs.items() if (at, workload) == (stack, "fio")
         ] == [4]
-    lead = findings(analysis).lead
+    lead = answered(analysis).lead
     assert "mirror keeps 53" in lead and "local" in lead
     told = [text for text in warnings(analysis) if "damaged" in text]
     assert len(told) == 2 and all("line 106" in text for text in told)
@@ -326,7 +326,7 @@ def test_the_file_says_what_logs_do_not_tell(tmp_path: Path) -> None:
     done = take(read(file, ["local", "mirror"]), file, two(tmp_path), tmp_path / "runs", Options())
     analysis = imported(done)
     assert [verdict.status for verdict in analysis.verdicts] == ["ok"]
-    assert "mirror (two of them)" in findings(analysis).lead
+    assert "mirror (two of them)" in answered(analysis).lead
     assert (done.folder / "study.yaml").read_text() == FILE
 
 

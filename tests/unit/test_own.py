@@ -12,11 +12,11 @@ from blocklab.report import render
 from blocklab.report.limits import own_text
 from blocklab.runner.measure import own
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.findings import findings
 from blocklab.store import tables
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Record
 from blocklab.study.phases import PROBE_SECONDS
+from tests.unit.answers import answered
 from tests.unit.synthetic import make
 
 ARGV = {probe.name: probe.argv(PROBE_SECONDS) for probe in PROBES}
@@ -62,14 +62,14 @@ def test_the_method_names_the_highest_of_each(tmp_path: Path) -> None:
         "the probes at most cpu 0.31 % on a2 and iostat 0.25 % on a1."
     )
     assert own_text(analysis).replace("\u00a0", " ") == said
-    assert not [text for text in findings(analysis).caveats if "own process" in text]
+    assert not [text for text in answered(analysis).caveats if "own process" in text]
     page = render(folder).read_text().replace("\u00a0", " ")
     assert said.replace("'", "&#39;") in page
 
 
 def test_more_than_two_percent_of_a_core_is_a_limit(tmp_path: Path) -> None:
     analysis = with_own(make(tmp_path), drbd1_fio=2.4, local_fio=2.1)
-    (said,) = [text for text in findings(analysis).caveats if "own process" in text]
+    (said,) = [text for text in answered(analysis).caveats if "own process" in text]
     assert "up to 2.40 % of a core" in said.replace("\u00a0", " ") and "drbd1/fio" in said
 
 

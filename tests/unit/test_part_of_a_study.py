@@ -11,9 +11,9 @@ import pytest
 
 from blocklab import report
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.findings import findings
 from blocklab.store.folder import StudyFolder
 from blocklab.study.types import Cell
+from tests.unit.answers import answered
 from tests.unit.synthetic import make, make_sweep
 from tests.unit.synthetic_drills import make_drills
 
@@ -48,11 +48,11 @@ def test_what_nobody_asked_for_is_not_missing(
     count = len(folder.manifest().cells)
     analysis = part(folder, chosen)
     assert analysis.gaps == () and analysis.left_out == count - len(analysis.cells) > 0
-    (line,) = [each for each in findings(analysis).caveats if each.startswith("This report covers")]
+    (line,) = [each for each in answered(analysis).caveats if each.startswith("This report covers")]
     assert f"{len(analysis.cells)} of the study's {count} cells" in line
     said = report.terminal_table(folder, analysis)
     page = report.render(folder, analysis=analysis).read_text()
-    assert "never measured" not in page and "missing" not in findings(analysis).lead
+    assert "never measured" not in page and "missing" not in answered(analysis).lead
     assert said is not None
     others = {cell.stack for cell in folder.manifest().cells} - {cell.stack for cell in analysis.cells}
     assert not others & set(analysis.stacks)

@@ -16,7 +16,6 @@ from blocklab.report.stops import order_text
 from blocklab.report.tables import versions
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.expect import judge
-from blocklab.stats.findings import findings
 from blocklab.stats.grid import Point
 from blocklab.stats.ratio import verdict
 from blocklab.stats.repeats import Repeats, combined
@@ -27,6 +26,7 @@ from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.types import Expectation
 from tests.unit import synthetic
+from tests.unit.answers import answered
 
 
 def row(stack: str, value: float, workload: str = "small", metric: str = "tps") -> Row:
@@ -86,7 +86,7 @@ def make(tmp_path: Path, keep: int) -> Analysis:
 
 
 def caveats(analysis: Analysis) -> str:
-    return " ".join(findings(analysis).caveats)
+    return " ".join(answered(analysis).caveats)
 
 
 @pytest.mark.parametrize(("keep", "times"), [(3, "3 times"), (2, "2 of 3 times")])
@@ -137,7 +137,7 @@ def test_a_study_of_one_stack_is_not_told_to_compare(tmp_path: Path) -> None:
     plan = synthetic.study(
         stacks={"local": synthetic.RAW["stacks"]["local"]}, links={}, nodes={"a1": {}}, expect=[],
     )  # fmt: skip
-    lead = findings(analyse(synthetic.make(tmp_path, plan, transactions=50))).lead
+    lead = answered(analyse(synthetic.make(tmp_path, plan, transactions=50))).lead
     assert lead.startswith("There is one layout, local")
 
 

@@ -18,6 +18,7 @@ from blocklab.report import bundle as bundles
 from blocklab.report.build import script_json
 from blocklab.report.terminal import _gaps
 from blocklab.stats.analysis import Gap
+from blocklab.stats.longform import REPORT
 from blocklab.store.folder import StudyFolder
 from tests.unit import synthetic
 from tests.unit.readers import Reader
@@ -52,7 +53,7 @@ def test_the_page_and_its_twins_are_written(folder: StudyFolder) -> None:
     ]
     places = [reader.text.rindex(f" {word} ") for word in order]
     assert places == sorted(places)
-    assert "drbd0 keeps 48 %" in reader.text and "✓ ok" in reader.text
+    assert "keeps from 48 % (tps-scale1) to 74 % (tps-scale50)" in reader.text and "✓ ok" in reader.text
     assert not list(folder.path.glob(".report*"))
 
 
@@ -102,12 +103,10 @@ def test_a_folder_without_any_run_still_gives_a_page(tmp_path: Path) -> None:
 def test_the_csv_has_a_line_for_each_figure(folder: StudyFolder) -> None:
     with (folder.path / "report.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0])[:10] == [
-        "study", "stack", "workload", "phase", "metric", "value", "unit", "layer", "host", "relative",
-    ]  # fmt: skip
+    assert list(rows[0]) == [column.name for column in REPORT]
     (tps,) = (r for r in rows if (r["stack"], r["workload"], r["metric"]) == ("drbd1", "tps-scale1", "tps"))
-    assert (tps["value"], tps["unit"], tps["layer"], tps["host"]) == ("237", "1/s", "pgbench", "a1")
-    assert float(tps["relative"]) == pytest.approx(237 / 1031, rel=1e-5)
+    assert (float(tps["value"]), tps["unit"], tps["layer"], tps["host"]) == (237, "1/s", "pgbench", "a1")
+    assert float(tps["relative"]) == pytest.approx(237 / 1031)
     # The baseline had no failed transaction, so nobody's share of it is a number.
     assert {r["relative"] for r in rows if r["metric"] == "failed"} == {""}
 
@@ -119,7 +118,8 @@ def test_the_json_has_the_verdicts_and_the_gaps(tmp_path: Path) -> None:
     assert [verdict["status"] for verdict in found["verdicts"]] == ["ok", "ok", "unknown"]
     assert found["verdicts"][2]["found"] is None
     assert found["gaps"][0]["status"] == "missing"
-    assert found["findings"]["lead"]
+    assert found["answer"]["lead"] and found["findings"][0]["kind"] == "range"
+    assert found["findings"][0]["numbers"][0]["at"] == "tps-scale1"
 
 
 def test_the_same_folder_gives_the_same_page(folder: StudyFolder) -> None:

@@ -28,6 +28,7 @@ from blocklab.store import tables
 from blocklab.store.folder import StudyFolder
 from blocklab.study.types import View
 from tests.unit import synthetic
+from tests.unit.answers import answered
 
 
 def plain(text: str) -> str:
@@ -215,7 +216,7 @@ def test_a_failed_or_invalid_or_broken_or_missing_cell_is_a_gap_and_has_no_figur
     assert not {(row.stack, row.workload) for row in analysis.rows} & {
         (gap.stack, gap.workload) for gap in analysis.gaps
     }
-    caveats = plain(" ".join(findings(analysis).caveats))
+    caveats = plain(" ".join(answered(analysis).caveats))
     assert "4 of 9 cells have no results" in caveats and "drbd0/fio (failed)" in caveats
 
 
@@ -233,44 +234,47 @@ def test_large_requests_are_told_in_megabytes_and_small_ones_in_operations(tmp_p
 
 def test_the_answer_has_the_shares_the_contrast_and_the_confirmed_claim(tmp_path: Path) -> None:
     found = findings(analyse(synthetic.make(tmp_path)))
-    assert "In tps-scale1, drbd0 keeps 48 % and drbd1 23 % of local's" in plain(found.lead)
-    points = plain(" ".join(found.points))
-    assert "2.78 times as large a share in tps-scale50 (64 %) as in tps-scale1 (23 %)" in points
-    assert "differ in scale (1 and 50)" in points
-    # What they say stands in their table.
-    assert "all clients wait for the same row" not in points
-    assert "Expectations of the study: 3 confirmed." in points
-    assert "how much another build of the layout would differ is not known" in " ".join(found.caveats)
+    near, far = found.lead
+    assert (near.kind, near.stack, near.verdict, near.beside) == ("range", "drbd0", "keeps", "local's TPS")
+    assert plain(near.note) == "mirror on a2, 0.5 ms away"
+    assert [(each.at, round(each.value, 2)) for each in far.numbers] == [
+        ("tps-scale1", 0.23),
+        ("tps-scale50", 0.64),
+    ]
+    # What the expectations say stands in their table.
+    (last,) = found.points[-1]
+    assert (last.kind, last.of, last.value("ok"), last.note) == ("expectations", 3, 3, "")
+    assert [each.kind for each in found.caveats] == ["floor", "repeats"] and found.caveats[1].verdict == "run"
 
 
 def test_when_the_figures_say_otherwise_the_answer_does_too(tmp_path: Path) -> None:
     found = findings(analyse(synthetic.make(tmp_path, factor=0.4)))
-    points = plain(" ".join(found.points))
-    assert "2 confirmed and 1 not confirmed" in points
-    assert "drbd1 64 %" not in plain(found.lead)
+    (last,) = found.points[-1]
+    assert (last.value("ok"), last.value("failed")) == (2, 1)
+    assert found.lead[1].numbers[-1].value < 0.6
 
 
 def test_a_refuted_claim_is_counted_in_the_answer(tmp_path: Path) -> None:
     claim = {**synthetic.RAW["expect"][2], "between": [1.5, 6]}
     study = synthetic.study(expect=[{**claim, "says": "scale 50 hides the round trip"}])
-    points = findings(analyse(synthetic.make(tmp_path, study, factor=0.37))).points
+    points = answered(analyse(synthetic.make(tmp_path, study, factor=0.37))).points
     assert points[-1] == "Expectations of the study: 1 not confirmed."
 
 
 def test_a_claim_about_a_cell_that_failed_is_undecided(tmp_path: Path) -> None:
-    found = findings(analyse(synthetic.make(tmp_path, failed=["drbd1/tps-scale50"])))
+    found = answered(analyse(synthetic.make(tmp_path, failed=["drbd1/tps-scale50"])))
     assert "2 confirmed and 1 undecided" in " ".join(found.points)
 
 
 def test_without_any_figure_there_is_no_answer(tmp_path: Path) -> None:
     everything = [f"{s}/{w}" for s in synthetic.RAW["stacks"] for w in synthetic.RAW["workloads"]]
-    assert "There is no answer yet" in findings(analyse(synthetic.make(tmp_path / "a", missing=everything))).lead
+    assert "There is no answer yet" in answered(analyse(synthetic.make(tmp_path / "a", missing=everything))).lead
     others = [label for label in everything if not label.startswith("local/")]
-    assert "nothing to compare" in findings(analyse(synthetic.make(tmp_path / "b", missing=others))).lead
+    assert "nothing to compare" in answered(analyse(synthetic.make(tmp_path / "b", missing=others))).lead
 
 
 def test_a_quick_run_says_so(tmp_path: Path) -> None:
-    assert any("quick run" in text for text in findings(analyse(synthetic.make(tmp_path, quick=True))).caveats)
+    assert any("quick run" in text for text in answered(analyse(synthetic.make(tmp_path, quick=True))).caveats)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +288,7 @@ def test_a_quick_run_says_so(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_saturated_cpu_is_said_with_the_answer(tmp_path: Path, busy: list[str], where: str, skewed: str) -> None:
     folder = synthetic.make(tmp_path)
-    assert not any("CPU" in text for text in findings(analyse(folder)).caveats)
+    assert not any("CPU" in text for text in answered(analyse(folder)).caveats)
     for cell in folder.manifest().cells:
         if cell.label not in [f"{stack}/tps-scale1" for stack in busy]:
             continue
@@ -294,9 +298,9 @@ def test_a_saturated_cpu_is_said_with_the_answer(tmp_path: Path, busy: list[str]
             for row in tables.samples(under)
         )
         tables.write(under, Parsed(samples))
-    (told,) = (plain(text) for text in findings(analyse(folder)).caveats if "CPU" in text)
+    (told,) = (plain(text) for text in answered(analyse(folder)).caveats if "CPU" in text)
     assert told.startswith(
-        f"The CPU was saturated (at least 97 % busy) in tps-scale1 ({where}): "
+        f"The CPU was saturated (at least 97 % busy) in tps-scale1 ({where}), in {len(busy)} of 9 cells: "
     ) and told.endswith(skewed)
 
 

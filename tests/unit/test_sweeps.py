@@ -28,12 +28,14 @@ from blocklab.stats.compare import families
 from blocklab.stats.findings import describe, findings
 from blocklab.stats.format import NBSP, percent, quantity, shortened
 from blocklab.stats.grid import grid, number_of
+from blocklab.stats.sentences import sentence
 from blocklab.store.folder import StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.types import View
 from blocklab.workloads import Fio
 from blocklab.workloads.fio_shapes import axes, distinguished
 from tests.unit import synthetic
+from tests.unit.answers import answered
 
 _FAR = {"rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "10ms"]}}
 _SYNC = {
@@ -95,7 +97,7 @@ def test_a_single_stacks_baseline_is_its_first_levels_and_never_a_loads(tmp_path
     only = synthetic.sweep(name="only", stacks=stacks, baseline="", expect=[], factors=threads)
     alone = analyse(synthetic.make_sweep(tmp_path, only, seconds=10))
     assert alone.others == () and {row.relative and row.relative.value for row in alone.rows if row.own} == {1.0}
-    assert "mirror has from" in findings(alone).lead
+    assert "mirror has from" in answered(alone).lead
     assert [each.name for each in draw(alone).shown][:1] == ["sweep-tpcc"]
 
 
@@ -154,15 +156,20 @@ def test_a_factor_with_one_level_is_no_part_of_a_label() -> None:
 
 def test_the_answer_is_a_range_and_where_its_ends_are(analysis: Analysis) -> None:
     found = findings(analysis)
-    assert plain(found.lead) == (
+    (lead,) = found.lead
+    assert (lead.kind, lead.stack, lead.count, lead.of) == ("range", "mirror", 7, 84)
+    assert [each.at for each in lead.numbers] == [
+        "rtt=20ms, sync_binlog=1, threads=1", "rtt=1ms, sync_binlog=1, threads=64",
+    ]  # fmt: skip
+    assert plain(sentence(found.lead)) == (
         "tpcc over rtt (0.5ms to 20ms), sync_binlog (0 and 1) and threads (1 to 64): mirror keeps from 7.6 % "
         "± 0.5 (rtt=20ms, sync_binlog=1, threads=1) to 94 % ± 6 (rtt=1ms, sync_binlog=1, threads=64) of local's "
         "tpmC (too noisy to say, and left out: 7 of 84 of mirror)."
     )
-    assert any(
-        "by threads: the median share of local is 43 % at 1 and 89 % at 64" in plain(p) for p in found.points
-    )
-    assert sum(len(point) for point in found.points) < 1000
+    (threads,) = [each for group in found.points for each in group if each.level == "threads"]
+    assert (threads.numbers[0].at, round(threads.numbers[0].value, 2)) == ("1", 0.43)
+    assert (threads.numbers[-1].at, round(threads.numbers[-1].value, 2)) == ("64", 0.89)
+    assert "by threads: the median share of local is 43 % at 1 and 89 % at 64" in plain(sentence([threads]))
 
 
 def test_the_curves_have_a_line_for_each_round_trip_and_a_panel_for_each_flush(drawn: Charts) -> None:
@@ -202,12 +209,15 @@ def test_the_page_of_98_cells_is_light(folder: StudyFolder, monkeypatch: pytest.
     assert render(folder).stat().st_size < 2_000_000
     with (folder.path / "report.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0])[:6] == ["study", "stack", "workload", "rtt", "sync_binlog", "threads"]
+    assert list(rows[0])[-3:] == ["factor.rtt", "factor.sync_binlog", "factor.threads"]
     assert {row["stack"] for row in rows} == {"local", "mirror"} and {row["workload"] for row in rows} == {"tpcc"}
-    assert {row["rtt"] for row in rows if row["stack"] == "local"} == {""}
+    assert {row["factor.rtt"] for row in rows if row["stack"] == "local"} == {""}
     document = json.loads((folder.path / "report.json").read_text())
     assert document["factors"]["rtt"] == list(synthetic.RTTS)
-    assert document["metrics"][-1]["levels"] == {"rtt": "20ms", "sync_binlog": "1", "threads": "64"}
+    assert list(document["metrics"][-1]) == list(rows[0])
+    assert [document["metrics"][-1][f"factor.{name}"] for name in ("rtt", "sync_binlog", "threads")] == [
+        "20ms", "1", "64",
+    ]  # fmt: skip
     assert document["verdicts"][0]["against_at"] == {"threads": 1}
 
 
@@ -295,16 +305,15 @@ def test_a_level_is_not_blamed_for_what_a_missing_cell_takes_away(tmp_path: Path
         and row.levels["sync_binlog"] == "0"
         and row.relative
     }
-    points = findings(found).points
+    points = answered(found).points
     (said,) = [plain(point) for point in points if "by rtt" in point]
     assert plain(f"{shares['0.5ms']} at 0.5ms and {shares['10ms']} at 10ms") in said
 
 
-def test_factors_that_change_little_are_told_together_and_not_named_elsewhere(tmp_path: Path) -> None:
+def test_a_factor_that_changes_little_says_by_how_much(tmp_path: Path) -> None:
     nothing = {"cost": {"field": "stacks.*.layers.postgres.settings.cpu_tuple_cost", "values": [1, 2]}}
     study = synthetic.sweep(factors=_FAR | nothing, expect=[])
-    found = findings(analyse(synthetic.make_sweep(tmp_path, study, seconds=10)))
-    assert "rtt=10ms)" in found.lead and "cost=" not in found.lead
+    found = answered(analyse(synthetic.make_sweep(tmp_path, study, seconds=10)))
     points = [plain(point) for point in found.points]
     (idle,) = [point for point in points if "by cost" in point]
     assert idle.startswith("tpcc by cost: the median share of local changes by at most ") and "%" in idle
@@ -411,7 +420,7 @@ def test_levels_in_any_order_stand_on_a_logarithmic_axis_from_the_least_to_the_m
     assert scale_of("x", ["8", "1", "32"]) == Scale("x", ("1", "8", "32"), (0, 3, 5), True, True)
     threads = {"threads": {**synthetic.SWEEP["factors"]["threads"], "values": [8, 1, 32]}}
     analysis = analyse(synthetic.make_sweep(tmp_path, synthetic.sweep(factors=threads, expect=[]), seconds=5))
-    assert findings(analysis).lead.startswith("tpcc over threads (1 to 32): ")
+    assert answered(analysis).lead.startswith("tpcc over threads (1 to 32): ")
     drawn = draw(analysis, check=True)
     assert "from 1 to 32 along the line" in chart(drawn, "knee-tpcc").caption
     for name in ("sweep-tpcc", "share-tpcc"):

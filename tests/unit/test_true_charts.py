@@ -21,13 +21,14 @@ from blocklab.charts.latency import _nth
 from blocklab.charts.plan import Dot, plan
 from blocklab.model.sample import Sample
 from blocklab.report import render, tables
-from blocklab.report.files import as_csv, drills_csv
+from blocklab.report.export import as_csv
 from blocklab.report.picture import specification
 from blocklab.report.sheets import sheets
+from blocklab.stats import longform
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.findings import findings
 from blocklab.store.folder import StudyFolder
 from tests.unit import synthetic, versions
+from tests.unit.answers import answered
 from tests.unit.floor_samples import with_samples
 from tests.unit.readers import Reader
 from tests.unit.synthetic_drills import FAILOVER, failover, make_drills
@@ -246,7 +247,7 @@ def test_a_cell_with_figures_is_not_among_those_without(tmp_path: Path) -> None:
     without = without.partition("Cells without results cell repeat state why")[2]
     assert [f"drbd1/fio {block} ✗ failed" in without for block in (1, 2, 3)] == [True] * 3
     assert "drbd0/fio" not in without and "drbd0/fio 2 ✗ failed" in blocks
-    caveats = findings(analyse(folder)).caveats
+    caveats = answered(analyse(folder)).caveats
     assert "1 of 9 cells have no results: drbd1/fio (failed)." in caveats
     assert "Repeats without results: drbd0/fio (failed in repeat 2)." in caveats
     assert "Cells without results" not in page_of(
@@ -317,11 +318,13 @@ def header_and_rows(text: str) -> tuple[list[str], list[dict[str, str]]]:
 def test_a_factor_that_is_called_like_a_column_has_one_of_its_own(tmp_path: Path) -> None:
     factors = {"host": synthetic.SWEEP["factors"]["threads"], "rtt": synthetic.SWEEP["factors"]["rtt"]}
     analysis = analyse(synthetic.make_sweep(tmp_path, synthetic.sweep(factors=factors, expect=[]), seconds=3))
-    names, rows = header_and_rows(as_csv(analysis))
-    assert len(names) == len(set(names)) and {"rtt", "host", "factor.host"} <= set(names)
+    names, rows = header_and_rows(as_csv(longform.report(analysis)))
+    assert len(names) == len(set(names)) and {"factor.rtt", "host", "factor.host"} <= set(names)
     assert {row["factor.host"] for row in rows} == {f"{each}" for each in synthetic.THREADS}
     assert {row["host"] for row in rows} == {"a1", "b1"}
     study = failover(factors={"fault": FAILOVER["factors"]["rtt"]}, repeats=1)
-    names, rows = header_and_rows(drills_csv(analyse(make_drills(tmp_path / "b", study))))
+    folder = make_drills(tmp_path / "b", study)
+    render(folder)
+    names, rows = header_and_rows((folder.path / "drills.csv").read_text())
     assert len(names) == len(set(names)) and {row["fault"] for row in rows} == {"kill"}
     assert "10ms" in {row["factor.fault"] for row in rows}

@@ -20,12 +20,12 @@ from blocklab.report import terminal_table
 from blocklab.report.build import laid_out
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.compare import asked_of, families, items
-from blocklab.stats.findings import findings
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import load
 from blocklab.store.tables import write
 from blocklab.study.types import View
 from tests.unit import synthetic
+from tests.unit.answers import answered
 
 pytestmark = pytest.mark.usefixtures("without_vega")
 
@@ -62,17 +62,21 @@ def test_latency_is_compared_where_it_is_asked_for(plain: StudyFolder) -> None:
     mirror = labels["rand-write-4k write latency p99"].shares["drbd1"].value
     local = 0.58e-3 + 4096 / 60e6
     assert mirror == pytest.approx((local + synthetic.ADDED["drbd1"]) / local)
-    lead = findings(found).lead.replace("\u00a0", " ")
+    lead = answered(found).lead.replace("\u00a0", " ")
     # A latency five times as high is not kept.
-    assert "keeps" not in lead and "drbd1 has from" in lead and "of local's values." in lead
-    assert any("percentiles and counts have none in a single run" in each for each in findings(found).points)
+    assert (
+        "keeps" not in lead
+        and "drbd1 (mirror on b1, 2.7 ms away) has from" in lead
+        and "of local's values." in lead
+    )
+    assert any("percentiles and counts have none in a single run" in each for each in answered(found).points)
 
 
 def test_a_load_without_the_figure_shows_its_usual_one(plain: StudyFolder) -> None:
     found = asked(analyse(plain), "write.latency.mean")
     assert {item.metric for item in items(found)} == {"tps", "write.latency.mean"}
-    lead, *points = [text.replace("\u00a0", " ") for text in (findings(found).lead, *findings(found).points)]
-    assert "transactions per second" in lead
+    lead, *points = [text.replace("\u00a0", " ") for text in (answered(found).lead, *answered(found).points)]
+    assert "TPS" in lead
     assert any(text.startswith("Block I/O: ") and "of local's write latency mean" in text for text in points)
 
 

@@ -12,9 +12,9 @@ from blocklab.charts.base import HOLLOW, PAPER, Chart, colours, flush_right, leg
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.caveats import without_interval
 from blocklab.stats.compare import Item, plain_items, rate_label, verb
+from blocklab.stats.finding import clear
 from blocklab.stats.format import listed, percent
 from blocklab.stats.ratio import verdict
-from blocklab.stats.shares import clear
 
 BAR = 20
 NEXT_LINE = "\n("

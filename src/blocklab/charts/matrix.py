@@ -16,10 +16,11 @@ from blocklab.model.stop import MOST_ROUNDS
 from blocklab.model.workload import Shaped
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import asked_of, source_of
+from blocklab.stats.finding import share_range
 from blocklab.stats.format import is_throughput, noun
 from blocklab.stats.grid import levels_of
 from blocklab.stats.ratio import ratio
-from blocklab.stats.shares import clear, of_baseline, share_text
+from blocklab.stats.sentences import range_text
 from blocklab.stats.summary import Estimate
 from blocklab.stats.values import Row
 from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, axes, distinguished
@@ -165,19 +166,12 @@ def _total(rows: Sequence[Row], rounds: Sequence[tuple[float, ...]]) -> Estimate
 
 
 def _shares(analysis: Analysis, dots: Sequence[Dot], unit: str, metric: str) -> str:
-    said, noisy = [], {}
+    beside = f"{analysis.baseline}'s {noun(unit, metric)}"
+    found = []
     for stack in dict.fromkeys(dot.stack for dot in dots if not dot.base):
-        mine = [(dot.share, dot) for dot in dots if dot.stack == stack and dot.share is not None]
-        ranked = clear(mine, lambda each: each[0])
-        if mine:
-            noisy[stack] = (len(mine) - len(ranked), len(mine))
-        if ranked:
-            (low, worst), (high, best) = ranked[0], ranked[-1]
-            keeps = "keeps" if high.value <= 1 and is_throughput(metric) else "has"
-            said.append(
-                f"{stack} {keeps} from {share_text(low)} ({_words(worst)}) to {share_text(high)} ({_words(best)})"
-            )
-    return of_baseline(said, noisy, f"{analysis.baseline}'s {noun(unit, metric)}")
+        mine = [(dot.share, _words(dot)) for dot in dots if dot.stack == stack and dot.share is not None]
+        found += [share_range(stack, mine, beside, throughput=is_throughput(metric))] if mine else []
+    return range_text(found) if found else ""
 
 
 def _words(dot: Dot) -> str:

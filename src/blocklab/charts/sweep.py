@@ -11,9 +11,10 @@ from blocklab.charts.plan import STACK, WORKLOAD, Dot, Plan, belongs, panels, pl
 from blocklab.charts.waits import wait_of
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Family, families, items
+from blocklab.stats.findings import sweep_ranges
 from blocklab.stats.format import listed, quantity, scale
 from blocklab.stats.grid import label_of, levels_of
-from blocklab.stats.sweeps import ranges
+from blocklab.stats.sentences import range_text
 from blocklab.study.factors import of_workload
 from blocklab.study.types import View
 
@@ -115,7 +116,7 @@ def _sweep(analysis: Analysis, group: Sequence[Family], view: View) -> Sweep:
     made = plan(dots, dimensions, view=view)
     return Sweep(
         slug(label)[:60], label, dots, dimensions, made, first.unit, first.metric,
-        ranges(analysis, [row for family in group for row in family.rows]) if len(group) == 1 else "",
+        range_text(sweep_ranges(analysis, group[0].rows)) if len(group) == 1 else "",
         unmet(made, view),
     )  # fmt: skip
 

@@ -20,11 +20,9 @@ from rich.text import Text
 from blocklab.errors import StudyError
 from blocklab.report.export import Format
 from blocklab.report.export import export as write
-from blocklab.stats import longform
-from blocklab.stats.longform import FACTORS, SCHEMA, WITH_FACTORS, Table
-from blocklab.stats.query import Answer
+from blocklab.stats.longform import SCHEMA, WITH_FACTORS, factor_column
+from blocklab.stats.query import Answer, Tables
 from blocklab.stats.query import query as ask
-from blocklab.stats.source import heads, sources, studies
 
 # More rows than this nobody reads in a terminal.
 MOST_ROWS = 200
@@ -55,8 +53,9 @@ def export(
     names = [name for name, wanted in picked.items() if wanted] or ["metrics"]
     if len(names) > 1:
         raise StudyError("", f"--{' and --'.join(names)} are {len(names)} tables", hint="export them one by one")
-    table, left_out = table_of(names[0], path)
-    _say_left_out(left_out)
+    known = Tables(path)
+    table = known.table(names[0])
+    _say_left_out(known.left_out)
     write(table, form, output)
 
 
@@ -82,21 +81,6 @@ def form_of(form: Format | None, output: Path | None) -> Format:
     if form is Format.PARQUET and output is None:
         raise StudyError("", "Parquet is no text for a terminal or a pipe", hint="add -o FILE.parquet")
     return form or Format.CSV
-
-
-def table_of(name: str, path: Path) -> tuple[Table, list[str]]:
-    """One table of ``longform`` of what there is at a path, and why runs are left out. Raises ``StoreError``."""
-    if name == "metrics":
-        every = sources(path)
-        return longform.metrics(every), [text for source in every for text in source.unreadable]
-    alone = (path / "study.json").is_file() or (path / "cell.json").is_file()
-    found = [heads(each) for each in ([path] if alone else studies(path))]
-    pieces = [piece for each in found for piece in each.pieces]
-    made = {
-        "runs": longform.runs, "knobs": longform.knobs, "series": longform.series,
-        "transactions": longform.transactions, "drills": longform.drills,
-    }  # fmt: skip
-    return made[name](pieces), [text for each in found for text in each.unreadable]
 
 
 def query(
@@ -126,7 +110,7 @@ def listing() -> list[tuple[str, str, str, str]]:
     """Every column of every table."""
     found = []
     for name, columns in SCHEMA.items():
-        more = (FACTORS,) if name in WITH_FACTORS else ()
+        more = (factor_column("NAME"),) if name in WITH_FACTORS else ()
         found += [(name, column.name, column.type, column.says) for column in (*columns, *more)]
     return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from blocklab.charts.all import draw
 from blocklab.charts.base import ON_DARK, PAPER, PAPER_ON_DARK, colours, config
 from blocklab.charts.layout import layouts
 from blocklab.errors import StoreError
+from blocklab.model.files import write_whole
 from blocklab.report import tables
 from blocklab.report.bundle import bundle
 from blocklab.report.carried import MARKS as CARRIED_MARKS
@@ -25,17 +25,21 @@ from blocklab.report.carried import carried_rows
 from blocklab.report.drills import COLUMNS as DRILL_COLUMNS
 from blocklab.report.drills import WORDS as DRILL_WORDS
 from blocklab.report.drills import drill_section
-from blocklab.report.files import as_csv, as_json, drills_csv
+from blocklab.report.export import as_csv
+from blocklab.report.files import as_json
 from blocklab.report.hint import hint
 from blocklab.report.imported import file_rows
 from blocklab.report.layers import COLUMNS, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows, own_text
 from blocklab.report.sheets import sheets
 from blocklab.report.stops import REASONS, order_text, stops
+from blocklab.stats import longform
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.findings import Findings, findings
+from blocklab.stats.findings import findings
 from blocklab.stats.floor import BUSY, LIMITED, NEAR
 from blocklab.stats.format import percent, seconds
+from blocklab.stats.sentences import Answer, answer
+from blocklab.stats.source import Piece
 from blocklab.store.folder import StudyFolder
 from blocklab.study.types import View
 
@@ -58,17 +62,20 @@ def render(
     """
     analysis = laid_out(analysis or analyse(folder), view)
     found = findings(analysis)
+    said = answer(found)
     if output is not None:
-        text = as_csv(analysis).encode()
-        written({output: html(analysis, found, csv=text).encode()})
+        text = as_csv(longform.report(analysis)).encode()
+        written({output: html(analysis, said, csv=text).encode()})
         return output
     page = folder.path / "report.html"
+    pieces = [Piece(analysis.study.name, run, run.cell.levels, ()) for run in analysis.every]
+    drills = longform.of_runs("drills", pieces)
     written(
         {
-            folder.path / "report.csv": as_csv(analysis).encode(),
+            folder.path / "report.csv": as_csv(longform.report(analysis)).encode(),
             folder.path / "report.json": as_json(analysis, found),
-            **({folder.path / "drills.csv": drills_csv(analysis).encode()} if analysis.drills else {}),
-            page: html(analysis, found).encode(),
+            **({folder.path / "drills.csv": as_csv(drills).encode()} if analysis.drills else {}),
+            page: html(analysis, said).encode(),
         }
     )
     return page
@@ -92,9 +99,7 @@ def written(texts: Mapping[Path, bytes]) -> None:
     """Write files so that a reader never meets half a page. Raises ``StoreError``."""
     for path, text in texts.items():
         try:
-            temporary = path.with_name(f".{path.name}.{os.getpid()}")
-            temporary.write_bytes(text)
-            temporary.replace(path)
+            write_whole(path, text)
         except OSError as error:
             raise StoreError(
                 f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error)
@@ -114,7 +119,7 @@ def environment() -> Environment:
     return made
 
 
-def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
+def html(analysis: Analysis, said: Answer, csv: bytes | None = None) -> str:
     """The page. With ``csv`` the values are in the page itself; without it the page stands beside its twins."""
     made = environment()
     drawn = draw(analysis)
@@ -126,7 +131,7 @@ def html(analysis: Analysis, found: Findings, csv: bytes | None = None) -> str:
         analysis=analysis,
         values_at="report.csv" if csv is None else f"data:text/csv;base64,{base64.b64encode(csv).decode()}",
         alone=csv is not None,
-        found=found,
+        found=said,
         when=tables.measured_when(analysis),
         good=good,
         took=seconds(sum(run.outcome.seconds for run in analysis.every)),

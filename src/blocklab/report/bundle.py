@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import os
 from importlib.metadata import version
 from pathlib import Path
 
 import vl_convert
 
 from blocklab.model.cache import cache_folder
+from blocklab.model.files import write_whole
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
@@ -33,9 +33,7 @@ def bundle() -> str:
     text = text.replace("</script", "<\\/script")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(f"{_digest(text)}\n{text}", encoding="utf-8")
-        temporary.replace(path)
+        write_whole(path, f"{_digest(text)}\n{text}".encode())
     return text
 
 

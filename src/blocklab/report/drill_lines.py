@@ -11,9 +11,9 @@ from rich.text import Text
 
 from blocklab.report.drills import NONE, WORDS, fields, status_of
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.drill_answer import drill_points
 from blocklab.stats.drills import Summary, rate_text, summaries, tally
 from blocklab.stats.format import percent
+from blocklab.stats.sentences import drill_points
 from blocklab.store.folder import StudyFolder
 
 _STYLES = {"ok": "green", "lost": "red", "unknown": "yellow"}

@@ -11,10 +11,10 @@ from blocklab.charts.base import Chart, slug
 from blocklab.charts.cost import stack_colours
 from blocklab.model.drill import Drill, Mirror
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.drill_answer import drill_points
 from blocklab.stats.drill_view import chosen, merged, span
-from blocklab.stats.drills import Summary, rate_text, rto_text, share_text, small_percent, summaries
-from blocklab.stats.format import NBSP, listed, percent, quantity
+from blocklab.stats.drills import Summary, rate_text, rto_text, share_text, summaries
+from blocklab.stats.format import NBSP, listed, percent, quantity, small_percent
+from blocklab.stats.sentences import drill_points
 
 NONE = "–"
 # Of more than these the page tells how many there are.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -32,14 +33,14 @@ def export(table: Table, form: Format, path: Path | None) -> None:
     try:
         if form is Format.PARQUET:
             assert path is not None
-            to_parquet(path, _full(table), {column.name: column.type for column in table.columns})
+            to_parquet(path, table.rows, {column.name: column.type for column in table.columns})
             return
         with _out(path) as file:
             if form is Format.CSV:
                 _csv(table, file)
             else:
                 encoder = msgspec.json.Encoder()
-                for some in batches(_full(table)):
+                for some in batches(table.rows):
                     file.write(encoder.encode_lines(some).decode())
     except BrokenPipeError:
         # Whoever reads has seen enough: blocklab export ... | head. The interpreter would say it again at the end.
@@ -48,12 +49,6 @@ def export(table: Table, form: Format, path: Path | None) -> None:
         raise StoreError(
             f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error) if path else ""
         ) from error
-
-
-def _full(table: Table) -> Iterator[dict[str, Any]]:
-    names = [column.name for column in table.columns]
-    for row in table.rows:
-        yield {name: row[name] for name in names}
 
 
 @contextmanager
@@ -71,16 +66,21 @@ def _out(path: Path | None) -> Iterator[IO[str]]:
         temporary.unlink(missing_ok=True)
 
 
+def as_csv(table: Table) -> str:
+    """A table as the text of a CSV file."""
+    out = io.StringIO()
+    _csv(table, out)
+    return out.getvalue()
+
+
 def _csv(table: Table, file: IO[str]) -> None:
     writer = csv.writer(file, lineterminator="\n")
-    names = [column.name for column in table.columns]
-    writer.writerow(names)
-    writer.writerows([_text(row, name) for name in names] for row in table.rows)
+    writer.writerow([column.name for column in table.columns])
+    writer.writerows([_text(value) for value in row.values()] for row in table.rows)
 
 
-def _text(row: Mapping[str, Any], name: str) -> Any:
+def _text(value: Any) -> Any:
     """Numbers with all of their digits; nothing for null."""
-    value = row[name]
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else value

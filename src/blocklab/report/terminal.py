@@ -24,6 +24,7 @@ from blocklab.stats.findings import findings
 from blocklab.stats.floor import LIMITED
 from blocklab.stats.format import percent, plus_minus
 from blocklab.stats.ratio import verdict as verdict_of
+from blocklab.stats.sentences import answer
 from blocklab.store.folder import StudyFolder
 
 # Of more comparisons than this only those with the smallest shares.
@@ -42,7 +43,7 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
     ``analysis``: that of the folder, where it is at hand already.
     """
     analysis = analysis or analyse(folder)
-    found = findings(analysis)
+    found = answer(findings(analysis))
     parts: list[RenderableType] = [Text(analysis.study.question, style="bold"), Text(found.lead), Text()]
     if (carried := carried_table(analysis)) is not None:
         parts.append(carried)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,15 +15,15 @@ from rich.text import Text
 
 from blocklab import __version__
 from blocklab.charts.forest import forest
-from blocklab.errors import StoreError
-from blocklab.report.build import dress, environment
-from blocklab.report.hint import hint
+from blocklab.report.build import dress, environment, written
+from blocklab.report.export import as_csv
+from blocklab.stats import longform
 from blocklab.stats.format import NBSP, listed, percent, plus_minus
 from blocklab.stats.guard import Judged
 from blocklab.stats.ratio import NOTABLE
 from blocklab.stats.versus import Pair, Versus
 
-FORMAT = 1
+FORMAT = 2
 # More rows than this are for `--all`, the page or `--json`.
 MOST_ROWS = 40
 MOST_DIFFERENCES = 12
@@ -39,10 +36,6 @@ _STYLES = {
     None: "dim",
 }
 _OUTCOMES = {"fails": ("✗ fails", "red"), "undecided": ("? undecided", "yellow"), "passes": ("✓ passes", "green")}
-COLUMNS = (
-    "stack", "workload", "levels", "phase", "metric", "unit", "layer", "host", "a", "a_half_width", "b",
-    "b_half_width", "ratio", "ratio_half_width", "verdict", "repeats", "limited",
-)  # fmt: skip
 
 
 def ratio_text(pair: Pair) -> str:
@@ -196,7 +189,7 @@ def as_json(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ())
         "a": str(found.a.path),
         "b": str(found.b.path),
         "summary": summary(found, shown),
-        "metrics": [_row(pair) for pair in shown],
+        "metrics": list(longform.compare(shown).rows),
         "only": [{"side": e.side, **_cell(e.cell), "gap": e.gap, "metrics": e.metrics} for e in found.lone],
         "only_one_side": [
             {"side": e.side, **_cell(e.cell), "phase": e.phase, "metric": e.metric} for e in found.lone_values
@@ -211,38 +204,11 @@ def _cell(cell: tuple[str, str, tuple[tuple[str, str], ...]]) -> dict[str, Any]:
     return {"stack": cell[0], "workload": cell[1], "levels": dict(cell[2])}
 
 
-def _row(pair: Pair) -> dict[str, Any]:
-    ratio = pair.ratio
-    return {
-        **_cell(pair.cell), "phase": pair.phase, "metric": pair.metric, "unit": pair.unit, "layer": pair.layer,
-        "host": pair.host, "a": pair.a.value, "a_half_width": pair.a.half, "b": pair.b.value,
-        "b_half_width": pair.b.half, "ratio": None if ratio is None else ratio.value,
-        "ratio_half_width": None if ratio is None else ratio.half, "verdict": pair.verdict, "repeats": pair.pairs,
-        "limited": pair.limited,
-    }  # fmt: skip
-
-
-def as_csv(pairs: Sequence[Pair]) -> str:
-    """A line for each value; empty where there is none."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for pair in pairs:
-        levels = " ".join(f"{name}={level}" for name, level in pair.levels.items())
-        writer.writerow({**_row(pair), "levels": levels})
-    return out.getvalue()
-
-
 def write_page(path: Path, found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) -> None:
     """The comparison as one file that needs no network; its tables have ``shown`` and all values of the workloads.
 
     Raises ``StoreError``."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(page(found, shown, judged), encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error)) from error
+    written({path: page(found, shown, judged).encode()})
 
 
 def page(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) -> str:
@@ -264,7 +230,7 @@ def page(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) ->
         ratio_text=ratio_text,
         plus_minus=plus_minus,
         one_build=one_build(found),
-        csv=base64.b64encode(as_csv(found.pairs).encode()).decode(),
+        csv=base64.b64encode(as_csv(longform.compare(found.pairs)).encode()).decode(),
         parts={
             part: [e for e in found.differences if e.part == part]
             for part in ("machine", "environment", "study", "knobs")

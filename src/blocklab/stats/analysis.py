@@ -295,10 +295,12 @@ def analyse(folder: StudyFolder) -> Analysis:
             for cell, point in zip(repeat, points, strict=True)
             if detail is None or (point.stack in detail[0] and point.workload in detail[1])
         }
-        for point, found in zip(points, folder.analysed(repeat, detailed=shown), strict=True):
+        for cell, point, found in zip(repeat, points, folder.analysed(repeat, detailed=shown), strict=True):
             at = (point.stack, point.workload)
             run, gap = _judged(found, point)
             if run is not None:
+                # The folder's own cell.json may be of a study in which it stood at other levels.
+                run = msgspec.structs.replace(run, cell=cell)
                 runs.setdefault(at, run)
                 # Of further blocks what is long is not kept.
                 brief = msgspec.structs.replace(run, samples=(), series_by_name=None, transactions=(), rounds=())

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -26,7 +26,7 @@ import msgspec
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.workload import Asked, Connected, Paced
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.format import listed, number, percent, quantity, shortened
+from blocklab.stats.format import listed, number, percent, quantity
 from blocklab.stats.values import Row
 
 Verdict = Literal["carried", "not carried", "unknown"]
@@ -41,7 +41,6 @@ _LEAST_SERIES = 6
 LATE = 0.02
 # A share of the mean latency from which on the node's own lateness is worth a word.
 _OWN = 0.5
-MOST_SENTENCES = 6
 KINDS = {"read.iops": "reads", "write.iops": "writes", "sync.iops": "flushes", "tps": "transactions"}
 
 
@@ -293,65 +292,3 @@ def _note(rows: Mapping[str, Row]) -> str:
     if late is None or not means or late.value < _OWN * min(means):
         return ""
     return f"{quantity(late.value, 's')} of each latency is the node's own, which sends that late"
-
-
-def carried_lead(found: tuple[Need, ...], workloads: int) -> tuple[str, ...]:
-    """Of each layout whether it carries the need, in a sentence; of many layouts only their counts and names.
-
-    ``workloads``: how many workloads the study has; with one its name says nothing.
-    """
-    if len(found) <= MOST_SENTENCES:
-        return tuple(_sentence(need, workloads) for need in found)
-    return tuple(_counted(found, workloads))
-
-
-def _name(need: Need, workloads: int) -> str:
-    return f"{need.stack} ({need.workload})" if workloads > 1 else need.stack
-
-
-def _counted(found: tuple[Need, ...], workloads: int) -> Iterator[str]:
-    said = {"carried": "The need is carried by", "not carried": "It is not carried by", "unknown": "Unknown for"}
-    for verdict, text in said.items():
-        names = [_name(need, workloads) for need in found if need.base.verdict == verdict]
-        if names:
-            yield f"{text} {len(names)} of {len(found)} layouts: {shortened(names)}."
-
-
-def _sentence(need: Need, workloads: int) -> str:
-    base, name = need.base, _name(need, workloads)
-    if base.verdict == "unknown":
-        return f"Whether {name} carries {_asked(base)} is unknown: {base.why}."
-    if base.verdict == "not carried":
-        return f"{name} does not carry {_asked(base)}: {base.why}.{_most(need)}"
-    text = f"{name} carries {_asked(base)}"
-    text += f", with a p99 latency of {tail}" if (tail := latency_text(base)) else ""
-    others = [each for each in need.phases if each.level > base.level]
-    up = need.highest is not None and need.highest > base.level
-    text += f"; it carries up to {need.highest} % of that" if up else ""
-    failing = next((each for each in others if each.verdict != "carried"), None)
-    if failing is not None:
-        open_ = "not" if failing.verdict == "not carried" else "perhaps not"
-        text += f", but {open_} {failing.level} %: {failing.why}"
-    return f"{text}.{_most(need)}"
-
-
-def _asked(each: Carried) -> str:
-    parts = [f"{kind.asked:,.6g} {KINDS.get(kind.metric, kind.metric)}" for kind in each.kinds]
-    return f"{listed(parts)} per second"
-
-
-def _most(need: Need) -> str:
-    if need.most is None or need.headroom is None:
-        return ""
-    lab = f", {need.limited}" if need.limited else ""
-    where = f"{number(need.most)} requests per second, {number(need.headroom)} times the need"
-    return f" It saturates at {where}{lab}."
-
-
-def latency_text(each: Carried) -> str:
-    """The p99 of each kind: ``1.2 ms (reads) and 1.4 ms (writes)``; empty where the workload reports none."""
-    bound = "at least " if each.at_least else ""
-    known = [(kind.p99, KINDS.get(kind.metric, kind.metric)) for kind in each.kinds if kind.p99 is not None]
-    if len(known) == 1:
-        return f"{bound}{quantity(known[0][0], 's')}"
-    return listed([f"{bound}{quantity(p99, 's')} ({name})" for p99, name in known])

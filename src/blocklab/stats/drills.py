@@ -12,7 +12,7 @@ from blocklab.checks.ledger import RULE_OF_THREE, check
 from blocklab.model.drill import Attempt, Drill, Ledger, Verdict
 from blocklab.stats.analysis import Analysis, Drilled
 from blocklab.stats.binomial import Middle, Share, middle, share
-from blocklab.stats.format import NBSP, number, plus_minus, seconds
+from blocklab.stats.format import NBSP, plus_minus, seconds, small_percent
 from blocklab.stats.grid import Point
 from blocklab.stats.ratio import ratio
 from blocklab.stats.repeats import interval, paired
@@ -215,11 +215,6 @@ def share_text(found: Losses) -> str:
     if found.bound is not None:
         return f"95{NBSP}%: under {small_percent(found.bound)}"
     return "" if found.share is None else small_percent(found.share)
-
-
-def small_percent(value: float) -> str:
-    """A share that may be very small: ``0.0029 %``."""
-    return f"{number(100 * value) if 100 * value >= 1e-4 or not value else f'{100 * value:.1e}'}{NBSP}%"
 
 
 def rto_text(found: Middle) -> str:

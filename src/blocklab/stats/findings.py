@@ -1,9 +1,11 @@
-"""The answer in plain words, made from the values: no sentence here knows what the values will be."""
+"""The answer to a study's question, as findings: what supports it, what is uncertain, what limits it."""
 
 from __future__ import annotations
 
+import itertools
+import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,38 +13,37 @@ import msgspec
 from blocklab.model.layer import Mirror, Paired
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.protocols import Imported
-from blocklab.model.units import enc_hook
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.carried import carried_lead, needs, scheduled
+from blocklab.stats.carried import KINDS, Need, needs, scheduled
 from blocklab.stats.caveats import caveats, without_interval
-from blocklab.stats.claims import expectations
 from blocklab.stats.compare import Family, Item, families, plain_items, verb
-from blocklab.stats.drill_answer import drill_lead
-from blocklab.stats.format import capital, exact, listed, plus_minus, quantity
-from blocklab.stats.ratio import ratio
-from blocklab.stats.ratio import verdict as verdict_of
-from blocklab.stats.shares import clear, of_baseline, share_text, throughout
-from blocklab.stats.sweeps import share_of, shared, sweep_lead, sweep_points
+from blocklab.stats.drill_findings import drill_findings
+from blocklab.stats.finding import Finding, Number, number_of, share_range
+from blocklab.stats.format import exact, is_throughput, listed, noun
+from blocklab.stats.grid import levels_of
+from blocklab.stats.grid import number_of as level_number
+from blocklab.stats.ratio import verdict
+from blocklab.stats.summary import Estimate
+from blocklab.stats.values import Row
 from blocklab.study.types import Stack
 
-# Shares of one stack that differ by less than this are told as a range, not as a contrast.
-CONTRAST = 1.25
-# Of more workloads or shares than this a sentence tells the range.
-MOST_WORKLOADS, MOST_SHARES = 4, 6
 # More points than this nobody reads; the tables have the rest.
 MOST_POINTS = 5
-# Of more sweeps than this the charts tell.
-MOST_SWEEPS = 3
-# Two workloads that differ in more fields than this are just different workloads.
-MOST_FIELDS = 3
+# Of more sweeps, or layouts with a rate, than this the charts and the table tell.
+MOST_SWEEPS, MOST_NEEDS = 3, 6
+# Findings of these kinds about one thing are one sentence.
+_TOGETHER = ("range", "latency", "lost by")
+
+Group = tuple[Finding, ...]
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """``lead`` is the answer in a sentence or two, ``points`` what supports it, ``caveats`` what limits it."""
+    """``lead`` is the answer, ``points`` support it (findings that make one sentence are together), ``caveats``
+    limit it."""
 
-    lead: str
-    points: tuple[str, ...]
-    caveats: tuple[str, ...]
+    lead: Group
+    points: tuple[Group, ...]
+    caveats: Group
 
 
 def findings(analysis: Analysis) -> Findings:
@@ -51,24 +52,36 @@ def findings(analysis: Analysis) -> Findings:
     swept = families(analysis)
     leading = [family for family in swept if family.transactions] or (list(swept) if not compared else [])
     main = [item for item in compared if item.transactions] or ([] if leading else compared)
-    points = [*sweep_points(analysis, leading), *_contrasts(analysis, main)]
-    if leading and main:
-        points += _ranges(analysis, main, "Without factors")
-    points += _ranges(analysis, [item for item in compared if item not in main])
+    cost = [each for family in leading[:MOST_SWEEPS] for each in sweep_ranges(analysis, family.rows, family)]
+    lead = [tuple(cost or _item_ranges(analysis, main, described=True) or [_nothing(analysis)])]
+    support = [each for family in leading[:2] for each in _effects(analysis, family)]
+    support += _item_ranges(analysis, main, "Without factors") if leading else []
+    others = [item for item in compared if item not in main]
+    block = all(metric_of(item.metric).of for item in others)
+    support += _item_ranges(analysis, others, "Block I/O" if block else "Other workloads")
     rest = [family for family in swept if family not in leading]
-    points += [text for family in rest[:MOST_SWEEPS] if (text := sweep_lead(analysis, [family]))]
+    support += [each for family in rest[:MOST_SWEEPS] for each in sweep_ranges(analysis, family.rows, family)]
     # With levels there are too many mirrors, each with a round trip of its own.
     if not any(side.levels for side in analysis.stacks.values()):
-        points += _added_latency(analysis)
-    lead = sweep_lead(analysis, leading[:MOST_SWEEPS]) or _lead(analysis, main)
-    if held := carried_lead(needs(analysis), len(analysis.workloads)):
-        # Who asks for a rate asks first whether it is carried.
-        lead, points = held[0], [*held[1:], *([lead] if main or leading else []), *points]
-    if lost := drill_lead(analysis):
-        # Who lets a primary die asks first what is lost, then what it costs.
-        lead, points = lost[0], [*lost[1:], lead, *points]
-    last = [*_uncertain(analysis, compared, swept), *expectations(analysis.verdicts)]
-    return Findings(lead, (*points[: MOST_POINTS - len(last)], *last), tuple(caveats(analysis)))
+        support += _latencies(analysis)
+    points = grouped(support)
+    # Who asks for a rate asks first whether it is carried; who crashes a primary, what is lost.
+    for first in (grouped(_carried(analysis)), grouped(drill_findings(analysis, brief=True))):
+        if first:
+            known = bool(main or leading) or lead[0][0].kind != "nothing"
+            lead, points = first[:1], [*first[1:], *(lead if known else []), *points]
+    last = grouped([*_comparisons(analysis, compared, swept), *_expectations(analysis)])
+    points = [*points[: MOST_POINTS - len(last)], *last]
+    return Findings(lead[0], tuple(points), tuple(caveats(analysis)))
+
+
+def grouped(found: Sequence[Finding]) -> list[Group]:
+    """Neighbours that make one sentence together."""
+    numbered = enumerate(found)
+    groups = itertools.groupby(
+        numbered, lambda each: (each[1].kind, each[1].about) if each[1].kind in _TOGETHER else each[0]
+    )
+    return [tuple(each for _, each in group) for _, group in groups]
 
 
 def describe(stack: Stack, links: Any) -> str:
@@ -85,147 +98,133 @@ def describe(stack: Stack, links: Any) -> str:
     return ""
 
 
-def _lead(analysis: Analysis, main: Sequence[Item]) -> str:
-    if not main:
-        if not analysis.rows:
-            return "There is no answer yet: no cell of this study has a usable value."
-        if len(analysis.study.stacks) == 1:
-            return f"There is one layout, {analysis.baseline}, and nothing beside it: its values are below."
-        return f"There is nothing to compare yet: values of {analysis.baseline} and of another stack are needed."
-    names = [
-        f"{stack} ({said})" if (said := _described(analysis, stack)) else stack
-        for stack in analysis.others
-        if any(stack in item.shares for item in main)
-    ]
-    unit = _noun(main)
-    parts = []
-    for number, item in enumerate(main):
-        shares = [
-            f"{name} {f'{verb([item])} ' if not index else ''}{share_text(share)}"
-            for index, (name, share) in enumerate(item.shares.items())
-        ]
-        of = f" of {analysis.baseline}'s {unit}" if not number else ""
-        parts.append(f"in {item.label}, {listed(shares)}{of}")
-    text = f"{capital('; '.join(parts))}."
-    if len(main) > MOST_WORKLOADS or sum(len(item.shares) for item in main) > MOST_SHARES:
-        text = _range_sentence(analysis, main, unit)
-    return f"Compared with {analysis.baseline}: {listed(names)}. {text}"
+def _nothing(analysis: Analysis) -> Finding:
+    """Why nothing is compared."""
+    why = "no values" if not analysis.rows else "one layout" if len(analysis.study.stacks) == 1 else "no pair"
+    return Finding("nothing", stack=analysis.baseline, verdict=why)
 
 
-def _described(analysis: Analysis, stack: str) -> str:
-    side = analysis.stacks[stack]
-    return describe(side.stack, side.study.links)
+def _item_ranges(
+    analysis: Analysis, chosen: Sequence[Item], about: str = "", *, described: bool = False
+) -> list[Finding]:
+    """What each stack keeps of the baseline over some workloads and phases."""
+    found = []
+    for stack in analysis.others:
+        mine = [item for item in chosen if stack in item.shares]
+        shares = [(item.shares[stack], item.label if len(chosen) > 1 else "") for item in mine]
+        side = analysis.stacks[stack]
+        note = describe(side.stack, side.study.links) if described else ""
+        if shares:
+            beside = f"{analysis.baseline}'s {items_noun(chosen)}"
+            throughput = verb(chosen) == "keeps"
+            found.append(share_range(stack, shares, beside, throughput=throughput, about=about, note=note))
+    return found
 
 
-def _noun(chosen: Sequence[Item]) -> str:
+def items_noun(chosen: Sequence[Item]) -> str:
+    """What the values of some comparisons are called together."""
+    known = {(item.metric, row.unit) for item in chosen for row in item.rows.values()}
+    if len(known) == 1:
+        ((metric, unit),) = known
+        return noun(unit, metric)
     if verb(chosen) != "keeps":
-        words = {metric_of(item.metric).words for item in chosen}
-        return words.pop() if len(words) == 1 else "values"
-    if not all(item.transactions for item in chosen):
-        return "I/O rate"
-    # New orders a minute are no transactions a second: of both there is only the general word.
-    metrics = {item.metric for item in chosen}
-    if len(metrics) > 1:
-        return "throughput"
-    return "tpmC" if metrics == {"tpmc"} else "transactions per second"
+        return "values"
+    # New orders a minute are no transactions a second.
+    return "throughput" if all(item.transactions for item in chosen) else "I/O rate"
 
 
-def _range_sentence(analysis: Analysis, chosen: Sequence[Item], unit: str) -> str:
-    said, noisy, does = [], {}, verb(chosen)
-    for stack in analysis.others:
-        shares = [(item.shares[stack], item.label) for item in chosen if stack in item.shares]
-        if not shares:
+def sweep_ranges(analysis: Analysis, rows: Sequence[Row], family: Family | None = None) -> list[Finding]:
+    """What each stack keeps of the baseline over the levels of factors; without shares the values that it has.
+    ``family``: the sweep that the findings name."""
+    compared = shared(analysis, rows)
+    about = ""
+    if family is not None:
+        about = f"{family.label} over {listed([_span(analysis, family, name) for name in family.factors])}"
+    found = []
+    for name in dict.fromkeys(row.stack_name for row in compared or rows):
+        mine = [row for row in compared or rows if row.stack_name == name]
+        if compared:
+            beside = f"{analysis.baseline}'s {noun(rows[0].unit, rows[0].metric)}"
+            shares = [(share_of(row), _where(row, mine)) for row in mine]
+            throughput = is_throughput(rows[0].metric)
+            found.append(share_range(name, shares, beside, throughput=throughput, about=about))
             continue
-        ranked = clear(shares, lambda each: each[0])
-        noisy[stack] = (len(shares) - len(ranked), len(shares))
-        if not ranked:
-            continue
-        (low, worst), (high, best) = ranked[0], ranked[-1]
-        if alike := throughout([share for share, _ in ranked]):
-            said.append(f"{stack} {does} {alike}{' throughout' if len(ranked) > 1 else ''}")
-        else:
-            said.append(f"{stack} {does} from {share_text(low)} ({worst}) to {share_text(high)} ({best})")
-    text = of_baseline(said, noisy, f"{analysis.baseline}'s {unit}")
-    return f"{text}." if text else ""
-
-
-def _ranges(analysis: Analysis, chosen: Sequence[Item], what: str = "") -> Iterator[str]:
-    if not chosen:
-        return
-    # Reads and writes, and what else a block device does, come with their direction.
-    what = what or ("Block I/O" if all(metric_of(item.metric).of for item in chosen) else "Other workloads")
-    if text := _range_sentence(analysis, chosen, _noun(chosen)):
-        yield f"{what}: {text}"
-
-
-def _uncertain(analysis: Analysis, items: Sequence[Item], swept: Sequence[Family]) -> Iterator[str]:
-    """How many comparisons are not sure, in one sentence."""
-    rows = [row for family in swept for row in shared(analysis, family.rows)]
-    shares = [*(share for item in items for share in item.shares.values()), *map(share_of, rows)]
-    counts = Counter(str(verdict_of(share)) for share in shares)
-    said = [f"{counts[word]:,} {word}" for word in ("no difference shown", "too noisy to say") if counts[word]]
-    if bare := counts["no interval"]:
-        metrics = [*(item.metric for item in items), *(row.metric for row in rows)]
-        said.append(f"{bare:,} no interval ({without_interval(analysis, metrics)})")
-    if said:
-        yield f"Of {len(shares):,} comparison{'s' if len(shares) > 1 else ''}: {', '.join(said)}."
-
-
-def _contrasts(analysis: Analysis, main: Sequence[Item]) -> Iterator[str]:
-    """Where the same layout costs much more under one workload than under another."""
-    if verb(main) != "keeps":
-        # A layout costs throughput; a latency that grows under one workload more than under another is another
-        # matter.
-        return
-    for stack in analysis.others:
-        ranked = clear(((item.shares[stack], item) for item in main if stack in item.shares), lambda each: each[0])
-        if len(ranked) < 2:
-            continue
-        (low, worst), (high, best) = ranked[0], ranked[-1]
-        if low.value <= 0 or high.value / low.value < CONTRAST:
-            continue
-        times = ratio(high, low)
-        # Where neither has an interval there is the factor to go by.
-        bare = low.half is None and high.half is None
-        if times is None or (not bare and verdict_of(times) != "differs"):
-            continue
-        text = (
-            f"What {stack} costs depends on the workload: it keeps "
-            f"{plus_minus(times.value, times.half, '')} times as large a share in {best.label} "
-            f"({share_text(high)}) as in {worst.label} ({share_text(low)})."
+        ends = (min(mine, key=lambda row: row.value), max(mine, key=lambda row: row.value))
+        values = tuple(
+            number_of(row.estimate, unit=row.unit, metric=row.metric, at=_where(row, mine)) for row in ends
         )
-        if differs := _difference(analysis, worst, best):
-            text += f" The two differ in {differs}."
-        yield text
+        found.append(Finding("range", about, name, "", values, of=len(mine), verdict="has"))
+    return found
 
 
-def _difference(analysis: Analysis, one: Item, other: Item) -> str:
-    """The fields in which two workloads of one kind differ: ``scale (1 and 50)``. Empty where that is not all in
-    which the two items differ, or more than a sentence holds: a part of it would be taken for the whole."""
-    first, second = (
-        msgspec.to_builtins(analysis.workloads[each.workload].workload, enc_hook=enc_hook) for each in (one, other)
-    )
-    if (
-        one.workload == other.workload
-        or one.phase != other.phase
-        or first.get("workload") != second.get("workload")
-    ):
-        return ""
-    pairs = {
-        name: (first.get(name), second.get(name)) for name in first | second if first.get(name) != second.get(name)
+def _span(analysis: Analysis, family: Family, factor: str) -> str:
+    """``rtt (0.5ms to 20ms)``, from the least level to the most."""
+    seen = {row.levels[factor] for row in family.rows if factor in row.levels}
+    levels = [level for level in levels_of(analysis.study)[factor] if level in seen]
+    numbers = sorted((number, level) for level in levels if (number := level_number(level)) is not None)
+    if len(numbers) == len(levels):
+        levels = [level for _, level in numbers]
+    return f"{factor} ({levels[0]} {'and' if len(levels) == 2 else 'to'} {levels[-1]})"
+
+
+def shared(analysis: Analysis, rows: Sequence[Row]) -> list[Row]:
+    """The rows that have a share of another one's."""
+    return [row for row in rows if row.stack in analysis.others and row.relative is not None]
+
+
+def share_of(row: Row) -> Estimate:
+    """The row's share of the baseline's, of a row that has one."""
+    assert row.relative is not None
+    return row.relative
+
+
+def _where(row: Row, among: Sequence[Row]) -> str:
+    """The levels of a row that differ among rows."""
+    differ = [name for name in row.levels if len({other.levels.get(name) for other in among}) > 1]
+    return ", ".join(f"{name}={row.levels[name]}" for name in differ)
+
+
+def _effects(analysis: Analysis, family: Family) -> Iterator[Finding]:
+    """What each factor does to the share, or to the value where there is none: at each level the median over all
+    other levels. ``count`` is how many values a median is of."""
+    compared = shared(analysis, family.rows)
+    found = {
+        name: _common(analysis, compared or family.rows, name, shares=bool(compared)) for name in family.factors
     }
-    long = "jobtext" in pairs or any(isinstance(value, (dict, list)) for pair in pairs.values() for value in pair)
-    if long or len(pairs) > MOST_FIELDS:
-        return ""
-    return listed([f"{name} ({_field(a)} and {_field(b)})" for name, (a, b) in pairs.items()])
+    several = {name: levels for name, levels in found.items() if len(levels) > 1}
+    if len(several) < 2 and not compared:
+        return
+    unit, metric = ("", "") if compared else (family.rows[0].unit, family.metric)
+    for name, levels in several.items():
+        medians = tuple(
+            number_of(
+                values[0] if len(values) == 1 else Estimate(statistics.median(each.value for each in values)),
+                unit=unit, metric=metric, at=level,
+            )
+            for level, values in levels.items()
+        )  # fmt: skip
+        most = max(len(values) for values in levels.values())
+        beside = f"share of {analysis.baseline}" if compared else "value"
+        yield Finding("factor", family.label, beside=beside, numbers=medians, count=most, level=name)
 
 
-def _field(value: object) -> str:
-    """A field's value; ``default`` for one that the study leaves empty."""
-    return "default" if value in (None, "") else str(value)
+def _common(analysis: Analysis, rows: Sequence[Row], factor: str, *, shares: bool) -> dict[str, list[Estimate]]:
+    """The values at each level, of what was measured at all: else they would tell of other factors too."""
+    found: dict[str, dict[Hashable, Estimate]] = {}
+    for row in rows:
+        if factor in row.levels:
+            others = frozenset((name, level) for name, level in row.levels.items() if name != factor)
+            at = (row.stack_name, row.workload_name, row.phase, row.metric, others)
+            found.setdefault(row.levels[factor], {})[at] = share_of(row) if shares else row.estimate
+    everywhere = set.intersection(*(set(values) for values in found.values())) if found else set()
+    return {
+        level: [found[level][at] for at in everywhere]
+        for level in levels_of(analysis.study)[factor]
+        if level in found and everywhere
+    }
 
 
-def _added_latency(analysis: Analysis) -> Iterator[str]:
+def _latencies(analysis: Analysis) -> Iterator[Finding]:
     """What a mirror adds to the fastest write, beside its link's round trip."""
     # Of an open loop no write is by itself.
     paced = {workload for workload, _ in scheduled(analysis)}
@@ -240,22 +239,77 @@ def _added_latency(analysis: Analysis) -> Iterator[str]:
     if not base:
         return
     fastest = min(base, key=lambda row: row.value)
-    said = []
     for stack in analysis.others:
         row = analysis.find(stack, fastest.workload, fastest.metric, fastest.phase)
         if row is None:
             continue
-        more = "more" if row.value >= fastest.value else "less"
-        text = f"{plus_minus(row.value, row.half, 's')} on {stack} "
-        text += f"({quantity(abs(row.value - fastest.value), 's')} {more}"
+        numbers = [
+            number_of(fastest.estimate, unit="s", name="baseline", at=analysis.baseline),
+            number_of(row.estimate, unit="s", name="latency"),
+        ]
         for layer in analysis.stacks[stack].stack.layers:
             if isinstance(layer, Mirror) and layer.connected and layer.link in analysis.study.links:
-                wanted = exact(analysis.study.links[layer.link].rtt, "s")
                 ping = analysis.ping(stack, fastest.workload, layer.link)
-                took = f"took {quantity(ping, 's')}" if ping is not None else f"takes {wanted}"
-                text += f"; a round trip to {layer.peer} {took}"
-        said.append(text + ")")
-    if said:
-        place = fastest.phase or fastest.workload
-        least = f"{plus_minus(fastest.value, fastest.half, 's')} on {analysis.baseline}"
-        yield f"A single write in {place} takes {least}, {listed(said)}."
+                if ping is not None:
+                    numbers.append(Number(ping, unit="s", name="RTT", at=layer.peer))
+        yield Finding("latency", fastest.phase or fastest.workload, stack, numbers=tuple(numbers))
+
+
+def _carried(analysis: Analysis) -> list[Finding]:
+    """Of each layout whether it carries the rate that was asked of it; of many layouts only their counts."""
+    found = needs(analysis)
+    several = len(analysis.workloads) > 1
+    names = [f"{need.stack} ({need.workload})" if several else need.stack for need in found]
+    if len(found) <= MOST_NEEDS:
+        return [_need(need, name) for need, name in zip(found, names, strict=True)]
+    by: dict[str, list[str]] = {}
+    for need, name in zip(found, names, strict=True):
+        by.setdefault(need.base.verdict, []).append(name)
+    return [
+        Finding("needs", names=tuple(by[said]), count=len(by[said]), of=len(found), verdict=said)
+        for said in ("carried", "not carried", "unknown")
+        if said in by
+    ]
+
+
+def _need(need: Need, name: str) -> Finding:
+    base = need.base
+    kinds = [(kind, KINDS.get(kind.metric, kind.metric)) for kind in base.kinds]
+    numbers = [Number(kind.asked, unit="1/s", name="asked", at=at) for kind, at in kinds]
+    numbers += [Number(kind.p99, unit="s", name="p99", at=at) for kind, at in kinds if kind.p99 is not None]
+    if need.highest is not None and need.highest > base.level:
+        numbers.append(Number(need.highest, unit="%", name="highest"))
+    failing = next((each for each in need.phases if each.level > base.level and each.verdict != "carried"), None)
+    if base.verdict == "carried" and failing is not None:
+        numbers.append(Number(failing.level, unit="%", name=failing.verdict))
+    if need.most is not None and need.headroom is not None:
+        numbers += [Number(need.most, unit="1/s", name="saturation", at=need.limited)]
+        numbers += [Number(need.headroom, name="headroom")]
+    why = failing.why if failing is not None and base.verdict == "carried" else base.why
+    bound = "at least" if base.at_least else ""
+    return Finding("need", stack=name, numbers=tuple(numbers), verdict=base.verdict, level=bound, note=why)
+
+
+def _comparisons(analysis: Analysis, items: Sequence[Item], swept: Sequence[Family]) -> Iterator[Finding]:
+    """How many comparisons are not sure."""
+    rows = [row for family in swept for row in shared(analysis, family.rows)]
+    shares = [*(share for item in items for share in item.shares.values()), *map(share_of, rows)]
+    counts = Counter(str(verdict(share)) for share in shares)
+    words = ("no difference shown", "too noisy to say", "no interval")
+    numbers = tuple(Number(counts[word], unit="1", name=word) for word in words if counts[word])
+    if numbers:
+        metrics = [*(item.metric for item in items), *(row.metric for row in rows)]
+        why = without_interval(analysis, metrics) if counts["no interval"] else ""
+        yield Finding("comparisons", numbers=numbers, of=len(shares), note=why)
+
+
+def _expectations(analysis: Analysis) -> Iterator[Finding]:
+    """How many of the study's expectations hold; their table has each of them."""
+    counts: Mapping[str, int] = Counter(each.status for each in analysis.verdicts)
+    if counts:
+        numbers = tuple(
+            Number(counts[status], unit="1", name=status)
+            for status in ("ok", "failed", "unknown")
+            if counts.get(status)
+        )
+        yield Finding("expectations", numbers=numbers, of=len(analysis.verdicts))

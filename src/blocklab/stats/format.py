@@ -125,6 +125,11 @@ def percent(ratio: float, half: float | None = None, beside: Sequence[float] = (
     return f"{text}{NBSP}±{NBSP}{told}"
 
 
+def small_percent(value: float) -> str:
+    """A share that may be very small: ``0.0029 %``."""
+    return f"{number(100 * value) if 100 * value >= 1e-4 or not value else f'{100 * value:.1e}'}{NBSP}%"
+
+
 def seconds(value: float) -> str:
     """How long something took: ``0.02 s``, ``12 s``, ``3 min 20 s``."""
     if value >= 100:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from blocklab.errors import StoreError, StudyError
 from blocklab.stats import longform
 from blocklab.stats.longform import SCHEMA, Table
-from blocklab.stats.source import Heads, Piece, Source, heads, sources, studies
+from blocklab.stats.source import Piece, heads, sources, studies
 from blocklab.store.tables import AS_IS, connect, quoted, to_parquet
 
+T = TypeVar("T")
 _FILES = {"series": "samples.parquet", "transactions": "transactions.parquet"}
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def query(sql: str, runs: Path, scratch: Path) -> Answer:
     with connect() as database:
         database.execute("SET python_enable_replacements = false")
         wanted = _tables(database, sql)
-        known = _Runs(runs)
+        known = Tables(runs)
         files = [file for name in SCHEMA if name in wanted for file in _make(database, known, name, scratch)]
         if files:
             database.execute(f"SET allowed_paths = [{', '.join(quoted(file) for file in files)}]")
@@ -75,32 +76,40 @@ def _refused(said: str) -> StudyError:
     )
 
 
-class _Runs:
-    """The studies below a folder, each read at most once for its runs."""
+class Tables:
+    """The tables of the studies below a folder, or of one study or run, each read at most once for its runs.
+    ``left_out`` says which studies and runs are not in them, and why. Raises ``StoreError`` without any."""
 
     def __init__(self, path: Path) -> None:
-        self.folders = [path] if (path / "study.json").is_file() else studies(path)
-        self.left_out: list[str] = []
+        alone = (path / "study.json").is_file() or (path / "cell.json").is_file()
+        self._folders = [path] if alone else studies(path)
         self._pieces: list[Piece] | None = None
+        self.left_out: list[str] = []
+
+    def table(self, name: str) -> Table:
+        """One table of the schema."""
+        if name == "metrics":
+            every = [source for found in self._each(sources) for source in found]
+            self._leave_out(text for source in every for text in source.unreadable)
+            return longform.metrics(every)
+        return longform.of_runs(name, self.pieces())
 
     def pieces(self) -> list[Piece]:
+        """The runs without their values."""
         if self._pieces is None:
-            every: list[Heads] = self._each(heads)
-            self._leave_out(text for found in every for text in found.unreadable)
-            self._pieces = [piece for found in every for piece in found.pieces]
+            every = self._each(heads)
+            self._leave_out(text for _, unreadable in every for text in unreadable)
+            self._pieces = [piece for pieces, _ in every for piece in pieces]
         return self._pieces
 
-    def metrics(self) -> Table:
-        every: list[Source] = [source for found in self._each(sources) for source in found]
-        self._leave_out(text for source in every for text in source.unreadable)
-        return longform.metrics(every)
-
-    def _each(self, read: Callable[[Path], Any]) -> list[Any]:
+    def _each(self, read: Callable[[Path], T]) -> list[T]:
         found = []
-        for folder in self.folders:
+        for folder in self._folders:
             try:
                 found.append(read(folder))
             except StoreError as error:
+                if len(self._folders) == 1:
+                    raise
                 self._leave_out([error.message])
         return found
 
@@ -108,19 +117,13 @@ class _Runs:
         self.left_out += [text for text in dict.fromkeys(texts) if text not in self.left_out]
 
 
-def _make(database: duckdb.DuckDBPyConnection, known: _Runs, name: str, scratch: Path) -> list[str]:
+def _make(database: duckdb.DuckDBPyConnection, known: Tables, name: str, scratch: Path) -> list[str]:
     """Make a table, or a view of the runs' own files; the files that the view reads."""
-    made: Mapping[str, Callable[[], Table]] = {
-        "metrics": known.metrics,
-        "runs": lambda: longform.runs(known.pieces()),
-        "knobs": lambda: longform.knobs(known.pieces()),
-        "drills": lambda: longform.drills(known.pieces()),
-    }
     if name not in _FILES:
-        _load(database, made[name](), scratch, name)
+        _load(database, known.table(name), scratch, name)
         return []
     files = {str(piece.run.folder / _FILES[name]): piece for piece in known.pieces()}
-    _load(database, Table(name, SCHEMA[name], ()), scratch, f"no_{name}")
+    _load(database, longform.table(name, ()), scratch, f"no_{name}")
     view = f'SELECT * FROM "no_{name}"'
     if files:
         where = [{"file": file, **longform.where(piece)} for file, piece in files.items()]

@@ -74,13 +74,6 @@ class Source:
         return tuple(gap.error for gap in self.gaps if gap.status == "unreadable")
 
 
-class Heads(msgspec.Struct, frozen=True):
-    """The runs of a folder without their values; ``unreadable`` says why others are left out."""
-
-    pieces: tuple[Piece, ...]
-    unreadable: tuple[str, ...] = ()
-
-
 def sources(path: Path) -> tuple[Source, ...]:
     """A study's folder or a run's as one source; a folder of studies (``runs``) as one for each.
 
@@ -158,12 +151,12 @@ def _piece(analysis: Analysis, path: Path, cell: Cell, point: Point, rows: list[
     return Piece(analysis.study.name, run, cell.levels, tuple(rows))
 
 
-def heads(path: Path) -> Heads:
-    """The runs of a study's folder, or the one at ``path``, without their values.
+def heads(path: Path) -> tuple[tuple[Piece, ...], tuple[str, ...]]:
+    """The runs of a study's folder, or the one at ``path``, without their values; and why others are left out.
 
     Raises ``StoreError`` where there is no study, or the one run cannot be read."""
     if not (path / "study.json").is_file():
-        return Heads(tuple(msgspec.structs.replace(piece, rows=()) for piece in of_run(path).pieces))
+        return tuple(msgspec.structs.replace(piece, rows=()) for piece in of_run(path).pieces), ()
     folder = StudyFolder(path)
     manifest = folder.manifest()
     found, unreadable = [], []
@@ -175,7 +168,7 @@ def heads(path: Path) -> Heads:
         except StoreError as error:
             # One broken file must not hide the others.
             unreadable.append(error.message)
-    return Heads(tuple(found), tuple(unreadable))
+    return tuple(found), tuple(unreadable)
 
 
 def of_run(path: Path) -> Source:

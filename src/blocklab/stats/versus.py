@@ -47,6 +47,11 @@ class Pair(msgspec.Struct, frozen=True):
     limited: str = ""
 
     @property
+    def relative(self) -> Estimate | None:
+        """The ratio, by the name that it has in tables."""
+        return self.ratio
+
+    @property
     def stack(self) -> str:
         """The name of the stack; of two single runs with different ones both."""
         return self.cell[0]

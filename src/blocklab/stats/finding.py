@@ -1,0 +1,93 @@
+"""A finding as data: about what, by which numbers, how often, how sure. ``stats.sentences`` says it in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeVar
+
+import msgspec
+
+from blocklab.stats.ratio import verdict
+from blocklab.stats.summary import Endless, Estimate
+
+T = TypeVar("T")
+Kind = Literal[
+    "nothing", "range", "factor", "latency", "need", "needs", "comparisons", "expectations",
+    "lost by", "safe", "unsafe", "lost", "rto", "drills",
+    "imported", "cpu", "own cpu", "limited", "floor", "repeats", "precision", "part", "quick", "gaps",
+    "repeat gaps",
+]  # fmt: skip
+
+
+class Number(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A number in ``unit``, which is empty for a ratio; ``half`` is that of its 95 % interval, ``low`` and
+    ``high`` are the ends of one that is not symmetric. ``name`` says which number of the finding it is, ``at``
+    where it was found. ``endless``: the interval is known and has no end."""
+
+    value: float
+    half: float | None = None
+    unit: str = ""
+    metric: str = ""
+    name: str = ""
+    at: str = ""
+    low: float | None = None
+    high: float | None = None
+    endless: bool = False
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One finding. ``stack`` is the layout, ``about`` the workload, the factor or the metric; ``beside`` what the
+    numbers are a share of. ``count`` of ``of`` cells, drills or comparisons are ``names``; ``verdict`` is what the
+    numbers decide, ``level`` the factor's level, ``note`` a reason or a description in words."""
+
+    kind: Kind
+    about: str = ""
+    stack: str = ""
+    beside: str = ""
+    numbers: tuple[Number, ...] = ()
+    count: int = 0
+    of: int = 0
+    names: tuple[str, ...] = ()
+    verdict: str = ""
+    level: str = ""
+    note: str = ""
+
+    def all(self, name: str) -> list[Number]:
+        """The numbers of that name."""
+        return [each for each in self.numbers if each.name == name]
+
+    def value(self, name: str) -> float | None:
+        """The first number of that name; None without one."""
+        return next((each.value for each in self.numbers if each.name == name), None)
+
+
+def number_of(found: Estimate, unit: str = "", metric: str = "", name: str = "", at: str = "") -> Number:
+    """An estimate as a number of a finding."""
+    return Number(found.value, found.half, unit, metric, name, at, endless=isinstance(found, Endless))
+
+
+def clear(every: Iterable[T], share: Callable[[T], Estimate]) -> list[T]:
+    """Those whose shares are not too noisy to say, the smallest first."""
+    kept = [each for each in every if verdict(share(each)) != "too noisy to say"]
+    return sorted(kept, key=lambda each: share(each).value)
+
+
+def share_range(
+    stack: str,
+    shares: Sequence[tuple[Estimate, str]],
+    beside: str,
+    *,
+    throughput: bool,
+    about: str = "",
+    note: str = "",
+) -> Finding:
+    """What a stack keeps of the baseline, or has: the least and the most of its shares, each with its place.
+    ``count`` of them are too noisy to say, and no end of the range; without numbers all are. ``verdict`` is
+    ``keeps`` of throughput that is not above the baseline's."""
+    ranked = clear(shares, lambda each: each[0])
+    ends = [ranked[0], ranked[-1]] if len(ranked) > 1 else ranked
+    keeps = throughput and all(share.value <= 1 for share, _ in ends)
+    return Finding(
+        "range", about, stack, beside, tuple(number_of(share, at=at) for share, at in ends),
+        count=len(shares) - len(ranked), of=len(shares), verdict="keeps" if keeps else "has", note=note,
+    )  # fmt: skip

@@ -1,0 +1,264 @@
+"""The answer in plain words: one template for each kind of finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from blocklab.stats.analysis import Analysis
+from blocklab.stats.drill_findings import MOST_NAMED, drill_findings
+from blocklab.stats.finding import Finding, Kind, Number
+from blocklab.stats.findings import Findings, grouped
+from blocklab.stats.floor import LIMITED, NEAR
+from blocklab.stats.format import (
+    NBSP,
+    capital,
+    listed,
+    number,
+    percent,
+    plus_minus,
+    quantity,
+    seconds,
+    shortened,
+    small_percent,
+)
+from blocklab.stats.ratio import NOTABLE
+
+Group: TypeAlias = Sequence[Finding]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """``lead`` is the answer in a paragraph, ``points`` what supports it, ``caveats`` what limits it."""
+
+    lead: str
+    points: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+
+def answer(found: Findings) -> Answer:
+    """The findings in words."""
+    lead = " ".join(sentence(group) for group in grouped(found.lead))
+    return Answer(lead, tuple(map(sentence, found.points)), tuple(sentence([each]) for each in found.caveats))
+
+
+def drill_points(analysis: Analysis) -> tuple[str, ...]:
+    """What the drills of a study found, a sentence each; none in a study without drills."""
+    return tuple(map(sentence, grouped(drill_findings(analysis))))
+
+
+def sentence(group: Group) -> str:
+    """What findings of one kind, about one thing, say together."""
+    template = _TEMPLATES.get(group[0].kind)
+    return template(group) if template is not None else " ".join(map(_plain, group))
+
+
+def number_text(found: Number) -> str:
+    """``48 % ± 2``, ``1,031 ± 12 TPS``; ``48 % ± ∞`` where the interval has no end."""
+    if found.unit:
+        return plus_minus(found.value, found.half, found.unit, found.metric)
+    return percent(found.value, found.half) + (f"{NBSP}±{NBSP}∞" if found.endless else "")
+
+
+def range_text(group: Group) -> str:
+    """``mirror keeps from 3.2 % ± 0.4 (rtt=20ms) to 95 % ± 2 (rtt=0.5ms) of local's tpmC (too noisy to say, and
+    left out: 2 of 84 of mirror)``."""
+    ranges = [
+        f"{each.stack}{f' ({each.note})' if each.note else ''} {each.verdict} {_ends(each)}"
+        for each in group
+        if each.numbers
+    ]
+    left = [f"{each.count} of {each.of} of {each.stack}" for each in group if each.count]
+    beside = group[0].beside
+    if not ranges:
+        are = "is" if len(group) == 1 else "are"
+        return f"{listed([each.stack for each in group])} {are} too noisy to say, as a share of {beside}"
+    text = f"{'; '.join(ranges)}{f' of {beside}' if beside else ''}"
+    return text + (f" (too noisy to say, and left out: {listed(left)})" if left else "")
+
+
+def _ends(found: Finding) -> str:
+    texts = [number_text(each) for each in found.numbers]
+    if len({text.partition(f"{NBSP}±")[0] for text in texts}) == 1:
+        # All alike: with the wider of the two intervals.
+        widest = max(found.numbers, key=lambda each: each.half or 0.0)
+        return f"{number_text(widest)}{' throughout' if len(texts) > 1 else ''}"
+    places = [f" ({each.at})" if each.at else "" for each in found.numbers]
+    return f"from {texts[0]}{places[0]} to {texts[1]}{places[1]}"
+
+
+def _range(group: Group) -> str:
+    about = group[0].about
+    return f"{f'{about}: ' if about else ''}{range_text(group)}."
+
+
+def _factor(group: Group) -> str:
+    found = group[0]
+    single = found.count == 1
+    what = f"{'' if single else 'median '}{found.beside}"
+    values = [each.value for each in found.numbers]
+    change = max(values) / min(values) - 1 if min(values) > 0 else float(max(values) > min(values))
+    if change <= NOTABLE:
+        return f"{found.about} by {found.level}: the {what} changes by at most {percent(change)}."
+    # The ends, and what lies outside of them.
+    ends = {found.numbers[0].at, found.numbers[-1].at}
+    ends |= {extreme(found.numbers, key=lambda each: each.value).at for extreme in (min, max)}
+    said = listed([f"{number_text(each)} at {each.at}" for each in found.numbers if each.at in ends])
+    over = "" if single else ", over all other levels (without an interval)"
+    return f"{found.about} by {found.level}: the {what} is {said}{over}."
+
+
+def _latency(group: Group) -> str:
+    said = []
+    for each in group:
+        trips = [f" (a round trip to {trip.at} took {quantity(trip.value, 's')})" for trip in each.all("RTT")]
+        said += [f"{number_text(mine)} on {each.stack}{''.join(trips)}" for mine in each.all("latency")]
+    base = group[0].all("baseline")[0]
+    return f"A single write in {group[0].about} takes {number_text(base)} on {base.at}, {listed(said)}."
+
+
+def _need(group: Group) -> str:
+    found = group[0]
+    asked = f"{listed([f'{each.value:,.6g} {each.at}' for each in found.all('asked')])} per second"
+    most = ""
+    if (rate := found.all("saturation")) and (headroom := found.value("headroom")) is not None:
+        lab = f", {rate[0].at}" if rate[0].at else ""
+        times = f"{number(headroom)} times the need{lab}"
+        most = f" It saturates at {number(rate[0].value)} requests per second, {times}."
+    if found.verdict == "unknown":
+        return f"Whether {found.stack} carries {asked} is unknown: {found.note}."
+    if found.verdict == "not carried":
+        return f"{found.stack} does not carry {asked}: {found.note}.{most}"
+    text = f"{found.stack} carries {asked}"
+    if tails := found.all("p99"):
+        bound = f"{found.level} " if found.level else ""
+        several = len(tails) > 1
+        each = [f"{bound}{quantity(tail.value, 's')}{f' ({tail.at})' if several else ''}" for tail in tails]
+        text += f", with a p99 latency of {listed(each)}"
+    if (highest := found.value("highest")) is not None:
+        text += f"; it carries up to {highest:g} % of that"
+    for said, word in (("not carried", "not"), ("unknown", "perhaps not")):
+        if (level := found.value(said)) is not None:
+            text += f", but {word} {level:g} %: {found.note}"
+    return f"{text}.{most}"
+
+
+def _comparisons(group: Group) -> str:
+    found = group[0]
+    said = [f"{each.value:,.0f} {each.name}" for each in found.numbers]
+    why = f" ({found.note})" if found.note else ""
+    return f"Of {found.of:,} comparison{'s' if found.of > 1 else ''}: {', '.join(said)}{why}."
+
+
+def _expectations(group: Group) -> str:
+    words = {"ok": "confirmed", "failed": "not confirmed", "unknown": "undecided"}
+    return f"Expectations of the study: {listed([f'{n.value:.0f} {words[n.name]}' for n in group[0].numbers])}."
+
+
+def _lost_by(group: Group) -> str:
+    said = [
+        f"{each.count} of {each.of} layouts with {each.about}={each.level}"
+        f"{f' ({listed(each.names)})' if each.names else ''}"
+        for each in group
+    ]
+    return f"Something was lost on {listed(said)}."
+
+
+def _safe(group: Group) -> str:
+    found = group[0]
+    text = (
+        f"Nothing that was acknowledged was lost on {shortened(found.names, MOST_NAMED)}: 0 of "
+        f"{found.value('acknowledged'):,.0f} in {found.of} drills."
+    )
+    commits, crashes = found.value("commits, at most"), found.value("crashes, at most")
+    if commits is not None and crashes is not None:
+        which = "each of them" if found.count > 1 else "it"
+        text += (
+            f" With 95 % confidence {which} loses fewer than {small_percent(commits)} of what is acknowledged "
+            f"there, and something in at most {percent(crashes)} of crashes."
+        )
+    return text
+
+
+def _lost(group: Group) -> str:
+    found = group[0]
+    missing, acknowledged = found.value("missing") or 0, found.value("acknowledged") or 1
+    others = [f"{count:.0f} {name}" for name in ("torn", "unexpected") if (count := found.value(name))]
+    drills = f"in {found.count} of {found.of} drills"
+    if not missing:
+        return f"The database on {found.stack} was damaged {drills}: {listed(others)} transactions or rows."
+    rpo = found.value("RPO")
+    text = (
+        f"Acknowledged transactions were lost on {found.stack} {drills}: {missing:,.0f} of {acknowledged:,.0f} "
+        f"({small_percent(missing / acknowledged)}), at most {found.value('worst'):,.0f} in one"
+    )
+    text += f" and {quantity(rpo, 's')} of commits" if rpo is not None else ""
+    return "; ".join([text, *others]) + "."
+
+
+def _rto(group: Group) -> str:
+    said = []
+    for each in group[0].all("RTO"):
+        sure = f" ({each.low:.2f} to {each.high:.2f})" if each.low is not None and each.high is not None else ""
+        said.append(f"after {seconds(each.value)}{sure} in the median on {each.at}")
+    text = f"Writes were accepted again {listed(said)}"
+    for stage in group[0].all("stage"):
+        text += f"; there {stage.at} takes the longest, {quantity(stage.value, 's')}"
+    return f"{text}."
+
+
+def _repeats(group: Group) -> str:
+    found = group[0]
+    if found.verdict == "repeats":
+        once = "; for a cell measured once, within its run" if found.count == 1 else ""
+        return (
+            f"Everything was measured {found.note}, each time on layouts that were built again. ± is the 95 % "
+            f"interval over these repeats{once}; ratios are taken within each repeat."
+        )
+    intervals = {"rounds": "over short rounds of that one run", "run": "of the mean within that one run"}
+    over = intervals.get(found.verdict)
+    sure = f" ± is the 95 % interval {over};" if over else ""
+    hint = f" ({found.note})" if found.note else ""
+    what = "another build of the layout" if over else "another run"
+    how = "how" if over else "How"
+    return f"Each cell was measured once.{sure} {how} much {what} would differ is not known{hint}."
+
+
+_TEMPLATES: Mapping[Kind, Callable[[Group], str]] = {
+    "range": _range, "factor": _factor, "latency": _latency, "need": _need, "comparisons": _comparisons,
+    "expectations": _expectations, "lost by": _lost_by, "safe": _safe, "lost": _lost, "rto": _rto,
+    "repeats": _repeats,
+}  # fmt: skip
+# What needs no more than its fields, by kind and verdict, or by kind.
+_TEXTS: Mapping[str, str] = {
+    "nothing: no values": "There is no answer yet: no cell of this study has a usable value.",
+    "nothing: one layout": "There is one layout, {stack}, and nothing beside it: its values are below.",
+    "nothing: no pair": "There is nothing to compare yet: values of {stack} and of another stack are needed.",
+    "needs: carried": "The need is carried by {count} of {of} layouts: {names}.",
+    "needs: not carried": "It is not carried by {count} of {of} layouts: {names}.",
+    "needs: unknown": "Unknown for {count} of {of} layouts: {names}.",
+    "unsafe": "No layout {verdict} through its drills without a loss.",
+    "drills": "{about}: {names}.",
+    "imported": "These results are imported from logs, which do not say whether all layouts had the same "
+    "workload.",
+    "cpu": "The CPU was saturated (at least {number} busy) in {names}, in {count} of {of} cells: it, not the "
+    "storage, may limit these results. {note}.",
+    "own cpu": "blocklab's own process took up to {number} of a core while a workload ran (in {stack}/{about}), "
+    "more than it may: it can have slowed down what it measured.",
+    "limited": f"{LIMITED} (within {NEAR:g} times of its floor), {{count}} of {{of}}: {{names}}. There the "
+    "layout itself may do better, and the overhead of others beside it is understated.",
+    "floor": "The lab's floor{verdict}: {note}",
+    "precision": "Target precision not reached: {names}.",
+    "part": "This report covers {count} of the study's {of} cells, those that were asked for.",
+    "quick": "This was a quick run, with shorter workloads than the full study: good for a first look.",
+    "gaps": "{count} of {of} cells have no results: {names}.",
+    "repeat gaps": "Repeats without results: {names}.",
+}
+
+
+def _plain(found: Finding) -> str:
+    text = _TEXTS.get(f"{found.kind}: {found.verdict}") or _TEXTS[found.kind]
+    fields = msgspec.structs.asdict(found)
+    first = number_text(found.numbers[0]) if found.numbers else ""
+    return capital(text.format(**fields | {"names": shortened(found.names), "number": first}))
