@@ -425,7 +425,7 @@ def test_the_terminal_says_when_there_is_only_one_build(tmp_path: Path) -> None:
     found = versus(source(a.path), source(b.path))
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(report.terminal(found, headlines(found.pairs)))
-    assert "Each side was measured on one build" in console.export_text()
+    assert "B was measured on one build" in " ".join(console.export_text().split())
     often = versions.make(tmp_path / "c", {"local": LOCAL})
     assert report.one_build(versus(source(a.path), source(often.path))).startswith("A was measured on one build")
     assert not report.one_build(versus(source(often.path), source(often.path)))

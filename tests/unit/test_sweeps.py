@@ -19,10 +19,9 @@ from blocklab.charts.base import BASELINE, Chart, Charts
 from blocklab.charts.curves import _DASHES, Line, shades_of
 from blocklab.charts.layout import layouts
 from blocklab.charts.plan import MOST_LINES, Dot, Scale, panels, plan, scale_of
-from blocklab.errors import StoreError
-from blocklab.report import build, export_png, render, terminal_table
+from blocklab.report import build, render, terminal_table
 from blocklab.report.build import laid_out
-from blocklab.report.tables import relative_text
+from blocklab.report.sheets import relative_text
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.compare import families
 from blocklab.stats.findings import describe, findings
@@ -350,13 +349,6 @@ def test_layouts_tell_of_several_volumes_lanes_shared_disks_and_lone_mirrors(tmp
     assert wide.boxes[0].title == "4 volumes"
     said = [describe(stack, study.links) for stack in study.stacks.values()]
     assert said == ["mirror on a2, disconnected", "volume shared with a2", ""]
-
-
-def test_a_chart_is_a_picture_too(folder: StudyFolder, tmp_path: Path) -> None:
-    export_png(folder, "share-tpcc", tmp_path / "share.png")
-    assert (tmp_path / "share.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(StoreError, match="no chart 'pie'; there are sweep-tpcc"):
-        export_png(folder, "pie", tmp_path / "pie.png")
 
 
 def test_many_fio_jobs_are_curves_by_their_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

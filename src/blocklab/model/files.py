@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -11,9 +13,16 @@ def write_whole(path: Path, data: bytes) -> None:
 
     Raises ``OSError``; then the old content is still there, and nothing else.
     """
+    with whole(path) as half:
+        half.write_bytes(data)
+
+
+@contextlib.contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """The same for what is written piece by piece: a path beside it, which gets its name at the end."""
     half = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        half.write_bytes(data)
+        yield half
         half.replace(path)
     except BaseException:
         half.unlink(missing_ok=True)

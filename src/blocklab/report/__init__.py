@@ -1,4 +1,4 @@
-"""The report: one self-contained page, its CSV and JSON twins, a table for the terminal, charts as pictures."""
+"""The report: one self-contained page, its CSV and JSON twins, a table for the terminal."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ if TYPE_CHECKING:
     from blocklab.report.build import both_views, laid_out, render
     from blocklab.report.drill_lines import drill_table
     from blocklab.report.files import as_json
-    from blocklab.report.picture import export_png
     from blocklab.report.terminal import terminal_table
 
-__all__ = ["as_json", "both_views", "drill_table", "export_png", "laid_out", "render", "terminal_table"]
+__all__ = ["as_json", "both_views", "drill_table", "laid_out", "render", "terminal_table"]
 
 _MODULES = {
     "as_json": "files", "both_views": "build", "laid_out": "build", "render": "build",
-    "drill_table": "drill_lines", "export_png": "picture", "terminal_table": "terminal",
+    "drill_table": "drill_lines", "terminal_table": "terminal",
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,16 +24,16 @@ from blocklab.report.bundle import bundle
 from blocklab.report.carried import MARKS as CARRIED_MARKS
 from blocklab.report.carried import carried_rows
 from blocklab.report.drills import COLUMNS as DRILL_COLUMNS
+from blocklab.report.drills import MOST_EVENTS, MOST_IDS, after, clock, drill_section, took
 from blocklab.report.drills import WORDS as DRILL_WORDS
-from blocklab.report.drills import drill_section
 from blocklab.report.export import as_csv
 from blocklab.report.files import as_json
 from blocklab.report.hint import hint
-from blocklab.report.imported import file_rows
+from blocklab.report.imported import file_rows, span
 from blocklab.report.layers import COLUMNS, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows, own_text
 from blocklab.report.sheets import sheets
-from blocklab.report.stops import REASONS, order_text, stops
+from blocklab.report.stops import order_text, stops, stops_line
 from blocklab.stats import longform
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
@@ -115,7 +116,10 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["script_json"] = script_json
+    made.filters |= {
+        "script_json": script_json, "shell": shlex.join, "seconds": seconds, "clock": clock, "after": after,
+        "took": took,
+    }  # fmt: skip
     return made
 
 
@@ -125,6 +129,7 @@ def html(analysis: Analysis, said: Answer, csv: bytes | None = None) -> str:
     drawn = draw(analysis)
     good = sum(run.outcome.status == "ok" for run in analysis.every)
     limited, unlisted = limited_rows(analysis)
+    explained, unexplained = ([], []) if analysis.imported else tables.explained_runs(analysis)
     return made.get_template("report.html.j2").render(
         version=__version__,
         study=analysis.study,
@@ -144,7 +149,8 @@ def html(analysis: Analysis, said: Answer, csv: bytes | None = None) -> str:
         drills=drill_section(analysis, drawn.shown),
         drill_columns=DRILL_COLUMNS,
         drill_words=DRILL_WORDS,
-        groups=tables.value_groups(analysis),
+        most_ids=MOST_IDS,
+        most_events=MOST_EVENTS,
         sheets=sheets(analysis),
         layers=layer_groups(analysis),
         layer_columns=COLUMNS,
@@ -157,17 +163,16 @@ def html(analysis: Analysis, said: Answer, csv: bytes | None = None) -> str:
         carried=carried_rows(analysis),
         carried_marks=CARRIED_MARKS,
         stops=stops(analysis),
-        reasons=REASONS,
+        stops_line=stops_line(analysis),
         order=order_text(analysis),
         own=own_text(analysis),
         layouts=layouts(analysis),
         colours=colours(tuple(analysis.stacks), analysis.grid.baselines),
         knobs=() if analysis.imported else tables.knob_tables(analysis),
         files=file_rows(analysis),
-        commands=() if analysis.imported else tables.command_tables(analysis),
-        unexplained=[]
-        if analysis.imported
-        else [run.outcome.status for run in tables.explained_runs(analysis)[1]],
+        span=span,
+        explained=explained,
+        unexplained=unexplained,
         versions=tables.versions(analysis),
         warnings=tables.warnings(analysis),
         on_dark=ON_DARK,

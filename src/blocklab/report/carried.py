@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from blocklab.report.grid import grid
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import KINDS, Carried, Need, needs
 from blocklab.stats.format import NBSP, number, percent, quantity
@@ -18,8 +16,6 @@ MOST_ROWS = 40
 MARKS = {"carried": ("✓", "ok"), "not carried": ("✗", "failed"), "unknown": ("?", "unknown")}
 _STYLES = {"carried": "green", "not carried": "red", "unknown": "yellow"}
 NONE = "–"
-# A layout's name up to this length stands on one line.
-_WIDE = 20
 
 
 class CarriedRow(msgspec.Struct, frozen=True):
@@ -87,58 +83,17 @@ def carried_table(analysis: Analysis) -> Table | None:
         rows = tuple(row for row in rows if row.verdict != "carried")[:MOST_ROWS]
     if not rows:
         return None
-    table = Table(
-        title="Does it carry the need?",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
+    titles = ("layout", "level", "asked/s", "reached/s", "p99", "saturates at", "verdict")
+    return grid(
+        titles, map(_cells, rows), left=("verdict",), whole=("reached/s", "p99"), title="Does it carry the need?"
     )
-    for title in ("layout", "level", "asked/s", "reached/s", "p99", "saturates at", ""):
-        table.add_column(
-            title,
-            justify="left" if title in ("layout", "") else "right",
-            overflow="fold",
-            min_width=min(_WIDE, max(len(row.place) for row in rows)) if title == "layout" else None,
-            no_wrap=title in ("reached/s", "p99"),
-        )
-    for row in rows:
-        verdict = Text(
-            f"{MARKS[row.verdict][0]}{NBSP}{row.verdict.replace(' ', NBSP)}", style=_STYLES[row.verdict]
-        )
-        # One kind of requests a line.
-        values = row.p99.split(" / ")
-        named = len(values) == len(row.kinds) > 1
-        p99 = (
-            "\n".join(f"{kind} {value}" for kind, value in zip(row.kinds, values, strict=True))
-            if named
-            else row.p99
-        )
-        table.add_row(row.place, row.level, row.asked, row.reached, p99, row.most, verdict)
-    return table
 
 
-def carried_json(analysis: Analysis) -> dict[str, Any]:
-    """The part of report.json: each workload with a rate on each layout; empty where no workload has one."""
-    found = []
-    for need in needs(analysis):
-        stack, workload = analysis.stacks[need.stack], analysis.workloads[need.workload]
-        found.append(
-            {
-                "stack": stack.name,
-                "workload": workload.name,
-                "levels": {**stack.levels, **workload.levels},
-                "highest": need.highest,
-                "most": need.most,
-                "headroom": need.headroom,
-                "limited": need.limited,
-                "phases": [
-                    {name: value for name, value in msgspec.structs.asdict(each).items() if name not in _OUTER}
-                    for each in need.phases
-                ],
-            }
-        )
-    return {"carried": found} if found else {}
-
-
-_OUTER = ("stack", "workload")
+def _cells(row: CarriedRow) -> tuple[str | Text, ...]:
+    mark = f"{MARKS[row.verdict][0]}{NBSP}{row.verdict.replace(' ', NBSP)}"
+    values = row.p99.split(" / ")
+    # One kind of requests a line.
+    several = len(values) == len(row.kinds) > 1
+    lines = [f"{kind} {value}" for kind, value in zip(row.kinds, values, strict=True)] if several else values
+    verdict = Text(mark, style=_STYLES[row.verdict])
+    return row.place, row.level, row.asked, row.reached, "\n".join(lines), row.most, verdict

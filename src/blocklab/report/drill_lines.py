@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from blocklab.report.drills import NONE, WORDS, fields, status_of
+from blocklab.report.grid import grid
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.drills import Summary, rate_text, summaries, tally
 from blocklab.stats.format import percent
@@ -32,14 +31,8 @@ def drill_parts(analysis: Analysis) -> Iterator[RenderableType]:
     found = summaries(analysis)
     if not found:
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    table.add_column("drills", overflow="fold", ratio=3)
-    for title in ("verdict", "TPS", "gone", "RPO", "RTO", "binlog", "mirror"):
-        words = title in ("verdict", "binlog", "mirror")
-        table.add_column(title, justify="left" if words else "right", overflow="fold")
-    for each in found:
-        table.add_row(*_cells(each))
-    yield table
+    titles = ("drills", "verdict", "TPS", "gone", "RPO", "RTO", "binlog", "mirror")
+    yield grid(titles, map(_cells, found), left=("verdict", "binlog", "mirror"))
     yield Text(tally([each.drill for each in analysis.drills if each.status == "ok"]), style="dim")
 
 

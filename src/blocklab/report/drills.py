@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
 from blocklab.charts.base import Chart, slug
 from blocklab.charts.cost import stack_colours
-from blocklab.model.drill import Drill, Mirror
+from blocklab.model.drill import Drill
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.drill_view import chosen, merged, span
+from blocklab.stats.drill_findings import drill_details
+from blocklab.stats.drill_view import chosen
 from blocklab.stats.drills import Summary, rate_text, rto_text, share_text, summaries
-from blocklab.stats.format import NBSP, listed, percent, quantity, small_percent
-from blocklab.stats.sentences import drill_points
+from blocklab.stats.format import NBSP, percent, quantity, small_percent
+from blocklab.stats.longform import DRILLS, STATUS, WHERE, Entry
+from blocklab.stats.sentences import sentence
 
 NONE = "–"
-# Of more than these the page tells how many there are.
-MOST_IDS = 200
-MOST_EVENTS = 100
+# Of more than these drill.json has the rest.
+MOST_IDS, MOST_EVENTS = 200, 100
 WORDS = {"ok": ("✓", "ok"), "lost": ("✗", "lost"), "unknown": ("?", "unknown")}
 COLUMNS = (
     "verdict", "drills", "acknowledged a second", "gone", "RPO, most", "RTO, median", "in doubt", "binary log",
@@ -43,29 +45,13 @@ class CellRow(msgspec.Struct, frozen=True):
     fields: tuple[Field, ...]
 
 
-class Loss(msgspec.Struct, frozen=True):
-    """A transaction that is gone: its id, and when it was acknowledged."""
-
-    id: str
-    clock: str
-    after: str
-
-
 class DrillDetail(msgspec.Struct, frozen=True):
-    """One drill. Rows are texts; ``left_ids`` and ``left_events`` are not listed."""
+    """One drill, with its chart, and its values by the names of their columns (``stats.longform``)."""
 
     title: str
-    status: str
-    says: str
-    facts: tuple[str, ...]
+    drill: Drill
     chart: Chart | None
-    missing: tuple[Loss, ...]
-    left_ids: int
-    others: tuple[str, ...]
-    events: tuple[tuple[str, str, str], ...]
-    left_events: int
-    stages: tuple[tuple[str, str, str], ...]
-    bins: tuple[tuple[str, ...], ...]
+    facts: tuple[tuple[str, str], ...]
 
 
 class DrillSection(msgspec.Struct, frozen=True):
@@ -94,7 +80,7 @@ def drill_section(analysis: Analysis, shown: Sequence[Chart]) -> DrillSection | 
     dyes = stack_colours(found)
     stages = tuple(dict.fromkeys(name for each in found for name, _ in each.stages))
     return DrillSection(
-        drill_points(analysis),
+        tuple(sentence([each]) for each in drill_details(analysis)),
         charts.get("cost"),
         ("stack", *(["workload"] if workloads else []), *factors),
         tuple(
@@ -106,7 +92,10 @@ def drill_section(analysis: Analysis, shown: Sequence[Chart]) -> DrillSection | 
             for each in found
             if each.stages
         ),
-        tuple(_told(each.drill, label, charts.get(f"outage-{slug(name)}")) for name, label, each in picked),
+        tuple(
+            DrillDetail(label, each.drill, charts.get(f"outage-{slug(name)}"), facts(each.drill))
+            for name, label, each in picked
+        ),
         tuple(each.drill.verdict.status for each in analysis.drills if id(each) not in one_by_one),
     )
 
@@ -130,9 +119,9 @@ def status_of(each: Summary) -> str:
 
 
 def _stages(each: Summary, names: Sequence[str]) -> dict[str, Field]:
-    took = dict(each.stages)
-    found = {name: Field(_ms(took[name]) if name in took else NONE) for name in names}
-    return {**found, "sum": Field(_ms(each.stages_sum)), "RTO": _rto(each)}
+    times = dict(each.stages)
+    found = {name: Field(took(times[name]) if name in times else NONE) for name in names}
+    return {**found, "sum": Field(took(each.stages_sum)), "RTO": _rto(each)}
 
 
 def fields(each: Summary) -> dict[str, Field]:
@@ -202,7 +191,8 @@ def _zero(value: float) -> str:
     return f"0{NBSP}ms" if not value else quantity(value, "s")
 
 
-def _ms(value: float) -> str:
+def took(value: float) -> str:
+    """Milliseconds, or seconds from one on."""
     return quantity(value, "s") if value < 1 else f"{value:.2f}{NBSP}s"
 
 
@@ -218,92 +208,28 @@ def _apart(each: Summary) -> str:
     return "; ".join(parts + ([f"ahead by up to {each.ahead:,}"] if each.ahead else []))
 
 
-def _told(drill: Drill, title: str, chart: Chart | None) -> DrillDetail:
-    verdict = drill.verdict
-    fault = drill.struck
-    losses = tuple(
-        Loss(str(each.id), _clock(each.acknowledged), _after(each.acknowledged, fault))
-        for each in verdict.missing[:MOST_IDS]
-    )
-    others = (*(f"torn: {text}" for text in verdict.torn), *(_ids("unexpected", verdict.unexpected)))
-    events = sorted(drill.events, key=lambda each: each.time)
-    stages = tuple(
-        (stage.name, _after(stage.start, fault), _ms(stage.end - stage.start)) for stage in drill.stages
-    )
-    return DrillDetail(
-        title, verdict.status, verdict.why, tuple(_facts(drill)), chart, losses,
-        len(verdict.missing) - len(losses), others,
-        tuple((_after(each.time, fault), each.what, each.said) for each in events[:MOST_EVENTS]),
-        max(0, len(events) - MOST_EVENTS), stages, _bins(drill),
-    )  # fmt: skip
-
-
-def _ids(word: str, ids: Sequence[int]) -> list[str]:
-    if not ids:
-        return []
-    more = f" and {len(ids) - MOST_IDS:,} more" if len(ids) > MOST_IDS else ""
-    return [f"{word} rows: {', '.join(str(each) for each in ids[:MOST_IDS])}{more}"]
-
-
-def _facts(drill: Drill) -> list[str]:
-    verdict = drill.verdict
-    took = f"{drill.survivor} took over" if drill.took_over else "no takeover"
-    said = [
-        f"{drill.fault} on {drill.active}, {took}; seed {drill.seed}",
-        f"{verdict.attempted:,} attempted: {verdict.acknowledged:,} acknowledged, {verdict.refused:,} refused, "
-        f"{verdict.in_doubt:,} in doubt, of which {verdict.in_doubt_found:,} were found",
-    ]
-    if verdict.rpo_seconds is not None and verdict.missing:
-        said.append(f"RPO: {len(verdict.missing):,} commits, {_zero(verdict.rpo_seconds)} of them")
-    if verdict.bound is not None:
-        said.append(f"nothing missing: at most {small_percent(verdict.bound)} of commits (95 %, 3/N)")
-    if verdict.rto_seconds is not None:
-        parts = sum(stage.end - stage.start for stage in drill.stages)
-        more = f"; the stages add up to {_ms(parts)}" if drill.stages else ""
-        said.append(f"RTO: {_ms(verdict.rto_seconds)}{more}")
-    elif drill.never:
-        said.append("RTO: no write was accepted again")
-    else:
-        why = "no fault struck" if drill.struck is None else "the history does not tell"
-        said.append(f"RTO: not known, since {why}")
-    if verdict.binlog is not None:
-        said.append(f"binary log: {verdict.binlog.status}{f', {why}' if (why := verdict.binlog.why) else ''}")
-    if drill.mirror is not None:
-        said.append(f"mirror: {_mirror(drill.mirror)}")
-    return said
-
-
-def _mirror(mirror: Mirror) -> str:
-    said: list[str] = [mirror.status]
-    if mirror.verified is not None:
-        said.append(f"{mirror.verified:,} bytes differ by its own comparison")
-    if mirror.copies:
-        same = len(set(mirror.copies.values())) == 1
-        hosts = listed(list(mirror.copies))
-        said.append(f"the checksums of {hosts} {'are the same' if same else 'differ'}")
-    if mirror.seconds:
-        said.append(f"after {_ms(mirror.seconds)}")
-    return ", ".join([*said, *([mirror.why] if mirror.why else [])])
-
-
-def _bins(drill: Drill) -> tuple[tuple[str, ...], ...]:
-    if drill.struck is None or not drill.bins:
-        return ()
-    view = span(drill)
+def facts(drill: Drill) -> tuple[tuple[str, str], ...]:
+    """What ``drills.csv`` has of a drill, as texts; without what there is nothing of."""
+    entry = Entry("", "", "", {}, None, drill)
+    found = {column.name: column.get(entry) for column in DRILLS if column not in (*WHERE, STATUS)}
+    if drill.verdict.rto_seconds is None:
+        found["rto"] = "no write accepted again" if drill.never else "not known"
     return tuple(
-        (
-            f"{view.at(row.time):+.1f}",
-            *(f"{count:,}" for count in (row.scheduled, row.acknowledged, row.in_doubt, row.refused)),
-            *(NONE if wait is None else f"{1e3 * wait:,.1f}" for wait in (row.p50, row.longest)),
-        )
-        for row in merged(drill, view)
+        (name.replace("_", " "), _text(value)) for name, value in found.items() if value not in (None, "", "ok")
     )
 
 
-def _clock(time: float) -> str:
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def clock(time: float) -> str:
+    """UTC, with milliseconds."""
     return datetime.fromtimestamp(time, UTC).strftime("%H:%M:%S.%f")[:-3]
 
 
-def _after(time: float, fault: float | None) -> str:
+def after(time: float, fault: float | None) -> str:
     """``+0.204`` s from the fault; the clock where none struck."""
-    return _clock(time) if fault is None else f"{time - fault:+.3f}"
+    return clock(time) if fault is None else f"{time - fault:+.3f}"

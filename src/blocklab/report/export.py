@@ -15,6 +15,7 @@ from typing import IO, Any
 import msgspec
 
 from blocklab.errors import StoreError
+from blocklab.model.files import whole
 from blocklab.report.hint import hint
 from blocklab.stats.longform import Table
 from blocklab.store.tables import batches, to_parquet
@@ -57,13 +58,8 @@ def _out(path: Path | None) -> Iterator[IO[str]]:
         yield sys.stdout
         sys.stdout.flush()
         return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            yield file
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole(path) as half, half.open("w", encoding="utf-8", newline="") as file:
+        yield file
 
 
 def as_csv(table: Table) -> str:

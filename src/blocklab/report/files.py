@@ -6,14 +6,13 @@ from typing import Any
 
 import msgspec
 
-from blocklab.report.carried import carried_json
 from blocklab.stats import longform
 from blocklab.stats.analysis import Analysis, Gap, Stop
+from blocklab.stats.carried import needs
 from blocklab.stats.drills import Summary, summaries
 from blocklab.stats.findings import Findings
 from blocklab.stats.grid import levels_of
 from blocklab.stats.sentences import answer
-from blocklab.study.types import Expectation
 
 FORMAT = 2
 
@@ -62,17 +61,9 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
         "findings": [each for group in (found.lead, *found.points, found.caveats) for each in group],
         "verdicts": [
             {
+                **msgspec.to_builtins(verdict.claim),
                 "status": verdict.status,
-                "says": verdict.claim.says,
                 "sentence": verdict.sentence,
-                "metric": verdict.claim.metric,
-                "stack": verdict.claim.stack,
-                "workload": verdict.claim.workload,
-                "phase": verdict.claim.phase,
-                "relative_to": verdict.claim.relative_to,
-                "against": verdict.claim.against,
-                **_levels(verdict.claim),
-                "source": verdict.claim.source,
                 "found": verdict.found,
                 "half_width": verdict.half,
                 "between": [verdict.low, verdict.high],
@@ -86,16 +77,13 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
         "repeats": study.repeats,
         "stops": [_stop(analysis, stop) for stop in analysis.stops],
         "floors": analysis.floors.distinct,
-        **carried_json(analysis),
+        "carried": [
+            {**msgspec.structs.asdict(need), **_at(analysis, need.stack, need.workload)}
+            for need in needs(analysis)
+        ],
         **_drills(analysis),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
-
-
-def _levels(claim: Expectation) -> dict[str, Any]:
-    """What only some claims have."""
-    fields = {name: getattr(claim, name) for name in ("at", "relative_at", "against_at", "host")}
-    return {name: value for name, value in fields.items() if value}
 
 
 def _stop(analysis: Analysis, stop: Stop) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.floor import LIMITED, caution, table
 from blocklab.stats.format import listed, quantity
-from blocklab.store.floor import METRICS, Floor
+from blocklab.store.floor import Floor
 
 # Of more reasons than this the tables have the marks, and the CSV the rest.
 MOST_LIMITED = 40
@@ -18,10 +18,10 @@ MOST_METRICS = 4
 
 
 class FloorTable(msgspec.Struct, frozen=True):
-    """One machine's floor: what it holds for, and (value, value, spread) by group."""
+    """One machine's floor: what it holds for, and (what, value, spread)."""
 
     about: str
-    groups: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]
+    rows: tuple[tuple[str, str, str], ...]
     caution: str
 
 
@@ -33,15 +33,6 @@ class LimitedRow(msgspec.Struct, frozen=True):
     place: str
     metrics: str
     why: str
-
-
-# The first words of the names of a floor's values, and what they have in common.
-_GROUPS = {
-    "A raw volume and a mirror, 4 KiB": ("volume.", "mirror."),
-    "A node and a link": ("syscall", "empty.", "link."),
-    "Error of emulated round trips": ("delay.",),
-    "The machine meanwhile": ("steal.", "idle."),
-}
 
 
 def floor_tables(analysis: Analysis) -> tuple[FloorTable, ...]:
@@ -57,12 +48,7 @@ def _floor(floor: Floor) -> FloorTable:
         f"{machine.cpu}, {machine.cpus} CPUs, kernel {machine.kernel}, image {machine.image}; measured "
         f"{when:%Y-%m-%d %H:%M} UTC. Medians of {rounds} rounds; the spread is the largest less the smallest."
     )
-    rows = dict(zip(METRICS, table(floor), strict=True))
-    groups = tuple(
-        (title, tuple(row for name, row in rows.items() if name.startswith(starts)))
-        for title, starts in _GROUPS.items()
-    )
-    return FloorTable(about, groups, caution(floor))
+    return FloorTable(about, tuple(table(floor)), caution(floor))
 
 
 def own_text(analysis: Analysis) -> str:

@@ -1,19 +1,38 @@
-"""The values of workloads that factors change, or that have many phases: a row for each cell and phase."""
+"""The values of each workload as a table: a row for each cell and phase, a column for each metric."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from blocklab.report.tables import SHOWN, Value, lower_devices, on_sheets, value_of, workload_metrics
+from blocklab.model.metrics import WAYS
+from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.format import NBSP, number, percent, plus_minus, scale
+from blocklab.stats.ratio import verdict
 from blocklab.stats.values import Row
 
-# A row has no room for the median beside the mean.
-_KINDS = tuple(kind for kind in SHOWN if kind != "latency.p50")
+# Metrics of workloads that the page shows, in this order; the CSV has all of them.
+SHOWN = (
+    "tpmc", "tps", "iops", "bandwidth", "latency.mean", "latency.p50", "latency.p95", "latency.p99",
+    "commit.group", "lock.waits", "failed",
+)  # fmt: skip
 # More columns than this of lower devices hide all others.
 MOST_LOWER = 4
+
+
+class Value(msgspec.Struct, frozen=True):
+    """One table cell: the value, its interval, its ratio to the baseline's, or why there is none.
+
+    ``limited`` says why the value is the lab's own rather than the layout's; empty when it is not.
+    """
+
+    text: str
+    half: str = ""
+    relative: str = ""
+    absent: bool = False
+    limited: str = ""
 
 
 class SheetRow(msgspec.Struct, frozen=True):
@@ -51,8 +70,11 @@ class _Column(msgspec.Struct, frozen=True):
 
 
 def sheets(analysis: Analysis) -> tuple[Sheet, ...]:
-    """A sheet for each workload that the table with a column a stack has no room for."""
-    return tuple(sheet for name in on_sheets(analysis) if (sheet := _sheet(analysis, name)).rows)
+    """A sheet for each workload that has values; transactions first, as everywhere on the page."""
+    names = dict.fromkeys(side.name for side in analysis.workloads.values())
+    transactions = {row.workload_name for row in analysis.rows if row.own and metric_of(row.metric).transactions}
+    every = [_sheet(analysis, name) for name in sorted(names, key=lambda name: name not in transactions)]
+    return tuple(sheet for sheet in every if sheet.rows)
 
 
 def _sheet(analysis: Analysis, name: str) -> Sheet:
@@ -82,13 +104,13 @@ def _sheet(analysis: Analysis, name: str) -> Sheet:
 
 
 def _columns(analysis: Analysis, labels: Sequence[str], rows: Sequence[Row]) -> Iterator[_Column]:
-    for metric, title in workload_metrics((row.metric for row in rows if row.own), _KINDS):
+    for metric, title in workload_metrics(row.metric for row in rows if row.own):
         if metric == "failed" and not any(row.value for row in rows if row.metric == metric):
             continue
         yield _Column(title, metric, own=True)
     probed = dict.fromkeys((row.metric, row.host, row.layer, row.top) for row in rows if not row.own)
     lower = list(dict.fromkeys(each for label in labels for each in lower_devices(analysis, label)))
-    for way in ("read", "write"):
+    for way in WAYS:
         metric = f"{way}.await"
         if any(found == metric and top for found, _, _, top in probed):
             yield _Column(f"{way} await, top device, ms", metric)
@@ -97,3 +119,53 @@ def _columns(analysis: Analysis, labels: Sequence[str], rows: Sequence[Row]) -> 
                 yield _Column(f"{way} await, {device} on {host}, ms", metric, host=host, device=device)
     for host in dict.fromkeys(host for metric, host, _, _ in probed if metric == "cpu.busy"):
         yield _Column(f"CPU busy on {host}, %", "cpu.busy", host=host, device="cpu")
+
+
+def workload_metrics(metrics: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The metrics of a workload that the page shows, in its order, and what they are called there.
+
+    Of a type of transaction (``new_order.latency.p95``) the 95th percentile is shown.
+    """
+    order = ("", *WAYS)
+    known = [metric_of(name) for name in dict.fromkeys(metrics)]
+    # The types of transactions come last, in the order of the run.
+    known.sort(key=lambda each: order.index(each.of) if each.of in order else len(order))
+    for kind in SHOWN:
+        for each in known:
+            if each.family == kind and (each.of in order or kind == "latency.p95"):
+                yield each.name, f"{each.of.replace('_', ' ')} {each.title}".strip()
+
+
+def lower_devices(analysis: Analysis, workload: str) -> list[tuple[str, str]]:
+    """(host, device) of each block device below the highest one of a stack, of all stacks."""
+    found: dict[tuple[str, str], None] = {}
+    for (_, label), measured in analysis.measured.items():
+        for host in measured.hosts if label == workload else ():
+            found.update(dict.fromkeys((host, device) for device in measured.lower(host)))
+    return list(found)
+
+
+def value_of(analysis: Analysis, row: Row | None, gap: str | None) -> Value:
+    """The cell of a table for a value, or for the lack of it."""
+    if row is None:
+        # A node that is not part of the stack has no value for a good reason.
+        return Value(gap or "–", absent=True)
+    # The label has the unit.
+    label = scale(row.unit, row.metric)[1]
+    text = plus_minus(row.value, row.half, row.unit, row.metric).removesuffix(label).rstrip()
+    text, _, half = text.partition(f"{NBSP}±")
+    relative = "" if row.stack in analysis.grid.baselines else relative_text(row)
+    return Value(text, f"±{half}" if half else "", relative, limited=analysis.limit(row))
+
+
+def relative_text(row: Row) -> str:
+    """``48 % ± 2 %`` of the baseline's throughput, ``2.06×`` its latency, with what the interval leaves open;
+    empty for shares of a CPU."""
+    if row.relative is None or row.unit not in ("1/s", "1/min", "B/s", "s"):
+        return ""
+    said = verdict(row.relative)
+    open_ = "" if said == "differs" else f" ({said})"
+    if row.unit == "s":
+        half = f"{NBSP}±{NBSP}{number(row.relative.half)}" if row.relative.half is not None else ""
+        return f"{number(row.relative.value)}×{half}{open_}"
+    return percent(row.relative.value, row.relative.half) + open_

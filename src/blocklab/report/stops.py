@@ -1,4 +1,4 @@
-"""How long each phase was measured, why no longer, and how sure its rates were then."""
+"""How long each phase was measured, why it ended, and how sure its rates were then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blocklab.stats.format import NBSP, percent, plus_minus, scale, seconds
 from blocklab.stats.summary import percentile
 from blocklab.store.run import Rate, Reason
 
-# Of more phases than this only counts, and those that were not sure.
+# Of more phases than this report.json has the rest.
 MOST_ROWS = 24
 REASONS: tuple[Reason, ...] = ("settled", "capped", "drained", "failed")
 
@@ -30,35 +30,10 @@ class StopRow(msgspec.Struct, frozen=True):
     rates: tuple[str, ...]
 
 
-class StopCount(msgspec.Struct, frozen=True):
-    """One workload's phases on all stacks: how many for each of ``REASONS``, times and relative half widths."""
-
-    workload: str
-    counts: tuple[str, ...]
-    took: str
-    sure: str
-
-
-class Stops(msgspec.Struct, frozen=True):
-    """``counts`` are empty where ``rows`` has every phase; ``left`` is how many more were not sure."""
-
-    rows: tuple[StopRow, ...]
-    counts: tuple[StopCount, ...] = ()
-    left: int = 0
-
-
-def stops(analysis: Analysis) -> Stops:
-    """Every phase that a stopping rule measured, or, of many, counts for each workload and those not settled."""
-    every = analysis.stops
-    if len(every) <= MOST_ROWS:
-        return Stops(tuple(_row(analysis, each) for each in every))
-    open_ended = [each for each in every if each.stopped.why]
-    names = dict.fromkeys(analysis.workloads[each.workload].name for each in every)
-    counts = tuple(
-        _count(name, [each for each in every if analysis.workloads[each.workload].name == name]) for name in names
-    )
-    rows = tuple(_row(analysis, each) for each in open_ended[:MOST_ROWS])
-    return Stops(rows, counts, len(open_ended) - len(rows))
+def stops(analysis: Analysis) -> tuple[tuple[StopRow, ...], int]:
+    """The phases that ended before their rates were as sure as the study asks for, and how many more there are."""
+    every = [each for each in analysis.stops if each.stopped.why]
+    return tuple(_row(analysis, each) for each in every[:MOST_ROWS]), max(0, len(every) - MOST_ROWS)
 
 
 def _row(analysis: Analysis, stop: Stop) -> StopRow:
@@ -92,10 +67,9 @@ def relative(rate: Rate) -> float | None:
     return rate.half / abs(rate.value) if rate.value and rate.half is not None else None
 
 
-def _count(name: str, mine: Sequence[Stop]) -> StopCount:
-    reasons = Counter(each.stopped.reason for each in mine)
-    counts = tuple(str(reasons[reason]) if reasons[reason] else "–" for reason in REASONS)
-    return StopCount(name, counts, _times(mine), _sure(mine))
+def _time(value: float) -> str:
+    """Whole seconds: 3 rounds of 2 s are 6 s, and not 6.00."""
+    return seconds(value) if value >= 100 or value < 1 else f"{value:.0f}{NBSP}s"
 
 
 def _times(mine: Sequence[Stop]) -> str:
@@ -104,11 +78,6 @@ def _times(mine: Sequence[Stop]) -> str:
         return "–"
     first, last = _time(took[0]), _time(took[-1])
     return first if first == last else f"{first} to {last}"
-
-
-def _time(value: float) -> str:
-    """Whole seconds: 3 rounds of 2 s are 6 s, and not 6.00."""
-    return seconds(value) if value >= 100 or value < 1 else f"{value:.0f}{NBSP}s"
 
 
 def _sure(mine: Sequence[Stop]) -> str:

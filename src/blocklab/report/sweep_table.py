@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 from blocklab.charts.matrix import matrix_sweeps
 from blocklab.charts.plan import STACK, Dot
 from blocklab.charts.sweep import Sweep, sweeps
+from blocklab.report.grid import grid
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import NBSP, number, percent, scale
 from blocklab.stats.grid import label_of
@@ -68,13 +67,9 @@ class _Columns:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for names in self._abreast(min(options.max_width, WIDEST) - EDGES):
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-            table.add_column(Text(self._axis), overflow="fold")
-            for name in names:
-                table.add_column(Text(name, justify="right"), overflow="fold")
-            for at, *row in zip(self._levels, *(self._cells[name] for name in names), strict=True):
-                table.add_row(Text(at), *row)
-            yield table
+            yield grid(
+                [self._axis, *names], zip(self._levels, *(self._cells[name] for name in names), strict=True)
+            )
 
     def _abreast(self, width: int) -> Iterator[list[str]]:
         """The columns in groups that fit; one at least."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -14,6 +13,7 @@ from rich.text import Text
 from blocklab.charts.sweep import Sweep
 from blocklab.report.carried import carried_table
 from blocklab.report.drill_lines import drill_parts
+from blocklab.report.grid import grid
 from blocklab.report.layers import NONE, LayerGroup, LayerRow, layer_groups
 from blocklab.report.stops import stops_line
 from blocklab.report.sweep_table import LIMITED_MARK, MARKS, sweep_tables, table_sweeps
@@ -27,9 +27,8 @@ from blocklab.stats.ratio import verdict as verdict_of
 from blocklab.stats.sentences import answer
 from blocklab.store.folder import StudyFolder
 
-# Of more comparisons than this only those with the smallest shares.
-MOST_ROWS = 40
-FEWER_ROWS = 20
+# Of more comparisons than this only those that lose most.
+MOST_ROWS, FEWER_ROWS = 40, 20
 _LIMITED_KEY = f"{LIMITED_MARK}: {LIMITED} (near its floor, or its CPU was busy): the layout may do better."
 # More cells and phases than this are for the page.
 MOST_LAYERS = 20
@@ -52,7 +51,8 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
         parts += sweep_tables(analysis, sweep)
     compared = _compared_otherwise(analysis, swept)
     if len(compared) > MOST_ROWS:
-        parts.append(Text(f"{_few(compared)}:"))
+        word = "smallest" if verb(compared) == "keeps" else "largest"
+        parts.append(Text(f"The {FEWER_ROWS} of {len(compared)} values with the {word} shares; the page has all:"))
         compared = _worst(compared)
     if compared:
         parts.append(_values(analysis, compared))
@@ -83,15 +83,8 @@ def _key(said: Collection[str]) -> str:
     return f"{'; '.join(keys)}." if keys else ""
 
 
-def _few(compared: Sequence[Item]) -> str:
-    if not any(item.shares for item in compared):
-        return f"The first {FEWER_ROWS} of {len(compared)} values; the page has all"
-    word = "smallest" if verb(compared) == "keeps" else "largest"
-    return f"The {FEWER_ROWS} of {len(compared)} values with the {word} shares"
-
-
 def _worst(compared: Sequence[Item]) -> tuple[Item, ...]:
-    """Where most of the throughput is lost, or a latency grows most; the first ones where nothing is compared."""
+    """Where most of the throughput is lost, or a latency grows most."""
     sign, worst = (1, min) if verb(compared) == "keeps" else (-1, max)
     ranked = sorted(
         compared, key=lambda item: sign * worst((each.value for each in item.shares.values()), default=1.0)
@@ -121,43 +114,39 @@ def _gaps(gaps: Sequence[Gap]) -> Iterator[RenderableType]:
 
 
 def _values(analysis: Analysis, compared: tuple[Item, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    table.add_column("", overflow="fold")
     stacks = [stack for stack in analysis.stacks if any(stack in item.rows for item in compared)]
     stacks = stacks if analysis.grid.factors else list(analysis.stacks)
-    for stack in stacks:
-        table.add_column(Text(stack), justify="right", overflow="fold")
-    for item in compared:
-        cells: list[Text] = [Text(item.label)]
-        for stack in stacks:
-            row, share = item.rows.get(stack), item.shares.get(stack)
-            text = Text("–" if row is None else plus_minus(row.value, row.half, row.unit, row.metric))
-            text.append(LIMITED_MARK if analysis.limit(row) else "")
-            if share is not None:
-                text.append(f"  {percent(share.value, share.half):>5}{MARKS[verdict_of(share)]}", style="bold")
-            cells.append(text)
-        table.add_row(*cells)
-    return table
+    return grid(
+        ["", *stacks], ([item.label, *(_value(analysis, item, each) for each in stacks)] for item in compared)
+    )
+
+
+def _value(analysis: Analysis, item: Item, stack: str) -> Text:
+    row, share = item.rows.get(stack), item.shares.get(stack)
+    text = Text("–" if row is None else plus_minus(row.value, row.half, row.unit, row.metric))
+    text.append(LIMITED_MARK if analysis.limit(row) else "")
+    if share is not None:
+        text.append(f"  {percent(share.value, share.half):>5}{MARKS[verdict_of(share)]}", style="bold")
+    return text
 
 
 def _layers(groups: Sequence[LayerGroup]) -> Iterator[RenderableType]:
     """What each layer made of a byte and of a transaction, where that is not too much for a terminal."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    for title in ("what each layer did", "stack", "written per byte above", "flushes a transaction"):
-        table.add_column(title, overflow="fold")
+    found = []
     for group in groups:
         cells: dict[str, list[LayerRow]] = {}
         for row in group.rows:
             cells.setdefault(row.label, []).append(row)
         for stack, rows in cells.items():
-            ratios, flushes = (
-                ", ".join(f"{row.short} {told}" for row, told in each if told != NONE)
-                for each in ([(r, r.per_byte) for r in rows], [(r, r.per_transaction) for r in rows])
+            ratios = ", ".join(f"{row.short} {row.per_byte}" for row in rows if row.per_byte != NONE)
+            flushes = ", ".join(
+                f"{row.short} {row.per_transaction}" for row in rows if row.per_transaction != NONE
             )
             if ratios or flushes:
-                table.add_row(Text(group.title), Text(stack), Text(ratios), Text(flushes))
-    if 0 < table.row_count <= MOST_LAYERS:
-        yield table
+                found.append((group.title, stack, ratios, flushes))
+    titles = ("what each layer did", "stack", "written per byte above", "flushes a transaction")
+    if 0 < len(found) <= MOST_LAYERS:
+        yield grid(titles, found, left=titles)
 
 
 def _verdicts(verdicts: tuple[Verdict, ...]) -> Table:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +17,7 @@ from blocklab import __version__
 from blocklab.charts.forest import forest
 from blocklab.report.build import dress, environment, written
 from blocklab.report.export import as_csv
+from blocklab.report.grid import grid
 from blocklab.stats import longform
 from blocklab.stats.format import NBSP, listed, percent, plus_minus
 from blocklab.stats.guard import Judged
@@ -56,46 +57,35 @@ def summary(found: Versus, shown: Sequence[Pair]) -> str:
     if not decided:
         return f"No value of {found.a.name} is above 0, so there is no ratio."
     parts = []
-    below = [pair for pair in decided if pair.verdict == "differs" and pair.ratio and pair.ratio.value < 1]
-    above = [pair for pair in decided if pair.verdict == "differs" and pair.ratio and pair.ratio.value > 1]
-    for pairs, word, worst in ((below, "lower", min), (above, "higher", max)):
-        if pairs:
-            most = worst(pairs, key=lambda pair: pair.ratio.value if pair.ratio else 1.0)
-            parts.append(f"{len(pairs)} {word} ({_most(len(pairs))}{most.label}: {ratio_text(most)})")
-    same = sum(pair.verdict == "no difference shown" for pair in decided)
-    noisy = sum(pair.verdict == "too noisy to say" for pair in decided)
-    parts += [f"{same} with no difference shown (within {percent(NOTABLE)})"] if same else []
-    bare = sum(pair.verdict == "no interval" for pair in decided)
-    parts += [f"{noisy} too noisy to say"] if noisy else []
-    parts += [f"{bare} without an interval"] if bare else []
+    for word, worst, sign in (("lower", min, -1), ("higher", max, 1)):
+        differ = [pair for pair in decided if pair.verdict == "differs" and sign * _above(pair) > 0]
+        if differ:
+            most = worst(differ, key=_above)
+            the_most = "the most " if len(differ) > 1 else ""
+            parts.append(f"{len(differ)} {word} ({the_most}{most.label}: {ratio_text(most)})")
+    counts = Counter(str(pair.verdict) for pair in decided)
+    words = {
+        "no difference shown": f"with no difference shown (within {percent(NOTABLE)})",
+        "too noisy to say": "too noisy to say", "no interval": "without an interval",
+    }  # fmt: skip
+    parts += [f"{counts[verdict]} {text}" for verdict, text in words.items() if counts[verdict]]
     return f"Of {len(decided)} value{'s' if len(decided) > 1 else ''} in B, beside A's: {listed(parts)}."
 
 
 def one_build(found: Versus) -> str:
     """What to know where a side was measured once; empty where none was."""
     sides = {"A": found.a, "B": found.b}
-    known = {
-        "A": any(pair.own and pair.a.half is not None for pair in found.pairs),
-        "B": any(pair.own and pair.b.half is not None for pair in found.pairs),
-    }
-    said: dict[str, list[str]] = {}
+    said = []
     for name in found.once:
-        said.setdefault(_once(sides[name].imported, known[name]), []).append(name)
-    return " ".join(f"{'Each side' if len(names) > 1 else names[0]} {text}" for text, names in said.items())
+        known = any(pair.own and getattr(pair, name.lower()).half is not None for pair in found.pairs)
+        how = "imported from logs" if sides[name].imported else "measured on one build of its layouts"
+        within = "its intervals hold what varies within a run" if known else "there are no intervals"
+        said.append(f"{name} was {how}: {within}, and what varies from run to run is not known.")
+    return " ".join(said)
 
 
-def _once(imported: bool, intervals: bool) -> str:
-    """What values of one run do not tell."""
-    if imported and not intervals:
-        return "is imported from logs without a time series, or with too short a one: there are no intervals."
-    text = "is imported, from one run of each workload" if imported else "was measured on one build of its layouts"
-    within = "its intervals hold what varies within a run" if intervals else "it was too short for intervals"
-    text += f": {within}, and what varies from run to run is not known."
-    return text if imported else f"{text} `repeats: 3` or more in the study tells that too."
-
-
-def _most(count: int) -> str:
-    return "the most " if count > 1 else ""
+def _above(pair: Pair) -> float:
+    return 0.0 if pair.ratio is None else pair.ratio.value - 1
 
 
 def terminal(
@@ -121,23 +111,16 @@ def terminal(
 
 
 def _table(rows: Sequence[Pair]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    table.add_column("cell", overflow="fold", max_width=28)
-    table.add_column("metric", overflow="fold", max_width=18)
-    for name in ("A", "B", "B / A"):
-        table.add_column(name, justify="right", no_wrap=name == "B / A")
-    table.add_column("verdict", overflow="fold", max_width=13)
-    last = ""
+    found, last = [], ""
     for pair in rows:
-        place = Text(pair.place if pair.place != last else "")
-        last = pair.place
         metric = pair.metric if pair.own else f"{pair.metric} ({pair.layer} on {pair.host})"
         a, b = (plus_minus(each.value, each.half, pair.unit, pair.metric) for each in (pair.a, pair.b))
-        table.add_row(
-            place, Text(metric), Text(a), Text(b), Text(ratio_text(pair) + ("†" if pair.limited else "")),
-            Text(pair.verdict or "no ratio", style=_STYLES[pair.verdict]),
-        )  # fmt: skip
-    return table
+        share = ratio_text(pair) + ("†" if pair.limited else "")
+        verdict = Text(pair.verdict or "no ratio", style=_STYLES[pair.verdict])
+        found.append((pair.place if pair.place != last else "", metric, a, b, share, verdict))
+        last = pair.place
+    titles = ("cell", "metric", "A", "B", "B / A", "verdict")
+    return grid(titles, found, left=("metric", "verdict"), whole=("B / A",))
 
 
 def _judged(judged: Sequence[Judged]) -> Iterator[RenderableType]:
@@ -172,12 +155,8 @@ def _differences(found: Versus) -> Iterator[RenderableType]:
     if not found.differences:
         yield Text("Nothing that was recorded of the environments, the study and the knobs differs.", style="dim")
         return
-    table = Table("what differed", "A", "B", box=None, pad_edge=False)
-    for column in table.columns:
-        column.overflow = "fold"
-    for each in found.differences[:MOST_DIFFERENCES]:
-        table.add_row(Text(each.name), Text(each.a), Text(each.b))
-    yield table
+    rows = [(each.name, each.a, each.b) for each in found.differences[:MOST_DIFFERENCES]]
+    yield grid(("what differed", "A", "B"), rows, left=("A", "B"))
     if (more := len(found.differences) - MOST_DIFFERENCES) > 0:
         yield Text(f"{more} more differences; -o and --json have all of them", style="dim")
 

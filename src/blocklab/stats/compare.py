@@ -13,7 +13,7 @@ from blocklab.model.metrics import metric as metric_of
 from blocklab.model.metrics import quoted
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import scheduled
-from blocklab.stats.format import is_throughput, quantity, scale
+from blocklab.stats.format import is_throughput, quantity
 from blocklab.stats.summary import Estimate
 from blocklab.stats.values import Row
 
@@ -236,9 +236,3 @@ def rate_label(item: Item, stack: str) -> str:
     """The headline value of one stack with its unit; empty when it has none."""
     row = item.rows.get(stack)
     return "" if row is None else quantity(row.value, row.unit, row.metric)
-
-
-def unit_label(item: Item) -> str:
-    """``TPS``, ``IOPS`` or ``MB/s``."""
-    row = next(iter(item.rows.values()))
-    return scale(row.unit, row.metric)[1]

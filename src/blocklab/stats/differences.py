@@ -37,7 +37,7 @@ def differences(a: Source, b: Source) -> tuple[Difference, ...]:
 
 
 def _environments(a: Source, b: Source) -> Iterator[Difference]:
-    left, right = (_seen(dict(_flat("", piece.run.environment)) for piece in each.pieces) for each in (a, b))
+    left, right = (_seen(dict(flat("", piece.run.environment)) for piece in each.pieces) for each in (a, b))
     rank = {name: number for number, name in enumerate(MACHINE)}
     names = sorted({*left, *right}, key=lambda name: (rank.get(name, len(rank)), name))
     for name in names:
@@ -125,13 +125,14 @@ def _knobs_of(source: Source) -> Iterator[dict[str, Any]]:
         yield {f"{piece.cell.stack}: {knob.host} {knob.layer} {knob.name}": knob.value for knob in piece.run.knobs}
 
 
-def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The entries of an environment by dotted names."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _flat(f"{name}.{key}" if name else str(key), item)
+            yield from flat(f"{name}.{key}" if name else str(key), item)
     elif isinstance(value, list) and any(isinstance(item, (Mapping, list)) for item in value):
         for number, item in enumerate(value):
-            yield from _flat(f"{name}[{number}]", item)
+            yield from flat(f"{name}[{number}]", item)
     elif isinstance(value, list):
         yield name, ", ".join(str(item) for item in value)
     else:

@@ -9,8 +9,6 @@ from blocklab.stats.binomial import Middle
 from blocklab.stats.drills import Summary, summaries
 from blocklab.stats.finding import Finding, Number
 
-# The cells that lose most have a finding each; the table has all of them.
-MOST_NAMED = 4
 # With more levels a factor's sentence would be a table.
 MOST_LEVELS = 8
 # So many cells are named in a bracket.
@@ -27,13 +25,16 @@ _OPEN: Mapping[str, Callable[[Summary], int]] = {
 }
 
 
-def drill_findings(analysis: Analysis, *, brief: bool = False) -> list[Finding]:
-    """Those of all drills, none in a study without; ``brief``: what losing depends on, where nothing was lost, and
-    where most was."""
+def drill_findings(analysis: Analysis) -> list[Finding]:
+    """What losing depends on, where nothing was lost, and where most was; none in a study without drills."""
     found = summaries(analysis)
-    lost = list(_lost(found))
-    first = [*_by_level(found), *_safe(found), *(lost[:1] if brief else lost)]
-    return first if brief or not found else [*first, *_times(found), *_open(found)]
+    return [*_by_level(found), *_safe(found), *_worst(found)]
+
+
+def drill_details(analysis: Analysis) -> list[Finding]:
+    """How long it took, and what else was wrong; the table has it by cell."""
+    found = summaries(analysis)
+    return [*_times(found), *_open(found)]
 
 
 def _by_level(found: Sequence[Summary]) -> Iterator[Finding]:
@@ -75,9 +76,9 @@ def _safe(found: Sequence[Summary]) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _lost(found: Sequence[Summary]) -> Iterator[Finding]:
+def _worst(found: Sequence[Summary]) -> Iterator[Finding]:
     bad = sorted((each for each in found if each.losses.lost), key=lambda each: -(each.losses.share or 0.0))
-    for each in bad[:MOST_NAMED]:
+    for each in bad[:1]:
         mine = each.losses
         counts = {
             "missing": mine.missing, "acknowledged": mine.acknowledged, "worst": mine.worst, "torn": mine.torn,

@@ -66,7 +66,7 @@ def findings(analysis: Analysis) -> Findings:
         support += _latencies(analysis)
     points = grouped(support)
     # Who asks for a rate asks first whether it is carried; who crashes a primary, what is lost.
-    for first in (grouped(_carried(analysis)), grouped(drill_findings(analysis, brief=True))):
+    for first in (grouped(_carried(analysis)), grouped(drill_findings(analysis))):
         if first:
             known = bool(main or leading) or lead[0][0].kind != "nothing"
             lead, points = first[:1], [*first[1:], *(lead if known else []), *points]
@@ -273,21 +273,13 @@ def _carried(analysis: Analysis) -> list[Finding]:
 
 
 def _need(need: Need, name: str) -> Finding:
+    """Of the need itself; the table has the other levels, and where it saturates."""
     base = need.base
     kinds = [(kind, KINDS.get(kind.metric, kind.metric)) for kind in base.kinds]
     numbers = [Number(kind.asked, unit="1/s", name="asked", at=at) for kind, at in kinds]
     numbers += [Number(kind.p99, unit="s", name="p99", at=at) for kind, at in kinds if kind.p99 is not None]
-    if need.highest is not None and need.highest > base.level:
-        numbers.append(Number(need.highest, unit="%", name="highest"))
-    failing = next((each for each in need.phases if each.level > base.level and each.verdict != "carried"), None)
-    if base.verdict == "carried" and failing is not None:
-        numbers.append(Number(failing.level, unit="%", name=failing.verdict))
-    if need.most is not None and need.headroom is not None:
-        numbers += [Number(need.most, unit="1/s", name="saturation", at=need.limited)]
-        numbers += [Number(need.headroom, name="headroom")]
-    why = failing.why if failing is not None and base.verdict == "carried" else base.why
     bound = "at least" if base.at_least else ""
-    return Finding("need", stack=name, numbers=tuple(numbers), verdict=base.verdict, level=bound, note=why)
+    return Finding("need", stack=name, numbers=tuple(numbers), verdict=base.verdict, level=bound, note=base.why)
 
 
 def _comparisons(analysis: Analysis, items: Sequence[Item], swept: Sequence[Family]) -> Iterator[Finding]:

@@ -124,7 +124,7 @@ _MACHINE = (
            lambda e: e.environment.get("seed")),
     Column("blocklab", "VARCHAR", "blocklab's version", lambda e: e.environment.get("blocklab")),
 )  # fmt: skip
-_STATUS = Column(
+STATUS = Column(
     "status",
     "VARCHAR",
     "`ok`, `invalid`, `suspect` or `failed`; only `ok` ones are compared",
@@ -157,7 +157,7 @@ _WHO = (
     Column("own", "BOOLEAN", "whether the workload itself says so, rather than a probe or the kernel's counters"),
 )  # fmt: skip
 _TOP = Column("top", "BOOLEAN", "whether it is of the highest block device of the stack on its active node")
-METRICS = (*WHERE, *_WHAT, *_VALUE, _STATUS, *_RATIO, *_WHO, _TOP, *_MACHINE)
+METRICS = (*WHERE, *_WHAT, *_VALUE, STATUS, *_RATIO, *_WHO, _TOP, *_MACHINE)
 REPORT = (_STUDY, *_PLACE, *_WHAT, *_VALUE, *_RATIO, *_WHO, _TOP)
 COMPARE = (
     *_PLACE, *_WHAT, _UNIT,
@@ -170,7 +170,7 @@ COMPARE = (
            "item.pairs"),
 )  # fmt: skip
 RUNS = (
-    *WHERE, _STATUS,
+    *WHERE, STATUS,
     Column("error", "VARCHAR", "why it is not `ok`; empty when it is", "run.outcome.error"),
     Column("seconds", "DOUBLE", "how long the whole cell took", "run.outcome.seconds"),
     *_MACHINE,
@@ -214,7 +214,7 @@ def _stages(entry: Entry) -> str:
 
 
 DRILLS = (
-    *WHERE, _STATUS,
+    *WHERE, STATUS,
     Column("verdict", "VARCHAR", "`ok`, `lost` or `unknown`", "item.verdict.status"),
     Column("why", "VARCHAR", "what is wrong; empty for `ok`", "item.verdict.why"),
     Column("fault", "VARCHAR", "the faults' names in the study"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from blocklab.errors import StoreError, StudyError
 from blocklab.stats import longform
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     import duckdb
 
 
-class Answer:
+class Answer(NamedTuple):
     """What a query gave: the names of the columns, and the rows. ``left_out`` says which studies and runs are not
     in it, and why."""
 
-    def __init__(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], left_out: Sequence[str]) -> None:
-        self.columns = tuple(columns)
-        self.rows = tuple(rows)
-        self.left_out = tuple(left_out)
+    columns: Sequence[str]
+    rows: Sequence[tuple[Any, ...]]
+    left_out: Sequence[str]
 
 
 def query(sql: str, runs: Path, scratch: Path) -> Answer:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.drill_findings import MOST_NAMED, drill_findings
+from blocklab.stats.drill_findings import drill_details, drill_findings
 from blocklab.stats.finding import Finding, Kind, Number
 from blocklab.stats.findings import Findings, grouped
 from blocklab.stats.floor import LIMITED, NEAR
@@ -16,7 +16,6 @@ from blocklab.stats.format import (
     NBSP,
     capital,
     listed,
-    number,
     percent,
     plus_minus,
     quantity,
@@ -27,6 +26,8 @@ from blocklab.stats.format import (
 from blocklab.stats.ratio import NOTABLE
 
 Group: TypeAlias = Sequence[Finding]
+# So many names of a list, which a table has in full.
+MOST_NAMED = 4
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -45,7 +46,7 @@ def answer(found: Findings) -> Answer:
 
 def drill_points(analysis: Analysis) -> tuple[str, ...]:
     """What the drills of a study found, a sentence each; none in a study without drills."""
-    return tuple(map(sentence, grouped(drill_findings(analysis))))
+    return tuple(map(sentence, grouped([*drill_findings(analysis), *drill_details(analysis)])))
 
 
 def sentence(group: Group) -> str:
@@ -121,27 +122,14 @@ def _latency(group: Group) -> str:
 def _need(group: Group) -> str:
     found = group[0]
     asked = f"{listed([f'{each.value:,.6g} {each.at}' for each in found.all('asked')])} per second"
-    most = ""
-    if (rate := found.all("saturation")) and (headroom := found.value("headroom")) is not None:
-        lab = f", {rate[0].at}" if rate[0].at else ""
-        times = f"{number(headroom)} times the need{lab}"
-        most = f" It saturates at {number(rate[0].value)} requests per second, {times}."
     if found.verdict == "unknown":
         return f"Whether {found.stack} carries {asked} is unknown: {found.note}."
     if found.verdict == "not carried":
-        return f"{found.stack} does not carry {asked}: {found.note}.{most}"
-    text = f"{found.stack} carries {asked}"
-    if tails := found.all("p99"):
-        bound = f"{found.level} " if found.level else ""
-        several = len(tails) > 1
-        each = [f"{bound}{quantity(tail.value, 's')}{f' ({tail.at})' if several else ''}" for tail in tails]
-        text += f", with a p99 latency of {listed(each)}"
-    if (highest := found.value("highest")) is not None:
-        text += f"; it carries up to {highest:g} % of that"
-    for said, word in (("not carried", "not"), ("unknown", "perhaps not")):
-        if (level := found.value(said)) is not None:
-            text += f", but {word} {level:g} %: {found.note}"
-    return f"{text}.{most}"
+        return f"{found.stack} does not carry {asked}: {found.note}."
+    several = len(tails := found.all("p99")) > 1
+    each = [f"{quantity(tail.value, 's')}{f' ({tail.at})' if several else ''}" for tail in tails]
+    bound = f"{found.level} " if found.level else ""
+    return f"{found.stack} carries {asked}{f', with a p99 latency of {bound}{listed(each)}' if each else ''}."
 
 
 def _comparisons(group: Group) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -179,26 +179,22 @@ def of_run(path: Path) -> Source:
         whole = of_study(StudyFolder(home))
         for piece in whole.pieces:
             if piece.cell.key == path.name:
-                return _only(whole, piece, path)
+                only = _single(path, piece)
+                return replace(
+                    only, name=f"{whole.name}/{only.name}", study=whole.study, limited=whole.limited,
+                    baselines=whole.baselines,
+                )  # fmt: skip
     run = load(path)
     cell = run.cell
     point = Point(cell.stack, cell.workload, cell.stack, cell.workload, cell.levels, cell.levels)
     on = str(cell.spec.get("stack", {}).get("on", ""))
-    rows = tuple(rows_of(point, Measured(run, on)))
-    piece = Piece("", head(path), cell.levels, rows)
-    at = (cell.stack, cell.workload)
-    gaps = () if piece.good else (Gap(*at, run.outcome.status, run.outcome.error, run.outcome.hint),)
-    good = rows if piece.good else ()
-    return Source(path, cell.key, None, (piece,), good, {at: cell}, gaps, None, single=True)
+    return _single(path, Piece("", head(path), cell.levels, tuple(rows_of(point, Measured(run, on)))))
 
 
-def _only(whole: Source, piece: Piece, path: Path) -> Source:
-    run = piece.run
+def _single(path: Path, piece: Piece) -> Source:
+    """A run by itself."""
+    cell, outcome = piece.cell, piece.run.outcome
+    at = next(((row.stack, row.workload) for row in piece.rows), (cell.stack, cell.workload))
+    gaps = () if piece.good else (Gap(*at, outcome.status, outcome.error, outcome.hint),)
     rows = piece.rows if piece.good else ()
-    places = {(row.stack, row.workload): piece.cell for row in piece.rows}
-    at = next(iter(places), (piece.cell.stack, piece.cell.workload))
-    gaps = () if piece.good else (Gap(*at, run.outcome.status, run.outcome.error, run.outcome.hint),)
-    return Source(
-        path, f"{whole.name}/{piece.cell.key}", whole.study, (piece,), rows, places or {at: piece.cell}, gaps,
-        whole.limited, single=True, baselines=whole.baselines,
-    )  # fmt: skip
+    return Source(path, cell.key, None, (piece,), rows, {at: cell}, gaps, None, single=True)
