@@ -108,6 +108,15 @@ def test_a_figure_has_its_interval_ratio_factor_and_machine(folder: StudyFolder,
     assert [float(row["relative"]) for row in other] == [pytest.approx(520 / 1010)]
 
 
+def test_runs_of_two_machines_say_so(folder: StudyFolder, shell: Shell) -> None:
+    first = folder.manifest().cells[0]
+    path = folder.cells / first.key / "environment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "m-1"}))
+    rows = exported(shell, str(folder.path), "--runs")
+    assert {row["run"]: row["machine"] for row in rows if row["machine"]} == {first.key: "m-1"}
+    assert {row["machine"] for row in exported(shell, str(folder.path))} == {"", "m-1"}
+
+
 def test_runs_that_failed_are_in_the_table_of_runs(folder: StudyFolder, shell: Shell) -> None:
     rows = exported(shell, str(folder.path), "--runs")
     assert len(rows) == 8 and [row["error"] for row in rows if row["status"] == "failed"] == ["a1: node lost"]

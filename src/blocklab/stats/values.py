@@ -75,16 +75,21 @@ class Measured:
     active: str
 
     @cached_property
-    def series(self) -> Mapping[tuple[str, str, str, str], Points]:
-        """(host, layer, metric, phase) -> (seconds since the epoch by the client's clock, value), by time."""
+    def _named(self) -> Mapping[tuple[str, str, str, str], tuple[str, Points]]:
+        """(host, layer, metric, phase) -> (unit, points by time by the host's own clock)."""
         if self.run.series_by_name is not None:
-            return {key: self._by_client(key[0], series.points) for key, series in self.run.series_by_name.items()}
-        found: dict[tuple[str, str, str, str], Points] = {}
+            return {key: (series.unit, series.points) for key, series in self.run.series_by_name.items()}
+        found: dict[tuple[str, str, str, str], tuple[str, Points]] = {}
         for sample in self.run.samples:
             if sample.time is not None:
                 key = (sample.host, sample.layer, sample.metric, sample.phase)
-                found.setdefault(key, []).append((sample.time, sample.value))
-        return {key: self._by_client(key[0], sorted(points)) for key, points in found.items()}
+                found.setdefault(key, (sample.unit, []))[1].append((sample.time, sample.value))
+        return {key: (unit, sorted(points)) for key, (unit, points) in found.items()}
+
+    @cached_property
+    def series(self) -> Mapping[tuple[str, str, str, str], Points]:
+        """(host, layer, metric, phase) -> (seconds since the epoch by the client's clock, value), by time."""
+        return {key: self._by_client(key[0], points) for key, (_, points) in self._named.items()}
 
     @cached_property
     def client(self) -> str:
@@ -105,16 +110,10 @@ class Measured:
     def probed(self) -> Mapping[tuple[str, str, str], str]:
         """(host, layer, metric) of each probe's series -> its unit."""
         workloads = {(sample.layer, sample.metric) for sample in self.run.values() if not of_layer(sample)}
-        if self.run.series_by_name is not None:
-            return {
-                (host, layer, metric): series.unit
-                for (host, layer, metric, phase), series in self.run.series_by_name.items()
-                if not phase and (layer, metric) not in workloads
-            }
         return {
-            (sample.host, sample.layer, sample.metric): sample.unit
-            for sample in self.run.samples
-            if sample.time is not None and not sample.phase and (sample.layer, sample.metric) not in workloads
+            (host, layer, metric): unit
+            for (host, layer, metric, phase), (unit, _) in self._named.items()
+            if not phase and (layer, metric) not in workloads
         }
 
     @cached_property

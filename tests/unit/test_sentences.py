@@ -1,0 +1,70 @@
+"""Each template says what its finding has, once."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from blocklab.stats.finding import Finding, Kind, Number
+from blocklab.stats.format import NBSP
+from blocklab.stats.sentences import _TEMPLATES, _TEXTS, sentence
+
+WAYS = [
+    (Finding("range", "Block I/O", "m", "a's IOPS", (Number(0.1, 0.01, at="x"), Number(0.9, at="y")),
+             verdict="keeps"),
+     "Block I/O: m keeps from 10 % ± 1 (x) to 90 % (y) of a's IOPS."),
+    (Finding("range", stack="m", numbers=(Number(2e-3, 1e-4, "s"), Number(4e-3, None, "s")), verdict="has"),
+     "m has from 2.00 ± 0.10 ms to 4.00 ms."),
+    (Finding("factor", "tpcc", beside="share of a", numbers=(Number(0.9, at="1"), Number(0.4, at="2")), count=3,
+             level="rtt"),
+     "tpcc by rtt: the median share of a is 90 % at 1 and 40 % at 2, over all other levels (without an "
+     "interval)."),
+    (Finding("latency", "4k", "m", numbers=(Number(1e-3, unit="s", name="baseline", at="a"),
+                                            Number(2e-3, unit="s", name="latency"),
+                                            Number(5e-4, unit="s", name="RTT", at="a2"))),
+     "A single write in 4k takes 1.00 ms on a, 2.00 ms on m (a round trip to a2 took 0.5 ms)."),
+    (Finding("need", stack="m", numbers=(Number(700, name="asked", at="reads"),), verdict="unknown",
+             note="no values"),
+     "Whether m carries 700 reads per second is unknown: no values."),
+    (Finding("needs", names=("m", "n"), count=2, of=9, verdict="carried"),
+     "The need is carried by 2 of 9 layouts: m and n."),
+    (Finding("comparisons", numbers=(Number(3, name="no interval"),), of=12, note="too short"),
+     "Of 12 comparisons: 3 no interval (too short)."),
+    (Finding("expectations", numbers=(Number(2, name="ok"), Number(1, name="unknown")), of=3),
+     "Expectations of the study: 2 confirmed and 1 undecided."),
+    (Finding("lost by", "commit", count=1, of=3, level="off", names=("m",)),
+     "Something was lost on 1 of 3 layouts with commit=off (m)."),
+    (Finding("safe", numbers=(Number(1000, name="acknowledged"), Number(0.003, name="commits, at most"),
+                              Number(0.63, name="crashes, at most")), count=1, of=3, names=("m",)),
+     "Nothing that was acknowledged was lost on m: 0 of 1,000 in 3 drills. With 95 % confidence it loses fewer "
+     "than 0.3 % of what is acknowledged there, and something in at most 63 % of crashes."),
+    (Finding("unsafe", verdict="came"), "No layout came through its drills without a loss."),
+    (Finding("lost", stack="m", numbers=(Number(5, name="missing"), Number(1000, name="acknowledged"),
+                                         Number(4, name="worst"), Number(2, name="torn")), count=2, of=3),
+     "Acknowledged transactions were lost on m in 2 of 3 drills: 5 of 1,000 (0.5 %), at most 4 in one; 2 torn."),
+    (Finding("rto", numbers=(Number(2.0, unit="s", name="RTO", at="m", low=1.9, high=2.1),
+                             Number(0.9, unit="s", name="stage", at="recovery"))),
+     "Writes were accepted again after 2.00 s (1.90 to 2.10) in the median on m; there recovery takes "
+     "the longest, 900 ms."),
+    (Finding("drills", "split brain", names=("m (2)",), count=2), "Split brain: m (2)."),
+    (Finding("floor", verdict=" could not be read", note="it is damaged."),
+     "The lab's floor could not be read: it is damaged."),
+    (Finding("repeats", of=1, verdict="nothing", note="repeats: 3 would tell"),
+     "Each cell was measured once. How much another run would differ is not known (repeats: 3 would tell)."),
+    (Finding("repeats", count=1, of=3, verdict="repeats", note="1 to 3 of 3 times"),
+     "Everything was measured 1 to 3 of 3 times, each time on layouts that were built again. ± is the 95 % "
+     "interval over these repeats; for a cell measured once, within its run; ratios are taken within each "
+     "repeat."),
+    (Finding("gaps", names=("m/fio (failed)",), count=1, of=9), "1 of 9 cells have no results: m/fio (failed)."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("finding", "said"), WAYS, ids=[f"{found.kind} {found.verdict}" for found, _ in WAYS])
+def test_a_template_says_what_the_finding_has(finding: Finding, said: str) -> None:
+    assert sentence([finding]).replace(NBSP, " ") == said
+
+
+def test_every_kind_has_a_template() -> None:
+    texts = {name.partition(":")[0] for name in _TEXTS}
+    assert {*_TEMPLATES} | texts == {*get_args(Kind)} and not {*_TEMPLATES} & texts
