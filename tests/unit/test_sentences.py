@@ -39,7 +39,7 @@ WAYS = [
                               Number(0.63, name="crashes, at most")), count=1, of=3, names=("m",)),
      "Nothing that was acknowledged was lost on m: 0 of 1,000 in 3 drills. With 95 % confidence it loses fewer "
      "than 0.3 % of what is acknowledged there, and something in at most 63 % of crashes."),
-    (Finding("unsafe", verdict="came"), "No layout came through its drills without a loss."),
+    (Finding("unsafe", verdict="known"), "No layout came through its drills without a loss."),
     (Finding("lost", stack="m", numbers=(Number(5, name="missing"), Number(1000, name="acknowledged"),
                                          Number(4, name="worst"), Number(2, name="torn")), count=2, of=3),
      "Acknowledged transactions were lost on m in 2 of 3 drills: 5 of 1,000 (0.5 %), at most 4 in one; 2 torn."),
@@ -48,7 +48,7 @@ WAYS = [
      "Writes were accepted again after 2.00 s (1.90 to 2.10) in the median on m; there recovery takes "
      "the longest, 900 ms."),
     (Finding("drills", "split brain", names=("m (2)",), count=2), "Split brain: m (2)."),
-    (Finding("floor", verdict=" could not be read", note="it is damaged."),
+    (Finding("floor", verdict="unread", note="it is damaged"),
      "The lab's floor could not be read: it is damaged."),
     (Finding("repeats", of=1, verdict="nothing", note="repeats: 3 would tell"),
      "Each cell was measured once. How much another run would differ is not known (repeats: 3 would tell)."),

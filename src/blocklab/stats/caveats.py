@@ -46,8 +46,8 @@ def caveats(analysis: Analysis) -> Iterator[Finding]:
 
 
 def _busy(analysis: Analysis) -> Iterator[Finding]:
-    """Where a node's CPU was saturated, so that the storage may not be what was measured. ``note``: what that
-    does to the overhead of a layout."""
+    """Where a node's CPU was saturated, so that the storage may not be what was measured. ``verdict``: what
+    that does to the overhead of a layout ``beside`` the baseline."""
     rows = [row for row in analysis.rows if row.metric == "cpu.busy" and row.value >= BUSY]
     if not rows:
         return
@@ -56,16 +56,12 @@ def _busy(analysis: Analysis) -> Iterator[Finding]:
     for row in rows:
         places.setdefault(row.workload_name, {})[f"{row.host} on {row.stack_name}"] = None
     of_baseline = {row.stack in analysis.grid.baselines for row in rows}
-    skewed = "The overhead of slower layouts is understated"
-    if len(of_baseline) > 1:
-        beside = analysis.baseline
-        skewed = f"Overhead is understated beside {beside}, and overstated where a layout's own CPU was saturated"
-    elif False in of_baseline:
-        skewed = "The overhead of these layouts is overstated"
+    skewed = "both" if len(of_baseline) > 1 else "understated" if True in of_baseline else "overstated"
     yield Finding(
         "cpu", numbers=(Number(min(row.value for row in rows) / 100),),
         names=tuple(f"{workload} ({', '.join(where)})" for workload, where in places.items()),
-        count=len({(row.stack, row.workload) for row in rows}), of=len(analysis.measured), note=skewed,
+        count=len({(row.stack, row.workload) for row in rows}), of=len(analysis.measured), verdict=skewed,
+        beside=analysis.baseline,
     )  # fmt: skip
 
 
@@ -111,12 +107,11 @@ def _limited(analysis: Analysis) -> Iterator[Finding]:
         yield Finding("limited", names=names, count=len(names), of=len(every))
     floors = analysis.floors
     if floors.trouble:
-        yield Finding("floor", verdict=" could not be read", note=f"{floors.trouble}.")
+        yield Finding("floor", verdict="unread", note=floors.trouble)
     elif floors.calibrate:
         left, cells = len(analysis.runs) - len(floors.of), len(analysis.runs)
-        some = f" for {left} of {cells} cells" if left < cells else ""
-        missing = f" was not measured on this machine{some}"
+        missing = "missing" if left == cells else "missing for some"
         yield Finding("floor", count=left, of=cells, verdict=missing, note=floors.calibrate)
     for floor in floors.distinct:
         if said := caution(floor):
-            yield Finding("floor", note=said)
+            yield Finding("floor", verdict="doubtful", note=said)

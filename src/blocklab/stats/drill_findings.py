@@ -63,7 +63,7 @@ def _safe(found: Sequence[Summary]) -> Iterator[Finding]:
     if not kept:
         known = not any(each.losses.unknown or each.void for each in found)
         if any(each.losses.lost for each in found):
-            yield Finding("unsafe", verdict="came" if known else "is known to have come")
+            yield Finding("unsafe", verdict="known" if known else "unknown")
         return
     numbers = [Number(sum(each.losses.acknowledged for each in kept), unit="1", name="acknowledged")]
     bounds = [each.losses.bound for each in kept if each.losses.bound is not None]

@@ -277,9 +277,9 @@ def _need(need: Need, name: str) -> Finding:
     base = need.base
     kinds = [(kind, KINDS.get(kind.metric, kind.metric)) for kind in base.kinds]
     numbers = [Number(kind.asked, unit="1/s", name="asked", at=at) for kind, at in kinds]
-    numbers += [Number(kind.p99, unit="s", name="p99", at=at) for kind, at in kinds if kind.p99 is not None]
-    bound = "at least" if base.at_least else ""
-    return Finding("need", stack=name, numbers=tuple(numbers), verdict=base.verdict, level=bound, note=base.why)
+    tail = "p99, at least" if base.at_least else "p99"
+    numbers += [Number(kind.p99, unit="s", name=tail, at=at) for kind, at in kinds if kind.p99 is not None]
+    return Finding("need", stack=name, numbers=tuple(numbers), verdict=base.verdict, note=base.why)
 
 
 def _comparisons(analysis: Analysis, items: Sequence[Item], swept: Sequence[Family]) -> Iterator[Finding]:

@@ -126,9 +126,10 @@ def _need(group: Group) -> str:
         return f"Whether {found.stack} carries {asked} is unknown: {found.note}."
     if found.verdict == "not carried":
         return f"{found.stack} does not carry {asked}: {found.note}."
-    several = len(tails := found.all("p99")) > 1
+    waiting = found.all("p99, at least")
+    several = len(tails := waiting or found.all("p99")) > 1
     each = [f"{quantity(tail.value, 's')}{f' ({tail.at})' if several else ''}" for tail in tails]
-    bound = f"{found.level} " if found.level else ""
+    bound = "at least " if waiting else ""
     return f"{found.stack} carries {asked}{f', with a p99 latency of {bound}{listed(each)}' if each else ''}."
 
 
@@ -218,6 +219,10 @@ _TEMPLATES: Mapping[Kind, Callable[[Group], str]] = {
     "expectations": _expectations, "lost by": _lost_by, "safe": _safe, "lost": _lost, "rto": _rto,
     "repeats": _repeats,
 }  # fmt: skip
+_CPU = (
+    "The CPU was saturated (at least {number} busy) in {names}, in {count} of {of} cells: it, not the storage, "
+    "may limit these results."
+)
 # What needs no more than its fields, by kind and verdict, or by kind.
 _TEXTS: Mapping[str, str] = {
     "nothing: no values": "There is no answer yet: no cell of this study has a usable value.",
@@ -226,17 +231,24 @@ _TEXTS: Mapping[str, str] = {
     "needs: carried": "The need is carried by {count} of {of} layouts: {names}.",
     "needs: not carried": "It is not carried by {count} of {of} layouts: {names}.",
     "needs: unknown": "Unknown for {count} of {of} layouts: {names}.",
-    "unsafe": "No layout {verdict} through its drills without a loss.",
+    "unsafe: known": "No layout came through its drills without a loss.",
+    "unsafe: unknown": "No layout is known to have come through its drills without a loss.",
     "drills": "{about}: {names}.",
     "imported": "These results are imported from logs, which do not say whether all layouts had the same "
     "workload.",
-    "cpu": "The CPU was saturated (at least {number} busy) in {names}, in {count} of {of} cells: it, not the "
-    "storage, may limit these results. {note}.",
+    "cpu: understated": f"{_CPU} The overhead of slower layouts is understated.",
+    "cpu: overstated": f"{_CPU} The overhead of these layouts is overstated.",
+    "cpu: both": f"{_CPU} Overhead is understated beside {{beside}}, and overstated where a layout's own CPU was "
+    "saturated.",
     "own cpu": "blocklab's own process took up to {number} of a core while a workload ran (in {stack}/{about}), "
     "more than it may: it can have slowed down what it measured.",
     "limited": f"{LIMITED} (within {NEAR:g} times of its floor), {{count}} of {{of}}: {{names}}. There the "
     "layout itself may do better, and the overhead of others beside it is understated.",
-    "floor": "The lab's floor{verdict}: {note}",
+    "floor: unread": "The lab's floor could not be read: {note}.",
+    "floor: missing": "The lab's floor was not measured on this machine: {note}",
+    "floor: missing for some": "The lab's floor was not measured on this machine for {count} of {of} cells: "
+    "{note}",
+    "floor: doubtful": "The lab's floor: {note}",
     "precision": "Target precision not reached: {names}.",
     "part": "This report covers {count} of the study's {of} cells, those that were asked for.",
     "quick": "This was a quick run, with shorter workloads than the full study: good for a first look.",
