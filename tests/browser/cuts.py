@@ -9,5 +9,5 @@ CUT = """() => [...document.querySelectorAll("[data-spec] svg")].flatMap((svg) =
         const box = each.getBoundingClientRect();
         return each.textContent && box.width && getComputedStyle(each).opacity !== "0"
             && (box.right > whole.right + 1 || box.left < whole.left - 1);
-    }).map((each) => [svg.closest("value").id, each.textContent]);
+    }).map((each) => [svg.closest("figure").id, each.textContent]);
 })"""

@@ -47,7 +47,7 @@ def test_the_page_of_a_comparison(browser: Browser, width: int, scheme: str, tmp
     with page.expect_download() as download:
         page.locator("header a[download]").click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
-    shown = page.locator("#values tbody tr:not(.group) th").all_inner_texts()
+    shown = page.locator("#results tbody tr:not(.group) th").all_inner_texts()
     workloads = [row for row in rows if row["layer"] == "pgbench"]
     assert [text.split()[0] for text in shown] == [row["metric"] for row in workloads]
     page.close()

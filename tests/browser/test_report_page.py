@@ -135,7 +135,7 @@ def test_what_the_lab_limits_is_marked(
         METRICS
     )
     marked = page.eval_on_selector_all(
-        "#values .lab", "all => all.map(each => [each.innerText, each.title, each.getBoundingClientRect().width])"
+        "#results .lab", "all => all.map(each => [each.innerText, each.title, each.getBoundingClientRect().width])"
     )
     assert len(marked) == 8
     assert all(words == LIMITED and title.startswith(f"{LIMITED}: ") and wide for words, title, wide in marked)
@@ -160,7 +160,7 @@ def test_layers_and_stops_are_on_the_page(browser: Browser, limited: Path) -> No
     layers = page.inner_text("#layers")
     assert "What each layer did" in layers and "fio / rand-write-4k" in layers and "wire (vec0 of a1)" in layers
     assert len(page.query_selector_all("#layers tbody tr.first")) == 3 * 6
-    assert len(page.query_selector_all("#method .stops tbody tr")) == 18
+    assert len(page.query_selector_all("#method .stops tbody tr")) == 9
     assert "seed 20201" in page.inner_text("#method")
     page.close()
 
@@ -174,7 +174,7 @@ def test_points_that_the_lab_limits_are_hollow(browser: Browser, tmp_path: Path)
     )
     both = "#sweep-tpcc [data-spec], #share-tpcc [data-spec]"
     assert page.eval_on_selector_all(both, hollow) == [7, 7, 6, 6]
-    assert len(page.query_selector_all("#values .lab")) > 0 and page.evaluate(OVERLAPPING) == []
+    assert len(page.query_selector_all("#results .lab")) > 0 and page.evaluate(OVERLAPPING) == []
     page.close()
 
 

@@ -47,7 +47,7 @@ FAINT = """() => {
             const style = getComputedStyle(each);
             if (!each.textContent || each.getAttribute("stroke") || style.opacity === "0") continue;
             // The values of a heat map stand on its cells; tests/unit holds them to the same.
-            if (each.closest(".mark-text") && svg.closest("value").id.startsWith("heat-")) continue;
+            if (each.closest(".mark-text") && svg.closest("figure").id.startsWith("heat-")) continue;
             const back = parse(getComputedStyle(svg).backgroundColor);
             const seen = back.length === 3 || back[3] > 0 ? back : behind(svg);
             const got = ratio(parse(style.fill), seen);
@@ -156,7 +156,7 @@ SAVED = """async (place) => {
 def test_each_csv_is_what_its_table_shows(browser: Browser, pages: dict[str, Path], kind: str) -> None:
     page, said, _ = visit(browser, pages[kind])
     places = page.locator("details.data")
-    assert places.count() == page.locator("value.chart").count() > 0
+    assert places.count() == page.locator("figure.chart").count() > 0
     # As a person does it, once.
     place = places.first
     place.locator("summary").focus()
