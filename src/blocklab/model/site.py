@@ -121,6 +121,14 @@ class EmulatedVolumes(Protocol):
         ``capped``: with the caps of its profile, or with none, to measure. Raises ``SetupError``."""
 
 
+class OneMachine(Protocol):
+    """Hosts that share one machine: what else it does is in all their results."""
+
+    def spent(self) -> Mapping[str, float]:
+        """Seconds so far: ``time`` by the clock, ``all`` CPUs' time, of it ``busy`` and ``steal``, and
+        ``pressure`` (PSI) where it is known. Raises ``OSError``."""
+
+
 class Room(Protocol):
     """Hosts on a machine whose memory is limited."""
 

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -15,7 +15,7 @@ from blocklab.errors import BlocklabError, KnobError, NodeLost, StoreError, Susp
 from blocklab.model.drill import Drill
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.sample import Parsed
-from blocklab.model.site import Site
+from blocklab.model.site import Lab, OneMachine, Site, offered
 from blocklab.model.workload import Drilled, Workload
 from blocklab.runner.drill import Drilling
 from blocklab.runner.measure import Measured, clocks, knob_error, measure, not_in_force, own, stepped
@@ -226,6 +226,7 @@ class _Group:
         port = port_for(workload, stand.ports[cell.stack], stand.ground)
         started, first = _Started(), len(stand.engine.records)
         before, _ = clocks(stand.lab.hosts)
+        spent = _spent(stand.lab)
         stand.engine.times.clear()
         measured = Measured()
         error: BlocklabError | None = None
@@ -268,7 +269,10 @@ class _Group:
             status, error = _judge(measured, error or stepped(kept, after, started.seconds()))
             outcome = _outcome(status, error, started)
             known = {name: tuple(each[name] for each in (kept, after) if name in each) for name in stand.lab.hosts}
-            where = msgspec.structs.replace(stand.shapes[cell.stack], times=dict(stand.engine.times), clocks=known)
+            where = msgspec.structs.replace(
+                stand.shapes[cell.stack], times=dict(stand.engine.times), clocks=known,
+                machine=_shares(spent, _spent(stand.lab)),
+            )  # fmt: skip
             here.write(
                 cell, outcome, environment=self._environment, stack=where,
                 records=[*build, *stand.engine.records[first:]], knobs=measured.knobs, parsed=parsed,
@@ -302,6 +306,24 @@ def _judge(measured: Measured, error: BlocklabError | None) -> tuple[Status, Blo
         more = f" (and {len(measured.suspicions) - 1} more)" if len(measured.suspicions) > 1 else ""
         return "suspect", SuspectError(f"the layers do not agree: {measured.suspicions[0]}{more}")
     return "ok", None
+
+
+def _spent(lab: Lab) -> Mapping[str, float]:
+    """What the hosts' machine has spent; nothing where that is not known."""
+    with contextlib.suppress(OSError):
+        return offered(lab, OneMachine).spent() if OneMachine in lab.offers else {}
+    return {}
+
+
+def _shares(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """``StackMap.machine`` between two readings."""
+    gone = {name: after[name] - before[name] for name in before.keys() & after.keys()}
+    whole = {"busy": "all", "steal": "all", "pressure": "time"}
+    return {
+        name: round(100 * gone[name] / gone[of], 2)
+        for name, of in whole.items()
+        if name in gone and gone.get(of, 0) > 0
+    }
 
 
 class _Started:

@@ -7,6 +7,7 @@ raise ``NodeLost`` to play a crash. It offers every capability, of which a test 
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from blocklab.model.site import (
     Journal,
     KnownOptions,
     Leftovers,
+    OneMachine,
     Power,
     Refill,
     Room,
@@ -147,7 +149,7 @@ class FakeHost:
 
 
 OFFERS = frozenset(
-    {Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, Room, Journal, Leftovers, KnownOptions}
+    {Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, OneMachine, Room, Journal, Leftovers, KnownOptions}
 )
 
 
@@ -201,6 +203,11 @@ class FakeLab:
         """Noted in the log."""
         latencies = (f"{way}={latency:g}" for way, latency in added.items())
         self.log.append(("", ("latencies", spec.nodes[0], *latencies, *(("capped",) if capped else ()))))
+
+    def spent(self) -> Mapping[str, float]:
+        """Four CPUs of which one is busy; programs waited half of the time."""
+        now = time.monotonic()
+        return {"time": now, "all": 4 * now, "busy": now, "steal": 0.0, "pressure": now / 2}
 
     def refill(self) -> None:
         """Noted in the log."""

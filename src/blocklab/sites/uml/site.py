@@ -23,6 +23,7 @@ from blocklab.model.site import (
     EmulatedVolumes,
     KnownOptions,
     Lab,
+    OneMachine,
     Power,
     Refill,
     Requirement,
@@ -36,6 +37,7 @@ from blocklab.sites.uml import image as images
 from blocklab.sites.uml.environment import environment
 from blocklab.sites.uml.node import Node, kernel_argv
 from blocklab.sites.uml.pinning import cpus_of, pinning
+from blocklab.sites.uml.pressure import spent
 from blocklab.sites.uml.processes import Folder, Process, check_path, scratch
 from blocklab.sites.uml.room import check_room, shortage
 from blocklab.sites.uml.volumes import Volume, behaviour, copy_sparse, empty, make_file
@@ -49,7 +51,7 @@ LINK_BUFFER = 1 << 20
 
 
 OFFERS = frozenset(
-    {Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, Room, Standing, Doctor, KnownOptions}
+    {Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, OneMachine, Room, Standing, Doctor, KnownOptions}
 )
 
 
@@ -264,6 +266,10 @@ class UmlLab:
                 f"the volumes cannot be copied in {self._place.parent}: {error.strerror}",
                 hint="make room there, or keep the volumes elsewhere with --volumes DIR",
             ) from error
+
+    def spent(self) -> Mapping[str, float]:
+        """What this machine has spent so far. Raises ``OSError``."""
+        return spent()
 
     def shortage(self) -> str:
         """The place of nodes or volumes that is full, with the hint; empty where they have room."""
