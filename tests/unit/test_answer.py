@@ -108,7 +108,7 @@ def test_shares_without_any_interval_say_so_once_and_why(tmp_path: Path) -> None
         analyse(synthetic.make(tmp_path)), lambda row: Estimate(row.relative.value if row.relative else 1.0)
     )
     said = sentence([uncertain(analysis)])
-    assert said == "Of 12 comparisons: 12 no interval (each was measured in one short run)."
+    assert said == "Of 12 comparisons: 12 have no interval (each was measured in one short run)."
     # Where others have one, there are fewer without.
     assert uncertain(analyse(synthetic.make(tmp_path / "b"))).value("no interval") == 4
 

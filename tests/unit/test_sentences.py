@@ -30,7 +30,7 @@ WAYS = [
     (Finding("needs", names=("m", "n"), count=2, of=9, verdict="carried"),
      "The need is carried by 2 of 9 layouts: m and n."),
     (Finding("comparisons", numbers=(Number(3, name="no interval"),), of=12, note="too short"),
-     "Of 12 comparisons: 3 no interval (too short)."),
+     "Of 12 comparisons: 3 have no interval (too short)."),
     (Finding("expectations", numbers=(Number(2, name="ok"), Number(1, name="unknown")), of=3),
      "Expectations of the study: 2 confirmed and 1 undecided."),
     (Finding("lost by", "commit", count=1, of=3, level="off", names=("m",)),

@@ -9,7 +9,7 @@ import msgspec
 from blocklab.model.metrics import WAYS
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.format import NBSP, number, percent, plus_minus, scale
+from blocklab.stats.format import NBSP, percent, plus_minus, scale
 from blocklab.stats.ratio import verdict
 from blocklab.stats.values import Row
 
@@ -166,6 +166,6 @@ def relative_text(row: Row) -> str:
     said = verdict(row.relative)
     open_ = "" if said == "differs" else f" ({said})"
     if row.unit == "s":
-        half = f"{NBSP}±{NBSP}{number(row.relative.half)}" if row.relative.half is not None else ""
-        return f"{number(row.relative.value)}×{half}{open_}"
+        times, sign, half = plus_minus(row.relative.value, row.relative.half, "").partition(f"{NBSP}±")
+        return f"{times}×{sign}{half}{open_}"
     return percent(row.relative.value, row.relative.half) + open_

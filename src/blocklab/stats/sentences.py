@@ -135,7 +135,7 @@ def _need(group: Group) -> str:
 
 def _comparisons(group: Group) -> str:
     found = group[0]
-    said = [f"{each.value:,.0f} {each.name}" for each in found.numbers]
+    said = [f"{each.value:,.0f} {_UNSURE[each.name][each.value != 1]}" for each in found.numbers]
     why = f" ({found.note})" if found.note else ""
     return f"Of {found.of:,} comparison{'s' if found.of > 1 else ''}: {', '.join(said)}{why}."
 
@@ -223,6 +223,12 @@ _CPU = (
     "The CPU was saturated (at least {number} busy) in {names}, in {count} of {of} cells: it, not the storage, "
     "may limit these results."
 )
+# What one comparison, and several, do that decide nothing.
+_UNSURE = {
+    "no difference shown": ("shows no difference", "show no difference"),
+    "too noisy to say": ("is too noisy to say", "are too noisy to say"),
+    "no interval": ("has no interval", "have no interval"),
+}
 # What needs no more than its fields, by kind and verdict, or by kind.
 _TEXTS: Mapping[str, str] = {
     "nothing: no values": "There is no answer yet: no cell of this study has a usable value.",
