@@ -100,9 +100,9 @@ def verdict(
     runs: Runs = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Make the verdict of every drill again from what is stored: the client's history and what the database had.
+    """Judge every drill again, from the stored history of the client and what the database had.
 
-    Exit code 1 when one differs from the verdict that was stored, or cannot be made again.
+    Exit code 1 when a verdict differs from the stored one, or cannot be made again.
     """
     there = StudyFolder(folder or newest(runs))
     rows, differ = [], 0

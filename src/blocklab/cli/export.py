@@ -92,7 +92,7 @@ def query(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
-    """Ask all runs a question in SQL: tables values, runs, knobs, series, transactions, drills.
+    """Ask all runs a question in SQL: tables metrics, runs, knobs, series, transactions, drills.
 
     Changes nothing."""
     if tables:

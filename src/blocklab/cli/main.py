@@ -27,6 +27,7 @@ from blocklab.sites import COMMANDS
 from blocklab.sites import command as site_command
 
 app = typer.Typer(
+    rich_markup_mode="markdown",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -46,7 +46,7 @@ def report(
 
     --x, --color and --facet take a factor's name, or stack, or workload, or what the jobs of a fio workload differ
     in: iodepth, bs, reads, access, numjobs, or another option of its matrix. --y takes a metric's name or its last
-    parts; without it the value is what the study says, or else throughput.
+    parts; without it, the metric that the study names, or else throughput.
     """
     output = page_file(output, "report.html")
     there = found_study(what, runs)

@@ -56,7 +56,7 @@ def _rate(rate: Rate) -> str:
     known = metric_of(rate.metric)
     name = f"{known.of}: " if known.of else ""
     if rate.value is None:
-        return f"{name}no {scale(known.unit, rate.metric)[1] or known.words} that could be told"
+        return f"{name}no {scale(known.unit, rate.metric)[1] or known.words} that is known"
     part = relative(rate)
     sure = f" ({percent(part)})" if part is not None else " (no interval)"
     return f"{name}{plus_minus(rate.value, rate.half, '1/s', rate.metric)}{sure}"

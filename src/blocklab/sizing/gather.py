@@ -262,7 +262,7 @@ def _curve(name: str, every: Sequence[Series], left_out: Sequence[str], remarks:
         for file, other in dropped[:_MOST_NAMED]:
             remarks.append(f"{file}: of the same time as {other}, which tells more or came first: left out")
         if more := dropped[_MOST_NAMED:]:
-            remarks.append(f"{name}: {len(more)} more intervals of a time that is told twice left out")
+            remarks.append(f"{name}: {len(more)} more intervals left out: their times overlap others")
         curves += [curve_of(kept, left_out)] if kept else []
     found = total(curves)
     if not len(found.starts):

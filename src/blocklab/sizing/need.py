@@ -338,7 +338,7 @@ def _amount(metric: str, seen: _Together, wanted: _Together, options: Options, *
 def _partly(amounts: Mapping[str, Amount]) -> Iterator[str]:
     for name, amount in amounts.items():
         if amount.told < 0.995:
-            yield f"{name.replace('_', ' ')} is told for {100 * amount.told:.0f} % of the time only"
+            yield f"{name.replace('_', ' ')} is reported for {100 * amount.told:.0f} % of the time only"
 
 
 # A moment that has this share of what another one asks for stands for it too.

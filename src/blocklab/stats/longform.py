@@ -222,7 +222,7 @@ DRILLS = (
     Column("survivor", "VARCHAR", "the node that was to take over"),
     Column("took_over", "BOOLEAN", "whether the survivor took over"),
     Column("attempted", "BIGINT", "transactions that were due", "item.verdict.attempted"),
-    Column("acknowledged", "BIGINT", "transactions that the client was told are committed",
+    Column("acknowledged", "BIGINT", "transactions whose COMMIT was answered",
            "item.verdict.acknowledged"),
     Column("refused", "BIGINT", "those whose COMMIT was never sent", "item.verdict.refused"),
     Column("in_doubt", "BIGINT", "those whose COMMIT had no answer", "item.verdict.in_doubt"),

@@ -237,7 +237,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         names, problems = fio_jobs.sections(self.jobtext)
         yield from (("jobfile", f"{self.jobfile or 'jobtext'}, {problem}") for problem in problems)
         if not names:
-            yield "jobfile", f"{self.jobfile or 'jobtext'} has no section besides [global]: nothing would run"
+            yield "jobfile", f"{self.jobfile or 'jobtext'} has no section but [global]: nothing would run"
 
     def _body(self) -> str:
         """The job file without what blocklab adds to it."""

@@ -194,7 +194,9 @@ def _rates(each: Points, period: float, remarks: list[str], why: list[str]) -> d
             )
             return {}
         if each.statistic != "average":
-            remarks.append(f"{each.metric}: its statistic is {each.statistic or 'not told: read as the average'}")
+            remarks.append(
+                f"{each.metric}: its statistic is {each.statistic or 'not reported: read as the average'}"
+            )
         return {at: value * factor for at, value in values.items()}
     if each.statistic == "average" and each.counts:
         values = {at: value * each.counts[at] for at, value in values.items() if at in each.counts}

@@ -146,7 +146,7 @@ def _groups(status: Mapping[str, float], setting: Settings, commits: float, said
     (sync_binlog = innodb_flush_log_at_trx_commit = 1), and there are no more groups than commits."""
     syncs = status.get("innodb_os_log_fsyncs")
     if syncs is None or setting.flush_log in (0, 2):
-        said.append("groups of commits cannot be told: one sync of the binary log is taken for each commit")
+        said.append("the size of group commits is not known: one sync of the binary log is taken for each commit")
         return commits
     if setting.flush_log is None:
         said.append("innodb_flush_log_at_trx_commit is not in it: taken as 1")
