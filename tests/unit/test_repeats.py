@@ -46,7 +46,7 @@ CELLS = [
 
 
 def test_a_claim_on_a_share_is_judged_within_each_block() -> None:
-    claim = Expectation("tps", "small", "mirror", (0.49, 0.51), relative_to="local")
+    claim = Expectation("tps", "small", "mirror", (0.46, 0.54), relative_to="local")
     found = judge(claim, TABLE, CELLS, {}, Repeats(BLOCKS))
     assert found.found == pytest.approx((0.5 * 0.51 * 0.49) ** (1 / 3)) and found.half is not None
     assert found.half < 0.03 and found.status == "ok"

@@ -243,27 +243,33 @@ def test_the_answer_has_the_shares_the_contrast_and_the_confirmed_claim(tmp_path
     ]
     # What the expectations say stands in their table.
     (last,) = found.points[-1]
-    assert (last.kind, last.of, last.value("ok"), last.note) == ("expectations", 3, 3, "")
+    assert (last.kind, last.of, last.value("ok"), last.value("unknown"), last.count) == (
+        "expectations",
+        3,
+        1,
+        2,
+        2,
+    )
     assert [each.kind for each in found.caveats] == ["floor", "repeats"] and found.caveats[1].verdict == "run"
 
 
 def test_when_the_figures_say_otherwise_the_answer_does_too(tmp_path: Path) -> None:
     found = findings(analyse(synthetic.make(tmp_path, factor=0.4)))
     (last,) = found.points[-1]
-    assert (last.value("ok"), last.value("failed")) == (2, 1)
+    assert (last.value("ok"), last.value("unknown"), last.count) == (1, 2, 1)
     assert found.lead[1].numbers[-1].value < 0.6
 
 
-def test_a_refuted_claim_is_counted_in_the_answer(tmp_path: Path) -> None:
+def test_a_claim_without_an_interval_is_counted_as_undecided(tmp_path: Path) -> None:
     claim = {**synthetic.RAW["expect"][2], "between": [1.5, 6]}
     study = synthetic.study(expect=[{**claim, "says": "scale 50 hides the round trip"}])
     points = answered(analyse(synthetic.make(tmp_path, study, factor=0.37))).points
-    assert points[-1] == "Expectations of the study: 1 not confirmed."
+    assert points[-1] == "Expectations of the study: 1 undecided."
 
 
 def test_a_claim_about_a_cell_that_failed_is_undecided(tmp_path: Path) -> None:
     found = answered(analyse(synthetic.make(tmp_path, failed=["drbd1/tps-scale50"])))
-    assert "2 confirmed and 1 undecided" in " ".join(found.points)
+    assert "1 confirmed and 2 undecided" in " ".join(found.points)
 
 
 def test_without_any_figure_there_is_no_answer(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
                 "found": verdict.found,
                 "half_width": verdict.half,
                 "between": [verdict.low, verdict.high],
-                "close": verdict.close,
+                "inside": verdict.inside,
             }
             for verdict in analysis.verdicts
         ],

@@ -159,8 +159,6 @@ def _verdicts(verdicts: tuple[Verdict, ...]) -> Table:
         text.append(verdict.sentence.removesuffix("."))
         if verdict.found is None or verdict.status != "unknown":
             text.append(f" (expected {verdict.expected})", style="dim")
-        if verdict.close and verdict.status == "ok":
-            text.append("; the interval reaches over a bound: another run may decide otherwise", style="dim")
         table.add_row(Text(mark, style=style), text)
     table.add_row("", "")
     return table

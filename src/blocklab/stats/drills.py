@@ -49,14 +49,14 @@ class Losses(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The drills of one stack under one workload, at one combination of levels, over the study's blocks.
+    """The drills of one stack under one workload, at one combination of levels, over the study's repeats.
 
     ``label`` names the cell for people. ``void`` drills are those of runs that do not count (a knob not in force,
     not carried out to the end); ``void_lost`` of them lost something. ``rto`` (s) is over drills in which writes
     were accepted again, and ``never`` counts those in which they were not. ``stages`` are the medians (s) of the
     takeover's parts, in their order. ``rate`` (1/s): acknowledged before the fault, with Student's interval over
-    the drills; ``relative``: the same relative to the baseline's drills, taken block by block where both have all
-    of them.
+    the drills; ``relative``: the same relative to the baseline's drills, taken repeat by repeat where both have
+    all of them.
     """
 
     point: Point

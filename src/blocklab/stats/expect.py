@@ -26,9 +26,9 @@ class Verdict(msgspec.Struct, frozen=True):
     """What became of one expectation.
 
     ``found`` is the number that was compared with ``low`` and ``high`` (a value in its base unit, or a ratio);
-    None when there is none. ``sentence`` says it in words. ``close`` is set when the 95 % interval reaches over a
-    bound, so that another run may decide otherwise: a value between the bounds is ``ok`` all the same, and one
-    outside of them is ``unknown``, since the true one may well be between them.
+    None when there is none. ``sentence`` says it in words. It is ``ok`` where the whole 95 % interval lies between
+    the bounds, ``failed`` where all of it lies outside of them, else ``unknown``; so is a number without an
+    interval. ``inside``: whether the number itself lies between the bounds; None without one.
     """
 
     claim: Expectation
@@ -39,7 +39,7 @@ class Verdict(msgspec.Struct, frozen=True):
     half: float | None = None
     low: float = 0.0
     high: float = 0.0
-    close: bool = False
+    inside: bool | None = None
 
 
 class _Unknown(Exception):
@@ -69,15 +69,32 @@ def judge(
         found, said = _number(claim, values, repeats or Repeats())
     except _Unknown as reason:
         return Verdict(claim, "unknown", f"{NOT_DECIDED}{reason}.", expected, low=low, high=high)
-    half = found.half or 0.0
-    close = any(abs(found.value - bound) <= half for bound in (low, high)) and half > 0
-    status: Status = "ok" if low <= found.value <= high else "unknown" if close else "failed"
+    inside = low <= found.value <= high
+    status = _status(found, low, high)
+    why = []
     if status == "unknown":
-        said = f"{NOT_DECIDED}{said}, and its interval reaches into what is expected, {expected}"
-    untrue = [each for at in dict.fromkeys(values.used) for each in (inputs or {}).get(at, ())]
-    if untrue and (status == "failed" or (status == "ok" and any(each.far for each in untrue))):
-        status, said = "unknown", f"{NOT_DECIDED}{said}, but {arithmetic(untrue)}"
-    return Verdict(claim, status, f"{said}.", expected, found.value, found.half, low, high, close)
+        why.append("it has no interval" if found.half is None else "its interval reaches over a bound")
+    untrue = max(
+        ((inputs or {}).get(at, ()) for at in values.used),
+        key=lambda found: sum(abs(each.achieved - each.asked) for each in found), default=(),
+    )  # fmt: skip
+    if untrue and (status != "ok" or any(each.far for each in untrue)):
+        status = "unknown"
+        why.append(arithmetic(untrue))
+    if why:
+        place = "inside" if inside else "outside of"
+        said = f"{NOT_DECIDED}{said}, {place} what is expected, {expected}, but {'; and '.join(why)}"
+    return Verdict(claim, status, f"{said}.", expected, found.value, found.half, low, high, inside)
+
+
+def _status(found: Estimate, low: float, high: float) -> Status:
+    """Missing uncertainty makes a verdict weaker, never stronger."""
+    if found.half is None:
+        return "unknown"
+    least, most = found.value - found.half, found.value + found.half
+    if low <= least and most <= high:
+        return "ok"
+    return "failed" if most < low or least > high else "unknown"
 
 
 def _number(claim: Expectation, values: _Values, repeats: Repeats) -> tuple[Estimate, str]:

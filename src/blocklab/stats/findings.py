@@ -304,4 +304,5 @@ def _expectations(analysis: Analysis) -> Iterator[Finding]:
             for status in ("ok", "failed", "unknown")
             if counts.get(status)
         )
-        yield Finding("expectations", numbers=numbers, of=len(analysis.verdicts))
+        inside = sum(each.status == "unknown" and each.inside is True for each in analysis.verdicts)
+        yield Finding("expectations", numbers=numbers, count=inside, of=len(analysis.verdicts))

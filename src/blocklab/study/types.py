@@ -204,7 +204,7 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Each is the name of a factor, ``stack`` or ``workload``, or what the jobs of a ``fio`` load differ in:
     ``iodepth``, ``bs``, ``reads`` (how many of 100 requests read, like ``70%``), ``access`` (``random`` or
     ``sequential``), ``numjobs``, or another option of its ``matrix`` by its own name. A chart to which a name
-    makes no difference is laid out without it. `blocklab report --x NAME --y FIGURE --color NAME --facet NAME`
+    makes no difference is laid out without it. `blocklab report --x NAME --y METRIC --color NAME --facet NAME`
     asks for the same of runs that are there.
 
     Example::
