@@ -38,7 +38,7 @@ def test_a_study_is_measured_reported_and_then_finished(small: dict[str, Any], t
     assert all(knob.in_force for knob in [*io.knobs, *tx.knobs])
     assert io.environment["packages"]["drbd-utils"].startswith("9.")
     for host in ("a1", "a2"):
-        assert all(abs(each.offset) < 1 for each in io.stack.clocks[host])
+        assert all(abs(each.offset) < 10 for each in io.stack.clocks[host])
         # Every probe of every node was there, with values inside the run.
         layers = {sample.layer for sample in io.series() if sample.host == host}
         assert {"drbd0", "ubdb", "vec0", "cpu"} <= layers

@@ -11,9 +11,12 @@ from blocklab.sites.uml.processes import Process
 from tests.unit.golden import Golden
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def _no_nodes() -> Iterator[None]:
-    """No unit test boots a node: a check that comes too late would otherwise do so, and pass slowly."""
+    """No unit test boots a node: a check that comes too late would otherwise do so, and pass slowly.
+
+    By module, for tests on real nodes may follow in the same session.
+    """
 
     def refuse(self: Process, name: str, *_: object, **__: object) -> None:
         pytest.fail(f"a unit test would start {name}; what is tested should have refused before", pytrace=False)

@@ -176,7 +176,7 @@ def test_refused_names(name: str) -> None:
         ("rw=read\n[a]\n", "line 1: an option before"),
         ("[a]\nrw=read\x00\n", "line 2: rw"),
         ("", "give jobs or a matrix"),
-        ("[global]\nrw=read\n", "no section besides"),
+        ("[global]\nrw=read\n", "no section but"),
     ],
 )
 def test_refused_job_files(text: str, why: str) -> None:
