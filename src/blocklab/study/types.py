@@ -282,7 +282,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     report: View = msgspec.field(default_factory=View)
     """How the report's charts of a sweep are laid out."""
     quick: dict[str, Any] = {}
-    """The short form: with ``--quick`` it is applied to the study as a JSON merge patch (RFC 7396). Maps merge,
+    """The quick variant: with ``--quick`` it is applied to the study as a JSON merge patch (RFC 7396). Maps merge,
     ``null`` removes, anything else replaces, lists as a whole."""
 
 
