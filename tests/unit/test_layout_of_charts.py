@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from blocklab.charts.all import draw
 from blocklab.charts.base import INKS, ON_DARK, PALETTE, PAPER, PAPER_ON_DARK, RAMP, Chart, contrast, ink
-from blocklab.charts.density import at_share, latencies_of
 from blocklab.charts.heat import crystal, shade
+from blocklab.charts.latency import at_share, latencies_of
 from blocklab.cli.main import app
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.sample import Transaction

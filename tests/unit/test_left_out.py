@@ -67,13 +67,13 @@ def drilled(median: float, longest: float) -> Drill:
 def axis_of(chart: Chart) -> list[float]:
     """The ticks of the latencies."""
 
-    def axes(value: Any) -> list[Any]:
+    def channels(value: Any) -> list[Any]:
         if isinstance(value, dict):
-            own = [value["axis"]] if isinstance(value.get("axis"), dict) else []
-            return own + [axis for each in value.values() for axis in axes(each)]
-        return [axis for each in value for axis in axes(each)] if isinstance(value, list) else []
+            own = [value] if isinstance(value.get("axis"), dict) else []
+            return own + [found for each in value.values() for found in channels(each)]
+        return [found for each in value for found in channels(each)] if isinstance(value, list) else []
 
-    return next(axis["values"] for axis in axes(chart.panels[0].spec) if axis.get("title") == "latency, ms")
+    return next(y["axis"]["values"] for y in channels(chart.panels[0].spec) if y.get("title") == "latency, ms")
 
 
 @pytest.mark.parametrize(

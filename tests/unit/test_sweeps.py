@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from blocklab.charts.all import draw
-from blocklab.charts.base import BASELINE, Chart, Charts
-from blocklab.charts.curves import _DASHES, Line, shades_of
+from blocklab.charts.base import BASELINE, DASHES, Chart, Charts
+from blocklab.charts.curves import Line, shades_of
 from blocklab.charts.layout import layouts
 from blocklab.charts.plan import MOST_LINES, Dot, Scale, panels, plan, scale_of
 from blocklab.report import build, render, terminal_table
@@ -431,7 +431,7 @@ def test_levels_in_any_order_stand_on_a_logarithmic_axis_from_the_least_to_the_m
 @pytest.mark.parametrize("stacks", [2, 3, 7, MOST_LINES])
 def test_no_two_lines_look_the_same(stacks: int) -> None:
     lines: list[Line] = [(f"s{number}", ()) for number in range(stacks)]
-    looks = [(colour, number % len(_DASHES)) for colour, number in shades_of(lines, {lines[0]}).values()]
+    looks = [(colour, number % len(DASHES)) for colour, number in shades_of(lines, {lines[0]}).values()]
     assert len(set(looks)) == stacks and looks[0][0] == BASELINE
 
 

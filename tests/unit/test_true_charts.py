@@ -15,10 +15,10 @@ import pytest
 from blocklab.charts import timeline
 from blocklab.charts.all import draw
 from blocklab.charts.base import DAGGER, Chart, apart
-from blocklab.charts.curves import Curves, Frame, curve_panel
+from blocklab.charts.curves import Frame, curve_panel
 from blocklab.charts.heat import brief
 from blocklab.charts.latency import _nth
-from blocklab.charts.plan import Dot, plan
+from blocklab.charts.plan import Dot, Group, plan
 from blocklab.model.sample import Sample
 from blocklab.report import render, tables
 from blocklab.report.export import as_csv
@@ -178,7 +178,7 @@ def test_bounds_are_told_as_they_are_however_they_are_drawn() -> None:
         Dot("mirror", {}, 50.0, 5.0, None, base=False, limited="near the floor"),
     ]
     made = plan(dots, dimensions)
-    panel = curve_panel(Curves("", tuple(dots)), made, dimensions, dots, FRAME, dots)
+    panel = curve_panel(Group("", dots, dots, dots), made, dimensions, FRAME)
     low, high, unsure, *level = panel.spec["datasets"]["dots"]
     assert (low["low"], low["high"], low["foot"]) == (0.5, 19.5, 8.0), "the axis begins at 8"
     assert (high["low"], high["foot"]) == (980, 980)

@@ -10,7 +10,6 @@ from altair.utils.schemapi import debug_mode
 from blocklab.charts.bars import bars
 from blocklab.charts.base import Chart, Charts, apart
 from blocklab.charts.cost import cost
-from blocklab.charts.density import densities
 from blocklab.charts.heat import heat_of_factors
 from blocklab.charts.knee import knee
 from blocklab.charts.latency import latencies
@@ -48,7 +47,7 @@ def draw(analysis: Analysis, *, check: bool = False) -> Charts:
         # Where all is said by curves there is nothing left to note about bars.
         shares = bars(analysis, drawn)
         made += [shares] if isinstance(shares, Chart) or not made else []
-        made += [*latencies(analysis), *densities(analysis), *timelines(analysis)]
+        made += [*latencies(analysis), *timelines(analysis)]
         if analysis.drills:
             picked = chosen(analysis)
             made += [cost(analysis), *(outage(each.drill, name, label) for name, label, each in picked)]

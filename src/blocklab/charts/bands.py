@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import at
+from blocklab.charts.base import rows_of
 from blocklab.stats.values import Measured
 
 # Below this share of the time line a phase's name does not fit, on a phone, above its band and a neighbour's.
@@ -56,18 +56,17 @@ def bands_of(measured: Measured, numbers: Mapping[str, int]) -> tuple[list[dict[
          "name": str(numbers.get(phase.name, phase.name)), "phase": phase.name, "row": number % 2}
         for number, phase in enumerate(measured.run.phases)
     ]  # fmt: skip
-    base = alt.Chart(alt.NamedData(name="phases"))
+    base = rows_of("phases")
     layers: list[Any] = [
         base.mark_rect(opacity=0.09).encode(
-            x=alt.X("from:Q"), x2=alt.X2("to:Q"), y=at(0, alt.YValue), y2=at("height", alt.Y2Value),
-            tooltip=[alt.Tooltip("phase:N")],
+            x="from:Q", x2="to:Q", y=alt.value(0), y2=alt.value("height"), tooltip=["phase:N"]
         )
-    ]  # fmt: skip
+    ]
     if _named(measured):
         layers += [
             base.transform_filter(alt.datum.row == row)
             .mark_text(align="left", baseline="bottom", fontSize=10, dx=1)
-            .encode(x=alt.X("from:Q"), y=at(height, alt.YValue), text=alt.Text("name:N"))
+            .encode(x="from:Q", y=alt.value(height), text="name:N")
             for row, height in ((0, -15), (1, -3))
         ]
     return bands, layers

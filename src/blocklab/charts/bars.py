@@ -8,7 +8,20 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import HOLLOW, PAPER, Chart, colours, flush_right, legend, panel, text, tooltip
+from blocklab.charts.base import (
+    HOLLOW,
+    PAPER,
+    Chart,
+    flush_right,
+    legend,
+    named,
+    numbers,
+    palette_of,
+    panel,
+    rows_of,
+    text,
+    tooltip,
+)
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.caveats import without_interval
 from blocklab.stats.compare import Item, plain_items, rate_label, verb
@@ -40,8 +53,8 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
         labels = list(dict.fromkeys(row["what"] for row in rows))
         rows = [{**row, "item": row["what"]} for row in rows]
     longest = max(100.0, *(row["edge"] for row in rows))
-    palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
-    base = alt.Chart(alt.NamedData(name="shares"))
+    palette = palette_of(analysis)
+    base = rows_of("shares")
     # A second line under each name says what 100 % is.
     axis = alt.Axis(title=None, ticks=False, domain=False, labelExpr="split(datum.label, '\\n')", labelPadding=8,
                     labelLimit=_NAMES)  # fmt: skip
@@ -49,17 +62,10 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     offset = alt.YOffset("stack:N", sort=shown, scale=alt.Scale(paddingInner=0.15))
     step = 25 * max(1, math.ceil(longest / 250))
     ticks = [tick for tick in range(0, int(longest) + step + 1, step) if tick <= max(100, longest)]
-    x: Any = alt.X(
-        "share:Q",
-        title=f"share of {analysis.baseline}, %",
-        scale=alt.Scale(domain=[0, longest * 1.3], nice=False),
-        axis=alt.Axis(values=ticks, grid=True, domain=False, ticks=False),
-    )
-    colour = alt.Color(
-        "stack:N",
-        scale=alt.Scale(domain=shown, range=[palette[stack] for stack in shown]),
-        legend=legend(shown, beside=_BESIDE, symbolType="square"),
-    )
+    plain = {"values": ticks, "grid": True, "domain": False, "ticks": False}
+    x = numbers(alt.X, "share", f"share of {analysis.baseline}, %", [0, longest * 1.3], axis=plain)
+    own = legend(shown, beside=_BESIDE, symbolType="square")
+    colour = named(alt.Color, "stack", {stack: palette[stack] for stack in shown}, own)
     hollow = any("note" in row for row in rows)
     told = tooltip(["what", "stack", "value", "baseline", "keeps", "verdict"], ["note"])
     # Where the page is narrow there is room for the share only.
@@ -70,10 +76,10 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     layers: list[Any] = [
         bar.mark_bar(cornerRadiusEnd=2, tooltip=told).encode(y=y, yOffset=offset, x=x, color=colour),
         *([empty.encode(y=y, yOffset=offset, x=x, color=colour)] if hollow else []),
-        base.mark_rule(strokeWidth=1.5).encode(y=y, yOffset=offset, x=alt.X("low:Q"), x2=alt.X2("edge:Q")),
-        alt.Chart(alt.NamedData(name="whole")).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("share:Q")),
-        *([] if many else text(base, label, y=y, yOffset=offset, x=alt.X("edge:Q"))),
-    ]  # fmt: skip
+        base.mark_rule(strokeWidth=1.5).encode(y=y, yOffset=offset, x="low:Q", x2="edge:Q"),
+        rows_of("whole").mark_rule(strokeDash=[4, 3]).encode(x="share:Q"),
+        *([] if many else text(base, label, y=y, yOffset=offset, x="edge:Q")),
+    ]
     height = len(labels) * (len(shown) * 8 + 8 if many else len(shown) * (BAR + 4) + 10)
     data = {"shares": rows, "whole": [{"share": 100}]}
     spec = panel("share of the baseline", alt.layer(*layers), data, height, ("shares", _columns(analysis)))

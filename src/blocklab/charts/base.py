@@ -11,6 +11,9 @@ from typing import Any, Literal
 import altair as alt
 import msgspec
 
+from blocklab.stats.analysis import Analysis
+from blocklab.stats.values import Measured
+
 # Okabe and Ito's colours, distinguished by people with any of the usual colour vision deficiencies; see
 # https://jfly.uni-koeln.de/color/. Their black, yellow and sky blue fade on one of the two backgrounds.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
@@ -37,6 +40,9 @@ _RAMP_ON_DARK = (
 ON_DARK |= dict(zip(RAMP, _RAMP_ON_DARK, strict=True))
 INKS |= {"#D64F56": "#C8404A", "#E06130": "#BD4A1C", "#DE7C00": "#A35B00"}
 ON_DARK |= {ink: ON_DARK[colour] for colour, ink in INKS.items()}
+# Beside the colours. Where those start over these must not, or two lines would look the same.
+DASHES = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2], [1, 2])
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 # What hollow marks are filled with, so that they hide the line or the grid under them.
 PAPER, PAPER_ON_DARK = "#ffffff", "#1b1e23"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
@@ -132,6 +138,22 @@ def panel(
     return Panel(label, spec)
 
 
+def titled(
+    title: str,
+    what: str,
+    layers: Sequence[Any],
+    data: Mapping[str, Sequence[Mapping[str, Any]]],
+    height: int,
+    table: tuple[str, Mapping[str, str]],
+    colour: str | None = None,
+) -> Panel:
+    """A panel of ``layers`` that show ``what``, under its own heading if it has one; the rest as of ``panel``."""
+    chart = alt.layer(*layers)
+    if title:
+        chart.title = heading(title, colour)
+    return panel(f"{title}: {what}" if title else what, chart, data, height, table)
+
+
 def text(base: Any, mark: Mapping[str, Any], **channels: Any) -> list[Any]:
     """Text marks with a halo under them, in the paper's colour."""
     return [base.mark_text(**mark, **style).encode(**channels) for style in ({"style": "halo"}, {})]
@@ -190,9 +212,56 @@ def _luminance(colour: str) -> float:
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-def at(value: float | str, channel: Any) -> Any:
-    """A fixed place on an axis: pixels, or ``width`` or ``height`` of the plot."""
-    return channel(value)
+def watched(analysis: Analysis) -> dict[str, dict[str, Measured]]:
+    """The workloads that are shown in detail, and the good run of each of their stacks."""
+    found: dict[str, dict[str, Measured]] = {workload: {} for _, workload in analysis.detailed}
+    for stack in analysis.stacks:
+        for workload, cells in found.items():
+            measured = analysis.measured.get((stack, workload))
+            if measured is not None and (stack, workload) in analysis.detailed:
+                cells[stack] = measured
+    return found
+
+
+def palette_of(analysis: Analysis) -> dict[str, str]:
+    """A colour for each stack of a study."""
+    return colours(tuple(analysis.stacks), analysis.grid.baselines)
+
+
+def rows_of(name: str) -> Any:
+    """An empty chart over a data set of the panel."""
+    return alt.Chart(alt.NamedData(name=name))
+
+
+def numbers(
+    channel: Any,
+    field: str,
+    title: str,
+    domain: Sequence[float],
+    *,
+    log: bool = False,
+    axis: Mapping[str, Any] | None = None,
+    **scale: Any,
+) -> Any:
+    """An axis of numbers from end to end of ``domain``. ``axis`` and ``scale`` say what is special about it."""
+    ticks: dict[str, Any] = {} if axis and "values" in axis else {"tickCount": 5}
+    if log:
+        ticks = {"format": ",.3~r", "values": log_ticks(*domain), "labelOverlap": "greedy"}
+        scale["type"] = "log"
+    return channel(
+        f"{field}:Q", title=title, scale=alt.Scale(domain=list(domain), nice=False, **scale),
+        axis=alt.Axis(**{**ticks, **(axis or {})}),
+    )  # fmt: skip
+
+
+def since_start(end: float) -> Any:
+    """The time axis of a workload, in seconds."""
+    return numbers(alt.X, "t", "s since the workload began", [0, end], axis={"grid": False})
+
+
+def named(channel: Any, field: str, looks: Mapping[str, Any], legend: Any = None) -> Any:
+    """A channel that tells names apart, each with its own look: colour, dash or shape."""
+    return channel(f"{field}:N", scale=alt.Scale(domain=list(looks), range=list(looks.values())), legend=legend)
 
 
 def log_ticks(low: float, high: float) -> list[float]:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import BASELINE, Chart, Panel, at, colours, heading, legend, log_ticks, panel, text
+from blocklab.charts.base import (
+    BASELINE,
+    SHAPES,
+    Chart,
+    Panel,
+    colours,
+    legend,
+    log_ticks,
+    named,
+    numbers,
+    rows_of,
+    text,
+    titled,
+)
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drills import Summary, rate_text, rto_text, share_text, summaries
 from blocklab.stats.format import listed, number, percent, quantity, shortened
@@ -19,8 +33,9 @@ HEIGHT = 230
 BAND, LANE = 30, 13
 # Marks nearer to each other than this part of the axis stand on lanes of their own there: 14 of 300 pixels.
 _NEAR = 0.05
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 MOST_PANELS = 6
+# What is told of each.
+_TOLD = ("throughput", "lost", "drills", "RPO", "RTO")
 # Of a cell to which the factor of the shapes makes no difference.
 _NO_LEVEL = "any"
 
@@ -93,7 +108,7 @@ def _plan(analysis: Analysis, found: Sequence[Summary]) -> tuple[str, list[str]]
         for name in analysis.grid.factors
     }
     several = {name: count for name, count in several.items() if count > 1}
-    fit = [name for name, count in several.items() if count <= len(_SHAPES)]
+    fit = [name for name, count in several.items() if count <= len(SHAPES)]
     shape = max(fit, key=lambda name: (several[name], name), default="")
     return shape, [name for name in several if name != shape]
 
@@ -128,32 +143,27 @@ class _Frame:
 def _panel(frame: _Frame, levels: Mapping[str, str], rows: list[dict[str, Any]], band: int, number: int) -> Panel:
     height = HEIGHT + band
     title = f"throughput, share of {frame.analysis.baseline}, %" if frame.shares else "acknowledged a second"
-    x = alt.X("x:Q", title=title, scale=alt.Scale(domain=[0, frame.most], nice=False), axis=alt.Axis(tickCount=5))
+    x = numbers(alt.X, "x", title, [0, frame.most])
     # The axis is in pixels, so that the band for 0 can stand below the logarithm.
     raw = alt.Scale(domain=[height, 0], range=[height, 0], nice=False, zero=False)
     axis = _axis(frame, HEIGHT + band / 2)
     y: Any = alt.Y("y:Q", scale=raw, axis=axis)
     channels = _channels(frame, apart=bool(levels), told=number == 0)
-    tooltip = [alt.Tooltip(f"{field}:N") for field in ("what", "throughput", "lost", "drills", "RPO", "RTO")]
-    base = alt.Chart(alt.NamedData(name="cells"))
-    nothing = alt.Chart(alt.NamedData(name="zero"))
+    tooltip = [f"{field}:N" for field in ("what", *_TOLD)]
+    base, nothing = rows_of("cells"), rows_of("zero")
     layers: list[Any] = [
-        nothing.mark_rect(opacity=0.12).encode(y=alt.Y("top:Q", scale=raw, axis=axis), y2=alt.Y2("end:Q")),
+        nothing.mark_rect(opacity=0.12).encode(y=alt.Y("top:Q", scale=raw, axis=axis), y2="end:Q"),
         *text(nothing, {"align": "left", "baseline": "bottom", "dx": 4, "dy": -2, "fontSize": 11},
-              x=at(0, alt.XValue), y=alt.Y("end:Q", scale=raw, axis=axis), text=alt.Text("said:N")),
+              x=alt.value(0), y=alt.Y("end:Q", scale=raw, axis=axis), text="said:N"),
         base.transform_filter("datum.low < datum.high").mark_rule().encode(
-            x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y, color=channels["color"]
+            x="low:Q", x2="high:Q", y=y, color=channels["color"]
         ),
         base.mark_point(filled=True, size=62, opacity=1).encode(x=x, y=y, **channels, tooltip=tooltip),
     ]  # fmt: skip
-    chart = alt.layer(*layers)
     where = label_of("", levels).strip()
-    if where:
-        chart.title = heading(where)
-    zero = [{"top": HEIGHT, "end": height, "said": "nothing lost (95 %: < 3/N)"}]
-    label = f"cost against loss{f', {where}' if where else ''}"
-    table = {"what": "cell"} | {name: name for name in ("throughput", "lost", "drills", "RPO", "RTO")}
-    found = panel(label, chart, {"cells": rows, "zero": zero}, height, ("cells", table))
+    data = {"cells": rows, "zero": [{"top": HEIGHT, "end": height, "said": "nothing lost (95 %: < 3/N)"}]}
+    table = {"what": "cell"} | {name: name for name in _TOLD}
+    found = titled(where, "cost against loss", layers, data, height, ("cells", table))
     # Beside each other two legends are wider than a phone.
     found.spec["config"] = {"legend": {"layout": {"bottom": {"direction": "vertical", "anchor": "start"}}}}
     return found
@@ -180,20 +190,15 @@ def _channels(frame: _Frame, *, apart: bool, told: bool) -> dict[str, Any]:
     """The colour of the stack, and the shape of a level. ``told``: with legends; below it, where it stands
     ``apart`` from other panels, whose plots are to be as high up."""
     names = list(frame.palette)
-    stacks = legend(names, "bottom", symbolType="circle") if apart else legend(names, symbolType="circle")
-    colour = alt.Color(
-        "stack:N", scale=alt.Scale(domain=names, range=list(frame.palette.values())),
-        legend=stacks if told else None,
-    )  # fmt: skip
-    channels: dict[str, Any] = {"color": colour}
+    stacks = legend(names, "bottom" if apart else "top", symbolType="circle")
+    found = {"color": named(alt.Color, "stack", frame.palette, stacks if told else None)}
     if len(frame.levels) > 1:
-        shapes = [_SHAPES[number % len(_SHAPES)] for number in range(len(frame.levels))]
-        channels["shape"] = alt.Shape(
-            "level:N", scale=alt.Scale(domain=frame.levels, range=shapes),
-            legend=legend(frame.levels, "bottom", title=frame.shape, symbolFillColor=BASELINE,
-                          symbolStrokeColor=BASELINE) if told else None,
-        )  # fmt: skip
-    return channels
+        grey: dict[str, Any] = {"title": frame.shape, "symbolFillColor": BASELINE, "symbolStrokeColor": BASELINE}
+        shapes = dict(zip(frame.levels, itertools.cycle(SHAPES), strict=False))
+        found["shape"] = named(
+            alt.Shape, "level", shapes, legend(frame.levels, "bottom", **grey) if told else None
+        )
+    return found
 
 
 def _rows(frame: _Frame, mine: Sequence[Summary]) -> tuple[list[dict[str, Any]], int]:

@@ -13,19 +13,22 @@ import altair as alt
 
 from blocklab.charts.base import (
     BASELINE,
+    DASHES,
     PALETTE,
     PAPER,
+    SHAPES,
     Panel,
-    heading,
     ink,
     legend,
-    log_ticks,
-    panel,
+    named,
+    numbers,
     ramp,
+    rows_of,
     text,
+    titled,
     tooltip,
 )
-from blocklab.charts.plan import STACK, Dot, Plan, line_label
+from blocklab.charts.plan import STACK, Dot, Group, Plan, columns, line_label
 from blocklab.stats.format import percent, plus_minus
 
 HEIGHT = 280
@@ -37,18 +40,8 @@ WIDEST = 2.0
 LONGEST_NAME = 14
 # Pixels of a character of such a name, of the narrowest plot that it has to fit in, and between two names.
 _CHARACTER, _NARROWEST, _GAP = 7.0, 235.0, 14.0
-_DASHES = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2], [1, 2])
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 
 Line = tuple[str, tuple[tuple[str, str], ...]]
-
-
-@dataclass(frozen=True)
-class Curves:
-    """The dots of one panel under its heading."""
-
-    title: str
-    dots: tuple[Dot, ...]
 
 
 @dataclass(frozen=True)
@@ -97,90 +90,82 @@ class _Axis:
         return self.low + part * (self.high - self.low)
 
 
-def curve_panel(
-    curves: Curves,
-    made: Plan,
-    dimensions: Mapping[str, Sequence[str]],
-    everything: Sequence[Dot],
-    frame: Frame,
-    beside: Sequence[Dot],
-) -> Panel:
-    """One panel; ``everything`` are the dots of all panels of the chart, which share colours and the x axis, and
-    ``beside`` those of the panels that share its y axis."""
+def curve_panel(group: Group, made: Plan, dimensions: Mapping[str, Sequence[str]], frame: Frame) -> Panel:
+    """One panel."""
+    everything = group.everything
+    looks = looks_of(group, made, dimensions)
     lines = lines_of(made, dimensions, everything)
+    bases = {dot.stack for dot in everything if dot.base}
     short = len({dot.stack for dot in everything if not dot.base}) < 2
-    names = {line: line_label(line, short=short and line[0] not in _bases(everything)) for line in lines}
-    shades = shades_of(lines, {made.line(dot) for dot in everything if dot.base}, made.color)
-    shown = {made.line(dot) for dot in curves.dots}
-    mine = [line for line in lines if line in shown]
-    direct = max(len(name) for name in names.values()) <= LONGEST_NAME
+    names = {line: line_label(line, short=short and line[0] not in bases) for line in lines}
+    direct = max(map(len, names.values())) <= LONGEST_NAME
     if not direct:
         names = {line: line_label(line, short=False) for line in lines}
-    axis = _axis([frame.value(dot) for dot in beside], [frame.half(dot) or 0.0 for dot in beside], frame)
-    x = _x(made, max(len(name) for name in names.values()) if direct and len(lines) > 1 else 0)
+    axis = _axis(
+        [frame.value(dot) for dot in group.beside], [frame.half(dot) or 0.0 for dot in group.beside], frame
+    )
+    x = _x(made, max(map(len, names.values())) if direct and len(lines) > 1 else 0)
     y = _y(axis, frame)
-    domain = [names[line] for line in mine]
-    own = None if direct else legend(domain, "bottom", symbolSize=90)
-    colour = alt.Color(
-        "line:N", scale=alt.Scale(domain=domain, range=[shades[line][0] for line in mine]), legend=own
-    )
-    dash = alt.StrokeDash(
-        "line:N",
-        scale=alt.Scale(domain=domain, range=[_DASHES[shades[line][1] % 5] for line in mine]),
-        legend=own,
-    )
-    shape = alt.Shape(
-        "line:N",
-        scale=alt.Scale(domain=domain, range=[_SHAPES[shades[line][1] % 5] for line in mine]),
-        legend=own,
-    )
+    own = None if direct else legend([names[line] for line in looks], "bottom", symbolSize=90)
+    colour, dash, shape = channels(looks, names, own)
     compared = any(dot.share is not None for dot in everything)
     told = tooltip(["what", "value", *(["share"] if compared else [])], ["note"])
-    hollow = any(frame.limited(dot) for dot in curves.dots)
-    base = alt.Chart(alt.NamedData(name="dots"))
+    base = rows_of("dots")
     layers: list[Any] = []
-    datasets: dict[str, list[dict[str, Any]]] = {"dots": _rows(curves.dots, made, names, frame, axis.low)}
+    datasets: dict[str, list[dict[str, Any]]] = {"dots": _rows(group.dots, made, names, frame, axis.low)}
     if frame.shares:
         # As far as the lines go: the names at their ends would be struck through.
-        whole = alt.Chart(alt.NamedData(name="whole")).mark_rule(strokeDash=[4, 3])
-        layers.append(whole.encode(x=x, x2=alt.X2("end:Q"), y=alt.Y("v:Q")))
+        layers.append(rows_of("whole").mark_rule(strokeDash=[4, 3]).encode(x=x, x2="end:Q", y="v:Q"))
         datasets["whole"] = [{"x": made.x.places[0], "end": made.x.places[-1], "v": 100}]
     layers += [
         base.mark_line(strokeWidth=2 if made.x.measured else 1).encode(x=x, y=y, color=colour, strokeDash=dash),
         base.transform_filter("datum.foot < datum.high").mark_rule(strokeWidth=1, clip=True).encode(
-            x=x, y=alt.Y("foot:Q"), y2=alt.Y2("high:Q"), color=colour
+            x=x, y="foot:Q", y2="high:Q", color=colour
         ),
-        base.transform_filter("datum.point && !datum.note")
-        .mark_point(filled=True, size=38, opacity=1, tooltip=told)
-        .encode(x=x, y=y, color=colour, shape=shape),
+        # Of a level line only the limited ones have points, at its ends.
+        *points(base, "datum.point", told, datasets["dots"], x=x, y=y, color=colour, shape=shape),
     ]  # fmt: skip
-    if hollow:
-        layers.append(
-            # Those of a level line stand at its ends.
-            base.transform_filter("datum.note")
-            .mark_point(filled=False, size=48, strokeWidth=1.75, opacity=1, fill=PAPER, tooltip=told)
-            .encode(x=x, y=y, color=colour, shape=shape)
-        )
-    if direct and len(mine) > 1:
-        ends = alt.Chart(alt.NamedData(name="ends"))
+    if direct and len(looks) > 1:
         mark = {"align": "left", "dx": 9, "fontSize": 11, "fontWeight": 600}
-        own = alt.Color("ink:N", scale=None)
-        layers += text(ends, mark, x=alt.X("x:Q"), y=alt.Y("v:Q"), text=alt.Text("line:N"), color=own)
-        inks = {names[line]: ink(shades[line][0]) for line in mine}
+        plain = alt.Color("ink:N", scale=None)
+        layers += text(rows_of("ends"), mark, x="x:Q", y="v:Q", text="line:N", color=plain)
+        inks = {names[line]: ink(shade) for line, (shade, _) in looks.items()}
         datasets["ends"] = [{**row, "ink": inks[row["line"]]} for row in _ends(datasets["dots"], axis)]
-    chart = alt.layer(*layers)
-    if curves.title:
-        chart.title = heading(curves.title)
-    label = f"{curves.title}: {frame.axis}" if curves.title else frame.axis
-    columns = {
-        "stack": "stack", **{f"of {name}": name for name in dimensions},
-        "v": frame.axis, "low": "from", "high": "to", "value": "value", "share": "share", "note": "note",
-    }  # fmt: skip
-    return panel(f"{label} over {made.x.name}", chart, datasets, HEIGHT, ("dots", columns))
+    table = columns(dimensions, v=frame.axis, low="from", high="to", value="value", share="share")
+    return titled(group.title, f"{frame.axis} over {made.x.name}", layers, datasets, HEIGHT, ("dots", table))
 
 
-def _bases(everything: Sequence[Dot]) -> set[str]:
-    return {dot.stack for dot in everything if dot.base}
+def looks_of(group: Group, made: Plan, dimensions: Mapping[str, Sequence[str]]) -> dict[Line, tuple[str, int]]:
+    """The colour of each line of a panel and the number of its dash and shape, the same in all panels."""
+    bases = {made.line(dot) for dot in group.everything if dot.base}
+    shades = shades_of(lines_of(made, dimensions, group.everything), bases, made.color)
+    shown = {made.line(dot) for dot in group.dots}
+    return {line: shade for line, shade in shades.items() if line in shown}
+
+
+def channels(
+    looks: Mapping[Line, tuple[str, int]], names: Mapping[Line, str], legend: Any
+) -> tuple[Any, Any, Any]:
+    """Colour, dash and shape of such lines."""
+    shades = {names[line]: shade for line, (shade, _) in looks.items()}
+    dashes = {names[line]: DASHES[at % 5] for line, (_, at) in looks.items()}
+    shapes = {names[line]: SHAPES[at % 5] for line, (_, at) in looks.items()}
+    return (
+        named(alt.Color, "line", shades, legend),
+        named(alt.StrokeDash, "line", dashes, legend),
+        named(alt.Shape, "line", shapes, legend),
+    )
+
+
+def points(base: Any, shown: str, told: Any, rows: Sequence[Mapping[str, Any]], **channels: Any) -> list[Any]:
+    """Points, hollow where a row has a note: what is shown is the lab's."""
+    layers = [
+        base.transform_filter(f"{shown} && !datum.note").mark_point(filled=True, size=40, opacity=1, tooltip=told)
+    ]
+    if any("note" in row for row in rows):
+        hollow = {"filled": False, "size": 48, "strokeWidth": 1.75, "opacity": 1, "fill": PAPER, "tooltip": told}
+        layers.append(base.transform_filter("datum.note").mark_point(**hollow))
+    return [layer.encode(**channels) for layer in layers]
 
 
 def lines_of(made: Plan, dimensions: Mapping[str, Sequence[str]], dots: Sequence[Dot]) -> list[Line]:
@@ -246,15 +231,12 @@ def _axis(values: Sequence[float], halves: Sequence[float], frame: Frame) -> _Ax
 
 
 def _y(axis: _Axis, frame: Frame) -> Any:
-    kind: Any = {"type": "log", "nice": False} if axis.log else {"nice": False, "zero": True}
-    ticks: Any = {"tickCount": 5}
-    if axis.log:
-        ticks = {"values": log_ticks(axis.low, axis.high), "format": ",.3~r", "labelOverlap": "greedy"}
-    elif frame.shares:
+    ticks = {}
+    if frame.shares:
         step = 25 if axis.high < 250 else 100 * math.ceil(axis.high / 800)
         ticks = {"values": list(range(0, int(axis.high) + 1, step))}
     title = frame.axis + (" (log)" if axis.log else "")
-    return alt.Y("v:Q", title=title, scale=alt.Scale(domain=[axis.low, axis.high], **kind), axis=alt.Axis(**ticks))
+    return numbers(alt.Y, "v", title, [axis.low, axis.high], log=axis.log, axis=ticks)
 
 
 def _x(made: Plan, longest: int) -> Any:
@@ -264,13 +246,9 @@ def _x(made: Plan, longest: int) -> Any:
     part = min(0.45, (longest * _CHARACTER + 12) / _NARROWEST) if longest else 0.04
     domain = [places[0] - 0.04 * span, places[-1] + span * part / (1 - part)]
     texts, stands = json.dumps(made.x.levels), json.dumps(places)
-    axis = alt.Axis(
-        values=list(places),
-        labelExpr=f"{texts}[indexof({stands}, datum.value)]",
-        grid=False,
-        labelOverlap="greedy",
-    )
-    return alt.X("x:Q", title=made.x.name, scale=alt.Scale(domain=domain, nice=False, zero=False), axis=axis)
+    words = f"{texts}[indexof({stands}, datum.value)]"
+    axis = {"values": list(places), "labelExpr": words, "grid": False, "labelOverlap": "greedy"}
+    return numbers(alt.X, "x", made.x.name, domain, axis=axis)
 
 
 def _rows(
@@ -284,14 +262,10 @@ def _rows(
         low = max(0.0, value - (half or 0.0))
         row = {
             "v": _short(value), **({"low": _short(low), "high": _short(value + half)} if half is not None else {}),
-            "line": names[made.line(dot)], "stack": dot.stack,
-            **{f"of {name}": level for name, level in dot.levels.items()},
-            "what": " ".join([dot.stack, *(f"{name}={level}" for name, level in dot.levels.items())]),
+            "line": names[made.line(dot)], **dot.row(frame.limited(dot)),
             "value": plus_minus(dot.value, dot.half, frame.unit, frame.metric),
             "share": percent(dot.share.value, dot.share.half) if dot.share is not None else "–",
         }  # fmt: skip
-        if said := frame.limited(dot):
-            row["note"] = said
         own = dot.level(made.x.name)
         if own is not None:
             rows.append({"x": made.x.at(own), "point": True, "foot": _short(max(least, low)), **row})

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import BASELINE, PALETTE, PAPER, Chart, Panel, at, panel, text
+from blocklab.charts.base import BASELINE, PALETTE, PAPER, Chart, Panel, named, numbers, panel, rows_of, text
 from blocklab.stats.format import plus_minus
 from blocklab.stats.ratio import NOTABLE
 from blocklab.stats.versus import Pair, cell_label
@@ -49,40 +49,34 @@ def _panel(pairs: Sequence[Pair], axis: str) -> Panel:
     labels = [row["item"] for row in rows]
     low, high = min(1 - NOTABLE, *(row["low"] for row in rows)), max(1 + NOTABLE, *(row["high"] for row in rows))
     room = 0.06 * (high - low)
-    base = alt.Chart(alt.NamedData(name="ratios"))
+    base = rows_of("ratios")
     # Cell, then phase and metric in a second line: there is little room beside the plot on a phone.
     axis_y = alt.Axis(title=None, ticks=False, domain=False, labelExpr="split(datum.label, '\\n')", labelLimit=190,
                       labelPadding=8)  # fmt: skip
     y = alt.Y("item:N", sort=labels, axis=axis_y)
-    x: Any = alt.X(
-        "ratio:Q",
-        title=axis,
-        scale=alt.Scale(domain=[low - room, high + room], nice=False, zero=False),
-        axis=alt.Axis(format=".2~f", tickCount=alt.expr("width / 70"), grid=True, domain=False, ticks=False),
-    )
-    said = [each for each in _COLOURS if any(row["verdict"] == each for row in rows)]
-    scale = alt.Scale(domain=said, range=[_COLOURS[each] for each in said])
+    ticks = {"format": ".2~f", "tickCount": alt.expr("width / 70"), "grid": True, "domain": False, "ticks": False}
+    x = numbers(alt.X, "ratio", axis, [low - room, high + room], axis=ticks)
+    said = {each: shade for each, shade in _COLOURS.items() if any(row["verdict"] == each for row in rows)}
     # One below the other: beside each other they are wider than a phone.
     legend = alt.Legend(title=None, orient="top", direction="vertical", symbolType="circle")
-    colour = alt.Color("verdict:N", scale=scale, legend=legend)
     shared: dict[str, Any] = {
-        "tooltip": [alt.Tooltip(f"{name}:N") for name in ("what", "A", "B", "said", "verdict")],
+        "color": named(alt.Color, "verdict", said, legend),
+        "tooltip": [f"{name}:N" for name in ("what", "A", "B", "said", "verdict")],
         "y": y,
     }
-    band = alt.Chart(alt.NamedData(name="band"))
+    band = rows_of("band")
     dot: dict[str, Any] = {"size": 70, "opacity": 1}
     full = base.transform_filter("datum.verdict == 'differs'").mark_point(**dot, filled=True)
     hollow = base.transform_filter("datum.verdict != 'differs'").mark_point(
         **dot, filled=False, strokeWidth=2, fill=PAPER
     )
-    top, bottom = at(0, alt.value), at("height", alt.value)
     layers: list[Any] = [
-        band.mark_rect(opacity=0.12).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"), y=top, y2=bottom),
-        band.mark_rule(strokeDash=[4, 3]).encode(x=alt.X("one:Q")),
-        base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), color=colour, **shared),
-        full.encode(x=x, color=colour, **shared),
-        hollow.encode(x=x, color=colour, **shared),
-        *text(base, {"align": "center", "dy": -10, "fontSize": 11}, y=y, x=x, text=alt.Text("short:N")),
+        band.mark_rect(opacity=0.12).encode(x="from:Q", x2="to:Q", y=alt.value(0), y2=alt.value("height")),
+        band.mark_rule(strokeDash=[4, 3]).encode(x="one:Q"),
+        base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", **shared),
+        full.encode(x=x, **shared),
+        hollow.encode(x=x, **shared),
+        *text(base, {"align": "center", "dy": -10, "fontSize": 11}, y=y, x=x, text="short:N"),
     ]
     data = {"ratios": rows, "band": [{"from": 1 - NOTABLE, "to": 1 + NOTABLE, "one": 1}]}
     return panel("ratios with their 95 % intervals", alt.layer(*layers), data, max(70, len(labels) * (ROW + 8)))

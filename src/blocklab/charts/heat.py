@@ -11,9 +11,9 @@ from typing import Any
 import altair as alt
 import msgspec
 
-from blocklab.charts.base import DAGGER, PALETTE, Chart, Panel, contrast, heading, panel, tooltip
-from blocklab.charts.plan import STACK, Dot
-from blocklab.charts.sweep import MOST_PANELS, Sweep
+from blocklab.charts.base import DAGGER, PALETTE, Chart, Panel, contrast, rows_of, titled, tooltip
+from blocklab.charts.plan import MOST_PANELS, Dot, columns
+from blocklab.charts.sweep import Sweep
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import number, quantity, scale
@@ -106,8 +106,7 @@ def _title(sweep: Sweep) -> str:
     low, high = min(sweep.dots, key=lambda dot: dot.value), max(sweep.dots, key=lambda dot: dot.value)
 
     def said(dot: Dot) -> str:
-        where = ", ".join(f"{name}={level}" for name, level in dot.levels.items())
-        return f"{quantity(dot.value, sweep.unit, sweep.metric)} ({dot.stack}: {where})"
+        return f"{quantity(dot.value, sweep.unit, sweep.metric)} ({dot.stack}: {dot.words()})"
 
     return f"{sweep.label}: from {said(low)} to {said(high)}"
 
@@ -160,20 +159,17 @@ def _panel(
         row: dict[str, Any] = {
             "row": _row_label(levels), "depth": dot.levels[DEPTH], "v": float(f"{dot.value * factor:.4g}"),
             "text": number(dot.value * factor) + mark, "short": brief(dot.value * factor) + mark, "fill": fill,
-            STACK: dot.stack,
+            **dot.row(dot.limited),
             "ink": max(_INKS, key=lambda ink: contrast(ink, fill)),
             "value": quantity(dot.value, sweep.unit, sweep.metric),
-            **{f"of {name}": level for name, level in dot.levels.items()},
         }  # fmt: skip
         if crystal({**fixed, **dot.levels}):
             row["marked"] = "CrystalDiskMark"
-        if dot.limited:
-            row["note"] = dot.limited
         rows.append(row)
     seen = [label for label in order if any(row["row"] == label for row in rows)]
     x = alt.X("depth:O", sort=list(sweep.dimensions[DEPTH]), title="queue depth", axis=alt.Axis(labelAngle=0))
     y = alt.Y("row:O", sort=seen, title=" · ".join(_WORDS[name] for name in across), axis=alt.Axis(labelLimit=130))
-    base = alt.Chart(alt.NamedData(name="cells"))
+    base = rows_of("cells")
     told = tooltip(["row", "depth", "value"], ["marked", "note"])
     cell = 4 + max(sum(_DIGIT if each.isdigit() else _OTHER for each in row["text"]) for row in rows)
     narrow = f"width / {len({row['depth'] for row in rows})} < {cell}"
@@ -187,13 +183,9 @@ def _panel(
             x=x, y=y, color=alt.Color("ink:N", scale=None)
         ),
     ]
-    chart = alt.layer(*layers)
-    chart.title = heading(title)
-    columns = {
-        STACK: "stack", **{f"of {name}": name for name in sweep.dimensions}, "v": unit, "marked": "marked",
-        "note": "note",
-    }  # fmt: skip
-    return panel(f"{title}: {unit} by queue depth", chart, {"cells": rows}, ROW * len(seen), ("cells", columns))
+    table = columns(sweep.dimensions, v=unit, marked="marked")
+    data = {"cells": rows}
+    return titled(title, f"{unit} by queue depth", layers, data, ROW * len(seen), ("cells", table))
 
 
 _WORDS = {BLOCK: "block size", READS: "reads"}

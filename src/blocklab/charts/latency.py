@@ -1,24 +1,47 @@
-"""Every transaction of a workload as a point: when it ended, and how long it took."""
+"""How long the transactions of a workload took: each as a point or, of too many, their density over time; and the
+percentile curve."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import Chart, Panel, at, colours, heading, log_ticks, panel, slug, text
+from blocklab.charts.base import (
+    DASHES,
+    Chart,
+    Panel,
+    legend,
+    named,
+    numbers,
+    palette_of,
+    panel,
+    rows_of,
+    since_start,
+    slug,
+    text,
+    titled,
+    watched,
+)
 from blocklab.model.metrics import metric as metric_of
+from blocklab.model.sample import Latencies, Transaction
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import listed, number, quantity
 from blocklab.stats.summary import percentile
+from blocklab.stats.values import Measured
 
 # A browser draws this many points of SVG in each panel without a pause, on a phone too.
 MOST_POINTS = 2_500
 # How many of them go to the slowest, which a thinned cloud would lose.
 SLOWEST = MOST_POINTS // 5
 FEW_POINTS = 800
+# Points of a curve for each tenfold step, and lines that one panel can hold.
+_STEPS, MOST_LINES = 40, 8
+# As HdrHistogram's plots: each step to the right leaves a tenth of the transactions before.
+_TICKS = {0.5: "50 %", 0.9: "90 %", 0.99: "99 %", 0.999: "99.9 %", 0.9999: "99.99 %", 0.99999: "99.999 %"}
 
 Point = tuple[float, float]
 
@@ -38,53 +61,88 @@ def thin(points: Sequence[Point], most: int = MOST_POINTS, slowest: int = SLOWES
 
 
 def latencies(analysis: Analysis) -> list[Chart | str]:
-    """A chart for each workload whose transactions were logged; a note for each database workload without a
-    log."""
+    """For each workload of which that is known the single transactions or their density, and the percentile curve;
+    a note for each database workload without a log."""
     found: list[Chart | str] = []
-    for workload in dict.fromkeys(workload for _, workload in analysis.detailed):
-        clouds = {}
-        for stack in analysis.stacks:
-            measured = analysis.measured.get((stack, workload))
-            wanted = measured is not None and (stack, workload) in analysis.detailed
-            if measured is not None and wanted and measured.run.transactions:
-                done = measured.run.transactions
-                start = measured.start if measured.start is not None else min(t.end - t.latency for t in done)
-                clouds[stack] = [(each.end - start, each.latency * 1e3) for each in done if each.latency > 0]
-        clouds = {stack: cloud for stack, cloud in clouds.items() if cloud}
+    for workload, cells in watched(analysis).items():
+        clouds = {stack: cloud for stack, measured in cells.items() if (cloud := _cloud(measured))}
+        known = {
+            stack: latencies
+            for stack, measured in cells.items()
+            if (latencies := measured.run.latencies or latencies_of(measured.run.transactions)) is not None
+        }
+        dense = {stack: each for stack, each in known.items() if each.tiles and not cells[stack].run.transactions}
         if clouds:
-            found.append(_chart(analysis, workload, clouds))
-        elif _dense(analysis, workload):
-            # charts.density shows them.
-            continue
+            found.append(_points(analysis, workload, clouds))
+        if dense:
+            found.append(_density(analysis, workload, dense))
+        if known:
+            found.append(_curve(analysis, workload, known))
         elif any(row.workload == workload and metric_of(row.metric).transactions for row in analysis.rows):
             found.append(f"latency of single transactions in {workload}: the workload kept no log of them")
     return found
 
 
-def _dense(analysis: Analysis, workload: str) -> bool:
-    cells = analysis.measured.items()
-    return any(at[1] == workload and measured.run.latencies is not None for at, measured in cells)
+def _cloud(measured: Measured) -> list[Point]:
+    """When each transaction ended (s), and how long it took (ms)."""
+    done = measured.run.transactions
+    start = measured.start
+    if start is None and done:
+        start = min(each.end - each.latency for each in done)
+    return [(each.end - (start or 0.0), each.latency * 1e3) for each in done if each.latency > 0]
 
 
-def _chart(analysis: Analysis, workload: str, clouds: dict[str, list[Point]]) -> Chart:
-    palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
-    every = [latency for cloud in clouds.values() for _, latency in cloud]
+def latencies_of(transactions: Sequence[Transaction]) -> Latencies | None:
+    """The curve of transactions that are there one by one, without a density; None where none took any time."""
+    took = sorted(each.latency for each in transactions if each.latency > 0)
+    if not took:
+        return None
+    last = math.log10(len(took))
+    steps = [1 - 10 ** -(step / _STEPS) for step in range(int(last * _STEPS) + 1)]
+    # Those that people quote, to the point.
+    shares = sorted({*steps, *(share for share in _TICKS if share < 1 - 1 / len(took)), 1 - 1 / len(took)})
+    curve = [(share, took[max(0, math.ceil(share * len(took) - 1e-9) - 1)]) for share in shares]
+    return Latencies(len(took), (*curve, (1.0, took[-1])), ())
+
+
+def at_share(latencies: Latencies, share: float) -> float:
+    """The latency (s) that this share of the transactions does not exceed."""
+    return next(value for reached, value in latencies.curve if reached >= share - 1e-9)
+
+
+def _said(values: Mapping[str, float]) -> str:
+    """``2.5 ms on local and 3 ms on drbd``, of seconds."""
+    return listed([f"{quantity(value, 's')} on {stack}" for stack, value in values.items()])
+
+
+def _points(analysis: Analysis, workload: str, clouds: Mapping[str, list[Point]]) -> Chart:
+    took = {stack: [latency for _, latency in cloud] for stack, cloud in clouds.items()}
+    every = [latency for each in took.values() for latency in each]
     low, high = percentile(every, 0.001), max(every)
-    domain = [min(low, high / 2) * 0.9, high * 1.15]
     end = max(when for cloud in clouds.values() for when, _ in cloud)
+    marks = rows_of("rows").mark_circle(size=7, opacity=0.45)
+    marks = marks.encode(
+        tooltip=[alt.Tooltip("t:Q", title="s", format=".1f"), alt.Tooltip("l:Q", title="ms", format=".2f")]
+    )
+    table = {"t": "ended, s since the workload began", "l": "latency, ms"}
+    domain = [min(low, high / 2) * 0.9, high * 1.15]
+    drawn = _OverTime("latency of transactions", marks, domain, end, table)
+    palette = palette_of(analysis)
     panels, notes = [], []
     for stack, cloud in clouds.items():
         # With levels there are many panels, and the browser draws each of them.
         kept, step, slow = thin(cloud) if not analysis.grid.factors else thin(cloud, FEW_POINTS, FEW_POINTS // 5)
         if step > 1:
             notes.append((stack, f"every {_nth(step)} of {len(cloud):,} and the slowest {slow:,}"))
-        panels.append(_panel(stack, palette[stack], cloud, kept, domain, end))
-    medians = [f"{quantity(percentile([p[1] for p in c], 0.5) / 1e3, 's')} on {s}" for s, c in clouds.items()]
+        rows = [{"t": round(when, 3), "l": float(f"{latency:.4g}")} for when, latency in kept]
+        ranks = (percentile(took[stack], rank) for rank in (0.5, 0.99))
+        panels.append(drawn.panel(stack, palette[stack], rows, *ranks))
     caption = (
         "Each point is one transaction; all panels share both axes, and latency is on a logarithmic one. Lines "
         "mark the median (p50) and the 99th percentile of all transactions. "
     ) + (f"Points are thinned so that the page stays light: {_thinned(notes)}." if notes else "All are shown.")
-    title = f"{workload}: the median transaction takes {listed(medians)}"
+    medians = _said({stack: percentile(each, 0.5) / 1e3 for stack, each in took.items()})
+    title = f"{workload}: the median transaction takes {medians}"
     return Chart(f"latency-{slug(workload)}", title, caption, tuple(panels))
 
 
@@ -100,34 +158,116 @@ def _nth(step: int) -> str:
     return f"{step}{ending}"
 
 
-def _panel(
-    stack: str, colour: str, cloud: Sequence[Point], kept: Sequence[Point], domain: list[float], end: float
-) -> Panel:
-    values = [latency for _, latency in cloud]
-    marks = [
-        {"rank": name, "ms": (ms := percentile(values, rank)), "text": f"{name}  {number(ms)} ms"}
-        for name, rank in (("p50", 0.5), ("p99", 0.99))
-    ]
-    x = alt.X("t:Q", title="s since the workload began", scale=alt.Scale(domain=[0, end], nice=False),
-              axis=alt.Axis(grid=False, tickCount=5))  # fmt: skip
-    y: Any = alt.Y("l:Q", title="latency, ms", scale=alt.Scale(type="log", domain=domain, nice=False, clamp=True),
-              axis=alt.Axis(format=",.3~r", values=log_ticks(*domain), labelOverlap="greedy"))  # fmt: skip
-    dots = (
-        alt.Chart(alt.NamedData(name="points"))
-        .mark_circle(size=7, opacity=0.45, color=colour)
-        .encode(x=x, y=y, tooltip=[alt.Tooltip("t:Q", title="s", format=".1f"),
-                                   alt.Tooltip("l:Q", title="ms", format=".2f")])
+@dataclass(frozen=True)
+class _OverTime:
+    """``what`` a chart shows as ``marks``, and the axes that its panels share: latencies (ms) from least to most,
+    and the workload's end (s)."""
+
+    what: str
+    marks: Any
+    domain: list[float]
+    end: float
+    table: Mapping[str, str]
+
+    def panel(self, stack: str, colour: str, rows: list[dict[str, Any]], p50: float, p99: float) -> Panel:
+        """The ``rows`` of a stack, with a line at each of both ranks (ms)."""
+        y = numbers(alt.Y, "l", "latency, ms", self.domain, log=True, clamp=True)
+        base = rows_of("ranks")
+        layers = [
+            self.marks.encode(x=since_start(self.end), y=y, color=alt.value(colour)),
+            base.mark_rule(strokeWidth=1.25).encode(y="ms:Q"),
+        ]
+        # The median's label below its line and the percentile's above: they never meet. The halo keeps it legible.
+        for rank, side, shift in (("p50", "top", 4), ("p99", "bottom", -4)):
+            mark = {"align": "right", "baseline": side, "dy": shift, "fontSize": 11, "fontWeight": 600}
+            only = base.transform_filter(alt.datum.rank == rank)
+            layers += text(only, mark, y="ms:Q", x=alt.value("width"), text="text:N")
+        ranks = [
+            {"rank": name, "ms": ms, "text": f"{name}  {number(ms)} ms"}
+            for name, ms in (("p50", p50), ("p99", p99))
+        ]
+        data = {"rows": rows, "ranks": ranks}
+        return titled(stack, self.what, layers, data, 240, ("rows", self.table), colour)
+
+
+def _density(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) -> Chart:
+    every = [(each.tiles[0].start, tile) for each in known.values() for tile in each.tiles]
+    low = 1e3 * min(tile.low for _, tile in every if tile.low > 0)
+    high = 1e3 * max(tile.high for _, tile in every)
+    end = max(tile.start + tile.width - start for start, tile in every)
+    most = max(tile.count / tile.width for _, tile in every)
+    shade: Any = alt.Opacity("a:Q", scale=alt.Scale(domain=[0, 1], range=[0.12, 1]), legend=None)
+    told = [("t", "from s", ".0f"), ("l", "from ms", ",.3~r"), ("h", "to ms", ",.3~r"), ("n", "transactions", ",")]
+    marks = rows_of("rows").mark_rect()
+    marks = marks.encode(
+        x2="u:Q", y2="h:Q", opacity=shade,
+        tooltip=[alt.Tooltip(f"{field}:Q", title=title, format=form) for field, title, form in told],
     )  # fmt: skip
-    base = alt.Chart(alt.NamedData(name="ranks"))
-    lines = base.mark_rule(strokeWidth=1.25).encode(y=alt.Y("ms:Q"))
-    # The median's label below its line and the percentile's above: they never meet. The halo keeps it legible.
-    texts: list[Any] = []
-    for rank, side, shift in (("p50", "top", 4), ("p99", "bottom", -4)):
-        mark = {"align": "right", "baseline": side, "dy": shift, "fontSize": 11, "fontWeight": 600}
-        only = base.transform_filter(alt.datum.rank == rank)
-        texts += text(only, mark, y=alt.Y("ms:Q"), x=at("width", alt.XValue), text=alt.Text("text:N"))
-    rows = [{"t": round(when, 3), "l": float(f"{latency:.4g}")} for when, latency in kept]
-    chart = alt.layer(dots, lines, *texts).properties(title=heading(stack, colour))
-    table = {"t": "ended, s since the workload began", "l": "latency, ms"}
-    data: dict[str, list[dict[str, Any]]] = {"points": rows, "ranks": marks}
-    return panel(f"{stack}: latency of transactions", chart, data, 240, ("points", table))
+    table = {"t": "from, s", "u": "to, s", "l": "from, ms", "h": "to, ms", "n": "transactions"}
+    drawn = _OverTime("density of transactions", marks, [low, high], end, table)
+    palette = palette_of(analysis)
+    panels = []
+    for stack, each in known.items():
+        start = each.tiles[0].start
+        rows = [
+            {"t": round(tile.start - start, 3), "u": round(tile.start - start + tile.width, 3),
+             "l": float(f"{max(1e3 * tile.low, low):.4g}"), "h": float(f"{1e3 * tile.high:.4g}"),
+             "n": tile.count, "a": round(math.log1p(tile.count / tile.width) / math.log1p(most), 3)}
+            for tile in each.tiles
+        ]  # fmt: skip
+        ranks = (1e3 * at_share(each, rank) for rank in (0.5, 0.99))
+        panels.append(drawn.panel(stack, palette[stack], rows, *ranks))
+    widths = {stack: f"{each.tiles[0].width:g} s" for stack, each in known.items()}
+    wide = next(iter(widths.values()))
+    if len(set(widths.values())) > 1:
+        wide = listed([f"{width} on {stack}" for stack, width in widths.items()])
+    counts = listed([f"{each.count:,} of {stack}" for stack, each in known.items()])
+    caption = (
+        f"All {counts}: the darker a field, the more transactions ended in that time ({wide}) and took "
+        "so long, on a logarithmic scale of their number; one alone is still seen. All panels share their axes. "
+        "Lines mark the median (p50) and the 99th percentile."
+    )
+    medians = _said({stack: at_share(each, 0.5) for stack, each in known.items()})
+    title = f"{workload}: the median transaction takes {medians}"
+    return Chart(f"latency-density-{slug(workload)}", title, caption, tuple(panels))
+
+
+def _curve(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) -> Chart:
+    rows: list[dict[str, Any]] = [
+        {"x": round(-math.log10(1 - share), 4), "share": f"{100 * share:.6g} %", "l": float(f"{1e3 * value:.4g}"),
+         "stack": stack}
+        for stack, each in known.items()
+        for share, value in each.curve
+        if share < 1 and value > 0
+    ]  # fmt: skip
+    last = max(row["x"] for row in rows)
+    ticks = {at: name for share, name in _TICKS.items() if (at := round(-math.log10(1 - share), 4)) <= last}
+    words = "".join(f"datum.value == {tick} ? '{name}' : " for tick, name in ticks.items()) + "''"
+    axis = {"values": list(ticks), "labelExpr": words, "grid": True, "labelOverlap": "greedy"}
+    x = numbers(alt.X, "x", "share of transactions that took no longer", [0, last], axis=axis)
+    took = [row["l"] for row in rows]
+    y = numbers(alt.Y, "l", "latency, ms (log)", [0.9 * min(took), 1.15 * max(took)], log=True)
+    told = [alt.Tooltip("stack:N"), alt.Tooltip("share:N", title="share"),
+            alt.Tooltip("l:Q", title="ms", format=",.3~r")]  # fmt: skip
+    marks = rows_of("curve").mark_line(strokeWidth=2, interpolate="step-after", clip=True)
+    table = {"stack": "stack", "share": "share of transactions", "l": "took at most, ms"}
+    palette = palette_of(analysis)
+    stacks = list(dict.fromkeys(row["stack"] for row in rows))
+    drawn = []
+    for at in range(0, len(stacks), MOST_LINES):
+        mine = stacks[at : at + MOST_LINES]
+        names = legend(mine, symbolType="stroke", symbolSize=200)
+        chart = marks.encode(
+            x=x, y=y, tooltip=told,
+            color=named(alt.Color, "stack", {stack: palette[stack] for stack in mine}, names),
+            strokeDash=named(alt.StrokeDash, "stack", dict(zip(mine, 2 * DASHES, strict=False)), names),
+        )  # fmt: skip
+        data = {"curve": [row for row in rows if row["stack"] in mine]}
+        drawn.append(panel(f"{workload}: percentiles of latency", chart, data, 260, ("curve", table)))
+    caption = (
+        "Percentiles of all transactions, as HdrHistogram plots them: each tenfold step to the right leaves a "
+        "tenth of them, so that the slowest ones can be read too."
+    )
+    slow = _said({stack: at_share(each, 0.99) for stack, each in known.items()})
+    title = f"{workload}: 99 % of the transactions take at most {slow}"
+    return Chart(f"latency-curve-{slug(workload)}", title, caption, tuple(drawn))

@@ -169,10 +169,6 @@ def _shares(analysis: Analysis, dots: Sequence[Dot], unit: str, metric: str) -> 
     beside = f"{analysis.baseline}'s {noun(unit, metric)}"
     found = []
     for stack in dict.fromkeys(dot.stack for dot in dots if not dot.base):
-        mine = [(dot.share, _words(dot)) for dot in dots if dot.stack == stack and dot.share is not None]
+        mine = [(dot.share, dot.words()) for dot in dots if dot.stack == stack and dot.share is not None]
         found += [share_range(stack, mine, beside, throughput=is_throughput(metric))] if mine else []
     return range_text(found) if found else ""
-
-
-def _words(dot: Dot) -> str:
-    return ", ".join(f"{name}={level}" for name, level in dot.levels.items())

@@ -10,7 +10,19 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import BASELINE, PALETTE, Chart, at, legend, log_ticks, panel, slug, text
+from blocklab.charts.base import (
+    BASELINE,
+    PALETTE,
+    Chart,
+    legend,
+    log_ticks,
+    named,
+    numbers,
+    panel,
+    rows_of,
+    slug,
+    text,
+)
 from blocklab.model.drill import Bin, Drill
 from blocklab.stats.drill_view import Span, mark_of, merged, reading, span, values
 
@@ -33,10 +45,7 @@ def outage(drill: Drill, name: str, label: str) -> Chart | str:
     top = COUNTS + GAP + WAIT + GAP + 8
     things = _things(drill, view, top)
     height = top + ROW * (max((thing["row"] for thing in things), default=0) + 1)
-    x = alt.X(
-        "t:Q", title="s since the fault", scale=alt.Scale(domain=[view.start, view.end], nice=False),
-        axis=alt.Axis(grid=False, tickCount=8),
-    )  # fmt: skip
+    x = numbers(alt.X, "t", "s since the fault", [view.start, view.end], axis={"grid": False, "tickCount": 8})
     waits = [row for row in rows if row.longest is not None]
     datasets: dict[str, Any] = {
         "stack": _stacked(rows, view), "due": _steps(rows, view), "things": things,
@@ -47,8 +56,8 @@ def outage(drill: Drill, name: str, label: str) -> Chart | str:
         datasets["waits"] = _waits(waits, view)
         parts.append(_latency(x, waits))
     parts.append(_gantt(x, things, height))
-    fault = alt.Chart(alt.NamedData(name="fault")).mark_rule(strokeWidth=1.5, strokeDash=[4, 3])
-    parts.append(fault.encode(x=x, y=at(0, alt.YValue), y2=at(height, alt.Y2Value)))
+    fault = rows_of("fault").mark_rule(strokeWidth=1.5, strokeDash=[4, 3])
+    parts.append(fault.encode(x=x, y=alt.value(0), y2=alt.value(height)))
     chart = alt.layer(*parts).resolve_scale(y="independent", color="independent")
     filled = {key: rows for key, rows in datasets.items() if rows}
     table = {"t": "from, s", "to": "to, s", "kind": "answer", "n": "transactions"}
@@ -135,25 +144,25 @@ def _things(drill: Drill, view: Span, top: int) -> list[dict[str, Any]]:
 
 def _counts(x: Any, rows: Sequence[Bin], datasets: dict[str, Any]) -> Any:
     most = max((max(sum(values(row)), row.scheduled) for row in rows), default=1) or 1
-    scale = alt.Scale(domain=[0, most * 1.08], range=[COUNTS, 0], nice=False)
-    y: Any = alt.Y("low:Q", scale=scale, axis=alt.Axis(title="transactions", tickCount=4, format="~s"))
-    colour = alt.Color(
-        "kind:N", scale=alt.Scale(domain=[*KINDS, DUE], range=[*KINDS.values(), BASELINE]),
-        legend=legend([*KINDS, DUE], symbolType="square"),
-    )  # fmt: skip
-    base = alt.Chart(alt.NamedData(name="stack"))
+    plain = {"tickCount": 4, "format": "~s"}
+    y, due = (
+        numbers(alt.Y, field, "transactions", [0, most * 1.08], range=[COUNTS, 0], axis=plain)
+        for field in ("low", "n")
+    )
+    kinds = {**KINDS, DUE: BASELINE}
     layers = [
-        base.mark_rect(clip=True).encode(
-            x=x, x2=alt.X2("to:Q"), y=y, y2=alt.Y2("high:Q"), color=colour,
-            tooltip=[alt.Tooltip("t:Q", title="s", format=".2f"), alt.Tooltip("kind:N"), alt.Tooltip("n:Q")],
+        rows_of("stack").mark_rect(clip=True).encode(
+            x=x, x2="to:Q", y=y, y2="high:Q",
+            color=named(alt.Color, "kind", kinds, legend(list(kinds), symbolType="square")),
+            tooltip=[alt.Tooltip("t:Q", title="s", format=".2f"), "kind:N", "n:Q"],
         ),
-        alt.Chart(alt.NamedData(name="due"))
-        .mark_line(interpolate="step-after", strokeWidth=1.25, color=BASELINE, clip=True)
-        .encode(x=x, y=alt.Y("n:Q", scale=scale)),
+        rows_of("due").mark_line(interpolate="step-after", strokeWidth=1.25, color=BASELINE, clip=True).encode(
+            x=x, y=due
+        ),
     ]  # fmt: skip
     if datasets["outage"]:
-        shade = alt.Chart(alt.NamedData(name="outage")).mark_rect(opacity=0.12)
-        layers.insert(0, shade.encode(x=x, x2=alt.X2("to:Q"), y=at(0, alt.YValue), y2=at(COUNTS, alt.Y2Value)))
+        shade = rows_of("outage").mark_rect(opacity=0.12)
+        layers.insert(0, shade.encode(x=x, x2="to:Q", y=alt.value(0), y2=alt.value(COUNTS)))
     return alt.layer(*layers)
 
 
@@ -161,52 +170,41 @@ def _latency(x: Any, rows: Sequence[Bin]) -> Any:
     low = min(_ms(row.p50) or 1.0 for row in rows) * 0.8
     high = max(_ms(row.longest) or 1.0 for row in rows) * 1.25
     top = COUNTS + GAP
-    scale = alt.Scale(type="log", domain=[low, high], range=[top + WAIT, top], nice=False)
     ticks = log_ticks(low, high)
     few = ticks if len(ticks) <= 4 else [tick for tick in ticks if f"{tick:e}".startswith("1")]
     # A narrow range has none of 1, 2, 5: then its own ends.
     few = few or [float(f"{end:.2g}") for end in dict.fromkeys((low / 0.8, high / 1.25))]
-    axis = alt.Axis(title="latency, ms", values=few[:: math.ceil(len(few) / 4)], format=",.3~r", orient="left")
-    base = alt.Chart(alt.NamedData(name="waits"))
-    tooltip = [alt.Tooltip("t:Q", title="s", format=".2f"), alt.Tooltip("p50:Q", title="median, ms"),
-               alt.Tooltip("most:Q", title="longest, ms")]  # fmt: skip
-    detail = alt.Detail("line:N")
+    axis = {"values": few[:: math.ceil(len(few) / 4)], "orient": "left"}
+    place: dict[str, Any] = {"log": True, "range": [top + WAIT, top], "axis": axis}
+    p50, most = (numbers(alt.Y, field, "latency, ms", [low, high], **place) for field in ("p50", "most"))
+    base = rows_of("waits")
+    dot = base.mark_circle(size=14, opacity=1).encode(
+        x=x,
+        tooltip=[alt.Tooltip("t:Q", title="s", format=".2f"), alt.Tooltip("p50:Q", title="median, ms"),
+                 alt.Tooltip("most:Q", title="longest, ms")],
+    )  # fmt: skip
     return alt.layer(
-        base.mark_line(strokeWidth=1.75, color=PALETTE[0]).encode(
-            x=x, y=alt.Y("p50:Q", scale=scale, axis=axis), detail=detail
-        ),
-        base.mark_circle(size=14, opacity=1, color=PALETTE[3]).encode(
-            x=x, y=alt.Y("most:Q", scale=scale, axis=axis), tooltip=tooltip
-        ),
-        base.mark_circle(size=14, opacity=1, color=PALETTE[0]).encode(
-            x=x, y=alt.Y("p50:Q", scale=scale, axis=axis), tooltip=tooltip
-        ),
+        base.mark_line(strokeWidth=1.75, color=PALETTE[0]).encode(x=x, y=p50, detail="line:N"),
+        dot.encode(y=most, color=alt.value(PALETTE[3])),
+        dot.encode(y=p50, color=alt.value(PALETTE[0])),
     )
 
 
 def _gantt(x: Any, things: Sequence[dict[str, Any]], height: int) -> Any:
-    base = alt.Chart(alt.NamedData(name="things"))
+    base = rows_of("things")
     raw = alt.Scale(domain=[height, 0], range=[height, 0], nice=False, zero=False)
-    tooltip = [alt.Tooltip("name:N"), alt.Tooltip("said:N")]
-    layers: list[Any] = [
-        base.transform_filter("datum.kind === 'stage'")
-        .mark_rect(color=PALETTE[0], cornerRadius=2)
-        .encode(
-            x=x, x2=alt.X2("to:Q"), y=alt.Y("high:Q", scale=raw, axis=None), y2=alt.Y2("low:Q"), tooltip=tooltip
-        ),
-        base.transform_filter("datum.kind === 'event'")
-        .mark_point(filled=True, size=34, opacity=1, color=PALETTE[3])
-        .encode(x=x, y=alt.Y("y:Q", scale=raw, axis=None), tooltip=tooltip),
-        base.transform_filter("datum.kind === 'fault'")
-        .mark_point(filled=True, shape="diamond", size=90, opacity=1, color=PALETTE[1])
-        .encode(x=x, y=alt.Y("y:Q", scale=raw, axis=None), tooltip=tooltip),
-    ]
+    y, top = (alt.Y(f"{field}:Q", scale=raw, axis=None) for field in ("y", "high"))
+    tooltip = ["name:N", "said:N"]
+    bar = base.transform_filter("datum.kind === 'stage'").mark_rect(color=PALETTE[0], cornerRadius=2)
+    layers: list[Any] = [bar.encode(x=x, x2="to:Q", y=top, y2="low:Q", tooltip=tooltip)]
+    for kind, shape, size, shade in (("event", "circle", 34, PALETTE[3]), ("fault", "diamond", 90, PALETTE[1])):
+        point = base.transform_filter(f"datum.kind === '{kind}'")
+        point = point.mark_point(filled=True, shape=shape, size=size, opacity=1, color=shade)
+        layers.append(point.encode(x=x, y=y, tooltip=tooltip))
     for turned in (False, True):
         if any(thing["turned"] == turned for thing in things):
             mark = {"align": "right" if turned else "left", "dx": -8 if turned else 8, "fontSize": 11,
                     "baseline": "middle"}  # fmt: skip
             mine = base.transform_filter(f"datum.turned === {'true' if turned else 'false'}")
-            layers += text(
-                mine, mark, x=alt.X("at:Q"), y=alt.Y("y:Q", scale=raw, axis=None), text=alt.Text("name:N")
-            )
+            layers += text(mine, mark, x="at:Q", y=y, text="name:N")
     return alt.layer(*layers)

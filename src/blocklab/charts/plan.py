@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,8 @@ from blocklab.study.types import View
 
 # More lines than this in one panel cannot be followed.
 MOST_LINES = 8
+# More panels in a chart are a catalogue.
+MOST_PANELS = 12
 # What is no factor of a study, and may be laid out like one.
 STACK, WORKLOAD = "stack", "workload"
 
@@ -40,6 +43,29 @@ class Dot(msgspec.Struct, frozen=True):
     def level(self, name: str) -> str | None:
         """Its level of a dimension; None where that makes no difference to it."""
         return self.stack if name == STACK else self.levels.get(name)
+
+    def words(self) -> str:
+        """``iodepth=8, bs=4k``: its levels."""
+        return ", ".join(f"{name}={level}" for name, level in self.levels.items())
+
+    def row(self, limited: str) -> dict[str, Any]:
+        """What a chart's row has of each dot, for the tooltip and the table; ``limited`` becomes its note."""
+        return {
+            "stack": self.stack,
+            **{f"of {name}": level for name, level in self.levels.items()},
+            "what": " ".join([self.stack, *(f"{name}={level}" for name, level in self.levels.items())]),
+            **({"note": limited} if limited else {}),
+        }
+
+
+class Group(msgspec.Struct, frozen=True):
+    """The dots of one panel under its heading. All panels of a chart share colours and the x axis, for which
+    a panel knows ``everything`` they show, and some of them the y axis: those that show ``beside``."""
+
+    title: str
+    dots: Sequence[Dot]
+    everything: Sequence[Dot]
+    beside: Sequence[Dot]
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -142,6 +168,29 @@ def _along(dimensions: Mapping[str, Sequence[str]], x: str, view: View | None) -
         return next(iter(dimensions)) if STACK in taken and dimensions else STACK
     numeric = [name for name in free if all(number_of(level) is not None for level in dimensions[name])]
     return max(numeric or free, key=lambda name: len(dimensions[name]))
+
+
+def columns(dimensions: Iterable[str], **fields: str) -> dict[str, str]:
+    """The columns of the table behind a panel: what ``Dot.row`` has, and ``fields`` with their titles."""
+    return {STACK: STACK, **{f"of {name}": name for name in dimensions}, **fields, "note": "note"}
+
+
+def groups(
+    made: Plan, dots: Sequence[Dot], dimensions: Mapping[str, Sequence[str]], own_axis: Sequence[str] = ()
+) -> tuple[list[Group], int]:
+    """The first panels, and how many more there are. Other levels of ``own_axis`` have another y axis."""
+    chosen = panels(made, dots, dimensions)
+    shown = [(levels, [dot for dot in dots if belongs(made, dot, levels)]) for levels in chosen[:MOST_PANELS]]
+    axes: dict[tuple[str | None, ...], list[Dot]] = {}
+    everything = [dot for _, mine in shown for dot in mine]
+    found = []
+    for levels, mine in shown:
+        title = label_of(levels.get(STACK, ""), {n: at for n, at in levels.items() if n != STACK}).strip()
+        own = tuple(mine[0].levels.get(name) for name in own_axis if name in made.panels)
+        beside = axes.setdefault(own, [])
+        beside += mine
+        found.append(Group(title, mine, everything, beside))
+    return found, len(chosen) - len(shown)
 
 
 def panels(made: Plan, dots: Sequence[Dot], dimensions: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:

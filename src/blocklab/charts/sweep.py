@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from blocklab.charts.base import HOLLOW, Chart, apart, slug
-from blocklab.charts.curves import Curves, Frame, curve_panel
-from blocklab.charts.plan import STACK, WORKLOAD, Dot, Plan, belongs, panels, plan
+from blocklab.charts.base import HOLLOW, Chart, Panel, apart, slug
+from blocklab.charts.curves import Frame, curve_panel
+from blocklab.charts.plan import STACK, WORKLOAD, Dot, Group, Plan, groups, plan
 from blocklab.charts.waits import wait_of
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Family, families, items
 from blocklab.stats.findings import sweep_ranges
 from blocklab.stats.format import listed, quantity, scale
-from blocklab.stats.grid import label_of, levels_of
+from blocklab.stats.grid import levels_of
 from blocklab.stats.sentences import range_text
 from blocklab.study.factors import of_workload
 from blocklab.study.types import View
 
-# As many headlines get charts, and as many panels a chart; a page with more is a catalogue.
+# As many headlines get charts; a page with more is a catalogue.
 MOST_FAMILIES = 6
-MOST_PANELS = 12
 MOST_NAMED = 4
 
 
@@ -131,24 +130,23 @@ def unmet(made: Plan, view: View) -> str:
 def draw_sweep(analysis: Analysis, sweep: Sweep) -> list[Chart | str]:
     """The values, and the shares where there are some besides the baseline's own."""
     factor, _ = scale(sweep.unit, sweep.metric)
-    rows = [_curves(sweep, sweep.dots, levels) for levels in _panels(sweep)]
-    top = Frame(sweep.told(), factor, sweep.unit, sweep.metric, shares=False)
+    shown, more = groups(sweep.made, sweep.dots, sweep.dimensions, sweep.own_axis)
+    frame = Frame(sweep.told(), factor, sweep.unit, sweep.metric, shares=False)
     found: list[Chart | str] = [
-        _chart(f"sweep-{sweep.name}", _title(sweep), sweep, rows, top, _caption(analysis, sweep, rows))
+        _chart(f"sweep-{sweep.name}", _title(sweep), sweep, shown, frame, _caption(analysis, sweep, shown))
     ]
     compared = tuple(dot for dot in sweep.dots if dot.share is not None and not _own(sweep, dot))
     if any(not dot.base for dot in compared):
-        kept = [_curves(sweep, compared, levels) for levels in _panels(sweep, compared)]
+        kept, _ = groups(sweep.made, compared, sweep.dimensions, sweep.own_axis)
         frame = Frame(f"share of {analysis.baseline}, %", 100.0, sweep.unit, sweep.metric, shares=True)
+        each = f", for each {listed(sweep.made.panels)}" if sweep.made.panels else ""
         caption = (
-            f"The same as shares of {analysis.baseline}'s value at the same levels (dashed line = 100 %)"
-            + (f", for each {listed(each)}" if (each := _panel_names(sweep)) else "")
-            + "."
+            f"The same as shares of {analysis.baseline}'s value at the same levels (dashed line = 100 %){each}."
         )
         title = f"{sweep.label}: {sweep.shares or 'shares of ' + analysis.baseline}"
         found.append(_chart(f"share-{sweep.name}", title, sweep, kept, frame, caption))
-    if len(_all_panels(sweep)) > MOST_PANELS:
-        found.append(f"{len(_all_panels(sweep)) - MOST_PANELS} more panels of {sweep.label}; see the tables")
+    if more:
+        found.append(f"{more} more panels of {sweep.label}; see the tables")
     return found
 
 
@@ -157,71 +155,39 @@ def _own(sweep: Sweep, dot: Dot) -> bool:
     return dot.base and any(not other.base and other.stack != dot.stack for other in sweep.dots)
 
 
-def _all_panels(sweep: Sweep, dots: Sequence[Dot] | None = None) -> list[dict[str, str]]:
-    return panels(sweep.made, sweep.dots if dots is None else dots, sweep.dimensions)
+def _chart(name: str, title: str, sweep: Sweep, shown: Sequence[Group], frame: Frame, caption: str) -> Chart:
+    drawn = [curve_panel(each, sweep.made, sweep.dimensions, frame) for each in shown]
+    hollow = any(frame.limited(dot) for dot in shown[0].everything)
+    return beside_each_other(name, title, caption + sweep.notes + HOLLOW * hollow, sweep.made, shown, drawn)
 
 
-def _panels(sweep: Sweep, dots: Sequence[Dot] | None = None) -> list[dict[str, str]]:
-    return _all_panels(sweep, dots)[:MOST_PANELS]
-
-
-def _panel_names(sweep: Sweep) -> list[str]:
-    return ["stack" if name == STACK else name for name in sweep.made.panels]
-
-
-def _curves(sweep: Sweep, dots: Sequence[Dot], levels: Mapping[str, str]) -> Curves:
-    return curves_of(sweep.made, dots, levels)
-
-
-def curves_of(made: Plan, dots: Sequence[Dot], levels: Mapping[str, str]) -> Curves:
-    """The dots of a panel under what its levels are called."""
-    mine = tuple(dot for dot in dots if belongs(made, dot, levels))
-    return Curves(label_of(levels.get(STACK, ""), {n: at for n, at in levels.items() if n != STACK}).strip(), mine)
-
-
-def _chart(name: str, title: str, sweep: Sweep, curves: Sequence[Curves], frame: Frame, caption: str) -> Chart:
-    everything = [dot for each in curves for dot in each.dots]
-    beside: dict[tuple[str | None, ...], list[Dot]] = {}
-    for each in curves:
-        beside.setdefault(axis_of(sweep, each, sweep.made), []).extend(each.dots)
-    drawn = tuple(
-        curve_panel(
-            each, sweep.made, sweep.dimensions, everything, frame, beside[axis_of(sweep, each, sweep.made)]
-        )
-        for each in curves
-    )
-    stacks = len({dot.stack for dot in everything}) if STACK in sweep.made.panels else 0
-    columns = stacks if 2 <= stacks <= 3 else min(2, len(drawn))
-    hollow = HOLLOW if any(frame.limited(dot) for dot in everything) else ""
-    return Chart(name, title, caption + sweep.notes + hollow, drawn, columns)
-
-
-def axis_of(sweep: Sweep, curves: Curves, made: Plan) -> tuple[str | None, ...]:
-    """The same for panels that share an axis of values."""
-    shared = [name for name in sweep.own_axis if name in made.panels]
-    return tuple(curves.dots[0].levels.get(name) for name in shared)
+def beside_each_other(
+    name: str, title: str, caption: str, made: Plan, shown: Sequence[Group], drawn: Sequence[Panel]
+) -> Chart:
+    """A chart whose panels stand by stacks where these are panels, else two in a row."""
+    stacks = len({dot.stack for dot in shown[0].everything}) if STACK in made.panels else 0
+    return Chart(name, title, caption, tuple(drawn), stacks if 2 <= stacks <= 3 else min(2, len(drawn)))
 
 
 def _title(sweep: Sweep) -> str:
     said = []
     for stack in list(dict.fromkeys(dot.stack for dot in sweep.dots))[:MOST_NAMED]:
         best = max((dot for dot in sweep.dots if dot.stack == stack), key=lambda dot: dot.value)
-        at = ", ".join(f"{name}={level}" for name, level in best.levels.items())
-        where = f" ({at})" if at else ""
+        where = f" ({best.words()})" if best.levels else ""
         said.append(f"{quantity(best.value, sweep.unit, sweep.metric)} on {stack}{where}")
     return f"{sweep.label}: at most {listed(said)}"
 
 
-def _caption(analysis: Analysis, sweep: Sweep, curves: Sequence[Curves]) -> str:
+def _caption(analysis: Analysis, sweep: Sweep, shown: Sequence[Group]) -> str:
     made = sweep.made
     lines = listed([*(["stack"] if STACK not in (*made.panels, made.x.name) else []), *made.lines])
     text = f"Along the axis {made.x.name}"
     if made.x.log:
         text += " on a logarithmic scale"
-    if len({made.line(dot) for each in curves for dot in each.dots}) > 1:
+    if len({made.line(dot) for dot in shown[0].everything}) > 1:
         text += f"; a line for each {lines}"
-    if _panel_names(sweep):
-        text += f"; a panel for each {listed(_panel_names(sweep))}"
+    if made.panels:
+        text += f"; a panel for each {listed(made.panels)}"
     if made.color:
         text += f"; colours tell {made.color}"
     text += "."

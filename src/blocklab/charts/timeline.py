@@ -5,14 +5,28 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
 from blocklab.charts.bands import bands_of, is_pause, numbers_of, phase_at, phases_text
-from blocklab.charts.base import PALETTE, Chart, Panel, colours, heading, legend, log_ticks, panel, slug
+from blocklab.charts.base import (
+    DASHES,
+    PALETTE,
+    Chart,
+    Panel,
+    legend,
+    named,
+    numbers,
+    palette_of,
+    rows_of,
+    since_start,
+    slug,
+    titled,
+    watched,
+)
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import listed, quantity
@@ -35,7 +49,6 @@ class Measure:
     metric: str
     factor: float
     axis: str
-    unit: str
     log: bool = False
     most: float | None = None
 
@@ -44,50 +57,50 @@ def measures(way: str) -> tuple[Measure, ...]:
     """What is drawn of the block devices, for ``read`` or ``write``."""
     done = {"read": "read", "write": "written"}[way]
     return (
-        Measure("bandwidth", f"{way}.bandwidth", 1e-6, f"{done}, MB/s", "B/s"),
-        Measure("await", f"{way}.await", 1e3, f"{way} await, ms (log)", "s", log=True),
-        Measure("iops", f"{way}.iops", 1.0, f"{way}s, IOPS", "1/s"),
+        Measure("bandwidth", f"{way}.bandwidth", 1e-6, f"{done}, MB/s"),
+        Measure("await", f"{way}.await", 1e3, f"{way} await, ms (log)", log=True),
+        Measure("iops", f"{way}.iops", 1.0, f"{way}s, IOPS"),
     )
 
 
-NETWORK = Measure("network", "tx.bandwidth", 1e-6, "sent, MB/s", "B/s")
+NETWORK = Measure("network", "tx.bandwidth", 1e-6, "sent, MB/s")
 # What a node sends to itself is on no wire.
 LOOPBACK = "lo"
-CPU = Measure("cpu", "cpu.busy", 1.0, "CPU busy, %", "%", most=100.0)
+CPU = Measure("cpu", "cpu.busy", 1.0, "CPU busy, %", most=100.0)
 Lines = dict[str, Points]
 
 
 def timelines(analysis: Analysis) -> list[Chart | str]:
     """The rows of panels for each workload that does block I/O itself, else for every workload that was
     watched."""
-    watched = list(dict.fromkeys(workload for _, workload in analysis.detailed))
+    every = watched(analysis)
     block = [
         workload
-        for workload in watched
+        for workload in every
         if any(
             row.workload == workload and row.own and metric_of(row.metric).family == "iops"
             for row in analysis.rows
         )
     ]
     found: list[Chart | str] = []
-    for workload in block or watched:
-        cells = {
-            stack: measured
-            for stack in analysis.stacks
-            if (stack, workload) in analysis.detailed
-            and (measured := analysis.measured.get((stack, workload))) is not None
-        }
+    for workload in block or every:
+        cells = every[workload]
         if not cells:
             found.append(f"time lines of {workload}: no stack has a good run of it")
             continue
-        for measure in measures(_way(cells)):
-            pick = _await_lines(measure.metric) if measure.name == "await" else _top_line(measure.metric)
-            found.append(_row(analysis, workload, cells, measure, pick))
-        found.append(_row(analysis, workload, cells, CPU, _cpu_lines))
         # A study without links has no network to speak of.
-        if any(_network_lines(measured) for measured in cells.values()):
-            found.append(_row(analysis, workload, cells, NETWORK, _network_lines))
+        sent = any(_network_lines(measured) for measured in cells.values())
+        for measure in (*measures(_way(cells)), CPU, *([NETWORK] if sent else [])):
+            found.append(_row(analysis, workload, cells, measure))
     return found
+
+
+def _picked(measure: Measure, measured: Measured) -> Lines:
+    if measure is CPU:
+        return _cpu_lines(measured)
+    if measure is NETWORK:
+        return _network_lines(measured)
+    return _await_lines(measured, measure.metric) if measure.log else _top_line(measured, measure.metric)
 
 
 def _middles(points: Points, metric: str) -> Points:
@@ -96,12 +109,9 @@ def _middles(points: Points, metric: str) -> Points:
     return [(time + shift, value) for time, value in points]
 
 
-def _top_line(metric: str) -> Callable[[Measured], Lines]:
-    def lines(measured: Measured) -> Lines:
-        points = _middles(measured.probe(measured.active, measured.device, metric), metric)
-        return {f"{measured.device} on {measured.active}": points} if points else {}
-
-    return lines
+def _top_line(measured: Measured, metric: str) -> Lines:
+    points = _middles(measured.probe(measured.active, measured.device, metric), metric)
+    return {f"{measured.device} on {measured.active}": points} if points else {}
 
 
 def _way(cells: Mapping[str, Measured]) -> str:
@@ -117,19 +127,15 @@ def _way(cells: Mapping[str, Measured]) -> str:
     return max(moved, key=lambda way: moved[way])
 
 
-def _await_lines(metric: str) -> Callable[[Measured], Lines]:
+def _await_lines(measured: Measured, metric: str) -> Lines:
     """The stack's top device, and those under it: between the lines lies what each layer adds."""
-
-    def lines(measured: Measured) -> Lines:
-        found = _top_line(metric)(measured)
-        for host in measured.hosts:
-            for device in measured.busiest(host):
-                points = _middles(measured.probe(host, device, metric), metric)
-                if points:
-                    found[f"{device} on {host}"] = points
-        return dict(list(found.items())[:MOST_LINES])
-
-    return lines
+    found = _top_line(measured, metric)
+    for host in measured.hosts:
+        for device in measured.busiest(host):
+            points = _middles(measured.probe(host, device, metric), metric)
+            if points:
+                found[f"{device} on {host}"] = points
+    return dict(list(found.items())[:MOST_LINES])
 
 
 def _network_lines(measured: Measured) -> Lines:
@@ -155,14 +161,12 @@ def _cpu_lines(measured: Measured) -> Lines:
     return found
 
 
-def _row(
-    analysis: Analysis,
-    workload: str,
-    cells: Mapping[str, Measured],
-    measure: Measure,
-    pick: Callable[[Measured], Lines],
-) -> Chart | str:
-    picked = {stack: lines for stack, measured in cells.items() if (lines := _during(measured, pick(measured)))}
+def _row(analysis: Analysis, workload: str, cells: Mapping[str, Measured], measure: Measure) -> Chart | str:
+    picked = {
+        stack: lines
+        for stack, measured in cells.items()
+        if (lines := _during(measured, _picked(measure, measured)))
+    }
     step = math.ceil(max((_end(cells[stack]) for stack in picked), default=0.0) / MOST_SECONDS)
     if step > 1:
         picked = {
@@ -179,14 +183,14 @@ def _row(
     if not values or not any(values):
         return f"{measure.axis.split(',')[0]} in {workload}: no probe left a series of the stacks' devices"
     domain = [min(values) * 0.85, max(values) * 1.1] if measure.log else [0, measure.most or max(values) * 1.08]
-    palette = colours(tuple(analysis.stacks), analysis.grid.baselines)
+    palette = palette_of(analysis)
     end = max(_end(cells[stack]) for stack in picked)
-    numbers = numbers_of([cells[stack] for stack in picked], end)
+    phases = numbers_of([cells[stack] for stack in picked], end)
     panels = tuple(
-        _panel(stack, palette[stack], cells[stack], lines, measure, (domain, end, numbers))
+        _panel(stack, palette[stack], cells[stack], lines, measure, (domain, end, phases))
         for stack, lines in picked.items()
     )
-    caption = _source(measure) + phases_text([cells[stack] for stack in picked], numbers)
+    caption = _source(measure) + phases_text([cells[stack] for stack in picked], phases)
     if step > 1:
         caption += f" Each point is the mean of up to {step} seconds of one phase."
     return Chart(f"{measure.name}-{slug(workload)}", _title(analysis, workload, measure), caption, panels)
@@ -225,44 +229,33 @@ def _panel(
     measure: Measure,
     frame: tuple[list[float], float, Mapping[str, int]],
 ) -> Panel:
-    domain, end, numbers = frame
-    x = alt.X("t:Q", title="s since the workload began", scale=alt.Scale(domain=[0, end], nice=False),
-              axis=alt.Axis(grid=False, tickCount=5))  # fmt: skip
-    kind: Any = {"type": "log", "nice": False} if measure.log else {"nice": False, "zero": True}
-    ticks: Any = {"tickCount": 5}
-    if measure.log:
-        ticks = {"values": log_ticks(domain[0], domain[1]), "format": ",.3~r", "labelOverlap": "greedy"}
-    y: Any = alt.Y("v:Q", title=measure.axis, scale=alt.Scale(domain=domain, **kind),
-              axis=alt.Axis(**ticks))  # fmt: skip
+    domain, end, phases = frame
     shades = [colour, *(each for each in PALETTE[::-1] if each != colour)]
     names = list(lines)
     # With one line the colour of the stack says it all; more need a legend, and a dash for those without colour.
     own = legend(names, "bottom", symbolType="stroke", symbolSize=250) if names[1:] else None
-    dashes = ([1, 0], [5, 2], [2, 2], [7, 2, 2, 2], [1, 2])
-    # Where the colours start over the dashes must not, or two lines would look the same.
-    looks = [(shades[at % len(shades)], dashes[(at + at // len(shades)) % 5]) for at in range(len(names))]
-    shade = alt.Color("line:N", scale=alt.Scale(domain=names, range=[look[0] for look in looks]), legend=own)
-    dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=[look[1] for look in looks]), legend=own)
-    base = alt.Chart(alt.NamedData(name="lines"))
+    colours = {name: shades[at % len(shades)] for at, name in enumerate(names)}
+    dashes = {name: DASHES[(at + at // len(shades)) % 5] for at, name in enumerate(names)}
+    base = rows_of("lines")
     shared: dict[str, Any] = {
-        "x": x, "y": y, "color": shade,
+        "x": since_start(end), "y": numbers(alt.Y, "v", measure.axis, domain, log=measure.log),
+        "color": named(alt.Color, "line", colours, own),
         "tooltip": [alt.Tooltip("t:Q", title="s", format=".0f"), alt.Tooltip("line:N", title="of"),
                     alt.Tooltip("v:Q", title=measure.axis, format=",.3~r")],
     }  # fmt: skip
     drawn = [
         base.mark_line(strokeWidth=1.75, clip=True).encode(
-            **shared, strokeDash=dash, detail=[alt.Detail("line:N"), alt.Detail("phase:N")]
+            **shared, strokeDash=named(alt.StrokeDash, "line", dashes, own), detail=["line:N", "phase:N"]
         )
     ]
     rows = _rows(measured, lines, measure)
     if any("dot" in row for row in rows):
         dots = base.transform_filter("datum.dot").mark_point(filled=True, size=22, opacity=1, clip=True)
         drawn.append(dots.encode(**shared))
-    bands, layers = bands_of(measured, numbers)
-    chart = alt.layer(*layers, *drawn)
-    chart.title = heading(stack, colour)
+    bands, layers = bands_of(measured, phases)
     table = {"t": "s since the workload began", "line": "of", "v": measure.axis}
-    return panel(f"{stack}: {measure.axis}", chart, {"lines": rows, "phases": bands}, 170, ("lines", table))
+    data = {"lines": rows, "phases": bands}
+    return titled(stack, measure.axis, [*layers, *drawn], data, 170, ("lines", table), colour)
 
 
 def _rows(measured: Measured, lines: Lines, measure: Measure) -> list[dict[str, Any]]:

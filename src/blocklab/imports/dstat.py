@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from blocklab.imports.clock import Clock, Stamp, stamp
-from blocklab.imports.found import Found
+from blocklab.imports.found import Found, found_in
 from blocklab.imports.text import Bad, Refused, Text
 from blocklab.model.sample import Sample
 
@@ -120,17 +120,16 @@ class _Reading:
         if not self.rows:
             besides = " but its first, which counts from the boot on" if self.since_boot else ""
             raise Refused(f"looks like dstat, but has no whole row{besides}")
-        remarks = list(text.remarks)
+        remarks: list[str] = []
         if self.since_boot:
             remarks.append("its first row counts from the boot on: left out")
         if self.other:
             remarks.append(f"columns that are not kept: {', '.join(self.other)}")
         if self.untimed:
             remarks.append("it has no times (dstat -t): its rows are put one second apart, on 1970-01-01")
-        return Found(
-            kind=kind, path=text.path, rows=self.rows, host=host, bad=len(self.bad),
-            first_bad=self.bad[0] if self.bad else None, samples=tuple(self.samples),
-            clock=Clock(tuple(self.stamps)), untimed=self.untimed, remarks=tuple(remarks),
+        return found_in(
+            text, kind, bad=self.bad, remarks=remarks, rows=self.rows, host=host, samples=tuple(self.samples),
+            clock=Clock(tuple(self.stamps)), untimed=self.untimed,
         )  # fmt: skip
 
 
@@ -164,8 +163,6 @@ def read(text: Text) -> Found:
             got.row(number, line, list(_cells(line, widths)))
         elif line.strip() and not line.startswith(("You did not select", "Color support")):
             got.bad.append(Bad(number, line))
-    if text.cut.strip():
-        got.bad.append(Bad(len(text.lines) + 1, text.cut))
     return got.found("dstat", text, "")
 
 
@@ -197,8 +194,6 @@ def read_csv(text: Text) -> Found:
             got.header([(group, name.rpartition(":")[2]) for group, name in zip(groups, row, strict=False)])
         elif got.columns and row:
             got.row(number, line, row)
-    if text.cut.strip():
-        got.bad.append(Bad(len(text.lines) + 1, text.cut))
     return got.found("dstat-csv", text, host)
 
 

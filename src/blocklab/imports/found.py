@@ -1,15 +1,18 @@
-"""What one foreign file held."""
+"""What one foreign file held, and how what a tool printed without times becomes that."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from blocklab.errors import ParseError
 from blocklab.imports.clock import Clock
-from blocklab.imports.text import Bad
-from blocklab.model.sample import Latencies, Phase, Sample, Transaction
+from blocklab.imports.text import Bad, Text, refusal
+from blocklab.model.sample import Latencies, Parsed, Phase, Sample, Transaction
+from blocklab.workloads.stamp import lines as stamped_lines
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,3 +50,45 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     either: str = ""
     """Of fio's latency logs: why their unit is not known, unless a JSON of fio 3 is beside them."""
     remarks: tuple[str, ...] = ()
+
+
+def found_in(text: Text, kind: str, *, bad: Sequence[Bad], remarks: Sequence[str] = (), **more: Any) -> Found:
+    """What a text held: a last line that was cut is one of the ``bad`` ones. ``more``: further fields."""
+    if text.cut.strip():
+        bad = [*bad, Bad(len(text.lines) + 1, text.cut)]
+    return Found(
+        kind=kind, path=text.path, bad=len(bad), first_bad=bad[0] if bad else None,
+        remarks=(*text.remarks, *remarks), **more,
+    )  # fmt: skip
+
+
+def of_one_phase(
+    text: Text,
+    tool: str,
+    read: Callable[[Mapping[str, bytes], str], Parsed],
+    stamped: Callable[[list[Bad]], Iterator[str]],
+    remarks: Sequence[str] = (),
+) -> Found:
+    """A tool's output, as the parser of blocklab's own workload ``read``s it. ``stamped`` puts times before lines
+    without, as that workload leaves them, and notes the bad ones. Raises ``Refused``."""
+    timed = any(stamped_lines("".join(f"{line}\n" for line in text.lines[:5]).encode()))
+    bad: list[Bad] = []
+    out = text.text if timed else "".join(stamped(bad))
+    try:
+        parsed = read({"stdout": out.encode()}, "")
+    except ParseError as error:
+        raise refusal(error) from error
+    (phase,) = parsed.phases
+    samples = parsed.samples
+    if not timed:
+        remarks = [*remarks, "it has no times: its time series is put on 1970-01-01"]
+        begin = phase.start
+        phase = Phase(phase.name, 0.0, phase.end - begin)
+        samples = tuple(
+            each if each.time is None else msgspec.structs.replace(each, time=each.time - begin)
+            for each in samples
+        )
+    return found_in(
+        text, tool, bad=bad, remarks=remarks, rows=len(samples), tool=tool, samples=samples, phases=(phase,),
+        start=phase.start if timed else None, end=phase.end if timed else None,
+    )  # fmt: skip

@@ -11,12 +11,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from blocklab.errors import ParseError
-from blocklab.imports.found import Found
-from blocklab.imports.text import Bad, Text, one_run, refusal
-from blocklab.model.sample import Sample
+from blocklab.imports.found import Found, of_one_phase
+from blocklab.imports.text import Bad, Text, one_run
 from blocklab.workloads import tpcc_output
-from blocklab.workloads.stamp import lines as stamped_lines
 
 # [Current] NEW_ORDER - Takes(s): 9.9, Count: 4713, TPM: 28462.0, Sum(ms): 158263.9, Avg(ms): 33.6, 50th(ms): 31.5,
 #   90th(ms): 50.3, 95th(ms): 56.6, 99th(ms): 71.3, 99.9th(ms): 96.5, Max(ms): 130.0
@@ -50,31 +47,7 @@ def fits(head: str) -> bool:
 def read(text: Text) -> Found:
     """Values, time series and the one phase. Raises ``Refused`` for one that has no summary, or several."""
     one_run(text.lines, _ENDED)
-    stamped = any(stamped_lines("".join(f"{line}\n" for line in text.lines[:5]).encode()))
-    bad: list[Bad] = []
-    out = text.text if stamped else "".join(_stamped(text, bad))
-    if text.cut.strip():
-        bad.append(Bad(len(text.lines) + 1, text.cut))
-    try:
-        parsed = tpcc_output.read({"stdout": out.encode()}, "")
-    except ParseError as error:
-        raise refusal(error) from error
-    (phase,) = parsed.phases
-    remarks = list(text.remarks)
-    if not stamped:
-        remarks.append("it has no times: its time series is put on 1970-01-01")
-        shift = phase.start
-        phase = msgspec.structs.replace(phase, start=0.0, end=phase.end - shift)
-        parsed = msgspec.structs.replace(parsed, samples=tuple(_shifted(s, shift) for s in parsed.samples))
-    return Found(
-        kind="go-tpc", path=text.path, rows=len(parsed.samples), tool="go-tpc", bad=len(bad),
-        first_bad=bad[0] if bad else None, samples=parsed.samples, phases=(phase,),
-        start=phase.start if stamped else None, end=phase.end if stamped else None, remarks=tuple(remarks),
-    )  # fmt: skip
-
-
-def _shifted(sample: Sample, by: float) -> Sample:
-    return sample if sample.time is None else msgspec.structs.replace(sample, time=sample.time - by)
+    return of_one_phase(text, "go-tpc", tpcc_output.read, lambda bad: _stamped(text, bad))
 
 
 def _stamped(text: Text, bad: list[Bad]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from blocklab.errors import ParseError
 from blocklab.imports.clock import Clock, Numbers, Stamp, banner_day, stamp
-from blocklab.imports.found import Found
+from blocklab.imports.found import Found, found_in
 from blocklab.imports.iostat_columns import BY_COUNT, in_kilobytes, rates
 from blocklab.imports.text import Bad, Refused, Text, has_commas, points
 from blocklab.model.sample import Sample
@@ -84,8 +84,6 @@ class _Reading:
         self.since_boot = 0
         for number, line in enumerate(text.lines, 1):
             self._line(number, line)
-        if text.cut.strip():
-            self.bad.append(Bad(len(text.lines) + 1, text.cut))
 
     def _line(self, number: int, line: str) -> None:
         if has_commas(line) and (_ROW.match(line) or _is_cpu(line)):
@@ -141,7 +139,7 @@ def read(text: Text) -> Found:
         got = _Reading(text, boot=True)
     if not got.rows:
         raise Refused("looks like iostat -x, but has no whole row")
-    remarks = list(text.remarks)
+    remarks: list[str] = []
     factor = 1.0
     if not got.names:
         factor = _without_header(got, remarks)
@@ -153,10 +151,9 @@ def read(text: Text) -> Found:
         odd = next((bad for bad in got.bad if _LIKE_TIME.search(bad.text)), None)
         remarks.append(_untimed(f"line {odd.line}: {odd.text[:40]!r}" if odd else ""))
     samples = tuple(_samples(got, factor))
-    return Found(
-        kind="iostat", path=text.path, rows=len(got.rows), host=got.host, bad=len(got.bad),
-        first_bad=got.bad[0] if got.bad else None, samples=samples, clock=Clock(tuple(got.stamps), got.day),
-        untimed=got.untimed, remarks=tuple(remarks),
+    return found_in(
+        text, "iostat", bad=got.bad, remarks=remarks, rows=len(got.rows), host=got.host, samples=samples,
+        clock=Clock(tuple(got.stamps), got.day), untimed=got.untimed,
     )  # fmt: skip
 
 
@@ -181,7 +178,7 @@ def read_json(text: Text) -> Found:
     """The series of each device. Raises ``Refused`` for a text without a whole report."""
     whole = text.text + text.cut
     commas = re.search(r'": *\d+,\d+', whole)
-    remarks = list(text.remarks)
+    remarks: list[str] = []
     if commas:
         remarks.append(f"line {whole.count(chr(10), 0, commas.start()) + 1}: decimal commas, read as points")
         whole = re.sub(r'(": *\d+),(\d+)', r"\1.\2", whole)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from blocklab.imports.clock import Clock, Stamp, stamp
-from blocklab.imports.found import Found
+from blocklab.imports.found import Found, found_in
 from blocklab.imports.text import Bad, Refused, Text
 from blocklab.model.sample import Phase, Sample
 
@@ -67,8 +67,6 @@ def read(text: Text) -> Found:
     """Values, time series and the one phase. Raises ``Refused`` without a summary, or of several runs."""
     bad: list[Bad] = []
     runs = [run for run in _runs(text.lines, bad) if run.measured]
-    if text.cut.strip():
-        bad.append(Bad(len(text.lines) + 1, text.cut))
     if len(runs) > 1:
         # JdbcRunner appends to its log.
         raise Refused(
@@ -77,7 +75,7 @@ def read(text: Text) -> Found:
     run = runs[0] if runs else _Run()
     if not run.counts or len(run.throughput) != len(run.counts) or run.first is None:
         raise Refused("no summary of a measurement in it: it was stopped, or ended with an error")
-    remarks = list(text.remarks)
+    remarks: list[str] = []
     # Each second as a place in the clock; its own stamp may be late.
     seconds = sorted({0, *run.rates, run.seconds})
     samples = [*_values(run, remarks), *_series(run, seconds)]
@@ -89,10 +87,9 @@ def read(text: Text) -> Found:
             f"its times have no date: {day}, by its program start time ({run.started:%Y-%m-%d %H:%M:%S})"
         )
     stamps = tuple(msgspec.structs.replace(at, seconds=at.seconds + number - second) for number in seconds)
-    return Found(
-        kind="jdbcrunner", path=text.path, rows=len(run.rates), tool="jdbcrunner", bad=len(bad),
-        first_bad=bad[0] if bad else None, samples=tuple(samples), phases=(Phase(LAYER, 0.0, len(seconds) - 1.0),),
-        clock=Clock(stamps), remarks=tuple(remarks),
+    return found_in(
+        text, "jdbcrunner", bad=bad, remarks=remarks, rows=len(run.rates), tool="jdbcrunner",
+        samples=tuple(samples), phases=(Phase(LAYER, 0.0, len(seconds) - 1.0),), clock=Clock(stamps),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
-from blocklab.model.plan import Argv, Fact
+from blocklab.model.plan import Argv, Fact, Port, Run, Step
 from blocklab.model.stop import DEFAULT, AnyStop, Rule, Stop, rule_of
 from blocklab.model.workload import Command, Live
 
@@ -15,6 +15,21 @@ from blocklab.model.workload import Command, Live
 def version(host: str, layer: str, argv: Argv, find: Callable[[str], str]) -> Fact:
     """The question for a tool's version, which ``find`` takes out of what it prints."""
     return Fact(host, layer, argv, lambda text: {"version": find(text)}, lasting=True)
+
+
+def target(port: Port, tool: str) -> str:
+    """The path that a tool of block I/O works on: the device, or a file of its own in the folder."""
+    return port.where if port.kind == "block" else f"{port.where.rstrip('/')}/blocklab.{tool}"
+
+
+def no_target_yet(port: Port, tool: str) -> list[Step]:
+    """That the folder or the device is there, and the file is not. Tools make what is missing in the node's own
+    root: a folder, and a plain file in place of a device."""
+    steps: list[Step] = [Run(port.host, ("test", "-b" if port.kind == "block" else "-d", port.where))]
+    if port.kind == "dir":
+        remove = ("rm", "-f", target(port, tool))
+        steps.append(Run(port.host, remove, undo=remove))
+    return steps
 
 
 def seconds_of(steps: Iterable[tuple[float, float]]) -> list[float]:

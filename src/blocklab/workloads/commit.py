@@ -10,13 +10,13 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.model.plan import Fact, Kind, Port, Run, Step
+from blocklab.model.plan import Fact, Kind, Port, Step
 from blocklab.model.programs import POSTGRES_BIN
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
 from blocklab.model.workload import Command
 from blocklab.workloads import stamp
-from blocklab.workloads.base import Base, version
+from blocklab.workloads.base import Base, no_target_yet, target, version
 
 LAYER = "pg_test_fsync"
 # Four methods twice, five sizes, two orders of write and close, and writes without a sync.
@@ -82,16 +82,15 @@ class Commit(Base, frozen=True, tag="commit"):
         return float(self.time) * _TESTS
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
-        """What stamps its lines with the time; no file yet."""
-        remove = ("rm", "-f", target(port))
-        return (
-            # It would write into the node's own root.
-            Run(port.host, ("test", "-d", port.where)),
-            Run(port.host, remove, undo=remove),
-        )
+        """No file yet."""
+        return tuple(no_target_yet(port, "fsync"))
 
     def command(self, port: Port) -> Command:
-        argv = (f"{POSTGRES_BIN}/pg_test_fsync", f"--filename={target(port)}", f"--secs-per-test={int(self.time)}")
+        argv = (
+            f"{POSTGRES_BIN}/pg_test_fsync",
+            f"--filename={target(port, 'fsync')}",
+            f"--secs-per-test={int(self.time)}",
+        )
         # Each operation of the last test may take long.
         return Command(port.host, stamp.stamped(("env", "LC_ALL=C", *argv)), 2 * (self.lasts() or 0) + _SPARE)
 
@@ -120,11 +119,6 @@ class Commit(Base, frozen=True, tag="commit"):
             samples.append(Sample(f"{what}.latency.mean", 1 / rate, "s", LAYER, host, name))
         phases = (Phase(name, end - self.time, end) for name, _, end in found)
         return Parsed(tuple(samples), tuple(phases))
-
-
-def target(port: Port) -> str:
-    """The path that pg_test_fsync writes to, and removes."""
-    return f"{port.where.rstrip('/')}/blocklab.fsync"
 
 
 def _rates(out: bytes) -> Iterator[tuple[str, float, float]]:

@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.model.plan import Fact, Kind, Port, Run, Step
+from blocklab.model.plan import Fact, Kind, Port, Step
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Size
 from blocklab.model.workload import Command
-from blocklab.workloads.base import Base, version
+from blocklab.workloads.base import Base, no_target_yet, target, version
 
 LAYER = "dd"
 # Devices take direct writes in whole sectors.
@@ -95,16 +95,11 @@ class Dd(Base, frozen=True, tag="dd"):
         return {"": 1 if self.mode == "direct" else None}
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
-        """That the folder or the device is there: dd makes a plain file of what is missing. No file yet."""
-        steps = [Run(port.host, ("test", "-b" if port.kind == "block" else "-d", port.where))]
-        if port.kind == "dir":
-            remove = ("rm", "-f", target(port))
-            steps.append(Run(port.host, remove, undo=remove))
-        return tuple(steps)
+        return tuple(no_target_yet(port, "dd"))
 
     def command(self, port: Port) -> Command:
         """dd itself; around it what was dirty in memory, and the clock."""
-        argv = ["env", "LC_ALL=C", "dd", "if=/dev/zero", f"of={target(port)}", f"bs={int(self.bs)}"]
+        argv = ["env", "LC_ALL=C", "dd", "if=/dev/zero", f"of={target(port, 'dd')}", f"bs={int(self.bs)}"]
         argv.append(f"count={self.writes}")
         if self.mode != "none":
             argv.append(f"oflag={self.mode}")
@@ -143,11 +138,6 @@ class Dd(Base, frozen=True, tag="dd"):
         ]
         samples = tuple(Sample(metric, value, unit, LAYER, host) for metric, value, unit in rows)
         return Parsed(samples, (Phase(LAYER, start, _clock(raw, "after")),))
-
-
-def target(port: Port) -> str:
-    """The path that dd writes to."""
-    return port.where if port.kind == "block" else f"{port.where.rstrip('/')}/blocklab.dd"
 
 
 def _clock(raw: Mapping[str, bytes], when: str) -> float:

@@ -18,7 +18,7 @@ from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Size
 from blocklab.model.workload import Command
 from blocklab.workloads import fio_jobs, fio_options, fio_output, fio_shapes
-from blocklab.workloads.base import Stoppable, version
+from blocklab.workloads.base import Stoppable, no_target_yet, target, version
 from blocklab.workloads.fio_jobs import JobValue
 
 FOLDER = "/var/tmp/blocklab-fio"
@@ -320,12 +320,9 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         return any("read" in way or "rw" in way for way in ways)
 
     def _filled(self, port: Port) -> tuple[Step, ...]:
-        where = target(port)
+        where = target(port, "fio")
         direct = any(section.options.get("direct", "0") != "0" for section in self.sections())
-        # fio makes the missing: a folder, and a plain file in place of a device
-        steps: list[Step] = [Run(port.host, ("test", "-b" if port.kind == "block" else "-d", port.where))]
-        if port.kind == "dir":
-            steps.append(Run(port.host, ("rm", "-f", where), undo=("rm", "-f", where)))
+        steps = no_target_yet(port, "fio")
         if self.fill and self.size is not None:
             fill = (
                 "fio", "--name=fill", "--filename=" + where.replace(":", "\\:"), f"--size={int(self.size)}",
@@ -342,7 +339,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         return tuple(steps)
 
     def arm(self, port: Port) -> tuple[Step, ...]:
-        return _armed(port, self.text(target(port)))
+        return _armed(port, self.text(target(port, "fio")))
 
     def command(self, port: Port) -> Command:
         """fio itself; it leaves three logs for each phase, in the order of the sections."""
@@ -396,8 +393,3 @@ def _armed(port: Port, text: str) -> tuple[Step, ...]:
     """The job file in an empty folder: fio appends to the logs that it finds."""
     remove = ("rm", "-rf", FOLDER)
     return (Run(port.host, remove, undo=remove), Put(port.host, JOBFILE, text))
-
-
-def target(port: Port) -> str:
-    """The path that fio works on."""
-    return port.where if port.kind == "block" else f"{port.where.rstrip('/')}/blocklab.fio"

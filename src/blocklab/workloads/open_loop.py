@@ -14,7 +14,7 @@ from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration, Size
 from blocklab.model.workload import Asked, Command
 from blocklab.workloads import open_loop_output
-from blocklab.workloads.base import Base, version
+from blocklab.workloads.base import Base, no_target_yet, target, version
 
 FOLDER = "/var/tmp/blocklab-open-loop"
 PLAN = f"{FOLDER}/plan.json"
@@ -177,13 +177,10 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
 
     def lasting(self, port: Port) -> tuple[Step, ...]:
         """The target written once from end to end: what runs on it leaves it as long as it is."""
-        where = target(port)
-        # What is missing would be made in the node's own root: a folder, and a plain file in place of a device.
-        steps: list[Step] = [Run(port.host, ("test", "-b" if port.kind == "block" else "-d", port.where))]
-        if port.kind == "dir":
-            steps.append(Run(port.host, ("rm", "-f", where), undo=("rm", "-f", where)))
-            if not self.fill:
-                steps.append(Run(port.host, ("truncate", f"--size={int(self.size)}", where)))
+        where = target(port, "open_loop")
+        steps = no_target_yet(port, "open_loop")
+        if port.kind == "dir" and not self.fill:
+            steps.append(Run(port.host, ("truncate", f"--size={int(self.size)}", where)))
         if self.fill:
             copy = (
                 "dd", "if=/dev/urandom", f"of={where}", "bs=1M", f"count={int(self.size) // MIB}", "oflag=direct",
@@ -199,7 +196,7 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
     def arm(self, port: Port) -> tuple[Step, ...]:
         return (
             Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)),
-            Put(port.host, PLAN, self.plan(target(port))),
+            Put(port.host, PLAN, self.plan(target(port, "open_loop"))),
         )
 
     def plan(self, where: str) -> str:
@@ -232,8 +229,3 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
         return open_loop_output.parse(
             raw["stdout"], raw.get("stderr", b""), host, sizes, tuple(self.asked_rates())
         )
-
-
-def target(port: Port) -> str:
-    """The path that it works on."""
-    return port.where if port.kind == "block" else f"{port.where.rstrip('/')}/blocklab.open_loop"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Self
+
+import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.dsn import Dsn
-from blocklab.model.plan import Argv, Port, Run, Step, Wait
+from blocklab.model.plan import Argv, Kind, Port, Run, Step, Wait
 from blocklab.model.programs import MYSQL_CLIENT, POSTGRES_BIN
-from blocklab.model.sample import Phase, Sample
+from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.model.units import Duration
+from blocklab.workloads.base import Stoppable
 
 # Slower than this a page a second is written back nowhere.
 _SETTLE_SECONDS = 900.0
@@ -156,3 +161,49 @@ def _read(text: bytes) -> dict[str, float]:
     if not found:
         raise ParseError("status", "the server printed no counters", plain)
     return found
+
+
+class OltpBench(Stoppable, frozen=True, kw_only=True):
+    """A program with connections that each do one transaction at a time, for whole seconds, on a server whose
+    counters are read before and after."""
+
+    time: Duration | None = None
+    """How long it is measured, in whole seconds; without it ``stop`` decides."""
+    threads: int = 1
+    """Connections, each with one transaction at a time."""
+    warmup: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
+    """Whole seconds. A run of its own of this length goes before the measured one, which then meets warm caches
+    but opens new connections."""
+
+    takes: ClassVar[tuple[Kind, ...]] = ("mysql", "postgresql")
+    rates: ClassVar[tuple[str, ...]] = ("tps",)
+
+    def _timed(self) -> bool:
+        return self.time is not None
+
+    def _counts_problems(self, *names: str) -> Iterator[tuple[str, str]]:
+        for name in (*names, "threads"):
+            if getattr(self, name) < 1:
+                yield name, "must be at least 1"
+        if self.time is not None and (self.time < 1 or self.time % 1):
+            yield "time", f"{self.time}: give whole seconds, at least 1s"
+        yield from self._stop_problems()
+        if self.warmup % 1:
+            yield "warmup", f"{self.warmup}: give whole seconds"
+
+    def lasts(self) -> float | None:
+        """``time``, or what the rule takes, and ``warmup``."""
+        return (float(self.time) if self.time is not None else self._expected()) + float(self.warmup)
+
+    @property
+    def sessions(self) -> int:
+        return self.threads
+
+    def trials(self, seconds: float) -> Mapping[str, Self]:
+        return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}
+
+
+def with_counted(parsed: Parsed, raw: Mapping[str, bytes], host: str) -> Parsed:
+    """A workload's one phase, and what the server counted meanwhile. Raises ``ParseError``."""
+    (phase,) = parsed.phases
+    return msgspec.structs.replace(parsed, samples=(*parsed.samples, *counted(raw, host, phase)))

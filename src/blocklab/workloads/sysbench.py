@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Self, TypeAlias
-
-import msgspec
+from typing import TypeAlias
 
 from blocklab.model.dsn import Dsn
-from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step
+from blocklab.model.plan import Argv, Fact, Port, Run, Step
 from blocklab.model.sample import Parsed
-from blocklab.model.units import Duration
 from blocklab.model.workload import Asked, Command
 from blocklab.workloads import servers, stamp, sysbench_output
-from blocklab.workloads.base import Stoppable, version
+from blocklab.workloads.base import version
 
 OptionValue: TypeAlias = str | int | float | bool
 
@@ -50,7 +47,7 @@ _SLOWEST = 500.0
 _SPARE = 60.0
 
 
-class Sysbench(Stoppable, frozen=True, tag="sysbench"):
+class Sysbench(servers.OltpBench, frozen=True, tag="sysbench"):
     """OLTP transactions by [sysbench](https://manpages.debian.org/trixie/sysbench/) 1.0.20.
 
     It works over the server's socket, and over the network from another node.
@@ -83,8 +80,6 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
     of the WAL, ``deadlocks`` and ``checkpoints``.
     """
 
-    time: Duration | None = None
-    """How long it is measured, in whole seconds; without it ``stop`` decides."""
     script: str = "oltp_read_write"
     """One of sysbench's own: ``oltp_read_write``, ``oltp_read_only``, ``oltp_write_only``, ``oltp_point_select``,
     ``oltp_insert``, ``oltp_delete``, ``oltp_update_index``, ``oltp_update_non_index``."""
@@ -92,48 +87,22 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
     """So many tables, each with an index."""
     table_size: int = 10_000
     """Rows of each table, about 0.25 kB each."""
-    threads: int = 1
-    """Connections, each with one transaction at a time."""
-    warmup: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
-    """Whole seconds. sysbench 1.0.20 has no warm-up, so a run of its own of this length goes before the measured
-    one."""
     options: dict[str, OptionValue] = {}
     """Further options of sysbench and of the script by their own names, such as ``rand-type``, ``rand-seed``,
     ``rate``, ``range_size``, ``index_updates``, ``skip_trx``, ``db-ps-mode``, ``mysql-ignore-errors``. Refused are
     those that the fields or the stack decide, ``events``, and what the parser could not read."""
-
-    takes: ClassVar[tuple[Kind, ...]] = ("mysql", "postgresql")
-    rates: ClassVar[tuple[str, ...]] = ("tps",)
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, times that are no whole seconds, unknown scripts, options that are blocklab's."""
         return list(self._problems())
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        for name in ("tables", "table_size", "threads"):
-            if getattr(self, name) < 1:
-                yield name, "must be at least 1"
-        yield from self._stop_problems()
-        if self.time is not None and (self.time < 1 or self.time % 1):
-            yield "time", f"{self.time}: sysbench counts in whole seconds, at least 1s"
-        if self.warmup % 1:
-            yield "warmup", f"{self.warmup}: sysbench counts in whole seconds"
+        yield from self._counts_problems("tables", "table_size")
         if self.script not in SCRIPTS:
             yield "script", f"{self.script!r} is not one of {', '.join(SCRIPTS)}"
         for name in self.options:
             if problem := _option_problem(name):
                 yield f"options.{name}", problem
-
-    def lasts(self) -> float | None:
-        """``time``, or what the rule takes, and ``warmup``."""
-        return (float(self.time) if self.time is not None else self._expected()) + float(self.warmup)
-
-    def _timed(self) -> bool:
-        return self.time is not None
-
-    @property
-    def sessions(self) -> int:
-        return self.threads
 
     @property
     def room(self) -> int:
@@ -150,9 +119,6 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
             return {}
         seconds = None if self.time is None else float(self.time)
         return {"": Asked({"tps": wanted}, seconds)} if wanted > 0 else {}
-
-    def trials(self, seconds: float) -> Mapping[str, Self]:
-        return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}
 
     def data(self, port: Port) -> tuple[Step, ...]:
         """The tables, with nothing left to write back."""
@@ -219,8 +185,7 @@ class Sysbench(Stoppable, frozen=True, tag="sysbench"):
         The percentiles are of sysbench's histogram, whose buckets are 2 % of the value wide. ``ParseError``.
         """
         parsed = sysbench_output.read(raw, host)
-        (phase,) = parsed.phases
-        return msgspec.structs.replace(parsed, samples=(*parsed.samples, *servers.counted(raw, host, phase)))
+        return servers.with_counted(parsed, raw, host)
 
 
 def _option_problem(name: str) -> str | None:

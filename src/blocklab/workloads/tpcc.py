@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Self, TypeAlias
-
-import msgspec
+from typing import ClassVar, TypeAlias
 
 from blocklab.model.dsn import Dsn
-from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step, Wait
+from blocklab.model.plan import Argv, Fact, Port, Run, Step, Wait
 from blocklab.model.sample import Parsed
-from blocklab.model.units import Duration
 from blocklab.model.workload import Command
 from blocklab.workloads import servers, stamp, tpcc_output, tpcc_tables
-from blocklab.workloads.base import Stoppable, version
+from blocklab.workloads.base import version
 
 OptionValue: TypeAlias = str | int | float | bool
 
@@ -41,7 +38,7 @@ _THINKS = 140.0
 _LEAST_WAIT = 120.0
 
 
-class Tpcc(Stoppable, frozen=True, tag="tpcc"):
+class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
     """[TPC-C](https://www.tpc.org/tpcc/) by go-tpc 1.0.12: orders, payments and deliveries of warehouses.
 
     It works over TCP, by loopback on the server's own node.
@@ -76,24 +73,15 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
     of the WAL, ``deadlocks`` and ``checkpoints``.
     """
 
-    time: Duration | None = None
-    """How long it is measured, in whole seconds; without it ``stop`` decides."""
     warehouses: int = 10
     """About 100 MB each, 0.6 million rows. All transactions of a warehouse queue for its row, so take 10 or more
     where concurrency matters."""
-    threads: int = 1
-    """Connections, each with one transaction at a time."""
-    warmup: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
-    """Whole seconds. go-tpc has no ramp, so a run of its own of this length goes before the measured one, which
-    then meets warm caches but opens new connections."""
     options: dict[str, OptionValue] = {}
     """Further options of ``go-tpc tpcc run`` by their own names: ``wait`` (keying and thinking times; without them
     it is a stress test, and tpmC may exceed the standard's 12.86 for each warehouse; with them it takes 2min
     or more at a time, and cannot be ended early), ``weight``, ``isolation``, ``conn-params``,
     ``max-measure-latency``, ``conn-refresh-interval``, ``max-procs``."""
 
-    takes: ClassVar[tuple[Kind, ...]] = ("mysql", "postgresql")
-    rates: ClassVar[tuple[str, ...]] = ("tps",)
     ends_on: ClassVar[int] = signal.SIGINT
 
     def problems(self) -> list[tuple[str, str]]:
@@ -101,14 +89,7 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
         return list(self._problems())
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        for name in ("warehouses", "threads"):
-            if getattr(self, name) < 1:
-                yield name, "must be at least 1"
-        if self.time is not None and (self.time < 1 or self.time % 1):
-            yield "time", f"{self.time}: give whole seconds, at least 1s"
-        yield from self._stop_problems()
-        if self.warmup % 1:
-            yield "warmup", f"{self.warmup}: give whole seconds"
+        yield from self._counts_problems("warehouses")
         for name, value in self.options.items():
             if name not in OPTIONS:
                 yield f"options.{name}", f"is not an option that can be set; those are {', '.join(OPTIONS)}"
@@ -127,24 +108,10 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
             why = "threads key for up to 18 s, think for 12 s on average, and only then see that it is over"
             yield "options.wait", f"with {at_once:g} s at a time: {why}; give time: 10min"
 
-    def lasts(self) -> float | None:
-        """``time``, or what the rule takes, and ``warmup``."""
-        return (float(self.time) if self.time is not None else self._expected()) + float(self.warmup)
-
-    def _timed(self) -> bool:
-        return self.time is not None
-
-    @property
-    def sessions(self) -> int:
-        return self.threads
-
     @property
     def room(self) -> int:
         """Of the warehouses' rows, at the least."""
         return self.warehouses * _LEAST
-
-    def trials(self, seconds: float) -> Mapping[str, Self]:
-        return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
         """``tps`` of each second so far."""
@@ -223,8 +190,7 @@ class Tpcc(Stoppable, frozen=True, tag="tpcc"):
         without a summary or without a new order.
         """
         parsed = tpcc_output.read(raw, host, timed=True, thinks=bool(self.options.get("wait")))
-        (phase,) = parsed.phases
-        return msgspec.structs.replace(parsed, samples=(*parsed.samples, *servers.counted(raw, host, phase)))
+        return servers.with_counted(parsed, raw, host)
 
 
 def _value_problem(name: str, value: OptionValue) -> str | None:

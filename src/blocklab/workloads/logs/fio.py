@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
 from blocklab.workloads.fio_output import DIRECTIONS
 from blocklab.workloads.logs.columns import Lines
 from blocklab.workloads.logs.reader import Reader
@@ -23,8 +25,8 @@ _NANOSECONDS = 1e9
 _ROW = re.compile(rb"(\d{1,18}), (\d{1,18}), ([012])(?:, (?:\d+|0x[0-9a-f]+)){1,4}")
 
 
-class _Fio:
-    """The rules; the rows add up in ``tally``, a lane for each direction."""
+class _Fio(Reader):
+    """The rows add up in ``tallies``, one for each direction."""
 
     tool = "fio"
     between = b", "
@@ -32,26 +34,24 @@ class _Fio:
     fields = 3
 
     def __init__(self) -> None:
-        self.tally = Tally(len(DIRECTIONS))
+        super().__init__()
+        self.tallies = {name: Tally() for name in DIRECTIONS}
 
     def plain(self, match: re.Match[bytes]) -> bytes:
         """Time, latency, direction."""
         return b"%b, %b, %b\n" % match.groups()
 
-    def without(self, match: re.Match[bytes]) -> str:
-        """Every row has a latency."""
-        return ""
-
     def take(self, lines: Lines) -> bool:
         """By direction and second of the log's clock."""
-        ways = lines.digits(2)
-        if ways is None or ways.max() >= len(DIRECTIONS):
+        if lines.widths(2).max() > 1:
             return False
-        times, values = lines.numbers(0), lines.numbers(1)
-        if times is None or values is None:
+        times, values, ways = lines.numbers(0), lines.numbers(1), lines.numbers(2)
+        if times is None or values is None or ways is None or ways.max() >= len(DIRECTIONS):
             return False
         times //= 1000
-        self.tally.add(times, values, ways)
+        for way, tally in enumerate(self.tallies.values()):
+            mine = np.flatnonzero(ways == way)
+            tally.add(times[mine], values[mine])
         return True
 
 
@@ -62,11 +62,10 @@ def fio_log(paths: Iterable[str | Path]) -> LogSummary:
     needs its newline. A decimal comma makes a line bad, since fields are apart by a comma *and* a space. Raises
     ``ParseError`` for a file that cannot be read.
     """
-    rules = _Fio()
-    reader = Reader(rules)
-    reader.read(paths)
-    found = {name: rules.tally.latency(lane, _NANOSECONDS) for lane, name in enumerate(DIRECTIONS)}
+    log = _Fio()
+    log.read(paths)
+    found = {name: tally.latency(_NANOSECONDS) for name, tally in log.tallies.items()}
     return LogSummary(
         {name: latency for name, latency in found.items() if latency is not None},
-        dict(reader.left_out), reader.bad, reader.first_bad, tuple(reader.remarks),
+        dict(log.left_out), log.bad, log.first_bad, tuple(log.remarks),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from blocklab.workloads.logs.columns import Lines
 from blocklab.workloads.logs.reader import Reader
 from blocklab.workloads.logs.summary import LogSummary, Numbered
-from blocklab.workloads.logs.tally import Tally
+from blocklab.workloads.logs.tally import Tally, grouped
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -22,7 +22,6 @@ _MICROSECONDS = 1e6
 # Lines of --aggregate-interval have other numbers where the time of the end should be.
 _EPOCH = 10**9
 _SUBSECOND_DIGITS = 6
-_MOST_CLIENTS = 1 << 16
 
 # 0 199 2241 0 1175850568 995598              client, transaction, latency (us), script, end (s, us)
 # 0 81 4621 0 1412881037 912698 3005          with the schedule lag (us): --rate
@@ -34,8 +33,8 @@ _ROW = re.compile(
 )
 
 
-class _Pgbench:
-    """The rules; the rows add up in ``tally``."""
+class _Pgbench(Reader):
+    """The rows add up in ``tally``."""
 
     tool = "pgbench"
     between = b" "
@@ -43,7 +42,8 @@ class _Pgbench:
     fields = 6
 
     def __init__(self, keep: int) -> None:
-        self.tally = Tally(1)
+        super().__init__()
+        self.tally = Tally()
         self.start: float | None = None
         self.end: float | None = None
         # client -> first and last number of a transaction, rows
@@ -104,21 +104,17 @@ class _Pgbench:
             self._kept.append((exact, latencies))
         else:
             self._kept.clear()
-        self.tally.add(ends, latencies, None)
+        self.tally.add(ends, latencies)
         return True
 
     def _numbers(self, clients: Integers, numbers: Integers) -> None:
-        names: Integers | None = None
-        # Clients count from 0 on, unless a row is damaged.
-        if int(clients.max()) > _MOST_CLIENTS:
-            names, clients = np.unique(clients, return_inverse=True)
-        counts = np.bincount(clients)
+        names, keys = grouped(clients)
+        counts = np.bincount(keys)
         first, last = np.full(len(counts), np.iinfo(np.int64).max), np.zeros(len(counts), np.int64)
-        np.minimum.at(first, clients, numbers)
-        np.maximum.at(last, clients, numbers)
+        np.minimum.at(first, keys, numbers)
+        np.maximum.at(last, keys, numbers)
         for at in np.flatnonzero(counts).tolist():
-            client = at if names is None else int(names[at])
-            self._number(client, int(first[at]), int(last[at]), int(counts[at]))
+            self._number(int(names[at]), int(first[at]), int(last[at]), int(counts[at]))
 
 
 def pgbench_log(paths: Iterable[str | Path], *, keep: int = 0) -> LogSummary:
@@ -128,12 +124,11 @@ def pgbench_log(paths: Iterable[str | Path], *, keep: int = 0) -> LogSummary:
     needs its newline. ``keep``: up to so many single transactions are kept as well. Raises ``ParseError`` for a
     file that cannot be read.
     """
-    rules = _Pgbench(keep)
-    reader = Reader(rules)
-    reader.read(paths)
-    latency = rules.tally.latency(0, _MICROSECONDS)
+    log = _Pgbench(keep)
+    log.read(paths)
+    latency = log.tally.latency(_MICROSECONDS)
     return LogSummary(
         {"transaction": latency} if latency is not None else {},
-        dict(reader.left_out), reader.bad, reader.first_bad, tuple(reader.remarks),
-        rules.start, rules.end, rules.done(), rules.clients(),
+        dict(log.left_out), log.bad, log.first_bad, tuple(log.remarks),
+        log.start, log.end, log.done(), log.clients(),
     )  # fmt: skip
