@@ -211,7 +211,7 @@ def test_jobs_of_fio_count_too(small: dict[str, Any], tmp_path: Path, unlooked: 
     done = CliRunner().invoke(app, ["check", file])
     assert isinstance(done.exception, StudyError), done.exception
     assert done.exception.message.startswith(f"{file}:{line}: workloads: the grid has up to 1 cells (1 stack, 1")
-    assert "in which fio has jobs that make it 20,001 loads" in done.exception.message
+    assert "20,001 with each job of fio counted" in done.exception.message
 
 
 def test_what_a_grid_counts(small: dict[str, Any]) -> None:

@@ -40,16 +40,25 @@ class Database(StrEnum):
 def size(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="[NAME=]FILE...", help="Statistics, or a folder of them; NAME names the system."),
+        typer.Argument(
+            metavar="[NAME=]FILE...", help="Statistics files or folders; NAME= sets the system's name."
+        ),
     ],
     busy: Annotated[str, typer.Option("--busy", help="Count these hours only: 8-18, or 'mon-fri 8-18'.")] = "",
     percentile: Annotated[
-        float, typer.Option("--percentile", help="Of the time within the busy hours.", min=50, max=100)
+        float,
+        typer.Option(
+            "--percentile", help="Carry this percentile of the time within the busy hours.", min=50, max=100
+        ),
     ] = 99.0,
     headroom: Annotated[str, typer.Option("--headroom", help="Add this to every rate, e.g. 30%.")] = "0%",
     peak_factor: Annotated[
         float | None,
-        typer.Option("--peak-factor", help="Multiply averages over more than an hour by what you know.", min=1),
+        typer.Option(
+            "--peak-factor",
+            help="Multiply averages over more than an hour by this factor (peak / average).",
+            min=1,
+        ),
     ] = None,
     without: Annotated[
         list[str] | None, typer.Option("--without", help="Leave out this part of the I/O, e.g. backup.")
@@ -57,14 +66,14 @@ def size(
     device: Annotated[
         list[str] | None, typer.Option("--device", help="Count only this block device; repeatable.")
     ] = None,
-    every: Annotated[str, typer.Option("--every", help="Time between dumps that tell no time, e.g. 60s.")] = "",
+    every: Annotated[str, typer.Option("--every", help="Time between dumps that contain no time, e.g. 60s.")] = "",
     as_kind: Annotated[
         list[str] | None, typer.Option("--as", help="KIND=FILE: force FILE to be read as KIND.")
     ] = None,
-    zone: Annotated[str, typer.Option("--zone", help="The zone of times without one, and of --busy.")] = "UTC",
-    dates: Annotated[
-        str, typer.Option("--dates", help="The order in dates that may mean several: ymd, mdy or dmy.")
-    ] = "",
+    zone: Annotated[
+        str, typer.Option("--zone", help="The time zone of times without a zone, and of --busy.")
+    ] = "UTC",
+    dates: Annotated[str, typer.Option("--dates", help="The order of ambiguous dates: ymd, mdy or dmy.")] = "",
     show_candidates: Annotated[
         bool, typer.Option("--candidates", help="Find the smallest volumes and instances that carry it.")
     ] = False,
@@ -76,9 +85,9 @@ def size(
     catalogue: Annotated[
         Path | None, typer.Option("--catalogue", help="A YAML file of your own volumes, instances and prices.")
     ] = None,
-    bursts: Annotated[bool, typer.Option("--bursts", help="Let burst credits carry the need too.")] = False,
+    bursts: Annotated[bool, typer.Option("--bursts", help="Count burst credits too.")] = False,
     study: Annotated[
-        Path | None, typer.Option("--study", help="Write a study that measures which layouts carry it.")
+        Path | None, typer.Option("--study", help="Write a study that measures which layouts carry the need.")
     ] = None,
     layouts: Annotated[
         Path | None, typer.Option("--layouts", help="Take the study's layouts from this study, not the catalogue.")
@@ -93,7 +102,7 @@ def size(
         int, typer.Option("--seconds", help="How long each level of the workload lasts.", min=1)
     ] = 20,
     working_set: Annotated[
-        str, typer.Option("--working-set", help="How much of the storage the study's requests go over.")
+        str, typer.Option("--working-set", help="Let the study's requests go over this much of the storage.")
     ] = "256MiB",
     io_only: Annotated[
         bool, typer.Option("--io-only", help="Write no database workload into the study: a third of the time.")

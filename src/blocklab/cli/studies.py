@@ -237,7 +237,7 @@ def sure(study: Study, *, yes: bool, count: int | None = None) -> None:
     if yes or phases <= MOST_CELLS:
         return
     said = f"up to {cells:,}" if count is None else f"{cells:,}"
-    jobs = f", in which fio has jobs that make it {phases:,} loads" if phases > cells else ""
+    jobs = f", {phases:,} with each job of fio counted" if phases > cells else ""
     problem = f"the grid has {said} cells ({', '.join(_sizes(study))}){jobs}"
     if sys.stdin.isatty() and typer.confirm(f"{problem}; go on?", err=True):
         return

@@ -177,7 +177,7 @@ def _once(group: Sequence[Series], said: list[str]) -> list[Series]:
         if which
     ]  # fmt: skip
     if why:
-        said.append(f"counted are {_list(sorted(count))}; not {'; '.join(why)}; --devices says otherwise")
+        said.append(f"counted are {_list(sorted(count))}; not {'; '.join(why)}; --device overrides this")
     return [one for one in group if one.device in count]
 
 
@@ -190,7 +190,7 @@ def _lowest(
     for level in (*(str(number) for number in range(len(_STACKED))), "unknown", "memory"):
         if found := [name for name in names if kinds[name] == level]:
             if len(found) > 1 and level not in ("0", "memory"):
-                said.append(f"{_list(found)} all count; where one of them stands on another, say which: --devices")
+                said.append(f"{_list(found)} all count; where one of them stands on another, choose with --device")
             return found
     return names
 
@@ -216,7 +216,7 @@ def _by_major(names: Sequence[str], group: Sequence[Series], said: list[str]) ->
         return majors[best]
     said.append(
         "whether one of " + ", ".join(f"dev{major}-*" for major in majors) + " stands on another is not known: "
-        "all count; print names with sar -d -p, or say which count: --devices"
+        "all count; print names with sar -d -p, or or choose with --device"
     )
     return names
 

@@ -78,7 +78,7 @@ CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"/etc/sub[ug]id|new[ug]idmap|unshare the (user|mount) namespace|unshare (syscall )?failed"),
         "this user cannot make user namespaces",
-        "`blocklab doctor` names the hint; a build as root does without them",
+        "`blocklab doctor` shows how to allow them; a build as root does not need them",
     ),
 )
 
