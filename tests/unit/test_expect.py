@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,14 +13,15 @@ from blocklab.model.stack_map import StackMap, Took, Tuned
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.format import NBSP
 from blocklab.stats.grid import Point
-from blocklab.stats.inputs import Input, untrue
+from blocklab.stats.inputs import Inputs
+from blocklab.stats.repeats import Repeats, combined
 from blocklab.stats.values import Row
 from blocklab.study.types import Expectation
 
 
 def row(stack: str, workload: str, value: float, metric: str = "tps", unit: str = "1/s", **more: Any) -> Row:
     # So sure that no bound is in doubt.
-    sure = {"phase": "", "layer": "pgbench", "host": "a1", "own": True, "half": 1e-6 * abs(value)}
+    sure = {"phase": "", "layer": "pgbench", "host": "a1", "own": True, "half": 1e-6 * abs(value), "builds": 3}
     fields: dict[str, Any] = {**sure, **more}
     return Row(stack=stack, workload=workload, metric=metric, value=value, unit=unit, **fields)
 
@@ -45,40 +47,71 @@ CELLS = tuple(
 
 def verdict(*, gaps: dict[tuple[str, str], str] | None = None, **claim: Any) -> Verdict:
     fields = {"metric": "tps", "workload": "small", "stack": "mirror", "between": (0.2, 0.3), **claim}
-    return judge(Expectation(**fields), TABLE, CELLS, gaps or {})
+    return of_three(Expectation(**fields), TABLE, gaps=gaps or {})
 
 
-def lab(inputs: dict[tuple[str, str], list[Input]], **claim: Any) -> Verdict:
+def of_three(claim: Expectation, table: Sequence[Row], **more: Any) -> Verdict:
+    """Of three builds that found the same."""
+    fields = {"cells": CELLS, "gaps": {}, "repeats": Repeats([table] * 3), **more}
+    return judge(claim, table, **fields)
+
+
+def lab(stood: dict[tuple[str, str], StackMap], **claim: Any) -> Verdict:
     fields = {"metric": "tps", "workload": "small", "stack": "mirror", "relative_to": "local", **claim}
-    return judge(Expectation(**fields), TABLE, CELLS, {}, inputs=inputs)
+    return of_three(Expectation(**fields), TABLE, inputs=Inputs({at: [stack] for at, stack in stood.items()}))
 
 
-SLOW = Input("link zone", 0.5e-3, 1.71e-3)
-NEAR = Input("writes of vda on a1", 0.45e-3, 0.52e-3)
+def took(median: float, mean: float = 0.0, width: float = 0.02) -> Took:
+    return Took(0.9 * median, median, mean or median, 2 * median, (1 - width) * median, (1 + width) * median)
+
+
+def stood(**achieved: float) -> StackMap:
+    """A link of 0.5 ms and a volume of 0.45 ms, which took so long (s)."""
+    known = {"zone": ("link zone", 0.5e-3), "vda": ("writes of vda on a1", 0.45e-3)}
+    return StackMap(
+        tuned={known[name][0]: Tuned(known[name][1], 0.3e-3, took(value)) for name, value in achieved.items()}
+    )
+
+
+SLOW = stood(zone=1.71e-3)
+NEAR = stood(vda=0.52e-3)
+BOTH = stood(vda=0.52e-3, zone=1.71e-3)
 
 
 @pytest.mark.parametrize("where", ["mirror", "local"])
 def test_no_claim_fails_on_a_machine_that_did_not_achieve_what_was_asked(where: str) -> None:
     assert lab({}, between=(0.5, 1)).status == "failed"
-    found = lab({(where, "small"): [NEAR, SLOW]}, between=(0.5, 1))
+    found = lab({(where, "small"): BOTH}, between=(0.5, 1))
     assert found.status == "unknown" and found.found == 0.25
     assert words(found).endswith(
         "but writes of vda on a1 took 0.52 ms where 0.45 ms were asked for and link zone took 1.71 ms where 0.5 "
         "ms were asked for: this machine cannot test this."
     )
     # Of other cells than those that the claim is about it says nothing.
-    assert lab({(where, "large"): [SLOW]}, between=(0.5, 1)).status == "failed"
+    assert lab({(where, "large"): SLOW}, between=(0.5, 1)).status == "failed"
 
 
 def test_a_claim_that_holds_by_chance_is_not_decided() -> None:
-    assert lab({("mirror", "small"): [NEAR]}, between=(0.2, 0.3)).status == "ok"
-    found = lab({("mirror", "small"): [SLOW]}, between=(0.2, 0.3))
+    assert lab({("mirror", "small"): NEAR}, between=(0.2, 0.3)).status == "ok"
+    found = lab({("mirror", "small"): SLOW}, between=(0.2, 0.3))
     assert found.status == "unknown"
     assert "link zone took 1.71 ms where 0.5 ms were asked for: this machine cannot test this" in words(found)
 
 
-def took(median: float, mean: float = 0.0, width: float = 0.02) -> Took:
-    return Took(0.9 * median, median, mean or median, 2 * median, (1 - width) * median, (1 + width) * median)
+def test_cells_on_unlike_machines_decide_nothing() -> None:
+    """Both volumes are near enough to what was asked, but one took 30 % longer than the other."""
+    slower = {("local", "small"): stood(vda=0.4e-3), ("mirror", "small"): stood(vda=0.53e-3)}
+    found = lab(slower, between=(0.2, 0.3))
+    assert (found.status, found.inside) == ("unknown", True)
+    assert words(found).endswith(
+        "but writes of vda on a1 took 0.53 ms in one of the compared cells and 0.4 ms in the other: unlike "
+        "machines."
+    )
+    assert lab(slower | {("local", "small"): stood(vda=0.45e-3)}, between=(0.2, 0.3)).status == "ok"
+    # A link that only one of them has is of no concern, and two that were asked for differently may differ.
+    assert Inputs({"a": [stood(vda=0.45e-3)], "b": [stood(zone=0.5e-3)]}).apart("a", "b") is None
+    other = StackMap(tuned={"link zone": Tuned(5e-3, 4.8e-3, took(5e-3))})
+    assert Inputs({"a": [other], "b": [stood(zone=0.5e-3)]}).apart("a", "b") is None
 
 
 @pytest.mark.parametrize(
@@ -97,18 +130,20 @@ def test_what_was_measured_around_the_workload_decides(before: Took, after: Took
     stack = StackMap(
         tuned={"link zone": Tuned(0.5e-3, 0.3e-3, took(0.5e-3))}, times={"link zone": (before, after)}
     )
-    assert [each.achieved for each in untrue(stack)] == ([] if achieved is None else [pytest.approx(achieved)])
+    assert [each.achieved for each in Inputs({"cell": [stack]}).untrue("cell")] == (
+        [] if achieved is None else [pytest.approx(achieved)]
+    )
 
 
 def test_what_cannot_be_measured_again_is_what_was_reached() -> None:
     stack = StackMap(tuned={"writes of vda on a1": Tuned(0.1e-3, 0.0, took(0.4e-3))})
-    (found,) = untrue(stack)
+    (found,) = Inputs({"cell": [stack]}).untrue("cell")
     assert (found.what, found.asked, found.far) == ("writes of vda on a1", 0.1e-3, True)
 
 
 def words(found: Verdict) -> str:
     """Without intervals so small that they have no digits."""
-    return re.sub(r" ± <0\.0+1", "", found.sentence.replace(NBSP, " "))
+    return re.sub(r" ± <?0\.\d+", "", found.sentence.replace(NBSP, " "))
 
 
 def test_a_share_within_its_bounds() -> None:
@@ -118,11 +153,11 @@ def test_a_share_within_its_bounds() -> None:
     assert found.expected.replace(NBSP, " ") == "20 % to 30 %"
 
 
-@pytest.mark.parametrize(("between", "status"), [((0.25, 1), "ok"), ((0, 0.25), "ok"), ((0.26, 1), "failed")])
-def test_bounds_belong_to_the_range(between: tuple[float, float], status: str) -> None:
+@pytest.mark.parametrize(("between", "inside"), [((250, 1000), True), ((0, 250), True), ((260, 1000), False)])
+def test_bounds_belong_to_the_range(between: tuple[float, float], inside: bool) -> None:
     table = tuple(msgspec.structs.replace(each, half=0.0) for each in TABLE)
-    claim = Expectation("tps", "small", "mirror", between, relative_to="local")
-    assert judge(claim, table, CELLS, {}).status == status
+    found = judge(Expectation("tps", "small", "mirror", between), table, CELLS, {})
+    assert (found.status, found.inside) == ("ok" if inside else "failed", inside)
 
 
 def test_a_failed_figure_does_not_read_as_the_bound_that_it_missed() -> None:
@@ -130,10 +165,10 @@ def test_a_failed_figure_does_not_read_as_the_bound_that_it_missed() -> None:
     for value, text in ((397.0, "39.7 %"), (399.7, "39.97 %"), (400.0, "40 %"), (380.0, "38 %")):
         table = (row("local", "small", 1000.0), row("mirror", "small", value))
         claim = Expectation("tps", "small", "mirror", (0.4, 0.65), relative_to="local")
-        assert f"is {text}" in words(judge(claim, table, CELLS, {}))
+        assert f"is {text}" in words(of_three(claim, table))
     near = row("local", "small", 9899.6, half=0.2)
     found = judge(Expectation("tps", "small", "local", (9900, 10100)), (near,), CELLS, {})
-    assert words(found) == "tps of local in small is 9,899.6 ± 0.2 TPS."
+    assert words(found) == "tps of local in small is 9,899.6 TPS."
     short = row("local", "small", 0.00044996, "write.latency.mean", "s")
     claim = Expectation("write.latency.mean", "small", "local", ("0.45ms", "0.8ms"))
     assert words(judge(claim, (short,), CELLS, {})).startswith("write.latency.mean of local in small is 0.44996 ")
@@ -184,45 +219,65 @@ def test_a_share_of_zero_is_a_number_but_not_something_to_compare_with() -> None
     assert verdict(stack="idle", relative_to="local", between=(0, 0.1)).status == "ok"
     table = (*TABLE, row("idle", "large", 5.0))
     claim = Expectation("tps", "large", "idle", (0, 9), relative_to="local", against="small")
-    found = judge(claim, table, CELLS, {})
+    found = of_three(claim, table)
     assert found.status == "unknown" and "is 0" in found.sentence
 
 
+def builds(*mirrors: float) -> tuple[list[Row], Repeats]:
+    """Rates of the mirror in as many builds, beside a local disk's of 1,000; and their mean."""
+    tables = [[row("local", "small", 1000.0), row("mirror", "small", rate)] for rate in mirrors]
+    means = list(combined(tables, ["local"])) if len(tables) > 1 else tables[0]
+    return [msgspec.structs.replace(each, builds=len(mirrors)) for each in means], Repeats(tables)
+
+
 def test_an_interval_over_a_bound_is_told() -> None:
-    table = (row("local", "small", 1000.0, half=20.0), row("mirror", "small", 250.0, half=10.0))
-    near = judge(Expectation("tps", "small", "mirror", (0.24, 0.5), relative_to="local"), table, CELLS, {})
-    far = judge(Expectation("tps", "small", "mirror", (0.1, 0.5), relative_to="local"), table, CELLS, {})
+    table, repeats = builds(245, 250, 255)
+    near = judge(
+        Expectation("tps", "small", "mirror", (0.24, 0.5), relative_to="local"), table, CELLS, {}, repeats
+    )
+    far = judge(Expectation("tps", "small", "mirror", (0.1, 0.5), relative_to="local"), table, CELLS, {}, repeats)
     assert (near.status, near.inside) == ("unknown", True) and "reaches over a bound" in near.sentence
     assert (far.status, far.inside) == ("ok", True)
 
 
 @pytest.mark.parametrize(
-    ("half", "status", "why"),
+    ("mirrors", "status", "why"),
     [
-        (None, "unknown", "it has no interval"), (0.0, "failed", ""), (20.0, "failed", ""),
-        (160.0, "unknown", "its interval reaches over a bound"),
+        ([250], "unknown", "it is of one build of the layout"), ([250, 250, 250], "failed", ""),
+        ([248, 250, 252], "failed", ""), ([220, 250, 284], "unknown", "its interval reaches over a bound"),
     ],
 )  # fmt: skip
 def test_a_value_outside_whose_interval_reaches_inside_decides_nothing(
-    half: float | None, status: str, why: str
+    mirrors: list[float], status: str, why: str
 ) -> None:
-    """25 % of 100 % against at least 30 %: ± 2 refutes it, ± 16 does not; one without an interval cannot."""
-    table = (row("local", "small", 1000.0, half=0.0), row("mirror", "small", 250.0, half=half))
-    found = judge(Expectation("tps", "small", "mirror", (0.3, 0.5), relative_to="local"), table, CELLS, {})
-    assert (found.status, found.found, found.inside) == (status, 0.25, False)
+    """25 % of 100 % against at least 30 %: builds that agree refute it, those that do not cannot, nor can one."""
+    table, repeats = builds(*mirrors)
+    found = judge(
+        Expectation("tps", "small", "mirror", (0.3, 0.5), relative_to="local"), table, CELLS, {}, repeats
+    )
+    assert (found.status, found.inside) == (status, False) and found.found == pytest.approx(0.25, rel=1e-3)
     if why:
         assert words(found).startswith("Not decided: tps of mirror in small is 25 %")
         assert words(found).endswith(f"outside of what is expected, 30 % to 50 %, but {why}.")
     # So it is with one inside: missing uncertainty makes a verdict weaker.
-    inside = judge(Expectation("tps", "small", "mirror", (0.2, 0.5), relative_to="local"), table, CELLS, {})
+    wide = Expectation("tps", "small", "mirror", (0.2, 0.5), relative_to="local")
+    inside = judge(wide, table, CELLS, {}, repeats)
     assert (inside.status, inside.inside) == (status if status == "unknown" else "ok", True)
 
 
+def test_a_value_of_one_build_decides_nothing_however_sure_it_is_within_its_run() -> None:
+    claim = Expectation("tps", "small", "mirror", (200, 300))
+    [one] = [msgspec.structs.replace(each, builds=1) for each in TABLE[1:2]]
+    found = judge(claim, [one], CELLS, {})
+    assert (found.status, found.inside) == ("unknown", True)
+    assert found.sentence.endswith("but it is of one build of the layout.")
+    assert judge(claim, [msgspec.structs.replace(one, builds=2)], CELLS, {}).status == "ok"
+
+
 def test_a_ratio_of_shares_has_its_interval() -> None:
-    table = tuple(msgspec.structs.replace(each, half=0.01 * each.value) for each in TABLE[:4])
     claim = Expectation("tps", "large", "mirror", (1.5, 3), relative_to="local", against="small")
-    said = words(judge(claim, table, CELLS, {}))
-    assert re.search(r"has 50 % ± \d.* and 25 % ± .* in small: 2\.00 ± 0\.\d+ times the share", said), said
+    said = of_three(claim, TABLE).sentence.replace(NBSP, " ")
+    assert re.search(r"has 50 % ± \d.* and 25 % ± .* in small: 2\.00\d* ± 0\.\d+ times the share", said), said
 
 
 SWEPT = tuple(
@@ -249,7 +304,7 @@ SWEEP_TABLE = tuple(
 
 def at(*, gaps: dict[tuple[str, str], str] | None = None, **claim: Any) -> Verdict:
     fields = {"metric": "tpmc", "workload": "tpcc", "stack": "mirror", "between": (0, 9e9), **claim}
-    return judge(Expectation(**fields), SWEEP_TABLE, SWEPT, gaps or {})
+    return of_three(Expectation(**fields), SWEEP_TABLE, cells=SWEPT, gaps=gaps or {})
 
 
 def test_levels_choose_the_cell_and_the_baseline_has_the_same_where_it_has_any() -> None:
@@ -267,7 +322,8 @@ def test_a_factor_without_a_level_is_named() -> None:
 
 def test_a_figure_is_compared_with_the_same_stack_at_other_levels() -> None:
     found = at(at={"threads": 1, "rtt": "1ms"}, relative_to="mirror", relative_at={"rtt": "10ms"})
-    assert found.found == 5.0 and "500 % of mirror rtt=10ms's (50" in words(found)
+    assert found.found == pytest.approx(5)
+    assert "500 % of mirror rtt=10ms's (50" in re.sub(r" ± \d", "", words(found))
 
 
 def test_a_share_against_the_share_at_other_levels_of_the_same_load() -> None:

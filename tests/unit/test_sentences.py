@@ -29,8 +29,23 @@ WAYS = [
      "Whether m carries 700 reads per second is unknown: no values."),
     (Finding("needs", names=("m", "n"), count=2, of=9, verdict="carried"),
      "The need is carried by 2 of 9 layouts: m and n."),
-    (Finding("comparisons", numbers=(Number(3, name="no interval"),), of=12, note="too short"),
-     "Of 12 comparisons: 3 have no interval (too short)."),
+    (Finding("comparisons", numbers=(Number(2, name="differs"), Number(10, name="one build")), of=12),
+     "Of 12 comparisons: 2 differ, 10 are of one build each and decide nothing."),
+    (Finding("comparisons", numbers=(Number(1, name="differs"), Number(19, name="too noisy to say")), count=20,
+             of=20),
+     "Of 20 comparisons: 1 differs, 19 are too noisy to say. Without any difference the intervals of 1.00 of 20 "
+     "would leave 1 out by chance; what differs here does so among all of them (Holm)."),
+    (Finding("unsteady", "m/fio 4k", numbers=(Number(3, name="for"), Number(60, name="of")), count=1,
+             of=9, verdict="stalls"),
+     "In 1 of 9 cells the rate fell below a third of its median for single seconds (worst: m/fio 4k, 3.00 s "
+     "of 60 s). How often such stalls come, a run of this length does not tell: measure longer."),
+    (Finding("unsteady", "m/fio 4k", numbers=(Number(9, name="for"), Number(60, name="of"),
+                                                     Number(0.4, name="by")), count=1, of=9, verdict="fell"),
+     "In 1 of 9 cells the rate fell while it was measured (worst: m/fio 4k, by 40 % after 9.00 s), as where a "
+     "burst or a cache is used up. The value is of both parts: measure longer."),
+    (Finding("unlike", "link zone", "m", "a", (Number(2e-3, unit="s"), Number(1e-3, unit="s")), 1, 9, ("m/fio",)),
+     "In 1 of 9 cells the same volume or link was not as fast as in the baseline's, by more than 25 %: m/fio "
+     "(worst: link zone, 2.00 ms in m and 1.00 ms in a). Their ratios say nothing."),
     (Finding("expectations", numbers=(Number(2, name="ok"), Number(1, name="unknown")), of=3),
      "Expectations of the study: 2 confirmed and 1 undecided."),
     (Finding("lost by", "commit", count=1, of=3, level="off", names=("m",)),
@@ -51,7 +66,8 @@ WAYS = [
     (Finding("floor", verdict="unread", note="it is damaged"),
      "The lab's floor could not be read: it is damaged."),
     (Finding("repeats", of=1, verdict="nothing", note="repeats: 3 would tell"),
-     "Each cell was measured once. How much another run would differ is not known (repeats: 3 would tell)."),
+     "Each cell is of one build of its layout. How much another build would differ is not known, so no comparison "
+     "is decided (repeats: 3 would tell)."),
     (Finding("repeats", count=1, of=3, verdict="repeats", note="1 to 3 of 3 times"),
      "Everything was measured 1 to 3 of 3 times, each time on layouts that were built again. ± is the 95 % "
      "interval over these repeats; for a cell measured once, within its run; ratios are taken within each "

@@ -157,7 +157,7 @@ def test_rounds_are_put_together_by_what_a_figure_is() -> None:
 
 def row(value: float, share: float | None, stack: str = "mirror") -> Row:
     relative = None if share is None else Estimate(share)
-    return Row(stack, "io", "p", "read.iops", value, "1/s", "fio", "a1", 0.5, relative, own=True)
+    return Row(stack, "io", "p", "read.iops", value, "1/s", "fio", "a1", 0.5, relative=relative, own=True)
 
 
 def test_one_block_keeps_its_own_interval() -> None:
@@ -177,7 +177,9 @@ def test_shares_are_taken_within_blocks() -> None:
 def test_a_block_that_lacks_a_figure_leaves_it_to_the_others() -> None:
     found = combined([[row(1.0, 1.0), row(9.0, 0.3, "other")], [row(3.0, 1.0)]])
     assert [(each.stack, each.value) for each in found] == [("mirror", 2.0), ("other", 9.0)]
-    assert found[0].relative == Estimate(1.0, 0.0)
+    share = found[0].relative
+    assert share is not None and (share.value, share.builds) == (1.0, 2)
+    assert share.half == pytest.approx(0.003, rel=0.01), "no interval is 0"
     [itself] = combined([[row(1.0, 1.0)], [row(3.0, 1.0)]], ["mirror"])
     assert itself.relative == Estimate(1.0), "a baseline's share of itself is no measurement"
 

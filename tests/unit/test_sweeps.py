@@ -156,14 +156,13 @@ def test_a_factor_with_one_level_is_no_part_of_a_label() -> None:
 def test_the_answer_is_a_range_and_where_its_ends_are(analysis: Analysis) -> None:
     found = findings(analysis)
     (lead,) = found.lead
-    assert (lead.kind, lead.stack, lead.count, lead.of) == ("range", "mirror", 7, 84)
+    assert (lead.kind, lead.stack, lead.count, lead.of) == ("range", "mirror", 0, 84)
     assert [each.at for each in lead.numbers] == [
-        "rtt=20ms, sync_binlog=1, threads=1", "rtt=1ms, sync_binlog=1, threads=64",
+        "rtt=20ms, sync_binlog=1, threads=1", "rtt=0.5ms, sync_binlog=0, threads=64",
     ]  # fmt: skip
     assert plain(sentence(found.lead)) == (
         "tpcc over rtt (0.5ms to 20ms), sync_binlog (0 and 1) and threads (1 to 64): mirror keeps from 7.6 % "
-        "± 0.5 (rtt=20ms, sync_binlog=1, threads=1) to 94 % ± 6 (rtt=1ms, sync_binlog=1, threads=64) of local's "
-        "tpmC (too noisy to say, and left out: 7 of 84 of mirror)."
+        "(rtt=20ms, sync_binlog=1, threads=1) to 98 % (rtt=0.5ms, sync_binlog=0, threads=64) of local's tpmC."
     )
     (threads,) = [each for group in found.points for each in group if each.level == "threads"]
     assert (threads.numbers[0].at, round(threads.numbers[0].value, 2)) == ("1", 0.43)
@@ -179,7 +178,7 @@ def test_the_curves_have_a_line_for_each_round_trip_and_a_panel_for_each_flush(d
     assert len(rows) == 7 * 7 and {row["x"] for row in rows} == set(range(7))
     kept = shares.panels[1].spec["datasets"]
     assert {row["line"] for row in kept["dots"]} == {f"rtt={rtt}" for rtt in synthetic.RTTS}
-    assert all(0 < row["low"] <= row["v"] <= row["high"] for row in kept["dots"])
+    assert not any("low" in row for row in kept["dots"]), "one build has no interval"
     for each in (values, shares):
         for panel in each.panels:
             assert all(panel.spec["datasets"].values())
@@ -230,7 +229,7 @@ def test_the_terminal_has_a_row_for_each_level_along_the_axis(folder: StudyFolde
     assert sum(line.startswith(" 64 ") for line in text.splitlines()) == 4
     tables = [line for line in text.splitlines() if re.match(r" (threads|\d+) ", line)]
     assert tables and all(len(line.rstrip()) <= 100 for line in tables)
-    assert not re.search(r"^ *(%|\?|% \?)( |$)", text, re.MULTILINE), "a value is torn from its unit"
+    assert not re.search(r"^ *(%|\?|% \?)( |$)", "\n".join(tables), re.MULTILINE), "a value is torn from its unit"
 
 
 @pytest.mark.parametrize("width", [60, 80])

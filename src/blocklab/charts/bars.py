@@ -23,7 +23,6 @@ from blocklab.charts.base import (
     tooltip,
 )
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.caveats import without_interval
 from blocklab.stats.compare import Item, plain_items, rate_label, verb
 from blocklab.stats.finding import clear
 from blocklab.stats.format import listed, percent
@@ -84,14 +83,14 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     data = {"shares": rows, "whole": [{"share": 100}]}
     spec = panel("share of the baseline", alt.layer(*layers), data, height, ("shares", _columns(analysis)))
     spec.spec["config"] = flush_right(shown, _BESIDE)
-    known = any(row["verdict"] != "no interval" for row in rows)
+    known = any(share.half is not None for item in compared for share in item.shares.values())
     caption = (
         f"Each bar is the value of a stack in % of {analysis.baseline}'s"
         f"{'' if many else ', which stands under the name'} (dashed line = 100 %). "
     ) + (
         f"The thin line is the 95 % interval {analysis.spread}, where one is known."
         if known
-        else f"There are no intervals: {without_interval(analysis, [item.metric for item in compared])}."
+        else "There are no intervals: each is of one build."
     )
     title = _title(analysis, shown, compared)
     return Chart("bars", title, caption + (HOLLOW if hollow else ""), (spec,))

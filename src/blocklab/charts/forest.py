@@ -9,7 +9,7 @@ import altair as alt
 
 from blocklab.charts.base import BASELINE, PALETTE, PAPER, Chart, Panel, named, numbers, panel, rows_of, text
 from blocklab.stats.format import plus_minus
-from blocklab.stats.ratio import NOTABLE
+from blocklab.stats.ratio import NOTABLE, OPEN
 from blocklab.stats.versus import Pair, cell_label
 
 ROW = 24
@@ -17,9 +17,9 @@ ROW = 24
 MOST = 60
 # Wider than this, an interval is drawn to the edge only.
 WIDEST = 4.0
-_COLOURS = {
+_COLOURS: dict[str, str] = {
     "differs": PALETTE[1], "no difference shown": PALETTE[0],
-    "too noisy to say": BASELINE, "no interval": BASELINE,
+    **dict.fromkeys(OPEN, BASELINE),
 }  # fmt: skip
 
 
@@ -33,13 +33,13 @@ def forest(pairs: Sequence[Pair], a: str, b: str, title: str) -> Chart | str:
     shown = known[:MOST]
     more = f" {len(known) - MOST} more are in the table." if len(known) > MOST else ""
     caption = f"Each point is the value of {b} divided by that of {a} (dashed line: the same)"
-    if any(pair.verdict != "no interval" for pair in shown):
+    if any(pair.ratio is not None and pair.ratio.half is not None for pair in shown):
         caption += (
             "; the line is its 95 % interval. Filled: the interval leaves 1 out. The grey band is ±5 %: an "
             "interval around 1 that is no wider shows that there is no difference to speak of."
         )
     else:
-        caption += "; none of them has an interval. The grey band is ±5 %."
+        caption += "; each is of one build, and has no interval. The grey band is ±5 %."
     caption += more
     return Chart("forest", title, caption, (_panel(shown, f"{b} / {a}"),))
 

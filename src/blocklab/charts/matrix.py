@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from blocklab.charts.base import Chart, slug
 from blocklab.charts.heat import heat
 from blocklab.charts.knee import knee
@@ -15,10 +17,10 @@ from blocklab.model.metrics import metric as metric_of
 from blocklab.model.stop import MOST_ROUNDS
 from blocklab.model.workload import Shaped
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.compare import asked_of, source_of
 from blocklab.stats.finding import share_range
 from blocklab.stats.format import is_throughput, noun
 from blocklab.stats.grid import levels_of
+from blocklab.stats.headline import asked_of, source_of
 from blocklab.stats.ratio import ratio
 from blocklab.stats.sentences import range_text
 from blocklab.stats.summary import Estimate
@@ -111,7 +113,7 @@ def _sweep(
         beside = (analysis.grid.base(points[stack, label]), label, phase)
         base = totals.get(beside)
         mine = rows[stack, label, phase]
-        share = None if base is None else analysis.repeats.share(mine, rows[beside]) or ratio(total, base)
+        share = None if base is None else _share(analysis, mine, rows[beside], total, base)
         levels = {**{key: shaped[phase][key] for key in dimensions}, **mine[0].levels}
         dots.append(
             Dot(
@@ -139,6 +141,17 @@ def _sweep(
         slug(label), label, tuple(dots), dimensions, made, unit, metric,
         _shares(analysis, dots, unit, metric), notes, (BLOCK, ACCESS), to_panels, jobs=name,
     )  # fmt: skip
+
+
+def _share(
+    analysis: Analysis, mine: Sequence[Row], beside: Sequence[Row], total: Estimate, base: Estimate
+) -> Estimate | None:
+    """Of reads and writes as one, with the doubts about them."""
+    if len(mine) == 1 and mine[0].relative is not None:
+        return mine[0].relative
+    share = analysis.repeats.share(mine, beside) or ratio(total, base)
+    doubts = [row.relative.doubt for row in mine if row.relative is not None and row.relative.doubt]
+    return msgspec.structs.replace(share, doubt=doubts[0]) if share is not None and doubts else share
 
 
 def _said(reasons: Iterable[str]) -> str:

@@ -22,6 +22,8 @@ MOST_CUT = 0.25
 WARM = 2.0
 # A first round is warm-up when it lies outside of this many prediction intervals of the others.
 FIRST = 3.0
+# A series of which no mean is that of the next one.
+_MOVING = ("still warming up", "level shift", "drifting")
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -47,8 +49,8 @@ def long_run(values: Sequence[float], interval: float, half_width: float, at_lea
     correlation; halves and slope must show no shift. Settled when the 95 % interval is within ``half_width``
     (relative) and ``at_least`` seconds remain after the warm-up. What shifts within the first quarter is warm-up.
 
-    The interval has ``SYSTEMATIC`` in it. What the machine does slower than the run lasts is not: see
-    ``from_rounds``.
+    There is no interval while it warms up, drifts or shifts: it would be too short by nobody knows how much.
+    ``SYSTEMATIC`` is in it; what the machine does slower than the run lasts is not: see ``from_rounds``.
     """
     bad = _unusable(values)
     if bad:
@@ -74,7 +76,7 @@ def long_run(values: Sequence[float], interval: float, half_width: float, at_lea
         why = "drifting"
     else:
         why = _too_wide(value, half, half_width)
-    return Settled(value, half, len(kept), cut, not why, why)
+    return Settled(value, None if why in _MOVING else half, len(kept), cut, not why, why)
 
 
 def from_rounds(means: Sequence[float], half_width: float, least: int, most: int) -> Settled:

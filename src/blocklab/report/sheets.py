@@ -164,7 +164,7 @@ def relative_text(row: Row) -> str:
     if row.relative is None or row.unit not in ("1/s", "1/min", "B/s", "s"):
         return ""
     said = verdict(row.relative)
-    open_ = "" if said == "differs" else f" ({said})"
+    open_ = "" if said in ("differs", "one build") else f" ({said})"
     if row.unit == "s":
         times, sign, half = plus_minus(row.relative.value, row.relative.half, "").partition(f"{NBSP}±")
         return f"{times}×{sign}{half}{open_}"

@@ -15,14 +15,15 @@ from blocklab.report.grid import grid
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import NBSP, number, percent, scale
 from blocklab.stats.grid import label_of
-from blocklab.stats.ratio import verdict
+from blocklab.stats.ratio import OPEN, verdict
 
 # The edges of a table, and what stands between two of its columns.
 EDGES, BETWEEN = 2, 3
 # Lines of print may be longer than that of a terminal, but nobody reads them.
 WIDEST = 100
 LIMITED_MARK = "†"
-MARKS = {"differs": "", "no difference shown": " =", "too noisy to say": " ?", "no interval": " ?"}
+# Of one build each there is no ± either, which is mark enough.
+MARKS = {**dict.fromkeys(OPEN, " ?"), "differs": "", "no difference shown": " =", "one build": ""}
 
 
 def table_sweeps(analysis: Analysis) -> list[Sweep]:

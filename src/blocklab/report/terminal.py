@@ -77,9 +77,10 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
 def _key(said: Collection[str]) -> str:
     """What the marks behind the shares mean, of those that there are."""
     same = ["=: no difference shown"] if "no difference shown" in said else []
-    words = {"too noisy to say": "too noisy to say whether it differs", "no interval": "no interval"}
+    words = {"too noisy to say": "too noisy to say whether it differs", "unlike machines": "unlike machines"}
     open_ = [text for verdict, text in words.items() if verdict in said]
-    keys = [*same, *([f"?: {', or '.join(open_)}"] if open_ else [])]
+    once = ["a share without ±: one build each, which decides nothing"] if "one build" in said else []
+    keys = [*same, *([f"?: {', or '.join(open_)}"] if open_ else []), *once]
     return f"{'; '.join(keys)}." if keys else ""
 
 

@@ -29,13 +29,7 @@ FORMAT = 2
 MOST_ROWS = 40
 MOST_DIFFERENCES = 12
 MOST_LONE = 8
-_STYLES = {
-    "differs": "bold",
-    "no difference shown": "",
-    "too noisy to say": "dim",
-    "no interval": "dim",
-    None: "dim",
-}
+_STYLES = {"differs": "bold", "no difference shown": ""}
 _OUTCOMES = {"fails": ("✗ fails", "red"), "undecided": ("? undecided", "yellow"), "passes": ("✓ passes", "green")}
 
 
@@ -66,7 +60,8 @@ def summary(found: Versus, shown: Sequence[Pair]) -> str:
     counts = Counter(str(pair.verdict) for pair in decided)
     words = {
         "no difference shown": f"with no difference shown (within {percent(NOTABLE)})",
-        "too noisy to say": "too noisy to say", "no interval": "without an interval",
+        "too noisy to say": "too noisy to say", "one build": "of one build on a side, which decides nothing",
+        "unlike machines": "of unlike machines",
     }  # fmt: skip
     parts += [f"{counts[verdict]} {text}" for verdict, text in words.items() if counts[verdict]]
     return f"Of {len(decided)} value{'s' if len(decided) > 1 else ''} in B, beside A's: {listed(parts)}."
@@ -77,10 +72,8 @@ def one_build(found: Versus) -> str:
     sides = {"A": found.a, "B": found.b}
     said = []
     for name in found.once:
-        known = any(pair.own and getattr(pair, name.lower()).half is not None for pair in found.pairs)
         how = "imported from logs" if sides[name].imported else "measured on one build of its layouts"
-        within = "its intervals hold what varies within a run" if known else "there are no intervals"
-        said.append(f"{name} was {how}: {within}, and what varies from run to run is not known.")
+        said.append(f"{name} was {how}: how much another would differ is not known, so no ratio is decided.")
     return " ".join(said)
 
 
@@ -116,7 +109,7 @@ def _table(rows: Sequence[Pair]) -> Table:
         metric = pair.metric if pair.own else f"{pair.metric} ({pair.layer} on {pair.host})"
         a, b = (plus_minus(each.value, each.half, pair.unit, pair.metric) for each in (pair.a, pair.b))
         share = ratio_text(pair) + ("†" if pair.limited else "")
-        verdict = Text(pair.verdict or "no ratio", style=_STYLES[pair.verdict])
+        verdict = Text(pair.verdict or "no ratio", style=_STYLES.get(pair.verdict or "", "dim"))
         found.append((pair.place if pair.place != last else "", metric, a, b, share, verdict))
         last = pair.place
     titles = ("cell", "metric", "A", "B", "B / A", "verdict")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,11 +14,15 @@ import msgspec
 from blocklab.errors import StoreError
 from blocklab.model.drill import Drill
 from blocklab.model.sample import Sample
+from blocklab.model.stack_map import StackMap
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.grid import Grid, Point, Side, grid, place_of
-from blocklab.stats.inputs import untrue
+from blocklab.stats.headline import headline_rows
+from blocklab.stats.holm import cautious
+from blocklab.stats.inputs import Inputs
 from blocklab.stats.limits import Floors, Limit, Place, floors, limits
 from blocklab.stats.repeats import Repeats, combined
+from blocklab.stats.steady import Unsteady, unsteady
 from blocklab.stats.values import Measured, Row, find, rows
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Run, Stopped
@@ -100,6 +104,8 @@ class Analysis:
     every: tuple[Run, ...] = ()
     left_out: int = 0
     repeats: Repeats = field(default_factory=Repeats)
+    inputs: Inputs = field(default_factory=lambda: Inputs({}))
+    unsteady: tuple[Unsteady, ...] = ()
 
     @cached_property
     def times(self) -> tuple[int, int]:
@@ -285,6 +291,8 @@ def analyse(folder: StudyFolder) -> Analysis:
     own: list[Own] = []
     every: list[Run] = []
     seeds: dict[int | None, None] = {}
+    moving: list[Unsteady] = []
+    stood: dict[tuple[str, str], list[StackMap]] = {}
     # Single transactions are only for the cells that are shown one by one.
     detail = (_ends(places.stacks), _ends(places.workloads)) if places.factors else None
     for number, repeat in enumerate(repeats, 1):
@@ -313,20 +321,46 @@ def analyse(folder: StudyFolder) -> Analysis:
                 gaps.append(msgspec.structs.replace(gap, repeat=number))
             elif run is not None:
                 good[at] = Measured(run, places.stacks[point.stack].stack.on)
+                stood.setdefault(at, []).append(run.stack)
+                moving += unsteady(*at, good[at])
         tables.append(rows(places, good))
         measured = good | measured
-    table = combined(tables, places.baselines)
+    inputs = Inputs(stood)
+    table = doubted(places, combined(tables, places.baselines), inputs, study.report.y)
     # What one repeat lacks another may have.
     reasons = {(gap.stack, gap.workload): gap.status for gap in gaps if (gap.stack, gap.workload) not in measured}
     pairs = Repeats(tables)
     claims = [claim for claim in study.expect if places.about(claim)]
-    inputs = {at: tuple(untrue(each.run.stack)) for at, each in measured.items()}
     verdicts = tuple(judge(claim, table, places.points, reasons, pairs, inputs) for claim in claims)
     return Analysis(
         study, manifest.quick, places, cells, runs, measured, tuple(gaps), table, verdicts,
         tuple(stops), tuple(seeds), floors(folder, places, runs), tuple(drills), tuple(tables),
-        tuple(own), tuple(every), len(manifest.cells) - len(cells), pairs,
+        tuple(own), tuple(every), len(manifest.cells) - len(cells), pairs, inputs, tuple(moving),
     )  # fmt: skip
+
+
+def doubted(places: Grid, table: Sequence[Row], inputs: Inputs, y: str) -> tuple[Row, ...]:
+    """The table with what its ratios' intervals do not tell: those of two cells that did not stand on the same,
+    and headlines that differ by no more than chance among so many. ``y``: the value that the layout asks for."""
+    base = {(point.stack, point.workload): places.base(point) for point in places.points}
+    unlike = {at for at, beside in base.items() if inputs.apart(at, (beside, at[1]))}
+    found = {
+        number: msgspec.structs.replace(row.relative, doubt="unlike machines")
+        for number, row in enumerate(table)
+        if row.relative is not None and (row.stack, row.workload) in unlike
+    }
+    chosen = set(map(id, headline_rows(table, y)))
+    asked = [
+        (number, row.relative)
+        for number, row in enumerate(table)
+        if id(row) in chosen and row.relative is not None and row.stack not in places.baselines
+    ]
+    judged = cautious([(table[at].stack, found.get(at, share)) for at, share in asked])
+    found |= {at: share for (at, _), share in zip(asked, judged, strict=True)}
+    return tuple(
+        msgspec.structs.replace(row, relative=found[number]) if number in found else row
+        for number, row in enumerate(table)
+    )
 
 
 def asked(folder: StudyFolder, manifest: Manifest) -> tuple[Cell, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
-from blocklab.model.metrics import metric
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.finding import Finding, Number
 from blocklab.stats.floor import BUSY, caution
@@ -22,6 +21,8 @@ def caveats(analysis: Analysis) -> Iterator[Finding]:
     if own is not None and own.sample.value > QUIET:
         yield Finding("own cpu", own.workload, own.stack, numbers=(Number(own.sample.value, unit="%"),))
     yield from _limited(analysis)
+    yield from _unlike(analysis)
+    yield from _unsteady(analysis)
     if analysis.rows:
         yield _certainty(analysis)
     ended = dict.fromkeys(
@@ -65,13 +66,40 @@ def _busy(analysis: Analysis) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def without_interval(analysis: Analysis, metrics: Collection[str]) -> str:
-    """Why values of these metrics have no interval, as the end of a sentence."""
-    if analysis.imported:
-        return "the logs have no time series of them, or too short a one"
-    if not any(metric(name).averaged for name in metrics):
-        return "percentiles and counts have none in a single run"
-    return "each was measured in one short run"
+def _unsteady(analysis: Analysis) -> Iterator[Finding]:
+    """Where a rate stalled, and where it fell while it was measured: the worst of each, and how many."""
+    stalls = [each for each in analysis.unsteady if each.kind == "stalls"]
+    fell = [each for each in analysis.unsteady if each.kind == "fell"]
+    for found, worst in (
+        (stalls, max(stalls, key=lambda each: each.count / each.seconds, default=None)),
+        (fell, max(fell, key=lambda each: each.by, default=None)),
+    ):
+        if worst is not None:
+            numbers = (
+                Number(worst.count, unit="s", name="for"), Number(worst.seconds, unit="s", name="of"),
+                Number(worst.by, name="by"),
+            )  # fmt: skip
+            yield Finding(
+                "unsteady", worst.place, numbers=numbers, verdict=worst.kind,
+                count=len({(each.stack, each.workload) for each in found}), of=len(analysis.measured),
+            )  # fmt: skip
+
+
+def _unlike(analysis: Analysis) -> Iterator[Finding]:
+    """Where two compared cells did not stand on the same: the one that is furthest apart, and which they are."""
+    found = {}
+    for point in analysis.grid.points:
+        at, base = (point.stack, point.workload), (analysis.grid.base(point), point.workload)
+        if (apart := analysis.inputs.apart(at, base)) is not None:
+            found[at] = apart
+    if found:
+        worst = max(found, key=lambda at: found[at].times)
+        apart = found[worst]
+        yield Finding(
+            "unlike", apart.what, worst[0], analysis.baseline,
+            (Number(apart.mine, unit="s", name="mine"), Number(apart.other, unit="s", name="baseline")),
+            count=len(found), of=len(analysis.measured), names=tuple(f"{at[0]}/{at[1]}" for at in found),
+        )  # fmt: skip
 
 
 def often(analysis: Analysis) -> str:

@@ -10,18 +10,14 @@ from typing import TypeVar
 import msgspec
 
 from blocklab.model.metrics import metric as metric_of
-from blocklab.model.metrics import quoted
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import scheduled
 from blocklab.stats.format import is_throughput, quantity
+from blocklab.stats.headline import asked_of, headlines, is_asked, source_of
 from blocklab.stats.summary import Estimate
 from blocklab.stats.values import Row
 
 T = TypeVar("T")
-# From this request size on people think of I/O as MB/s, below it as IOPS.
-LARGE_REQUEST = 64 * 1024
-# Who measured a value, where it is neither the workload nor a node's CPU.
-_HIGHEST = "the highest device"
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -146,21 +142,6 @@ def _label(place: str, row: Row, *, alone: bool) -> str:
     return place if alone or not way else f"{place} ({way})"
 
 
-def source_of(row: Row) -> str | None:
-    """Who measured a value: empty for the workload itself, the node of a CPU's; None for what tells nothing of a
-    stack as a whole."""
-    if row.own:
-        return ""
-    if row.top:
-        return _HIGHEST
-    return row.host if row.layer == "cpu" else None
-
-
-def is_asked(metric: str, y: str) -> bool:
-    """Whether a metric is the one that a layout asks for: by its name, or its family's (``latency.p99``)."""
-    return y in (metric, metric_of(metric).family)
-
-
 def asked_in_vain(analysis: Analysis) -> str:
     """That no workload has the value that the layout asks for, with those that there are; empty where one has
     it."""
@@ -173,17 +154,16 @@ def asked_in_vain(analysis: Analysis) -> str:
 
 def _found(analysis: Analysis) -> Iterator[Item]:
     # What an open loop reaches is what was asked for: whether it does is told by itself.
-    paced = scheduled(analysis)
+    paced, y = scheduled(analysis), analysis.study.report.y
     for workload in analysis.workloads:
         phases = analysis.phases(workload)
-        every = [row for phase in phases for row in analysis.places[workload, phase]]
-        asked = asked_of(every, analysis.study.report.y)
-        for phase in phases:
-            rows = analysis.places[workload, phase]
+        by_phase = {phase: analysis.places[workload, phase] for phase in phases}
+        asked = asked_of([row for rows in by_phase.values() for row in rows], y)
+        for phase, chosen in headlines(by_phase, y).items():
+            rows = by_phase[phase]
             if (workload, phase) in paced and not asked:
                 continue
-            known = {(row.metric, source_of(row)) for row in rows} if asked else set()
-            for metric, source in [each for each in asked if each in known] or _usual(rows):
+            for metric, source in chosen:
                 by_stack = {row.stack: row for row in rows if row.metric == metric and source_of(row) == source}
                 shares = {
                     stack: row.relative
@@ -191,39 +171,6 @@ def _found(analysis: Analysis) -> Iterator[Item]:
                     if stack in analysis.others and row.relative is not None
                 }
                 yield Item(workload, phase, metric, "", by_stack, shares, source)
-
-
-def asked_of(rows: Sequence[Row], y: str) -> list[tuple[str, str]]:
-    """The metrics of a workload that ``y`` asks for, and who measured them: the one of that very name where there
-    is one, and the workload itself where it knows any of them (a device counts reads where the workload does
-    none)."""
-    found: dict[tuple[str, str], None] = {}
-    for row in rows if y else ():
-        source = source_of(row)
-        if source is not None and is_asked(row.metric, y):
-            found[row.metric, source] = None
-    own = [each for each in found if not each[1]] or list(found)
-    return [each for each in own if each[0] == y] or own
-
-
-def _usual(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    return [(metric, "") for metric in _headlines([row for row in rows if row.own])]
-
-
-def _headlines(mine: list[Row]) -> list[str]:
-    first = quoted(row.metric for row in mine)
-    found = []
-    for name in first:
-        known = metric_of(name)
-        sizes = known.beside("bandwidth") if known.family == "iops" else ""
-        rates = {row.stack: row.value for row in mine if row.metric == name}
-        large = [
-            row.value >= LARGE_REQUEST * rates[row.stack]
-            for row in mine
-            if row.metric == sizes and rates.get(row.stack)
-        ]
-        found.append(sizes if large and all(large) else name)
-    return found or [row.metric for row in mine if row.unit == "1/s"][:1]
 
 
 def verb(chosen: Sequence[Item]) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from blocklab.stats.format import exact, listed, percent, plus_minus, quantity
 from blocklab.stats.grid import Point, label_of
-from blocklab.stats.inputs import Input, arithmetic
+from blocklab.stats.inputs import Apart, At, Inputs, arithmetic, unlike
 from blocklab.stats.ratio import ratio
 from blocklab.stats.repeats import Repeats
 from blocklab.stats.summary import Estimate
@@ -20,6 +20,7 @@ from blocklab.study.types import Expectation, Level
 
 Status = Literal["ok", "failed", "unknown"]
 NOT_DECIDED = "Not decided: "
+ONE_BUILD = "it is of one build of the layout"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -27,8 +28,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
     ``found`` is the number that was compared with ``low`` and ``high`` (a value in its base unit, or a ratio);
     None when there is none. ``sentence`` says it in words. It is ``ok`` where the whole 95 % interval lies between
-    the bounds, ``failed`` where all of it lies outside of them, else ``unknown``; so is a number without an
-    interval. ``inside``: whether the number itself lies between the bounds; None without one.
+    the bounds, ``failed`` where all of it lies outside of them, else ``unknown``; so is a number of a single build
+    of the layout, whatever its interval within the run. ``inside``: whether the number itself lies between the
+    bounds; None without one.
     """
 
     claim: Expectation
@@ -48,7 +50,6 @@ class _Unknown(Exception):
 
 Cells = Sequence[Point]
 Gaps = Mapping[tuple[str, str], str]
-Inputs = Mapping[tuple[str, str], Sequence[Input]]
 
 
 def judge(
@@ -60,8 +61,9 @@ def judge(
     inputs: Inputs | None = None,
 ) -> Verdict:
     """One verdict. ``gaps`` says of (stack, workload), by their labels, whether it failed, is missing, ...;
-    ``repeats`` has the values of each repeat, of which ``table`` has the means; ``inputs`` what the machine did
-    not achieve there: with it no claim fails, and none holds where that is far from what was asked for."""
+    ``repeats`` has the values of each repeat, of which ``table`` has the means; ``inputs`` what the cells stood
+    on: with what the machine did not achieve no claim fails, and none holds where that is far from what was asked
+    for, or where two compared cells did not stand on the same."""
     low, high = claim.bounds
     expected = _expected(claim, table)
     values = _Values(claim, table, cells, gaps)
@@ -73,23 +75,33 @@ def judge(
     status = _status(found, low, high)
     why = []
     if status == "unknown":
-        why.append("it has no interval" if found.half is None else "its interval reaches over a bound")
+        why.append(ONE_BUILD if found.builds < 2 else "its interval reaches over a bound")
+    known = inputs or Inputs({})
     untrue = max(
-        ((inputs or {}).get(at, ()) for at in values.used),
+        map(known.untrue, values.used),
         key=lambda found: sum(abs(each.achieved - each.asked) for each in found), default=(),
     )  # fmt: skip
     if untrue and (status != "ok" or any(each.far for each in untrue)):
         status = "unknown"
         why.append(arithmetic(untrue))
+    elif apart := _apart(values.used, known):
+        status = "unknown"
+        why.append(unlike(apart))
     if why:
         place = "inside" if inside else "outside of"
         said = f"{NOT_DECIDED}{said}, {place} what is expected, {expected}, but {'; and '.join(why)}"
     return Verdict(claim, status, f"{said}.", expected, found.value, found.half, low, high, inside)
 
 
+def _apart(used: Sequence[At], inputs: Inputs) -> Apart | None:
+    """Of a ratio each value and its base are looked up one after the other."""
+    found = (inputs.apart(at, base) for at, base in zip(used[::2], used[1::2], strict=False))
+    return next((each for each in found if each is not None), None)
+
+
 def _status(found: Estimate, low: float, high: float) -> Status:
     """Missing uncertainty makes a verdict weaker, never stronger."""
-    if found.half is None:
+    if found.half is None or found.builds < 2:
         return "unknown"
     least, most = found.value - found.half, found.value + found.half
     if low <= least and most <= high:

@@ -8,13 +8,16 @@ from typing import Literal, TypeVar
 import msgspec
 
 from blocklab.stats.ratio import verdict
-from blocklab.stats.summary import Endless, Estimate
+from blocklab.stats.summary import Estimate
 
 T = TypeVar("T")
+# What such a ratio is nobody knows: it is no end of a range.
+UNCLEAR = ("too noisy to say", "unlike machines")
 Kind = Literal[
     "nothing", "range", "factor", "latency", "need", "needs", "comparisons", "expectations",
     "lost by", "safe", "unsafe", "lost", "rto", "drills",
-    "imported", "cpu", "own cpu", "limited", "floor", "repeats", "precision", "part", "quick", "gaps",
+    "imported", "cpu", "own cpu", "limited", "unlike", "unsteady",
+    "floor", "repeats", "precision", "part", "quick", "gaps",
     "repeat gaps",
 ]  # fmt: skip
 
@@ -22,7 +25,7 @@ Kind = Literal[
 class Number(msgspec.Struct, frozen=True, omit_defaults=True):
     """A number in ``unit``, which is empty for a ratio; ``half`` is that of its 95 % interval, ``low`` and
     ``high`` are the ends of one that is not symmetric. ``name`` says which number of the finding it is, ``at``
-    where it was found. ``endless``: the interval is known and has no end."""
+    where it was found."""
 
     value: float
     half: float | None = None
@@ -32,7 +35,6 @@ class Number(msgspec.Struct, frozen=True, omit_defaults=True):
     at: str = ""
     low: float | None = None
     high: float | None = None
-    endless: bool = False
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,12 +65,12 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def number_of(found: Estimate, unit: str = "", metric: str = "", name: str = "", at: str = "") -> Number:
     """An estimate as a number of a finding."""
-    return Number(found.value, found.half, unit, metric, name, at, endless=isinstance(found, Endless))
+    return Number(found.value, found.half, unit, metric, name, at)
 
 
 def clear(every: Iterable[T], share: Callable[[T], Estimate]) -> list[T]:
-    """Those whose shares are not too noisy to say, the smallest first."""
-    kept = [each for each in every if verdict(share(each)) != "too noisy to say"]
+    """Those whose shares are neither too noisy to say nor of unlike machines, the smallest first."""
+    kept = [each for each in every if verdict(share(each)) not in UNCLEAR]
     return sorted(kept, key=lambda each: share(each).value)
 
 

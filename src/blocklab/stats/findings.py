@@ -15,14 +15,14 @@ from blocklab.model.metrics import metric as metric_of
 from blocklab.model.protocols import Imported
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import KINDS, Need, needs, scheduled
-from blocklab.stats.caveats import caveats, without_interval
+from blocklab.stats.caveats import caveats
 from blocklab.stats.compare import Family, Item, families, plain_items, verb
 from blocklab.stats.drill_findings import drill_findings
 from blocklab.stats.finding import Finding, Number, number_of, share_range
 from blocklab.stats.format import exact, is_throughput, listed, noun
 from blocklab.stats.grid import levels_of
 from blocklab.stats.grid import number_of as level_number
-from blocklab.stats.ratio import verdict
+from blocklab.stats.ratio import OPEN, verdict
 from blocklab.stats.summary import Estimate
 from blocklab.stats.values import Row
 from blocklab.study.types import Stack
@@ -283,16 +283,15 @@ def _need(need: Need, name: str) -> Finding:
 
 
 def _comparisons(analysis: Analysis, items: Sequence[Item], swept: Sequence[Family]) -> Iterator[Finding]:
-    """How many comparisons are not sure."""
+    """What the comparisons decide, of all of them; nothing where each differs and there is but one."""
     rows = [row for family in swept for row in shared(analysis, family.rows)]
     shares = [*(share for item in items for share in item.shares.values()), *map(share_of, rows)]
     counts = Counter(str(verdict(share)) for share in shares)
-    words = ("no difference shown", "too noisy to say", "no interval")
+    words = ("differs", "no difference shown", *OPEN)
     numbers = tuple(Number(counts[word], unit="1", name=word) for word in words if counts[word])
-    if numbers:
-        metrics = [*(item.metric for item in items), *(row.metric for row in rows)]
-        why = without_interval(analysis, metrics) if counts["no interval"] else ""
-        yield Finding("comparisons", numbers=numbers, of=len(shares), note=why)
+    if len(shares) > 1 or (numbers and not counts["differs"]):
+        tested = sum(share.builds > 1 for share in shares)
+        yield Finding("comparisons", numbers=numbers, count=tested, of=len(shares))
 
 
 def _expectations(analysis: Analysis) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.stats.summary import Endless, Estimate
+from blocklab.stats.summary import Estimate
 from blocklab.stats.versus import CellKey, Pair, Versus, cell_label, metrics_of
 
 Outcome = Literal["fails", "passes", "undecided"]
@@ -40,8 +40,9 @@ class Condition(msgspec.Struct, frozen=True):
 
     def judge(self, share: Estimate | None) -> Outcome:
         """``fails`` where all of the 95 % interval is on the wrong side of the bound, ``passes`` where none of it
-        is, ``undecided`` where the bound is in it, or there is no ratio or no interval."""
-        if share is None or share.half is None:
+        is, ``undecided`` where the bound is in it, there is no ratio, each side is of one build, or they are of
+        unlike machines."""
+        if share is None or share.half is None or share.doubt == "unlike machines":
             return "undecided"
         low, high = share.value - share.half, share.value + share.half
         worse, better = (
@@ -129,9 +130,9 @@ def _known_filters(condition: Condition, found: Versus) -> None:
 def _why(pair: Pair) -> str:
     if pair.ratio is None:
         return "A's value is 0, so there is no ratio"
-    if isinstance(pair.ratio, Endless):
-        return "the interval of A's value reaches 0, so that of the ratio has no end"
-    return "there is no interval" if pair.ratio.half is None else ""
+    if pair.verdict == "unlike machines":
+        return "a volume or a link took more than 25 % longer on one side"
+    return "one build on a side: how much another would differ is not known" if pair.ratio.half is None else ""
 
 
 def _there_is(found: Versus, named: Sequence[Pair]) -> str:

@@ -1,21 +1,28 @@
 """What a layout was to be made of, and what this machine achieved: round trips of links, latencies of volumes.
 
 A claim is about the layout that was asked for. Where the machine could not emulate it, nothing that was measured
-decides the claim.
+decides the claim. A ratio is of two layouts; where the same volume or link took longer under one of them, it is of
+two machines.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
 from blocklab.model.stack_map import StackMap, Took, tolerance
 from blocklab.stats.format import NBSP, listed
 
-# A claim that holds on inputs further off than this (a part of what was asked) held by chance.
+# A claim that holds on inputs further off than this (a part of what was asked) held by chance; what compared cells
+# have in common may not be further apart.
 FAR = 0.25
+
+# What names a cell: (stack, workload) by their labels, or a side of a comparison and its cell there.
+At: TypeAlias = Hashable
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -31,12 +38,67 @@ class Input(msgspec.Struct, frozen=True):
         return abs(self.achieved - self.asked) > max(FAR * self.asked, tolerance(self.asked))
 
 
-def untrue(stack: StackMap) -> Iterator[Input]:
-    """What was not achieved: medians whose whole 95 % interval is further from what was asked for than
-    ``tolerance``, and means that stalls have made far longer. What was measured around the workload decides; else
-    what was reached when it was tuned."""
-    for what, tuned in stack.tuned.items():
-        times = stack.times.get(what) or (tuned.reached,)
+class Apart(msgspec.Struct, frozen=True):
+    """What took longer under one of two cells than under the other (s)."""
+
+    what: str
+    mine: float
+    other: float
+
+    @property
+    def times(self) -> float:
+        """How many times longer it took."""
+        low, high = sorted((self.mine, self.other))
+        return high / low if low > 0 else math.inf if high > 0 else 1.0
+
+
+class Inputs:
+    """What each cell stood on, over its builds."""
+
+    def __init__(self, stacks: Mapping[Any, Sequence[StackMap]]) -> None:
+        self._stacks = stacks
+
+    def untrue(self, at: At) -> tuple[Input, ...]:
+        """What was not achieved under a cell."""
+        return tuple(_untrue(self._stacks.get(at, ())))
+
+    def apart(self, at: At, other: At) -> Apart | None:
+        """The volume or the link, asked for alike, that differs most between two cells; None where none took more
+        than ``FAR`` longer under one than under the other."""
+        mine, theirs = self._medians(at), self._medians(other)
+        found = [
+            Apart(what, mine[what][1], theirs[what][1])
+            for what in mine.keys() & theirs.keys()
+            if mine[what][0] == theirs[what][0]
+        ]
+        most = max(found, key=lambda each: each.times, default=None)
+        if most is None or most.times <= 1 + FAR:
+            return None
+        return most if abs(most.mine - most.other) > tolerance(mine[most.what][0]) else None
+
+    def _medians(self, at: At) -> dict[str, tuple[float, float]]:
+        """What was asked for, and what was achieved."""
+        found: dict[str, list[float]] = {}
+        asked = {}
+        for stack in self._stacks.get(at, ()):
+            for what, tuned in stack.tuned.items():
+                asked[what] = tuned.asked
+                found.setdefault(what, []).extend(each.median for each in _times_of(stack, what))
+        return {what: (asked[what], statistics.median(values)) for what, values in found.items()}
+
+
+def _times_of(stack: StackMap, what: str) -> tuple[Took, ...]:
+    """What was measured around the workload; else what was reached when it was tuned."""
+    return stack.times.get(what) or (stack.tuned[what].reached,)
+
+
+def _untrue(stacks: Sequence[StackMap]) -> Iterator[Input]:
+    """Medians whose whole 95 % interval is further from what was asked for than ``tolerance``, and means that
+    stalls have made far longer."""
+    for what in dict.fromkeys(what for stack in stacks for what in stack.tuned):
+        mine = [stack for stack in stacks if what in stack.tuned]
+        tuned = mine[0].tuned[what]
+        times = [took for stack in mine for took in _times_of(stack, what)]
         achieved = statistics.median(each.median for each in times)
         low, high = _ends(times)
         most, mean = tolerance(tuned.asked), statistics.fmean(each.mean for each in times)
@@ -54,6 +116,15 @@ def arithmetic(inputs: Sequence[Input]) -> str:
         for each in inputs
     ]
     return f"{listed(said)}: this machine cannot test this"
+
+
+def unlike(apart: Apart) -> str:
+    """``writes of vda on a1 took 1.21 ms in one of the compared cells and 0.71 ms in the other: unlike
+    machines``."""
+    return (
+        f"{apart.what} took {_ms(apart.mine)}{NBSP}ms in one of the compared cells and {_ms(apart.other)}{NBSP}ms "
+        "in the other: unlike machines"
+    )
 
 
 def _ends(times: Sequence[Took]) -> tuple[float, float]:

@@ -146,7 +146,8 @@ _RATIO = (
     Column("relative_half_width", "DOUBLE",
            "of the ratio's 95 % interval; null where there is none or it has no end", "item.relative.half"),
     Column("verdict", "VARCHAR",
-           "`differs`, `no difference shown`, `too noisy to say` or `no interval`; null for the baseline itself",
+           "`differs`, `no difference shown`, `too noisy to say`, `one build` or `unlike machines`; null for the "
+           "baseline itself",
            "judged"),
     Column("limited", "VARCHAR", "why the value is the lab's own; empty when it is not, null where not known",
            "limited"),

@@ -1,4 +1,4 @@
-"""The repeats of a study as one table: means over blocks, ratios taken within each repeat."""
+"""The repeats of a study as one table: means over the repeats, ratios taken within each repeat."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from blocklab.judge.series import t975
+from blocklab.model.stop import SYSTEMATIC
 from blocklab.stats.summary import Estimate
 from blocklab.stats.values import Row
 
@@ -33,7 +34,7 @@ class Repeats:
     def share(self, of: Sequence[Row], to: Sequence[Row]) -> Estimate | None:
         """The sum of some rows' values relative to that of others, over the repeats that have all of them.
 
-        None where fewer than two blocks do, or their ratio has no meaning: the values of all repeats together
+        None where fewer than two repeats do, or their ratio has no meaning: the values of all repeats together
         have to do then."""
         pairs = [(self._sum(repeat, of), self._sum(repeat, to)) for repeat in self._values]
         found = [mine / base for mine, base in pairs if mine is not None and base]
@@ -83,26 +84,34 @@ def _one(rows: Sequence[Row], *, itself: bool) -> Row:
         relative = Estimate(1.0)
     elif len(shares) > 1:
         relative = paired([share.value for share in shares])
-    return msgspec.structs.replace(rows[0], value=value.value, half=value.half, relative=relative)
+    return msgspec.structs.replace(
+        rows[0], value=value.value, half=value.half, builds=value.builds, relative=relative
+    )
 
 
 def interval(values: Sequence[float]) -> Estimate:
-    """The mean of independent values with the half width of Student's 95 % interval; of one value without any."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
+    """The mean of the values of independent builds with the half width of Student's 95 % interval; of one value
+    without any. ``SYSTEMATIC`` is in it, for what all builds have in common."""
+    mean, count = statistics.fmean(values), len(values)
+    if count < 2:
         return Estimate(mean)
-    return Estimate(mean, t975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values)))
+    return Estimate(mean, math.hypot(_student(values), SYSTEMATIC * mean), count)
+
+
+def _student(values: Sequence[float]) -> float:
+    return t975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def paired(ratios: Sequence[float]) -> Estimate:
     """The geometric mean of ratios, one from each repeat, with the wider side of its 95 % interval.
 
-    Student's interval of the logarithms; the plain mean where a ratio is not above 0. Blocks that agree to the
-    last digit (counts, percentiles in the same bin) have an interval of 0.
+    Student's interval of the logarithms; the plain mean where a ratio is not above 0. ``SYSTEMATIC`` is in it, so
+    that of repeats that agree to the last digit (counts, percentiles in the same bin) it is not 0.
     """
-    if min(ratios) <= 0:
+    if len(ratios) < 2 or min(ratios) <= 0:
         return interval(ratios)
-    logs = interval([math.log(ratio) for ratio in ratios])
-    value = math.exp(logs.value)
+    logs = [math.log(ratio) for ratio in ratios]
+    value = math.exp(statistics.fmean(logs))
     # Beyond this a float has no number for it.
-    return Estimate(value, None if logs.half is None else value * math.expm1(min(logs.half, 300.0)))
+    half = min(math.hypot(_student(logs), SYSTEMATIC), 300.0)
+    return Estimate(value, value * math.expm1(half), len(ratios))

@@ -16,6 +16,7 @@ from blocklab.stats.format import (
     NBSP,
     capital,
     listed,
+    number,
     percent,
     plus_minus,
     quantity,
@@ -23,6 +24,7 @@ from blocklab.stats.format import (
     shortened,
     small_percent,
 )
+from blocklab.stats.holm import LEVEL
 from blocklab.stats.ratio import NOTABLE
 
 Group: TypeAlias = Sequence[Finding]
@@ -56,10 +58,10 @@ def sentence(group: Group) -> str:
 
 
 def number_text(found: Number) -> str:
-    """``48 % ± 2``, ``1,031 ± 12 TPS``; ``48 % ± ∞`` where the interval has no end."""
+    """``48 % ± 2``, ``1,031 ± 12 TPS``."""
     if found.unit:
         return plus_minus(found.value, found.half, found.unit, found.metric)
-    return percent(found.value, found.half) + (f"{NBSP}±{NBSP}∞" if found.endless else "")
+    return percent(found.value, found.half)
 
 
 def range_text(group: Group) -> str:
@@ -135,9 +137,14 @@ def _need(group: Group) -> str:
 
 def _comparisons(group: Group) -> str:
     found = group[0]
-    said = [f"{each.value:,.0f} {_UNSURE[each.name][each.value != 1]}" for each in found.numbers]
-    why = f" ({found.note})" if found.note else ""
-    return f"Of {found.of:,} comparison{'s' if found.of > 1 else ''}: {', '.join(said)}{why}."
+    said = [f"{each.value:,.0f} {_DECIDED[each.name][each.value != 1]}" for each in found.numbers]
+    text = f"Of {found.of:,} comparison{'s' if found.of > 1 else ''}: {', '.join(said)}."
+    if found.count < 2:
+        return text
+    return (
+        f"{text} Without any difference the intervals of {number(LEVEL * found.count)} of {found.count:,} would "
+        "leave 1 out by chance; what differs here does so among all of them (Holm)."
+    )
 
 
 def _expectations(group: Group) -> str:
@@ -209,27 +216,45 @@ def _repeats(group: Group) -> str:
         )
     intervals = {"rounds": "over short rounds of that one run", "run": "of the mean within that one run"}
     over = intervals.get(found.verdict)
-    sure = f" ± is the 95 % interval {over};" if over else ""
+    sure = f" ± is the 95 % interval {over}." if over else ""
     hint = f" ({found.note})" if found.note else ""
-    what = "another build of the layout" if over else "another run"
-    how = "how" if over else "How"
-    return f"Each cell was measured once.{sure} {how} much {what} would differ is not known{hint}."
+    return (
+        f"Each cell is of one build of its layout.{sure} How much another build would differ is not known, so no "
+        f"comparison is decided{hint}."
+    )
+
+
+def _unsteady(group: Group) -> str:
+    found = group[0]
+    cells = f"In {found.count} of {found.of} cells the rate fell"
+    count, whole = (seconds(found.value(name) or 0.0) for name in ("for", "of"))
+    if found.verdict == "stalls":
+        return (
+            f"{cells} below a third of its median for single seconds (worst: {found.about}, {count} of {whole}). "
+            "How often such stalls come, a run of this length does not tell: measure longer."
+        )
+    return (
+        f"{cells} while it was measured (worst: {found.about}, by {percent(found.value('by') or 0.0)} after "
+        f"{count}), as where a burst or a cache is used up. The value is of both parts: measure longer."
+    )
 
 
 _TEMPLATES: Mapping[Kind, Callable[[Group], str]] = {
     "range": _range, "factor": _factor, "latency": _latency, "need": _need, "comparisons": _comparisons,
     "expectations": _expectations, "lost by": _lost_by, "safe": _safe, "lost": _lost, "rto": _rto,
-    "repeats": _repeats,
+    "repeats": _repeats, "unsteady": _unsteady,
 }  # fmt: skip
 _CPU = (
     "The CPU was saturated (at least {number} busy) in {names}, in {count} of {of} cells: it, not the storage, "
     "may limit these results."
 )
-# What one comparison, and several, do that decide nothing.
-_UNSURE = {
+# What one comparison, and several, decide.
+_DECIDED = {
+    "differs": ("differs", "differ"),
     "no difference shown": ("shows no difference", "show no difference"),
     "too noisy to say": ("is too noisy to say", "are too noisy to say"),
-    "no interval": ("has no interval", "have no interval"),
+    "one build": ("is of one build each and decides nothing", "are of one build each and decide nothing"),
+    "unlike machines": ("is of unlike machines", "are of unlike machines"),
 }
 # What needs no more than its fields, by kind and verdict, or by kind.
 _TEXTS: Mapping[str, str] = {
@@ -252,6 +277,8 @@ _TEXTS: Mapping[str, str] = {
     "more than it may: it can have slowed down what it measured.",
     "limited": f"{LIMITED} (within {NEAR:g} times of its floor), {{count}} of {{of}}: {{names}}. There the "
     "layout itself may do better, and the overhead of others beside it is understated.",
+    "unlike": "In {count} of {of} cells the same volume or link was not as fast as in the baseline's, by more "
+    "than 25 %: {names} (worst: {about}, {number} in {stack} and {other} in {beside}). Their ratios say nothing.",
     "floor: unread": "The lab's floor could not be read: {note}.",
     "floor: missing": "The lab's floor was not measured on this machine: {note}",
     "floor: missing for some": "The lab's floor was not measured on this machine for {count} of {of} cells: "
@@ -268,5 +295,5 @@ _TEXTS: Mapping[str, str] = {
 def _plain(found: Finding) -> str:
     text = _TEXTS.get(f"{found.kind}: {found.verdict}") or _TEXTS[found.kind]
     fields = msgspec.structs.asdict(found)
-    first = number_text(found.numbers[0]) if found.numbers else ""
-    return capital(text.format(**fields | {"names": shortened(found.names), "number": first}))
+    first, other = ([*map(number_text, found.numbers), "", ""])[:2]
+    return capital(text.format(**fields | {"names": shortened(found.names), "number": first, "other": other}))

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from blocklab.judge.series import t975
-
-BATCHES = 10
-# With fewer batches the t factor is so large that the interval says nothing.
-LEAST_BATCHES = 5
+Doubt: TypeAlias = Literal["", "chance", "unlike machines"]
+"""Why a ratio whose interval leaves 1 out may still not differ: it is one of many, of which some leave it out by
+``chance``; or its two sides did not have the same link or volume, and so were on ``unlike machines``."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A value and the half width of its 95 % interval within the run; ``half`` is None where none is known."""
+    """A value and the half width of its 95 % interval; ``half`` is None where none is known.
+
+    ``builds``: over how many builds of the layout the interval is. Of one it is that within its run, which says
+    nothing of another build. ``doubt`` is that of a ratio.
+    """
 
     value: float
     half: float | None = None
-
-
-class Endless(Estimate, frozen=True):
-    """A value whose 95 % interval is known and has no end: ``half`` is None, but not for want of measurements."""
+    builds: int = 1
+    doubt: Doubt = ""
 
 
 def percentile(values: Sequence[float], rank: float) -> float:
@@ -34,22 +34,6 @@ def percentile(values: Sequence[float], rank: float) -> float:
     if not values:
         raise ValueError("no values, so no percentile")
     return sorted(values)[max(0, math.ceil(len(values) * rank) - 1)]
-
-
-def batch_means(values: Sequence[float]) -> float | None:
-    """The half width of the 95 % interval of the mean of a series, in the series' unit.
-
-    Neighbouring seconds of a workload resemble each other, so the plain standard error would be too small. The
-    series is cut into at most ten batches whose means are taken as independent; what does not fill a batch is
-    left out at the start, where the workload is still warming up. None where the series is too short (under ten).
-    """
-    count = min(BATCHES, len(values) // 2)
-    if count < LEAST_BATCHES:
-        return None
-    size = len(values) // count
-    kept = values[len(values) - count * size :]
-    means = [statistics.fmean(kept[at : at + size]) for at in range(0, len(kept), size)]
-    return t975(count - 1) * statistics.stdev(means) / math.sqrt(count)
 
 
 def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float | None:

@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from blocklab.judge.settle import from_rounds
+from blocklab.judge.settle import from_rounds, long_run
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
-from blocklab.stats.summary import Estimate, batch_means, weighted_mean
+from blocklab.stats.summary import Estimate, weighted_mean
 from blocklab.store.devices import moved_by
 from blocklab.store.run import Rate, Run
 
@@ -29,7 +29,8 @@ MOST_LOWER = 8
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One value. ``value`` is in ``unit``; ``half`` is the half width of its 95 % interval within the run.
+    """One value. ``value`` is in ``unit``; ``half`` is the half width of its 95 % interval, over so many
+    ``builds`` of the layout; of one it is that within the run.
 
     ``stack`` and ``workload`` are labels, which have the levels of a study's factors in them; ``stack_name`` and
     ``workload_name`` are the names in its file, and ``levels`` those levels by factor.
@@ -48,6 +49,7 @@ class Row(msgspec.Struct, frozen=True):
     layer: str
     host: str
     half: float | None = None
+    builds: int = 1
     relative: Estimate | None = None
     top: bool = False
     own: bool = False
@@ -58,7 +60,7 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def estimate(self) -> Estimate:
         """The value with its interval, without the rest."""
-        return Estimate(self.value, self.half)
+        return Estimate(self.value, self.half, self.builds)
 
     @property
     def kind(self) -> tuple[str, str, str, str, str]:
@@ -253,7 +255,19 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
         # Its time series is another quantity: errors in each second, each second's own percentile.
         return Estimate(sample.value)
     own = measured.series.get((sample.host, sample.layer, sample.metric, sample.phase), [])
-    return Estimate(sample.value, batch_means([value for _, value in own]))
+    return _of_series(sample, [value for _, value in own])
+
+
+def _of_series(sample: Sample, values: Sequence[float]) -> Estimate:
+    """A value of a fixed time by its seconds, as a long run is judged; without an interval where these are too
+    few, correlated, shifted or drifting."""
+    found = long_run(values, PROBE_INTERVAL, math.inf, 0.0)
+    if not found.settled or not found.half or not found.value:
+        return Estimate(sample.value)
+    if not found.cut:
+        return Estimate(sample.value, abs(sample.value * found.half / found.value))
+    # Of a latency the whole run's value stays, of which the rest without the warm-up says nothing.
+    return Estimate(found.value, found.half) if metric_of(sample.metric).kind == "rate" else Estimate(sample.value)
 
 
 def _like(sample: Sample, rate: Rate, whole: Sample | None) -> Estimate:

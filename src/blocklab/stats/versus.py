@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import msgspec
 
 from blocklab.model.metrics import metric, quoted
+from blocklab.model.stack_map import StackMap
 from blocklab.stats.differences import Difference, differences
 from blocklab.stats.grid import label_of
+from blocklab.stats.holm import cautious
+from blocklab.stats.inputs import Inputs
 from blocklab.stats.ratio import Verdict, ratio, verdict
 from blocklab.stats.repeats import paired
 from blocklab.stats.source import Source
-from blocklab.stats.summary import Estimate
+from blocklab.stats.summary import Doubt, Estimate
 from blocklab.stats.values import Row
 
 # (stack, workload, levels): what both sides call a cell.
@@ -149,8 +152,10 @@ def versus(a: Source, b: Source) -> Versus:
     Cells match by the names of stack and workload and by the levels of the factors; a factor that only one side
     has, at a single level, is left out. Two single runs match whatever they are called.
 
-    Where both sides have at least two blocks with a value, the ratio is taken within each repeat (the first with
-    the first, and so on) and its interval is that of the repeats' ratios; else it is the ratio of the two values.
+    Where both sides have at least two repeats with a value, the ratio is taken within each (the first with the
+    first, and so on) and its interval is that of the repeats' ratios; else it is the ratio of the two values,
+    which has none. Headlines differ where they do among all of them (``stats.holm``), and no value does of a cell
+    that did not stand on the same on both sides.
     """
     naming = _Naming(a, b)
     left, right = _values(a, naming), _values(b, naming)
@@ -159,6 +164,7 @@ def versus(a: Source, b: Source) -> Versus:
         for key, mine in left.items()
         if key in right and right[key].row.unit == mine.row.unit
     )
+    pairs = _doubted(pairs, Inputs(_stood("A", a, naming) | _stood("B", b, naming)))
     cells_a, cells_b = ({key[0]: None for key in side} for side in (left, right))
     lone = [
         Lone(side, cell, _gap(other, cell, naming), _metrics(mine, cell))
@@ -174,6 +180,36 @@ def versus(a: Source, b: Source) -> Versus:
         if value.row.own and key not in other and key[0] in both
     ]
     return Versus(a, b, pairs, tuple(lone), tuple(values), differences(a, b))
+
+
+def _stood(side: str, source: Source, naming: _Naming) -> dict[tuple[str, CellKey], list[StackMap]]:
+    found: dict[tuple[str, CellKey], list[StackMap]] = {}
+    for piece in source.pieces:
+        if piece.good:
+            cell = naming.cell(piece.cell.stack, piece.cell.workload, piece.levels)
+            found.setdefault((side, cell), []).append(piece.run.stack)
+    return found
+
+
+def _doubted(pairs: Sequence[Pair], inputs: Inputs) -> tuple[Pair, ...]:
+    unlike = {cell for cell in {pair.cell for pair in pairs} if inputs.apart(("A", cell), ("B", cell))}
+    found = [_told(pair, "unlike machines") if pair.cell in unlike else pair for pair in pairs]
+    chosen = set(map(id, headlines(found)))
+    at = [
+        (number, ((pair.stack, *pair.cell[2:]), pair.ratio))
+        for number, pair in enumerate(found)
+        if id(pair) in chosen and pair.ratio is not None
+    ]
+    for (number, _), share in zip(at, cautious([each for _, each in at]), strict=True):
+        found[number] = _told(found[number], share.doubt)
+    return tuple(found)
+
+
+def _told(pair: Pair, doubt: Doubt) -> Pair:
+    if pair.ratio is None or not doubt:
+        return pair
+    share = msgspec.structs.replace(pair.ratio, doubt=doubt)
+    return msgspec.structs.replace(pair, ratio=share, verdict=verdict(share))
 
 
 class _Naming:
@@ -251,12 +287,9 @@ def _gap(source: Source, cell: CellKey, naming: _Naming) -> str:
 def _pair(key: _ValueKey, a: _Value, b: _Value, of_a: Source, of_b: Source) -> Pair:
     both = [(mine.value, other.value) for mine, other in zip(_by_repeat(a), _by_repeat(b), strict=False)]
     shares = [other / mine for mine, other in both if mine]
-    # Blocks in which neither has any (errors) say nothing; one in which only A has none has no ratio to pair.
+    # Repeats in which neither has any (errors) say nothing; one in which only A has none has no ratio to pair.
     within = len(shares) >= LEAST_PAIRS and not any(other and not mine for mine, other in both)
     found = paired(shares) if within else ratio(b.row.estimate, a.row.estimate)
-    if found is not None and found.half is None and a.row.value == b.row.value and within:
-        # All blocks agree to the last digit: counts, and what a study sets.
-        found = Estimate(1.0, 0.0)
     said = None if found is None else verdict(found)
     sides = [
         (name, each.limited(row)) for name, each, row in (("A", of_a, a.row), ("B", of_b, b.row)) if each.limited
