@@ -144,20 +144,18 @@ def make(
     grid = cells(plan)
     folder = StudyFolder.create(runs, Manifest(plan, grid, quick))
     for number, cell in enumerate(grid):
-        # In every repeat, or in one.
-        names = {f"{cell.stack}/{cell.workload}", cell.label}
-        if names & {*missing}:
+        if cell.label in missing:
             continue
         outcome = Outcome("ok", started=EPOCH + 1000 * number, seconds=93.2)
-        if names & {*failed}:
+        if cell.label in failed:
             hint = "look at raw/console.txt"
             outcome = Outcome("failed", "a1: exit code 1 from: mkfs.xfs -f /dev/drbd0", hint, EPOCH, 3.1)
-        if names & {*invalid}:
+        if cell.label in invalid:
             said = "a1: net.protocol should be C, but the running system says A"
             outcome = Outcome("invalid", said, "check drbd.conf", EPOCH, 9.0)
         start = EPOCH + 1000 * number
         parsed = Parsed() if outcome.status == "failed" else _parsed(cell, start, transactions, factor)
-        if names & {*busy}:
+        if cell.label in busy:
             parsed = _at_full_load(parsed)
         stops: list[Stopped] = []
         if lab and outcome.status == "ok":
@@ -176,7 +174,7 @@ def make(
                 records=_records(cell, outcome),
                 knobs=_knobs(cell, outcome),
                 parsed=parsed,
-                stack=_stack(cell, 0.9e-3 if names & {*slow} else 0.45e-3),
+                stack=_stack(cell, 0.9e-3 if cell.label in slow else 0.45e-3),
                 stops=stops,
             )
     if lab:
@@ -398,6 +396,11 @@ def _probes(
                 Sample("cpu.system", busy / 2, "%", "cpu", host, time=time),
             ]
     return rows
+
+
+def repeated(label: str) -> list[str]:
+    """A cell in each of three repeats."""
+    return [label, *(f"{label} (repeat {number})" for number in (2, 3))]
 
 
 # A sweep: what a mirror keeps depends on the round trip, on what is flushed and on how many work at once.

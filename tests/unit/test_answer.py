@@ -115,7 +115,7 @@ def test_comparisons_of_one_build_decide_nothing_and_those_of_three_do(tmp_path:
 
 def test_a_layout_that_stood_on_another_volume_is_no_end_of_a_range(tmp_path: Path) -> None:
     """Of three builds each; the mirror's volume took 0.9 ms where the local one's took 0.45 ms."""
-    folder = synthetic.make(tmp_path, synthetic.study(repeats=3), slow=["drbd0/tps-scale1"])
+    folder = synthetic.make(tmp_path, synthetic.study(repeats=3), slow=synthetic.repeated("drbd0/tps-scale1"))
     analysis = analyse(folder)
     found = findings(analysis)
     assert [(each.stack, len(each.numbers), each.count) for each in found.lead] == [

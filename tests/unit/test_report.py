@@ -112,7 +112,7 @@ def test_the_csv_has_a_line_for_each_figure(folder: StudyFolder) -> None:
 
 
 def test_the_json_has_the_verdicts_and_the_gaps(tmp_path: Path) -> None:
-    folder = synthetic.make(tmp_path, synthetic.study(repeats=3), missing=["drbd1/tps-scale50"])
+    folder = synthetic.make(tmp_path, synthetic.study(repeats=3), missing=synthetic.repeated("drbd1/tps-scale50"))
     render(folder)
     found = json.loads((folder.path / "report.json").read_text())
     assert [verdict["status"] for verdict in found["verdicts"]] == ["ok", "ok", "unknown"]

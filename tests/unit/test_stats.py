@@ -221,7 +221,7 @@ def test_a_claim_without_an_interval_is_counted_as_undecided(tmp_path: Path) -> 
 
 def test_a_claim_about_a_cell_that_failed_is_undecided(tmp_path: Path) -> None:
     study = synthetic.study(repeats=3)
-    found = answered(analyse(synthetic.make(tmp_path, study, failed=["drbd1/tps-scale50"])))
+    found = answered(analyse(synthetic.make(tmp_path, study, failed=synthetic.repeated("drbd1/tps-scale50"))))
     assert "2 confirmed and 1 undecided" in " ".join(found.points)
 
 
