@@ -34,7 +34,7 @@ def file(small: dict[str, Any], tmp_path: Path) -> Path:
 
 def test_check_counts_the_cells(shell: Shell) -> None:
     code, out, _ = shell("check", str(STUDY), "--volumes", "/")
-    assert code == 0 and "3 stacks x 3 workloads: 9 cells" in out
+    assert code == 0 and "3 stacks x 3 workloads x 3 repeats: 27 cells" in out
 
 
 def test_a_wrong_study_is_one_error_with_file_line_and_exit_code_2(

@@ -138,7 +138,9 @@ def test_version() -> None:
 def test_real_output(golden: Golden) -> None:
     """Two threads under a rate; and two scripts under a rate with a latency limit, so with skipped lines."""
     for name in ("pgbench", "pgbench-own"):
-        parsed = workload().parse(read(name), "db1")
+        # The second one went on for a time.
+        timed = {"transactions": None, "time": "3s"} if name == "pgbench-own" else {}
+        parsed = workload(**timed).parse(read(name), "db1")
         done = parsed.transactions
         shown = {
             "samples": parsed.samples,
@@ -152,18 +154,40 @@ def test_real_output(golden: Golden) -> None:
 def test_real_figures() -> None:
     parsed = workload().parse(read("pgbench"), "db1")
     whole = {each.metric: each.value for each in parsed.samples if each.time is None}
-    assert whole["transactions"] == len(parsed.transactions) == 2000
     assert whole["failed"] == 0
     # The summary and the log agree, each in its own way.
     latencies = [each.latency for each in parsed.transactions]
     assert whole["latency.mean"] == pytest.approx(sum(latencies) / len(latencies), rel=1e-3)
     [phase] = parsed.phases
-    assert whole["tps"] == pytest.approx(2000 / (phase.end - phase.start), rel=0.02)
+    # The last of the ten clients had 104 left when the first was through.
+    assert len(parsed.transactions) == 1896 and whole["transactions"] == 2000
+    assert whole["tps"] == pytest.approx(1896 / (phase.end - phase.start))
     assert whole["latency.p50"] < whole["latency.p95"] < whole["latency.p99"] <= whole["latency.max"]
     assert [each.end for each in parsed.transactions] == sorted(each.end for each in parsed.transactions)
     series = [each for each in parsed.samples if each.time is not None and each.metric == "tps"]
     assert [each.value for each in series] == [681.0, 715.0]
     assert all(phase.start < (each.time or 0) < phase.end for each in series)
+
+
+def test_clients_that_drain_do_not_count() -> None:
+    """Two clients of ten transactions each; the second one, of another thread, takes three times as long."""
+    start = 1795232994
+
+    def log(client: int, every: int) -> bytes:
+        ends = [every * number for number in range(1, 11)]
+        return b"".join(b"%d 1 %d 0 %d %06d\n" % (client, every, start, end) for end in ends)
+
+    logs = {"log.7": log(0, 10_000), "log.7.1": log(1, 30_000)}
+    progress = b"".join(b"progress: %d.%d s, 100.0 tps, lat 10.0 ms stddev 0.0, 0 failed\n" % (start, part)
+                        for part in (1, 2, 3))  # fmt: skip
+    parsed = workload(clients=2, transactions=10).parse({"stdout": OLDER, "stderr": progress, **logs}, "db1")
+    whole = {each.metric: each.value for each in parsed.samples if each.time is None}
+    # Ten of the first and three of the second in a tenth of a second; of the rest nothing.
+    assert whole["tps"] == pytest.approx(130, rel=1e-3)
+    assert whole["latency.mean"] == pytest.approx((10 * 10e-3 + 3 * 30e-3) / 13)
+    assert (whole["latency.max"], whole["latency.p50"], whole["transactions"]) == (0.03, 0.01, 10000)
+    assert parsed.phases[0].end == pytest.approx(start + 0.1)
+    assert [each.value for each in parsed.samples if each.time is not None and each.metric == "tps"] == [100.0]
 
 
 def test_skipped_transactions_have_no_latency() -> None:
@@ -199,7 +223,7 @@ PROGRESS = (
 
 def test_older_wording_and_relative_time() -> None:
     raw = {"stdout": OLDER, "stderr": PROGRESS, "log.7": b"0 1 2500000 0 1795232996 500000\n"}
-    parsed = workload().parse(raw, "db1")
+    parsed = workload(transactions=None, time="2s").parse(raw, "db1")
     whole = {each.metric: each.value for each in parsed.samples if each.time is None}
     assert {metric: value for metric, value in whole.items() if "p" not in metric} == {
         "transactions": 10000, "latency.mean": 0.00844, "latency.stddev": 0.005104, "latency.max": 2.5,

@@ -65,9 +65,9 @@ WAYS = [
     (Finding("drills", "split brain", names=("m (2)",), count=2), "Split brain: m (2)."),
     (Finding("floor", verdict="unread", note="it is damaged"),
      "The lab's floor could not be read: it is damaged."),
-    (Finding("repeats", of=1, verdict="nothing", note="repeats: 3 would tell"),
+    (Finding("repeats", of=1, verdict="nothing", note="run it with --repeats 3"),
      "Each cell is of one build of its layout. How much another build would differ is not known, so no comparison "
-     "is decided (repeats: 3 would tell)."),
+     "is decided (run it with --repeats 3)."),
     (Finding("repeats", count=1, of=3, verdict="repeats", note="1 to 3 of 3 times"),
      "Everything was measured 1 to 3 of 3 times, each time on layouts that were built again. ± is the 95 % "
      "interval over these repeats; for a cell measured once, within its run; ratios are taken within each "

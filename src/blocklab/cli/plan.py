@@ -19,6 +19,7 @@ from blocklab.cli.studies import (
     AsJson,
     At,
     Quick,
+    Repeats,
     SiteName,
     Stacks,
     StudyFile,
@@ -26,6 +27,7 @@ from blocklab.cli.studies import (
     chosen,
     expanded,
     levels_of,
+    often,
     selected,
     sure,
 )
@@ -101,6 +103,7 @@ class Command(msgspec.Struct, frozen=True):
 def plan(
     study: StudyFile,
     quick: Quick = False,
+    repeats: Repeats = None,
     stack: Stacks = None,
     at: At = None,
     only_cells: Annotated[
@@ -118,7 +121,10 @@ def plan(
     if only_cells and in_full:
         raise StudyError("", "--whole: there are no commands in a grid", hint="leave out --whole or --cells")
     study = study_file(study)
-    what = read(study, quick=quick, first=lambda what: sure(what, yes=False) if only_cells else None)
+    what = often(
+        read(study, quick=quick, first=lambda what: sure(often(what, repeats), yes=False) if only_cells else None),
+        repeats,
+    )
     names, levels = selected(what, stack), levels_of(what, at)
     if only_cells:
         _grid(what, chosen(expanded(what, study, quick=quick), names, levels), as_json=as_json)

@@ -42,7 +42,7 @@ from blocklab.study.sweep import idle_problems
 from blocklab.study.types import Cell, Study
 
 # From this size on a grid is more likely a slip than a wish.
-MOST_CELLS = 10_000
+MOST_CELLS = 20_000
 
 
 class Order(StrEnum):
@@ -57,6 +57,10 @@ StudyFile = Annotated[
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Run the study's `quick` variant.")]
 Stacks = Annotated[list[str] | None, typer.Option("--stack", help="Use only this stack; repeatable.")]
+Repeats = Annotated[
+    int | None,
+    typer.Option("--repeats", help="Build and measure each layout N times, whatever the study says.", min=1),
+]
 Runs = Annotated[Path, typer.Option("--runs", help="Keep runs in this folder.")]
 At = Annotated[
     list[str] | None,
@@ -71,6 +75,7 @@ Plain = Annotated[bool, typer.Option("--plain", help="Print one line per event, 
 def run(
     study: StudyFile,
     quick: Quick = False,
+    repeats: Repeats = None,
     stack: Stacks = None,
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
@@ -94,7 +99,7 @@ def run(
     study = study_file(study)
     if seed is not None and order is Order.AS_WRITTEN:
         raise StudyError("", "--seed: the order as written has no use for it", hint="leave out --seed or --order")
-    what = read(study, quick=quick, first=lambda what: sure(what, yes=yes))
+    what = often(read(study, quick=quick, first=lambda what: sure(often(what, repeats), yes=yes)), repeats)
     if what.faults and order is Order.AS_WRITTEN:
         hint = "leave out --order; --seed makes the shuffled order the same each time"
         raise StudyError("faults", "--order as-written: the moments of faults are drawn by a seed", hint=hint)
@@ -105,6 +110,11 @@ def run(
     with claimed(place_of(runs, what, quick=quick)):
         folder = StudyFolder.create(runs, started(manifest, wanted, site, volumes, again=again), study)
         carry_out(folder, plain=plain, as_json=as_json)
+
+
+def often(study: Study, repeats: int | None) -> Study:
+    """The study with that many repeats, or as it is."""
+    return study if repeats is None else msgspec.structs.replace(study, repeats=repeats)
 
 
 def started(
@@ -241,7 +251,7 @@ def sure(study: Study, *, yes: bool, count: int | None = None) -> None:
     problem = f"the grid has {said} cells ({', '.join(_sizes(study))}){jobs}"
     if sys.stdin.isatty() and typer.confirm(f"{problem}; go on?", err=True):
         return
-    hint = "use fewer levels, jobs or repeats (--times), or give --yes to run or drill"
+    hint = "use fewer levels, jobs or --repeats (drill: --times), or give --yes to run or drill"
     raise StudyError(
         "factors" if study.factors else "repeats" if study.repeats > 1 else "workloads", problem, hint=hint
     )

@@ -117,7 +117,7 @@ def _certainty(analysis: Analysis) -> Finding:
     fewest, most = analysis.times
     if most > 1:
         return Finding("repeats", count=fewest, of=analysis.study.repeats, verdict="repeats", note=often(analysis))
-    hint = "" if analysis.imported else "repeats: 3 would tell"
+    hint = "" if analysis.imported else "run it with --repeats 3"
     if analysis.study.repeats > 1 and not analysis.imported:
         hint = f"the study asks for {analysis.study.repeats} times: blocklab resume"
     ruled = any(len(spread.values) > 1 for each in analysis.measured.values() for spread in each.run.rounds)

@@ -84,7 +84,8 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     jobs: int = 1
     """Threads of pgbench, at most one for each client."""
     transactions: int | None = None
-    """For each client. At most one of ``transactions`` and ``time``."""
+    """For each client. At most one of ``transactions`` and ``time``. Rate and latencies are those until the first
+    client is through: with fewer clients at work it is another workload. They need ``log``."""
     time: Duration | None = None
     """Whole seconds. Without it and ``transactions``, ``stop`` decides."""
     script: str | None = None
@@ -230,10 +231,15 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         logs = [text for name, text in raw.items() if re.fullmatch(r"log\.\d+(\.\d+)?", name)]
         transactions = pgbench_output.transactions(logs)
         samples = pgbench_output.summary(raw["stdout"], raw.get("stderr", b""), host)
-        if self.log:
-            samples += pgbench_output.percentiles(transactions, host)
         start = min((each.end - each.latency for each in transactions), default=None)
         series = pgbench_output.progress(raw.get("stderr", b""), host, start)
+        if self.transactions is not None and self.clients > 1 and start is not None:
+            through = pgbench_output.first_through(logs)
+            transactions = tuple(each for each in transactions if each.end <= through)
+            series = [each for each in series if each.time is None or each.time <= through]
+            samples = pgbench_output.until(samples, transactions, start)
+        if self.log:
+            samples += pgbench_output.percentiles(transactions, host)
         times = [each.time for each in series if each.time is not None]
         if transactions and start is not None:
             phases: tuple[Phase, ...] = (Phase("pgbench", start, transactions[-1].end),)

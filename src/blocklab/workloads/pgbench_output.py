@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.sample import Sample, Transaction
@@ -122,6 +125,28 @@ def transactions(logs: Iterable[bytes]) -> tuple[Transaction, ...]:
             found.append(Transaction(end, latency / 1e6))
     found.sort(key=lambda each: each.end)
     return tuple(found)
+
+
+def first_through(logs: Iterable[bytes]) -> float:
+    """When the first of the clients had its last transaction (seconds since the epoch), by logs as
+    ``transactions`` takes them. Each client does the same number, so from then on fewer and fewer are at work."""
+    last: dict[bytes, float] = {}
+    for log in logs:
+        for line in log.split(b"\n")[:-1]:
+            fields = line.split(b" ", 6)
+            last[fields[0]] = int(fields[4]) + int(fields[5]) / 1e6
+    return min(last.values())
+
+
+def until(samples: Sequence[Sample], done: Sequence[Transaction], start: float) -> list[Sample]:
+    """A summary with the rate and the latencies of those that are ``done`` alone, of which the first began at
+    ``start``; counts stay those of the whole run."""
+    times = [each.latency for each in done]
+    known = {
+        "tps": len(done) / (done[-1].end - start), "latency.mean": statistics.fmean(times),
+        "latency.stddev": statistics.pstdev(times),
+    }  # fmt: skip
+    return [msgspec.structs.replace(each, value=known.get(each.metric, each.value)) for each in samples]
 
 
 def percentiles(done: Sequence[Transaction], host: str) -> list[Sample]:
