@@ -1,8 +1,8 @@
-"""Prints a /proc file at every whole second; runs in the node, so it needs the standard library only.
+"""Prints files of /proc at every whole second; runs in the node, so it needs the standard library only.
 
-Usage: ``python3 sampler.py SECONDS PATH``. Each line is JSON: ``{"t": seconds since the epoch, "path": ...,
-"text": ...}``; ``text`` is null while the file is absent (a module that is not loaded). SIGINT and SIGTERM
-end it between two lines, so that no line is cut.
+Usage: ``python3 sampler.py SECONDS PATH...``. Each line is JSON, one for each file: ``{"t": seconds since the
+epoch, "path": ..., "text": ...}``; ``text`` is null while the file is absent (a module that is not loaded). SIGINT
+and SIGTERM end it between two lines, so that no line is cut.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def line(path: str) -> str:
 
 def main(argv: list[str]) -> int:
     """Print until a signal says stop; the exit code."""
-    seconds, path = float(argv[1]), argv[2]
+    seconds, paths = float(argv[1]), argv[2:]
     # Blocked and then waited for: a handler could run in the middle of a write.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     while True:
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
         if signal.sigtimedwait(ENDS, due - now) is not None:
             return 0
         try:
-            sys.stdout.write(line(path))
+            sys.stdout.write("".join([line(path) for path in paths]))
             sys.stdout.flush()
         except BrokenPipeError:
             return 0

@@ -12,7 +12,7 @@ from pathlib import Path
 from blocklab.model.host import Result
 from blocklab.model.node import program
 from blocklab.model.plan import Argv, Port, Run, Step
-from blocklab.probes import PROBES
+from blocklab.probes import sampler
 from blocklab.sites.fake import FakeSite, Play
 from blocklab.workloads.fio import JOBFILE, Fio
 
@@ -55,9 +55,9 @@ Inter-|   Receive                                                |  Transmit
 """  # noqa: E501
 
 
-# Seconds, of each.
+# What the sampler prints of a node with a mirror, and the seconds of CPU that it takes.
+SAMPLES = (GOLDEN / "disks" / "raw.jsonl").read_bytes()
 PROBE_CPU = 0.25
-_PROBES = {probe.argv(1) for probe in PROBES}
 
 
 LOAD = ("load-the-data",)
@@ -92,8 +92,8 @@ class Answers:
         if argv[:2] == ("tc", "qdisc") and argv[2] in ("add", "change", "replace") and "delay" in argv:
             self.delay = float(argv[argv.index("delay") + 1].removesuffix("us"))
         said = self._said(host, argv, line)
-        # A probe prints until it gets SIGINT.
-        return Play(0, said, b"", cpu=PROBE_CPU) if argv in _PROBES else Result(0, said, b"")
+        # The probes print until they get SIGINT.
+        return Play(0, said, b"", cpu=PROBE_CPU) if argv == sampler(1) else Result(0, said, b"")
 
     def _said(self, host: str, argv: Argv, line: str) -> bytes:  # noqa: C901  # one line for each command
         if argv[0] == "tail":
@@ -134,8 +134,8 @@ class Answers:
             return "\n".join(log.name for log in sorted((GOLDEN / "fio").glob("*.log"))).encode()
         if argv[0] == "get":
             return (GOLDEN / "fio" / Path(argv[1]).name).read_bytes()
-        if "iostat" in argv:
-            return (GOLDEN / "iostat" / "stopped.json").read_bytes()
+        if argv == sampler(1):
+            return SAMPLES
         return b""
 
 

@@ -144,9 +144,9 @@ def test_garbage_from_a_load_is_failed_and_kept(study: Study, tmp_path: Path) ->
 
 def test_garbage_from_a_probe_is_a_warning(study: Study, tmp_path: Path) -> None:
     answers = Answers()
-    answers.override["iostat"] = Result(0, b"<html>", b"")
+    answers.override["sampler"] = Result(0, b"<html>", b"")
     _, progress, bad, _ = go(study, tmp_path, answers)
-    assert bad == 0 and any("iostat" in warning for warning in progress.warnings)
+    assert bad == 0 and any("probe disks" in warning for warning in progress.warnings)
 
 
 def test_a_stack_that_cannot_be_built_fails_its_cells_only(study: Study, tmp_path: Path) -> None:

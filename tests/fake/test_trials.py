@@ -17,7 +17,6 @@ from blocklab.errors import HostTimeout, NodeLost
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Parsed
-from blocklab.probes import PROBES
 from blocklab.runner.run import run_study
 from blocklab.sites.fake import FakeSite, Play
 from blocklab.stats.analysis import analyse
@@ -27,7 +26,7 @@ from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Study
 from blocklab.workloads import Fio
-from tests.fake.answers import GOLDEN, PROBE_CPU, Answers, Fios
+from tests.fake.answers import GOLDEN, PROBE_CPU, SAMPLES, Answers, Fios
 from tests.fake.runs import Silent
 
 QUICK = {"rounds": "3..6", "each": "1s"}
@@ -400,19 +399,17 @@ def test_the_first_round_may_break_too(small: dict[str, Any], tmp_path: Path) ->
 # -- what watches breaks -------------------------------------------------------------------------------------
 
 
-def test_a_probe_that_dies_is_a_warning(small: dict[str, Any], tmp_path: Path) -> None:
-    """iostat's output until then is whole, so nothing else would tell."""
+def test_probes_that_die_are_a_warning(small: dict[str, Any], tmp_path: Path) -> None:
+    """Their output until then is whole, so nothing else would tell."""
     answers = Fios()
-    answers.override["iostat"] = Result(
-        3, (GOLDEN / "iostat" / "stopped.json").read_bytes(), b"iostat: out of memory\n"
-    )
+    answers.override["sampler"] = Result(3, SAMPLES, b"sampler: out of memory\n")
     (run,), progress, bad = fios(local(small, io=fio()), tmp_path, answers)
     assert bad == 0 and run.outcome.status == "ok"
-    assert [text for text in progress.warnings if "iostat" in text] == [
-        "local/io: a1: probe iostat ended before the workload did, exit code 3: iostat: out of memory"
+    assert [text for text in progress.warnings if "probes" in text] == [
+        "local/io: a1: the probes ended before the workload did, exit code 3: sampler: out of memory"
     ]
-    assert {record.code for record in run.records if record.part == "probe" and "iostat" in record.argv} == {3}
-    assert (run.folder / "raw" / "probes" / "a1" / "iostat").stat().st_size > 0
+    assert {record.code for record in run.records if record.part == "probe"} == {3}
+    assert (run.folder / "raw" / "probes" / "a1" / "sampler").stat().st_size > 0
 
 
 def test_probes_that_live_are_no_warning(small: dict[str, Any], tmp_path: Path) -> None:
@@ -420,13 +417,13 @@ def test_probes_that_live_are_no_warning(small: dict[str, Any], tmp_path: Path) 
     assert bad == 0 and not [text for text in progress.warnings if "ended before" in text]
 
 
-def test_a_probe_that_heeds_nothing_is_killed(small: dict[str, Any], tmp_path: Path) -> None:
+def test_probes_that_heed_nothing_are_killed(small: dict[str, Any], tmp_path: Path) -> None:
     answers = Fios()
-    answers.override["iostat"] = Play(0, b"", b"", heeds=())
+    answers.override["sampler"] = Play(0, b"", b"", heeds=())
     (run,), progress, bad = fios(local(small, io=one()), tmp_path, answers)
     assert bad == 0 and run.outcome.status == "ok"
-    sent = [argv[1] for _, argv in answers.site.labs[0].log if argv[0] == "signal" and "iostat" in argv]
-    assert sent[-1] == str(int(signal.SIGKILL)) and any("probe iostat" in text for text in progress.warnings)
+    sent = [argv[1] for _, argv in answers.site.labs[0].log if argv[0] == "signal" and "sampler" in " ".join(argv)]
+    assert sent[-1] == str(int(signal.SIGKILL)) and any("probe disks" in text for text in progress.warnings)
 
 
 @pytest.mark.parametrize("text", [b"", b"\xff\xfe==> /proc/", b"==> /proc/uptime <==\n5.6"])
@@ -523,10 +520,10 @@ def test_a_long_run_is_told_at_each_look(small: dict[str, Any], tmp_path: Path) 
 # -- what measuring takes itself -------------------------------------------------------------------------------
 
 
-def test_the_cpu_of_each_probe_and_of_blocklab_is_stored(small: dict[str, Any], tmp_path: Path) -> None:
+def test_the_cpu_of_the_probes_and_of_blocklab_is_stored(small: dict[str, Any], tmp_path: Path) -> None:
     (run,), _, _ = fios(local(small, io=one()), tmp_path, Fios())
     found = {(sample.layer, sample.host): sample for sample in run.own()}
-    assert set(found) == {("blocklab", ""), *((f"probe {probe.name}", "a1") for probe in PROBES)}
+    assert set(found) == {("blocklab", ""), ("probe sampler", "a1")}
     for record in run.records:
         if record.part == "probe":
             assert record.cpu == PROBE_CPU
@@ -535,15 +532,14 @@ def test_the_cpu_of_each_probe_and_of_blocklab_is_stored(small: dict[str, Any], 
     share = 100 * sum(record.cpu or 0.0 for record in workloads) / sum(record.seconds for record in workloads)
     assert found["blocklab", ""].value == pytest.approx(share) and found["blocklab", ""].unit == "%"
     # It is no value of the workload.
-    assert not [sample for sample in run.values() if sample.layer in ("blocklab", "probe iostat")]
+    assert not [sample for sample in run.values() if sample.layer in ("blocklab", "probe sampler")]
 
 
-def test_a_probe_whose_cpu_is_not_known_has_no_figure(small: dict[str, Any], tmp_path: Path) -> None:
+def test_probes_whose_cpu_is_not_known_have_no_value(small: dict[str, Any], tmp_path: Path) -> None:
     answers = Fios()
-    golden = (GOLDEN / "iostat" / "stopped.json").read_bytes()
-    answers.override["iostat"] = Play(0, golden, b"")
+    answers.override["sampler"] = Play(0, SAMPLES, b"")
     (run,), _, _ = fios(local(small, io=one()), tmp_path, answers)
-    assert "probe iostat" not in {sample.layer for sample in run.own()} >= {"blocklab", "probe cpu"}
+    assert {sample.layer for sample in run.own()} == {"blocklab"}
 
 
 # -- layers that lie -----------------------------------------------------------------------------------------

@@ -240,7 +240,7 @@ def named_kinds(tree: ast.Module, names: Collection[str]) -> list[tuple[int, str
 
 def probes(package: ModuleType) -> set[type]:
     """The classes that look like a ``Probe``."""
-    return {kind for kind in classes(package) if all(hasattr(kind, name) for name in ("name", "argv", "parse"))}
+    return {kind for kind in classes(package) if all(hasattr(kind, name) for name in ("name", "path", "parse"))}
 
 
 def members(union: object) -> set[type]:

@@ -199,7 +199,7 @@ def test_the_search_for_layers_and_probes_can_find(tmp_path: Path, monkeypatch: 
         "class Helper(msgspec.Struct): pass\n"
     )
     (folder / "watch.py").write_text(
-        "class Watch:\n    name = 'watch'\n    def argv(self): ...\n    def parse(self): ...\n"
+        "class Watch:\n    name = 'watch'\n    path = '/proc/watch'\n    def parse(self): ...\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     package = importlib.import_module("planted_catalogue")

@@ -69,7 +69,7 @@ def test_plan_prints_every_command_and_runs_none(shell: Shell, file: Path) -> No
     lines = out.splitlines()
     assert any(line.startswith("build    a2     drbdadm up mirror") for line in lines)
     assert sum(line.startswith("workload ") for line in lines) == 2
-    assert sum("iostat" in line for line in lines) == 4  # two workloads, two nodes
+    assert sum("sampler" in line for line in lines) == 4  # two workloads, two nodes
     assert lines[-2].startswith("undo ")
     code, out, _ = shell("plan", str(file), "--json")
     assert code == 0 and set(json.loads(out)) == {"local", "mirror"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from blocklab.model.sample import OWN, Parsed, Sample
-from blocklab.probes import PROBES
+from blocklab.probes import sampler
 from blocklab.report import render
 from blocklab.report.limits import own_text
 from blocklab.runner.measure import own
@@ -19,7 +19,7 @@ from blocklab.study.phases import PROBE_SECONDS
 from tests.unit.answers import answered
 from tests.unit.synthetic import make
 
-ARGV = {probe.name: probe.argv(PROBE_SECONDS) for probe in PROBES}
+ARGV = sampler(PROBE_SECONDS)
 
 
 def with_own(folder: StudyFolder, **of_blocklab: float) -> Analysis:
@@ -28,8 +28,8 @@ def with_own(folder: StudyFolder, **of_blocklab: float) -> Analysis:
         label = run.cell.label.replace("/", "_")
         rows = [
             Sample(OWN, of_blocklab.get(label, 0.4), "%", "blocklab", ""),
-            Sample(OWN, 0.25, "%", "probe iostat", "a1"),
-            Sample(OWN, 0.31 if label == "drbd0_fio" else 0.1, "%", "probe cpu", "a2"),
+            Sample(OWN, 0.25, "%", "probe sampler", "a1"),
+            Sample(OWN, 0.31 if label == "drbd0_fio" else 0.1, "%", "probe sampler", "a2"),
         ]
         tables.write(run.folder, Parsed((*run.samples, *rows), run.phases, run.transactions))
     return analyse(folder)
@@ -42,13 +42,13 @@ def test_records_become_shares_of_a_core() -> None:
         Record("workload", "a1", workload, 0, 5.0, cpu=0.02),
         Record("workload", "a1", ("cat", "/proc/counters"), 0, 0.1),
         Record("workload", "a1", workload, 0, 5.0, cpu=0.08),
-        Record("probe", "a1", ARGV["iostat"], 0, 20.0, cpu=0.1),
-        Record("probe", "a2", ARGV["iostat"], 0, 20.0, cpu=0.2),
-        Record("probe", "a2", ARGV["cpu"], 0, 20.0),
+        Record("probe", "a1", ARGV, 0, 20.0, cpu=0.1),
+        Record("probe", "a2", ARGV, 0, 20.0, cpu=0.2),
+        Record("probe", "a3", ARGV, 0, 20.0),
     ]
     found = {(each.layer, each.host): each.value for each in own(records)}
     assert found == pytest.approx(
-        {("blocklab", ""): 1.0, ("probe iostat", "a1"): 0.5, ("probe iostat", "a2"): 1.0}
+        {("blocklab", ""): 1.0, ("probe sampler", "a1"): 0.5, ("probe sampler", "a2"): 1.0}
     )
     assert {(each.metric, each.unit, each.time) for each in own(records)} == {(OWN, "%", None)}
     assert own([]) == own(records[:1]) == ()
@@ -59,7 +59,7 @@ def test_the_method_names_the_highest_of_each(tmp_path: Path) -> None:
     analysis = with_own(folder, drbd1_fio=1.27)
     said = (
         "While a workload ran, blocklab's own process took at most 1.27 % of a core; "
-        "the probes at most cpu 0.31 % on a2 and iostat 0.25 % on a1."
+        "the probes at most sampler 0.31 % on a2."
     )
     assert own_text(analysis).replace("\u00a0", " ") == said
     assert not [text for text in answered(analysis).caveats if "own process" in text]

@@ -45,7 +45,6 @@ from blocklab.study.estimate import estimate
 from blocklab.study.factors import variant
 from blocklab.study.grid import is_drill, plan_stack, port_for, topology
 from blocklab.study.phases import (
-    PROBE_SECONDS,
     Ask,
     Build,
     Do,
@@ -273,7 +272,7 @@ class _Listed:
 
     @_one.register
     def _(self, phase: Watch, workload: str) -> None:
-        self.commands += [Command("probe", host, probe.argv(PROBE_SECONDS)) for host, probe in phase.commands]
+        self.commands += [Command("probe", host, argv) for host, argv in phase.commands]
 
     @_one.register
     def _(self, phase: Measure, workload: str) -> None:

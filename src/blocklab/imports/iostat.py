@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,7 +13,6 @@ from blocklab.imports.found import Found, found_in
 from blocklab.imports.iostat_columns import BY_COUNT, in_kilobytes, rates
 from blocklab.imports.text import Bad, Refused, Text, has_commas, points
 from blocklab.model.sample import Sample
-from blocklab.probes.iostat import whole_reports
 
 # Linux 5.4.0-1045-aws (ip-10-0-0-1) 	08/11/2020 	_x86_64_	(2 CPU)
 _BANNER = re.compile(r"Linux \S+ \((?P<host>[^)]*)\)\s+(?P<rest>.*)$")
@@ -31,6 +31,9 @@ _CPU_ROW = re.compile(r"(?P<before>.*?)(?<![\d.,])\d+[.,]\d+(?:\s+\d+[.,]\d+){5}
 _LIKE_TIME = re.compile(r"(?<![\d.])\d{1,2}(?:[^\d.,]{1,3}\d\d[^\d.,]{1,3}|\.\d\d\.)\d\d(?![\d.])")
 # What is longer is no row; it would take long to see that.
 _LONGEST = 1000
+# {"sysstat": {"hosts": [{"nodename": "db1", ... "statistics": [{"timestamp": ..., "disk": [...]}, {...
+_STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
+_GAP = re.compile(r"[\s,]*")
 _SINCE_BOOT = "its first report counts from the boot on (without iostat -y): left out"
 _ONLY = "its only report is taken for an interval (iostat -y); without -y it counts from the boot on"
 # By how many kB each counts.
@@ -220,7 +223,7 @@ def _reports(text: str, bad: list[Bad]) -> list[Any]:
     """Those before the first one that is cut."""
     found: list[Any] = []
     try:
-        for report in whole_reports(text):
+        for report in _whole_reports(text):
             found.append(report)
     except ParseError as error:
         bad.append(Bad(0, error.message))
@@ -231,3 +234,29 @@ def _of_disk(disk: Mapping[str, Any], host: str, place: float) -> Iterator[Sampl
     numbers = {name: float(value) for name, value in disk.items() if isinstance(value, int | float)}
     for metric, value, unit in rates(numbers):
         yield Sample(metric, value, unit, str(disk.get("disk_device", "?")), host, time=place)
+
+
+def _whole_reports(text: str) -> Iterator[Any]:
+    """The whole reports as plain data; a cut one at the end is dropped. Raises ``ParseError``."""
+    start = _STATISTICS.search(text)
+    if start is None:
+        raise ParseError("iostat", "no JSON with statistics in its output", text)
+    decoder, at = json.JSONDecoder(), start.end()
+    while True:
+        at = _GAP.match(text, at).end()  # type: ignore[union-attr]
+        if at == len(text) or text[at] == "]":
+            return
+        try:
+            found, at = decoder.raw_decode(text, at)
+        except ValueError as error:
+            # What was cut has nothing after it, in particular no other report.
+            if text.count('"timestamp"', at) <= 1 and _is_cut(text, at):
+                return
+            raise ParseError("iostat", f"a report cannot be read: {error}", text[at:]) from error
+        yield found
+
+
+def _is_cut(text: str, at: int) -> bool:
+    """Whether the report at ``at`` ends before its braces are closed."""
+    piece = re.sub(r'"[^"\n]*"', '""', text[at:])
+    return piece.startswith("{") and piece.count("{") > piece.count("}")

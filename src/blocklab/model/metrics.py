@@ -22,8 +22,8 @@ LAYER = "layer"
 """What the kernel's counts at the layers of a stack are of: ``layer.write.bytes``. See ``judge.crosscheck``."""
 WAYS = ("read", "write", "trim", "sync")
 NETWORK = ("rx", "tx")
-# iostat prints the time of a report without its fraction of a second. The probe starts it just after a whole
-# second (blocklab_node/aligned.py), and it drifts by a few ms a second.
+# iostat prints the time of a report without its fraction of a second. In run folders of before the probe disks it
+# was started just after a whole second, and drifted by a few ms a second.
 IOSTAT_SLACK = 0.2
 _PERCENTILE = re.compile(r"latency\.p\d+(\.\d+)?")  # latency.p99.9
 

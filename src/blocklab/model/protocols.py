@@ -10,7 +10,7 @@ import msgspec
 
 from blocklab.model.capability import Capability
 from blocklab.model.ground import Ground, LinkSpec
-from blocklab.model.plan import Argv, Port, Step
+from blocklab.model.plan import Port, Step
 from blocklab.model.sample import Sample
 
 
@@ -99,12 +99,12 @@ class Outdates(Capability, Protocol):
 
 
 class Probe(Protocol):
-    """A watcher that prints at an interval, on every node."""
+    """A file of every node's /proc, recorded each second during a workload, and what it says."""
 
     name: ClassVar[str]
-
-    def argv(self, seconds: int) -> Argv:
-        """The command that prints every ``seconds`` until it gets SIGINT."""
+    path: ClassVar[str]
+    """The file."""
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
-        """The series. A last line cut in the middle is dropped; garbage raises ``ParseError``."""
+        """The series in what the sampler printed of all probes' files. A last line cut in the middle is dropped;
+        garbage raises ``ParseError``."""

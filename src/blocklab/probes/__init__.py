@@ -1,13 +1,23 @@
-"""Probes: watchers that run on every node during a workload, and the parsers of what they print."""
+"""Probes: what is recorded on every node during a workload. One program on the node, the sampler, prints their
+files."""
 
 from __future__ import annotations
 
+from blocklab.model.node import program
+from blocklab.model.plan import Argv
 from blocklab.model.protocols import Probe
 from blocklab.probes.cpu import Cpu
+from blocklab.probes.disks import Disks
 from blocklab.probes.drbd import DrbdCounters
-from blocklab.probes.iostat import Iostat
 from blocklab.probes.net import Net
 
-PROBES: tuple[Probe, ...] = (Iostat(), Cpu(), Net(), DrbdCounters())
+PROBES: tuple[Probe, ...] = (Disks(), Cpu(), Net(), DrbdCounters())
+SAMPLER = "sampler"
 
-__all__ = ["PROBES", "Cpu", "DrbdCounters", "Iostat", "Net"]
+
+def sampler(seconds: int) -> Argv:
+    """The command that prints every probe's file every ``seconds`` until it gets SIGINT."""
+    return program(SAMPLER, str(seconds), *(probe.path for probe in PROBES))
+
+
+__all__ = ["PROBES", "SAMPLER", "Cpu", "Disks", "DrbdCounters", "Net", "sampler"]

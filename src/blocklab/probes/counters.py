@@ -6,13 +6,14 @@ https://docs.kernel.org/admin-guide/iostats.html
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.plan import Argv
+from blocklab.probes.disks import SECTOR, disks
 from blocklab.probes.drbd import devices
 from blocklab.probes.net import interfaces
 
@@ -26,11 +27,6 @@ ARGV: Argv = ("tail", "-n", "+1", "-v", _UPTIME, _DISKS, _NICS, _MIRRORS, _UPTIM
 _HEADER = re.compile(r"^==> (/proc/\S+) <==\n", re.MULTILINE)
 # 5.68 0.99
 _SECONDS = re.compile(r"^(\d+\.\d+) \d+\.\d+$")
-#   98      16 ubdb 101 0 629 3 1899 0 398990 2682 0 320 2685 0 0 0 0 6 0
-# major minor name, reads merged sectors ms, writes merged sectors ms, in flight, ms, weighted ms,
-# since Linux 4.18 discards merged sectors ms, since 5.5 flushes ms
-_DISK = re.compile(r"^ *\d+ +\d+ (?P<name>\S+) (?P<fields>\d+(?: \d+){10,})$")
-SECTOR = 512
 _WITH_DISCARDS, _WITH_FLUSHES = 15, 17
 
 
@@ -97,9 +93,9 @@ def parse(text: str) -> Counters:
         raise ParseError("counters", "the output was cut: it does not end with the time", text)
     first = _seconds(found[_UPTIME][0])
     _seconds(found[_UPTIME][1])
-    disks = dict(_disk(line) for line in found[_DISKS][0].splitlines())
     nics = {name: Nic(each[0], each[1], each[8], each[9]) for name, each in interfaces(found[_NICS][0]).items()}
-    return Counters(first, disks, nics, _mirrors(found.get(_MIRRORS, ("",))[0]))
+    counted = {name: _disk(fields) for name, fields in disks(found[_DISKS][0]).items()}
+    return Counters(first, counted, nics, _mirrors(found.get(_MIRRORS, ("",))[0]))
 
 
 def _files(text: str) -> dict[str, tuple[str, ...]]:
@@ -119,13 +115,9 @@ def _seconds(text: str) -> float:
     return float(match[1])
 
 
-def _disk(line: str) -> tuple[str, Disk]:
-    match = _DISK.match(line)
-    if match is None:
-        raise ParseError(_DISKS, "a line is not a device with at least 11 numbers", line)
-    field = [int(each) for each in match["fields"].split()]
+def _disk(field: Sequence[int]) -> Disk:
     discards = len(field) >= _WITH_DISCARDS
-    return match["name"], Disk(
+    return Disk(
         reads=field[0], read_merges=field[1], read_bytes=field[2] * SECTOR,
         writes=field[4], write_merges=field[5], write_bytes=field[6] * SECTOR,
         discards=field[11] if discards else None, discard_bytes=field[13] * SECTOR if discards else None,

@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import ClassVar
 
 from blocklab.errors import ParseError
-from blocklab.model.plan import Argv
 from blocklab.model.sample import Sample
-from blocklab.probes.points import argv, points
+from blocklab.probes.points import points
 
 # cpu  209 0 6 301 0 0 0 0 0 0
 #      user nice system idle iowait irq softirq steal guest guest_nice: in ticks since boot, all CPUs together
@@ -39,13 +38,11 @@ class Cpu:
     """
 
     name: ClassVar[str] = "cpu"
-
-    def argv(self, seconds: int) -> Argv:
-        return argv(seconds, "/proc/stat")
+    path: ClassVar[str] = "/proc/stat"
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
         """Shares of each interval; none where a counter went back (iowait may). Raises ``ParseError``."""
-        times = [(point.t, _ticks(point.text)) for point in points(text, "/proc/stat")]
+        times = [(point.t, _ticks(point.text)) for point in points(text, self.path)]
         samples = []
         for (_, before), (time, after) in pairwise(times):
             spent = [new - old for old, new in zip(before, after, strict=True)]

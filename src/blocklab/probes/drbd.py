@@ -9,9 +9,8 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.model.plan import Argv
 from blocklab.model.sample import Sample
-from blocklab.probes.points import argv, points, rate
+from blocklab.probes.points import points, rate
 
 # version: 8.4.11 (api:1/proto:86-101)
 #  0: cs:SyncSource ro:Primary/Secondary ds:UpToDate/Inconsistent C r-----
@@ -70,13 +69,11 @@ class DrbdCounters:
     """
 
     name: ClassVar[str] = "drbd"
-
-    def argv(self, seconds: int) -> Argv:
-        return argv(seconds, "/proc/drbd")
+    path: ClassVar[str] = "/proc/drbd"
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
         """The series; nothing while the module is not loaded. Raises ``ParseError``."""
-        times = [(point.t, devices(point.text)) for point in points(text, "/proc/drbd") if point.text is not None]
+        times = [(point.t, devices(point.text)) for point in points(text, self.path) if point.text is not None]
         samples = []
         for time, found in times:
             for layer, device in found.items():

@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import ClassVar
 
 from blocklab.errors import ParseError
-from blocklab.model.plan import Argv
 from blocklab.model.sample import Sample
-from blocklab.probes.points import argv, points, rate
+from blocklab.probes.points import points, rate
 
 # Inter-|   Receive                                                |  Transmit
 #  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls ...
@@ -35,13 +34,11 @@ class Net:
     """
 
     name: ClassVar[str] = "net"
-
-    def argv(self, seconds: int) -> Argv:
-        return argv(seconds, "/proc/net/dev")
+    path: ClassVar[str] = "/proc/net/dev"
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
         """Rates of each interval in which the interface was there at both ends. Raises ``ParseError``."""
-        times = [(point.t, interfaces(point.text)) for point in points(text, "/proc/net/dev")]
+        times = [(point.t, interfaces(point.text)) for point in points(text, self.path)]
         samples = []
         for (start, before), (end, after) in pairwise(times):
             for nic in before.keys() & after.keys():

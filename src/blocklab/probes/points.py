@@ -1,39 +1,37 @@
-"""What ``blocklab_node/sampler.py`` prints: a /proc file as it was at each second."""
+"""What ``blocklab_node/sampler.py`` prints: files of /proc as they were at each second."""
 
 from __future__ import annotations
 
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.model.node import program
-from blocklab.model.plan import Argv
 
 
 class Point(msgspec.Struct, frozen=True):
-    """The file's text at ``t`` (seconds since the epoch); None while there was no such file."""
+    """The text of the file ``path`` at ``t`` (seconds since the epoch); None while there was no such file."""
 
     t: float
+    path: str
     text: str | None
 
 
-def argv(seconds: int, path: str) -> Argv:
-    """The command that prints ``path`` every ``seconds``."""
-    return program("sampler", str(seconds), path)
-
-
-def points(text: bytes, tool: str) -> list[Point]:
-    """The points by time; a last line that was cut is dropped. Raises ``ParseError`` for anything else."""
+def points(text: bytes, path: str) -> list[Point]:
+    """The points of one file by time; a last line that was cut is dropped. Raises ``ParseError`` for anything
+    else."""
     lines = text.split(b"\n")
     cut = lines.pop()
     if not lines:
         raise ParseError(
-            tool, "printed nothing" if not cut else "printed no whole line", cut.decode(errors="replace")
+            path, "printed nothing" if not cut else "printed no whole line", cut.decode(errors="replace")
         )
     try:
         found = [msgspec.json.decode(line, type=Point) for line in lines]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ParseError(tool, f"a line is not a sample: {error}", text.decode(errors="replace")) from error
-    return sorted(found, key=lambda point: point.t)
+        raise ParseError(path, f"a line is not a sample: {error}", text.decode(errors="replace")) from error
+    mine = [point for point in found if point.path == path]
+    if not mine:
+        raise ParseError(path, "no line is a sample of it", text.decode(errors="replace"))
+    return sorted(mine, key=lambda point: point.t)
 
 
 def rate(before: int, after: int, seconds: float) -> float | None:

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from blocklab.errors import BlocklabError, HostError, KnobError, NodeLost, ParseError
 from blocklab.model.host import Host, Proc, must
-from blocklab.model.plan import Fact, Knob, Port
-from blocklab.model.protocols import Probe
+from blocklab.model.plan import Argv, Fact, Knob, Port
 from blocklab.model.sample import OWN, Parsed, Sample, Spread
 from blocklab.model.stack_map import Clock, StackMap
 from blocklab.model.workload import Ruled, SlowStart, Workload
-from blocklab.probes import PROBES
+from blocklab.probes import PROBES, SAMPLER
 from blocklab.runner.cross import Cross
 from blocklab.runner.engine import Engine
 from blocklab.runner.single import run_once, stop
@@ -23,7 +22,6 @@ from blocklab.runner.trials import Tell, Trials
 from blocklab.store.run import Record, Stopped
 from blocklab.study.phases import (
     CELL,
-    PROBE_SECONDS,
     Ask,
     Do,
     Mark,
@@ -193,22 +191,20 @@ def _work(
 
 
 class _Watched:
-    """Every probe on every host, from the constructor to ``stop``."""
+    """The probes on every host, from the constructor to ``stop``."""
 
     def __init__(self, engine: Engine, phase: Watch, raw: Path) -> None:
         self.hosts = phase.hosts
         self._engine = engine
         self._raw = raw
-        self._running: list[tuple[str, Probe, Proc, float]] = []
+        self._running: list[tuple[str, Argv, Proc, float]] = []
         self._started = time.monotonic()
         try:
-            for host, probe in phase.commands:
-                folder = raw / "probes" / host
-                folder.mkdir(parents=True, exist_ok=True)
-                proc = engine.hosts[host].spawn(
-                    probe.argv(PROBE_SECONDS), folder / probe.name, folder / f"{probe.name}.stderr"
-                )
-                self._running.append((host, probe, proc, time.monotonic()))
+            for host, argv in phase.commands:
+                out = printed(raw, host)
+                out.parent.mkdir(parents=True)
+                proc = engine.hosts[host].spawn(argv, out, out.with_suffix(".stderr"))
+                self._running.append((host, argv, proc, time.monotonic()))
         except BaseException:
             self.stop()
             raise
@@ -222,14 +218,14 @@ class _Watched:
         deadline = time.monotonic() + seconds
         with contextlib.suppress(HostError):
             while time.monotonic() < deadline and any(
-                not (self._raw / "probes" / host / probe.name).stat().st_size and proc.poll() is None
-                for host, probe, proc, _ in self._running
+                not printed(self._raw, host).stat().st_size and proc.poll() is None
+                for host, _, proc, _ in self._running
             ):
                 time.sleep(0.05)
 
     def stop(self) -> list[str]:
-        """End the probes with SIGINT, upon which iostat closes its JSON. What is to be said of those that ended
-        before: what they printed until then looks whole."""
+        """End the probes with SIGINT, which cuts no line. What is to be said of those that ended before: what they
+        printed until then looks whole."""
         codes: list[int | None] = []
         for _, _, proc, _ in self._running:
             codes.append(None)
@@ -237,19 +233,21 @@ class _Watched:
                 codes[-1] = proc.poll()
                 proc.signal(signal.SIGINT)
         warnings = []
-        for (host, probe, proc, started), code in zip(self._running, codes, strict=True):
+        for (host, argv, proc, started), code in zip(self._running, codes, strict=True):
             stop(proc, signal.SIGINT)
             seconds = time.monotonic() - started
-            argv = probe.argv(PROBE_SECONDS)
             self._engine.records.append(Record("probe", host, argv, code or 0, seconds, cpu=proc.cpu))
             if code is not None:
-                said = (self._raw / "probes" / host / f"{probe.name}.stderr").read_text(errors="replace")
+                said = printed(self._raw, host).with_suffix(".stderr").read_text(errors="replace")
                 last = "".join(f": {line}" for line in said.strip().splitlines()[-1:])
-                warnings.append(
-                    f"{host}: probe {probe.name} ended before the workload did, exit code {code}{last}"
-                )
+                warnings.append(f"{host}: the probes ended before the workload did, exit code {code}{last}")
         self._running.clear()
         return warnings
+
+
+def printed(raw: Path, host: str) -> Path:
+    """The file of what the probes of a host print."""
+    return raw / "probes" / host / SAMPLER
 
 
 def _watched(hosts: Sequence[str], raw: Path, measured: Measured) -> None:
@@ -258,7 +256,7 @@ def _watched(hosts: Sequence[str], raw: Path, measured: Measured) -> None:
     for host in hosts:
         for probe in PROBES:
             try:
-                samples += probe.parse((raw / "probes" / host / probe.name).read_bytes(), host)
+                samples += probe.parse(printed(raw, host).read_bytes(), host)
             except (ParseError, OSError) as error:
                 said = error.message if isinstance(error, ParseError) else str(error)
                 measured.warnings.append(f"{host}: probe {probe.name}: {said}")
@@ -266,15 +264,14 @@ def _watched(hosts: Sequence[str], raw: Path, measured: Measured) -> None:
 
 
 def own(records: Sequence[Record]) -> tuple[Sample, ...]:
-    """What measuring took of a CPU according to a cell's records: each probe on each host, and blocklab's own
+    """What measuring took of a CPU according to a cell's records: the probes on each host, and blocklab's own
     process over all runs of the workload. What did not tell is left out."""
-    names = {probe.argv(PROBE_SECONDS): f"probe {probe.name}" for probe in PROBES}
     cpu: dict[tuple[str, str], float] = {}
     seconds: dict[tuple[str, str], float] = {}
     for record in records:
         if record.cpu is None or record.part not in ("workload", "probe"):
             continue
-        place = ("blocklab", "") if record.part == "workload" else (names[record.argv], record.host)
+        place = ("blocklab", "") if record.part == "workload" else (f"probe {SAMPLER}", record.host)
         cpu[place] = cpu.get(place, 0.0) + record.cpu
         seconds[place] = seconds.get(place, 0.0) + record.seconds
     return tuple(

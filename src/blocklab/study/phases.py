@@ -13,11 +13,10 @@ from typing import Literal, TypeAlias
 
 from blocklab.model.ground import Ground, LinkSpec, Topology, VolumeSpec
 from blocklab.model.latency import WAYS, requests
-from blocklab.model.plan import Fact, Port, Run, Step, again, before_data
-from blocklab.model.protocols import Probe
+from blocklab.model.plan import Argv, Fact, Port, Run, Step, again, before_data
 from blocklab.model.stop import Rule
 from blocklab.model.workload import Armed, Asking, Command, Lasting, Live, Ruled, Workload
-from blocklab.probes import PROBES
+from blocklab.probes import sampler
 from blocklab.study.copies import copied
 from blocklab.study.grid import plan_layers, plan_stack, topology
 from blocklab.study.links import plan_links, plan_wires
@@ -70,14 +69,14 @@ class Ask:
 
 @dataclass(frozen=True)
 class Watch:
-    """Start every probe on every host."""
+    """Start the probes on every host."""
 
     hosts: tuple[str, ...]
 
     @property
-    def commands(self) -> tuple[tuple[str, Probe], ...]:
-        """Each host with each probe."""
-        return tuple((host, probe) for host in self.hosts for probe in PROBES)
+    def commands(self) -> tuple[tuple[str, Argv], ...]:
+        """Each host with the command that prints what all probes read."""
+        return tuple((host, sampler(PROBE_SECONDS)) for host in self.hosts)
 
 
 @dataclass(frozen=True)

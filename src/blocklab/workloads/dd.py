@@ -44,7 +44,7 @@ class Dd(Base, frozen=True, tag="dd"):
 
     Values: ``write.bandwidth`` (B/s) and ``write.iops`` (1/s, writes of ``bs``) as dd sees them, ``write.bytes``
     (B), ``seconds`` (s), and ``dirty`` (B): what was in the node's memory afterwards and not on the device. What
-    reached the device, and when, is in the probe iostat.
+    reached the device, and when, is in the probe disks.
     """
 
     mode: Literal["direct", "dsync", "sync", "none"]

@@ -13,7 +13,7 @@ import msgspec
 
 from blocklab.imports.clock import Clock, Stamp, resolve, stamp
 from blocklab.imports.text import Bad, Refused, Text
-from blocklab.probes.counters import SECTOR
+from blocklab.probes.disks import SECTOR
 from blocklab.sizing.devices import named
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.series import Found, Snapshot, Trust
