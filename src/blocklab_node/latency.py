@@ -12,7 +12,6 @@ import mmap
 import os
 import sys
 import time
-from collections.abc import Sequence
 
 SIZE = 4096
 # The first ones also pay for what is cold.
@@ -21,7 +20,7 @@ WARM = 3
 MOST_SPAN = 64 << 20
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: list[str]) -> int:
     """See above."""
     device, way, count = argv[1], argv[2], int(argv[3])
     writes = way == "write"

@@ -2,17 +2,19 @@
 
 Usage: ``python3 sampler.py SECONDS PATH...``. Each line is JSON, one for each file: ``{"t": seconds since the
 epoch, "path": ..., "text": ...}``; ``text`` is null while the file is absent (a module that is not loaded). SIGINT
-and SIGTERM end it between two lines, so that no line is cut.
+ends it between two lines.
+
+It imports little, since each cell waits for its start: ``json`` takes 30 ms of a node's CPU, ``signal`` 15.
 """
 
 from __future__ import annotations
 
-import json
-import signal
+import os
 import sys
 import time
 
-ENDS = {signal.SIGINT, signal.SIGTERM}
+# What JSON wants to be escaped: control characters, the quote and the backslash.
+ESCAPES = {**{code: f"\\u{code:04x}" for code in range(32)}, ord('"'): '\\"', ord("\\"): "\\\\"}
 
 
 def read(path: str) -> str | None:
@@ -28,27 +30,29 @@ def read(path: str) -> str | None:
     return text
 
 
+def quoted(text: str) -> str:
+    """As JSON has it."""
+    return f'"{text.translate(ESCAPES)}"'
+
+
 def line(path: str) -> str:
     """One sample as a line of JSON."""
-    now = time.time()
-    return json.dumps({"t": round(now, 6), "path": path, "text": read(path)}) + "\n"
+    now, text = time.time(), read(path)
+    said = "null" if text is None else quoted(text)
+    return f'{{"t": {now:.6f}, "path": {quoted(path)}, "text": {said}}}\n'
 
 
 def main(argv: list[str]) -> int:
-    """Print until a signal says stop; the exit code."""
+    """Print until SIGINT; the exit code."""
     seconds, paths = float(argv[1]), argv[2:]
-    # Blocked and then waited for: a handler could run in the middle of a write.
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
-    while True:
-        now = time.time()
-        due = (now // seconds + 1) * seconds
-        if signal.sigtimedwait(ENDS, due - now) is not None:
-            return 0
-        try:
-            sys.stdout.write("".join([line(path) for path in paths]))
-            sys.stdout.flush()
-        except BrokenPipeError:
-            return 0
+    try:
+        while True:
+            now = time.time()
+            time.sleep((now // seconds + 1) * seconds - now)
+            # Each second in one piece: a signal comes before it or after it.
+            os.write(1, "".join([line(path) for path in paths]).encode())
+    except (KeyboardInterrupt, BrokenPipeError):
+        return 0
 
 
 if __name__ == "__main__":

@@ -190,6 +190,16 @@ def test_the_only_report_of_iostat_is_an_interval(tmp_path: Path) -> None:
     assert not any("left out" in remark for remark in found.remarks)
 
 
+def test_iostat_json_cut_anywhere(tmp_path: Path) -> None:
+    """Each cut gives the reports before it, none of them changed."""
+    data = (FOLDER / "iostat/stopped.json").read_text()
+    whole = [sample.value for sample in read(tmp_path, data).samples]
+    second = data.index('"timestamp"', data.index('"timestamp"') + 1)
+    for end in range(data.index('"timestamp"', second + 1), len(data), 997):
+        found = [sample.value for sample in read(tmp_path, data[:end]).samples]
+        assert found == whole[: len(found)] and found
+
+
 def test_iostat_json_with_decimal_commas(tmp_path: Path) -> None:
     data = (FOLDER / "iostat/stopped.json").read_text()
     comma = re.sub(r"(: \d+)\.(\d\d)", r"\1,\2", data)

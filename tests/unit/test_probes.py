@@ -293,6 +293,11 @@ def test_sampler_runs_until_it_is_told(tmp_path: Path) -> None:
     assert abs(found[-1]["t"] - time.time()) < 10
 
 
+@given(st.text())
+def test_sampler_writes_json(text: str) -> None:
+    assert json.loads(sampler.quoted(text)) == text
+
+
 def test_sampler_of_every_probe() -> None:
     """On this machine: each probe finds its own file among the others, and of /proc/stat only the CPU's lines."""
     argv = [str(SAMPLER) if word == node.path("sampler") else word for word in sampler_of_all(1)]
@@ -300,7 +305,7 @@ def test_sampler_of_every_probe() -> None:
     with subprocess.Popen([sys.executable, *argv[1:]], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         raw = [process.stdout.readline() for _ in range(2 * len(PROBES))]
-        process.terminate()
+        process.send_signal(signal.SIGINT)
         process.communicate(timeout=10)
     assert process.returncode == 0
     rows = [json.loads(line) for line in raw]
