@@ -40,7 +40,7 @@ from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Cell, Study
 
-AIM = 0.3
+AIM = 0.5
 PACKAGE = "fio-plot==1.1.21"
 MODES, SIZES, DEPTHS = ("randread", "randwrite"), ("4k", "16k"), (1, 2, 4, 8, 16, 32)
 FILE = "64MiB"
@@ -68,7 +68,7 @@ TIMED: dict[str, str | Callable[..., str]] = {
     "runner.cross:Cross.judge": "counters: judge",
     "workloads.fio:Fio.parse": "fio: parse",
     "runner.trials:merged": "rounds: merge",
-    "runner.run:offsets": "clocks of the nodes",
+    "runner.run:clocks": "clocks of the nodes",
     "store.run:Draft.write": "store: write",
 }
 

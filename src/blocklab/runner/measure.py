@@ -37,7 +37,7 @@ from blocklab.study.phases import (
 
 # Probes count from whole seconds on. What matters is that they wait for the next one when the workload starts: the
 # second that is under way then is partly without workload, and no use.
-PROBE_LEAD = 0.4
+PROBE_LEAD = 0.3
 # Ended before that, under a workload that takes no time, they have printed nothing.
 PROBE_LEAST = 1.5
 # On a busy node it may take one longer.
