@@ -347,7 +347,7 @@ def test_damage_without_a_missing_row_does_not_stand_among_what_lost_nothing(tmp
     assert {row["what"] for row in chart.panels[0].spec["datasets"]["cells"]} == {"local", "drbd-a", "drbd-b"}
     assert "damaged without a missing row: drbd-c" in chart.caption
     points = drill_points(found)
-    said = "The database on drbd-c was damaged in 1 of 1 crashes (5 % to 100 % do, 95 %): 1 torn"
+    said = "The database on drbd-c was damaged in 1 of 1 crashes (5.0 % to 100 % do, 95 %): 1 torn"
     assert any(said in text.replace(NBSP, " ") for text in points)
     assert "drbd-c" not in points[0]
 

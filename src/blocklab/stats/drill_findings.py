@@ -95,7 +95,7 @@ def _worst(found: Sequence[Summary]) -> Iterator[Finding]:
 
 
 def _times(found: Sequence[Summary]) -> Iterator[Finding]:
-    """The shortest and the longest median outage that ended; of the longest, when the rate was that of before again
+    """The shortest and the longest median outage that ended; of the longest, when the rate before was back
     and the stage that takes the most of it."""
     timed = [(each.rto, each) for each in found if each.rto is not None and math.isfinite(each.rto.median)]
     if not timed:
