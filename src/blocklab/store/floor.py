@@ -113,6 +113,22 @@ class Floor(msgspec.Struct, frozen=True):
     values: dict[str, Reading]
     format: int = FORMAT
 
+    @property
+    def noise(self) -> float | None:
+        """The standard deviation of a rate from round to round, as a part of it: the median over the volume's and
+        the mirror's; None of a single round. Of three values it is the range by 1.69 (d2 of control charts:
+        Montgomery, Introduction to Statistical Quality Control, appendix VI)."""
+        known = [
+            each.spread / each.value / _RANGES.get(each.rounds, 3.0)
+            for name, each in self.values.items()
+            if ".iops" in name and each.rounds > 1 and each.value > 0
+        ]
+        return statistics.median(known) if known else None
+
+
+# The expected range of so many normal values, in standard deviations.
+_RANGES = {2: 1.128, 3: 1.693, 4: 2.059, 5: 2.326}
+
 
 class _Head(msgspec.Struct):
     format: int
@@ -187,6 +203,12 @@ def keep_floor(folder: Path, environment: Mapping[str, Any], *, again: bool = Tr
     except StoreError as error:
         return f"the lab's floor is left out: {error}"
     return ""
+
+
+def known_noise(site: Site) -> float | None:
+    """``Floor.noise`` of this machine; None where it is not known."""
+    floor = known_floor(site)
+    return None if floor is None else floor.noise
 
 
 def known_floor(site: Site) -> Floor | None:

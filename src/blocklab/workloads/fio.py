@@ -285,9 +285,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         return head + fio_jobs.instrument(self._body(), extra)
 
     def lasts(self) -> float | None:
-        """The jobs' run times together, or what the rule takes; unknown where one of them ends by its size."""
-        if self.rule() is not None:
-            return self._expected(len(self.all_jobs))
+        """The jobs' run times together; unknown where one of them ends by its size."""
         times = [fio_jobs.runtime(section.options) for section in self.sections()]
         return None if None in times else sum(time for time in times if time is not None)
 
