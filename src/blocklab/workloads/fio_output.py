@@ -14,7 +14,7 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.metrics import metric as metric_of
-from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.model.sample import Histogram, Parsed, Phase, Sample
 from blocklab.workloads.base import seconds_of
 
 DIRECTIONS = ("read", "write", "trim")
@@ -48,6 +48,8 @@ class _Latency(msgspec.Struct):
     max: float
     samples: int = msgspec.field(name="N", default=0)
     percentile: dict[str, float] = {}
+    # With --output-format=json+: a latency that stands for each bin, and how many.
+    bins: dict[str, int] = {}
 
 
 class _Direction(msgspec.Struct):
@@ -212,6 +214,17 @@ def values(job: Job, host: str, *, own: bool = True) -> Iterator[Sample]:
         yield from latency("sync", job.sync.lat_ns)
     yield row("cpu.user", job.usr_cpu, "%")
     yield row("cpu.system", job.sys_cpu, "%")
+
+
+def histograms(job: Job, host: str) -> Iterator[Histogram]:
+    """Of each direction that did I/O, and of syncs, how many operations took how long; nothing where fio was not
+    asked for its bins (``json+``)."""
+    found = [(name, getattr(job, name).lat_ns) for name in DIRECTIONS]
+    found += [("sync", job.sync.lat_ns)] if job.sync is not None else []
+    for name, each in found:
+        if each.bins:
+            bins = tuple((int(latency) / 1e9, count) for latency, count in each.bins.items())
+            yield Histogram(f"{name}.latency", job.jobname, host, bins)
 
 
 def phase(job: Job) -> Phase | None:
