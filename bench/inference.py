@@ -264,8 +264,8 @@ def main() -> None:
     )
     table(asked, "many", functools.partial(many, asked=asked))
     print(
-        f"\nHalf width of a ratio (median of {asked.many}) and time: {asked.repeats} builds / the same with rounds "
-        f"in turn / {asked.repeats + 1} builds / {asked.repeats + 2} builds:\n"
+        f"\nHalf width of a ratio (median of {asked.many}) and time: {asked.repeats} builds / with rounds in turn / "
+        f"{asked.repeats + 1} builds / {asked.repeats + 2} builds:\n"
     )
     table(asked, "compared", functools.partial(compared, asked=asked))
 
