@@ -264,7 +264,7 @@ def main() -> None:
     )
     table(asked, "many", functools.partial(many, asked=asked))
     print(
-        f"\nHalf width of a ratio (median of {asked.many}) and time: {asked.repeats} builds / with rounds in turn / "
+        f"\nHalf width of a ratio (median of {asked.many}) and time: {asked.repeats} builds / rounds in turn / "
         f"{asked.repeats + 1} builds / {asked.repeats + 2} builds:\n"
     )
     table(asked, "compared", functools.partial(compared, asked=asked))
