@@ -20,12 +20,13 @@ from blocklab.model.cache import cache_folder
 from blocklab.model.files import write_whole
 from blocklab.model.site import Site
 
-FORMAT = 2
+FORMAT = 3
 _HINT = "`blocklab calibrate` measures it again"
 
 SYSCALL = "syscall"
 EMPTY = "empty.latency"
 RTT = "link.rtt"
+NOISE = "noise"
 DELAYS_MS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 WAYS = ("read", "write")
 
@@ -60,6 +61,7 @@ METRICS: Mapping[str, tuple[str, str]] = {
     mirror("iops", 32): ("4 KiB writes on a DRBD mirror at RTT 0, queue depth 32", "1/s"),
     RTT: ("round trip of a link at 0 ms", "s"),
     **{delay(ms): (f"error of an emulated round trip of {ms:g} ms", "s") for ms in DELAYS_MS},
+    NOISE: ("standard deviation of a rate, from one round of 4 s to the next", "%"),
     "steal.host": ("CPU time taken from this machine (steal)", "%"),
     "idle.host": ("CPU time that this machine was idle", "%"),
     "steal.node": ("CPU time taken from the node, as its kernel sees it", "%"),
@@ -114,20 +116,9 @@ class Floor(msgspec.Struct, frozen=True):
     format: int = FORMAT
 
     @property
-    def noise(self) -> float | None:
-        """The standard deviation of a rate from round to round, as a part of it: the median over the volume's and
-        the mirror's; None of a single round. Of three values it is the range by 1.69 (d2 of control charts:
-        Montgomery, Introduction to Statistical Quality Control, appendix VI)."""
-        known = [
-            each.spread / each.value / _RANGES.get(each.rounds, 3.0)
-            for name, each in self.values.items()
-            if ".iops" in name and each.rounds > 1 and each.value > 0
-        ]
-        return statistics.median(known) if known else None
-
-
-# The expected range of so many normal values, in standard deviations.
-_RANGES = {2: 1.128, 3: 1.693, 4: 2.059, 5: 2.326}
+    def noise(self) -> float:
+        """By what part a rate differs from one round to the next (standard deviation)."""
+        return self.values[NOISE].value / 100
 
 
 class _Head(msgspec.Struct):

@@ -52,8 +52,8 @@ class _Latency(msgspec.Struct):
     bins: dict[str, int] = {}
 
 
-class _Direction(msgspec.Struct):
-    """``runtime`` is in ms, ``bw_bytes`` in B/s."""
+class Direction(msgspec.Struct):
+    """What one job did in one direction. ``runtime`` is in ms, ``bw_bytes`` in B/s."""
 
     io_bytes: int
     bw_bytes: float
@@ -75,9 +75,9 @@ class Job(msgspec.Struct):
 
     jobname: str
     error: int
-    read: _Direction
-    write: _Direction
-    trim: _Direction
+    read: Direction
+    write: Direction
+    trim: Direction
     usr_cpu: float
     sys_cpu: float
     sync: _Sync | None = None
