@@ -60,7 +60,7 @@ def in_kilobytes(names: Sequence[str], rows: Sequence[Sequence[float]]) -> float
 
 
 def rates(row: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
-    """Metric, value and unit, as the iostat probe has them; columns that say the same another way are left out."""
+    """Metric, value and unit, as the probe disks has them; columns that say the same another way are left out."""
     for way, letter in (("read", "r"), ("write", "w"), ("flush", "f")):
         rate = row.get(f"{letter}/s")
         if rate is None:
