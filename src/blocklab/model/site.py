@@ -125,8 +125,9 @@ class OneMachine(Protocol):
     """Hosts that share one machine: what else it does is in all their results."""
 
     def spent(self) -> Mapping[str, float]:
-        """Seconds so far: ``time`` by the clock, ``all`` CPUs' time, of it ``busy`` and ``steal``, and
-        ``pressure`` (PSI) where it is known. Raises ``OSError``."""
+        """Seconds so far: ``time`` by the clock, ``all`` CPUs' time, of it ``busy``, ``steal`` and what programs
+        took that are not the lab's (``foreign``), and ``pressure`` (PSI) where it is known. Raises
+        ``OSError``."""
 
 
 class Room(Protocol):

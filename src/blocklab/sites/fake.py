@@ -205,9 +205,9 @@ class FakeLab:
         self.log.append(("", ("latencies", spec.nodes[0], *latencies, *(("capped",) if capped else ()))))
 
     def spent(self) -> Mapping[str, float]:
-        """Four CPUs of which one is busy; programs waited half of the time."""
+        """Four CPUs of which one is busy, by the lab; programs waited half of the time."""
         now = time.monotonic()
-        return {"time": now, "all": 4 * now, "busy": now, "steal": 0.0, "pressure": now / 2}
+        return {"time": now, "all": 4 * now, "busy": now, "steal": 0.0, "foreign": 0.0, "pressure": now / 2}
 
     def refill(self) -> None:
         """Noted in the log."""
