@@ -83,6 +83,7 @@ def calibrate(
     found: list[dict[str, float]] = []
     say("starting two nodes, a raw volume and a mirror")
     with standing(site, study, [RAW, MIRROR]) as stand:
+        ready = time.monotonic() - started
         bench = _Bench(stand, topology(study, [RAW, MIRROR]), seconds)
         bench.prepare()
         longest = 0.0
@@ -92,7 +93,7 @@ def calibrate(
             found.append(bench.round())
             longest = max(longest, time.monotonic() - this)
     values = {name: reading([each[name] for each in found], unit) for name, (_, unit) in METRICS.items()}
-    return Floor(machine, began, time.monotonic() - started, values)
+    return Floor(machine, began, time.monotonic() - started, values, ready=ready)
 
 
 def _study() -> Study:

@@ -1,121 +1,109 @@
-"""How long a grid takes: a range, for people who decide whether to start it. Pure.
-
-What the stopping rule makes of a workload depends on the machine's noise, which is known once the floor was
-measured. What booting, building and loading take is guessed at first, and corrected by the finished cells.
-"""
+"""What a grid's cells take, part by part: for an estimate before the start and after each cell. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from blocklab.judge.settle import rounds_needed
 from blocklab.model.ground import Topology
+from blocklab.model.stop import Rule
 from blocklab.model.workload import Estimated, Ruled, WithData, Workload
 from blocklab.study.copies import copied
 from blocklab.study.drills import nominal
 from blocklab.study.factors import variant
-from blocklab.study.grid import hardware, layouts, topology
+from blocklab.study.grid import hardware, is_drill, layouts, topology
 from blocklab.study.phases import rule_of
 from blocklab.study.types import Cell, Study
 
-
-class Span(msgspec.Struct, frozen=True):
-    """Seconds: the least, the most likely, and the most."""
-
-    least: float = 0.0
-    likely: float = 0.0
-    most: float = 0.0
-
-    def __add__(self, other: Span) -> Span:
-        return Span(self.least + other.least, self.likely + other.likely, self.most + other.most)
-
-    def times(self, count: float) -> Span:
-        """So often."""
-        return Span(count * self.least, count * self.likely, count * self.most)
+# First guesses (s), from the developers' machine of two slow cores; see the per-cell values of docs/studies/.
+# ``Floor.ready`` scales them to another machine, and finished cells replace them.
+BOOT_SECONDS = 4.0
+BUILD_SECONDS = 5.0
+CELL_SECONDS = 5.0
+DATA_SECONDS = 90.0
+# What each start of a workload takes beside its own time: its program, the probes, the counters.
+START_SECONDS = 1.0
+# The least and the most (s) of a workload that ends by work done: a wide guess, since no field tells.
+UNKNOWN_SECONDS = (10.0, 90.0)
 
 
-# First guesses, from a fast machine to one that is busy: machines differ by a factor of three.
-BOOT = Span(2.0, 4.0, 15.0)
-BUILD = Span(2.0, 5.0, 20.0)
-CELL = Span(2.0, 4.0, 12.0)
-# The start and the end of a workload's program, in each round.
-START = Span(0.3, 0.6, 2.0)
-# A workload that ends by work done, not by the clock.
-UNKNOWN = Span(5.0, 20.0, 120.0)
-DATA = Span(20.0, 60.0, 300.0)
-# Of a part of the rounds between the least and the most, where the machine's noise is not known.
-GUESSED = 0.3
+class Load(msgspec.Struct, frozen=True):
+    """How long (s) a workload goes on: ``least`` if all of its phases settle at once, ``most`` if none ever does;
+    ``starts``: how often its program is started then, the least and the most.
 
-
-class Estimate(msgspec.Struct, frozen=True):
-    """``cells`` on ``builds`` layouts; ``measuring`` is the time under load, ``total`` all of it.
-
-    ``open_ended`` counts cells whose workload has no given length. ``noise`` is that of a round on this machine, a
-    part of its mean; None where it is not known.
+    ``rule`` ends it, None where it has a length; ``open_ended``: it ends by work done, and both are guesses.
     """
 
-    cells: int
-    builds: int
-    measuring: Span
-    total: Span
-    open_ended: int
-    noise: float | None = None
+    least: float
+    most: float
+    starts: tuple[int, int] = (1, 1)
+    rule: Rule | None = None
+    open_ended: bool = False
+
+    def at(self, share: float) -> float:
+        """The seconds at that share of its range: 0 is ``least``, 1 is ``most``."""
+        return self.least + share * (self.most - self.least)
+
+    def starting(self, share: float) -> float:
+        """What its starts take there (s), by the first guess."""
+        least, most = self.starts
+        return START_SECONDS * (least + share * (most - least))
 
 
-def estimate(study: Study, cells: Sequence[Cell], noise: float | None = None) -> Estimate:
-    """What these cells take together."""
-    loads = [_load(variant(study, cell.levels).workloads[cell.workload], noise) for cell in cells]
-    measuring = _sum(load or UNKNOWN for load in loads)
-    total = _sum(shares(study, cells, noise).values())
-    return Estimate(
-        len(cells), len(layouts(study, cells)), measuring, total, sum(load is None for load in loads), noise
-    )
+class Cost(msgspec.Struct, frozen=True):
+    """What a cell takes (s): its ``load``, ``around`` it, and ``once``, name -> what it shares with others: the
+    boot of its nodes, the build of its layout, its data. Whichever cell comes first pays that."""
+
+    cell: Cell
+    load: Load
+    around: float
+    once: dict[str, float]
 
 
-def shares(study: Study, cells: Sequence[Cell], noise: float | None = None) -> dict[str, Span]:
-    """Key -> what the cell adds to ``estimate``'s total: its workload, and its part of what it shares with others
-    (boot, build, data)."""
+def costs(study: Study, cells: Sequence[Cell]) -> tuple[Cost, ...]:
+    """What each of these cells takes, by first guesses."""
     found = layouts(study, cells)
-    alike = [hardware(topology(layout.study, [layout.stack])) for layout in found]
-    boots = Counter(kind for kind, layout in zip(alike, found, strict=True) for _ in layout.cells)
-    data = Counter((cell.stack, cell.workload) for cell in cells)
-    took = {}
-    for kind, layout in zip(alike, found, strict=True):
+    shapes = [topology(layout.study, [layout.stack]) for layout in found]
+    alike = [hardware(shape) for shape in shapes]
+    loads: dict[bytes, Load] = {}
+    made = []
+    for number, (layout, shape, kind) in enumerate(zip(found, shapes, alike, strict=True)):
         for cell in layout.cells:
             workload = variant(study, cell.levels).workloads[cell.workload]
-            parts = [_load(workload, noise) or UNKNOWN, CELL]
-            parts += [BUILD.times(1 / len(layout.cells)), BOOT.times(1 / boots[kind])]
-            parts += [DATA.times(1 / data[cell.stack, cell.workload])] if isinstance(workload, WithData) else []
-            took[cell.key] = _sum(parts)
-    return took
+            same = msgspec.json.encode(cell.spec["workload"])
+            if same not in loads:
+                loads[same] = load(workload)
+            # A repeat begins with the nodes that the one before ended with, and boots all others again.
+            boot = kind if len(set(alike)) == 1 else f"{kind} {cell.repeat}"
+            once = {f"boot {boot}": BOOT_SECONDS, f"build {number}": BUILD_SECONDS}
+            # A drill boots the node that it crashed.
+            around = CELL_SECONDS + (BOOT_SECONDS if is_drill(layout.study, cell.workload) else 0.0)
+            if isinstance(workload, WithData):
+                copy = copied(layout.study, layout.stack, nominal(shape), workload)[0]
+                once[f"data {copy} {boot}"] = DATA_SECONDS
+                # The stack is built over restored volumes each time.
+                around += BUILD_SECONDS
+            made.append(Cost(cell, loads[same], around, once))
+    return tuple(made)
 
 
-def _sum(spans: Iterable[Span]) -> Span:
-    return sum(spans, Span())
-
-
-def _load(workload: Workload, noise: float | None) -> Span | None:
-    """The time under load; None where it ends by work done."""
-    fixed = workload.lasts() if isinstance(workload, Estimated) else None
+def load(workload: Workload) -> Load:
+    """How long a workload goes on."""
     rule = rule_of(workload)
-    if rule is None or not isinstance(workload, Ruled):
-        return None if fixed is None else Span(fixed, fixed, fixed) + START
-    phases = len(workload.trials(rule.seconds))
-    start = Span(*[fixed or 0.0] * 3)
+    if rule is None:
+        lasts = _lasts(workload)
+        return Load(*UNKNOWN_SECONDS, open_ended=True) if lasts is None else Load(lasts, lasts)
+    assert isinstance(workload, Ruled)
+    trials = [_lasts(each) or rule.seconds for each in workload.trials(rule.seconds).values()]
+    each, phases = sum(trials), len(trials)
     if rule.kind in ("long", "fixed"):
-        part = GUESSED if noise is None else min(1.0, (noise / rule.half_width) ** 2)
-        likely = rule.shortest + part * (rule.longest - rule.shortest)
-        return start + (Span(rule.shortest, likely, rule.longest) + START).times(phases)
-    least, most = rule.least, rule.most
-    if noise is None:
-        rounds = least + GUESSED * (most - least)
-    else:
-        rounds = rounds_needed(noise, rule.half_width, least, most)
-    each = Span(rule.each, rule.each, rule.each) + START
-    return start + Span(least * each.least, rounds * each.likely, most * each.most).times(phases)
+        return Load(each - phases * (rule.longest - rule.shortest), each, (phases, phases), rule)
+    return Load(rule.least * each, rule.most * each, (rule.least * phases, rule.most * phases), rule)
+
+
+def _lasts(workload: Workload) -> float | None:
+    return workload.lasts() if isinstance(workload, Estimated) else None
 
 
 def hardwares(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[Topology, int]]:
@@ -141,12 +129,13 @@ def memory(study: Study, cells: Sequence[Cell]) -> int:
     return max(sum(shape.memory(copies)) for shape, copies in hardwares(study, cells))
 
 
-def spoken_range(span: Span) -> str:
-    """``12 min (8 to 40 min)``, ``45 s (30 s to 2 min)``."""
-    least, most = spoken(span.least), spoken(span.most)
-    number, _, unit = least.partition(" ")
-    short = number if most.endswith(f" {unit}") and " " not in most.removesuffix(f" {unit}") else least
-    return f"{spoken(span.likely)} ({short} to {most})"
+def between(least: float, most: float) -> str:
+    """``4 to 9 min``, ``45 s to 3 min``; one of them where both read the same."""
+    first, last = spoken(least), spoken(most)
+    if first == last:
+        return last
+    number, _, unit = first.partition(" ")
+    return f"{number if last.partition(' ')[2] == unit and ' ' not in unit else first} to {last}"
 
 
 def spoken(seconds: float) -> str:
