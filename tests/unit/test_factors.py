@@ -12,7 +12,7 @@ from blocklab.errors import StudyError
 from blocklab.layers import Drbd, Postgres
 from blocklab.model.units import Duration
 from blocklab.model.workload import WithData
-from blocklab.study.estimate import DATA, Span, estimate, spoken, spoken_range
+from blocklab.runner.estimate import DATA, Span, estimate, spoken, spoken_range
 from blocklab.study.factors import combinations, of_workload, parts_of, size, variant
 from blocklab.study.grid import cells, hardware, layouts, topology
 from blocklab.study.read import build

@@ -20,10 +20,10 @@ from blocklab.cli.progress import Lines, Remaining
 from blocklab.imports import Options, minimal, take
 from blocklab.model.sample import Parsed, Sample
 from blocklab.report import terminal_table
+from blocklab.runner.estimate import Span, estimate, shares
 from blocklab.runner.strikes import Count
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Outcome, Rate
-from blocklab.study.estimate import Span, estimate, shares
 from blocklab.study.grid import cells
 from blocklab.study.read import build, read
 from tests.unit.import_logs import two

@@ -14,9 +14,10 @@ from rich.table import Table
 
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.knobs import nearest
-from blocklab.study.estimate import estimate, memory, spoken
+from blocklab.runner.estimate import estimate, spoken
 from blocklab.study.grid import cells
 from blocklab.study.read import build, load_yaml, read
+from blocklab.study.room import memory
 from blocklab.study.types import Name
 
 

@@ -19,10 +19,10 @@ from blocklab.cli.progress import Lines, rate_text
 from blocklab.model.drill import Drill
 from blocklab.model.sample import Parsed
 from blocklab.model.stop import Rule
+from blocklab.runner.estimate import shares, spoken_range
 from blocklab.runner.run import Progress
 from blocklab.runner.strikes import Count
 from blocklab.store.run import Outcome, Rate, Stopped
-from blocklab.study.estimate import shares, spoken_range
 from blocklab.study.factors import variant
 from blocklab.study.phases import rule_of
 from blocklab.study.types import Cell, Study
@@ -37,7 +37,7 @@ def showing(
     console: Console, study: Study, cells: Sequence[Cell], noise: float | None = None, *, plain: bool
 ) -> Iterator[Progress]:
     """Progress as suits the console: drawn on a terminal, else, or if it is to be ``plain``, a line an event.
-    ``noise``: see ``study.estimate``."""
+    ``noise``: see ``runner.estimate``."""
     if plain or not console.file.isatty() or console.is_dumb_terminal:
         yield Lines(console, shares(study, cells, noise))
         return

@@ -38,11 +38,11 @@ from blocklab.model.site import Site, Snapshots
 from blocklab.model.stack_map import folders_of
 from blocklab.model.undo import Undos
 from blocklab.model.workload import Drilled
+from blocklab.runner.estimate import estimate
 from blocklab.sites import DEFAULT, open_site
 from blocklab.stats.format import exact
 from blocklab.store.floor import known_noise
 from blocklab.study.drill_phases import Compare, DrillPhase, ReadBack, Write, whole
-from blocklab.study.estimate import estimate
 from blocklab.study.factors import variant
 from blocklab.study.grid import is_drill, plan_stack, port_for, topology
 from blocklab.study.phases import (
@@ -294,7 +294,7 @@ class _Listed:
         for strike in phase.strikes:
             self.add((strike.strike, strike.mend), workload)
         for stage in phase.takeover:
-            when = "when the monitor takes the active node for dead"
+            when = "when the monitor declares the active node dead"
             self._one(replace(stage, when=when) if isinstance(stage, Do) else stage, workload)
 
     @_one.register

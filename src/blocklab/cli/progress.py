@@ -14,11 +14,11 @@ from blocklab.model.drill import Drill
 from blocklab.model.metrics import quoted
 from blocklab.model.sample import Parsed
 from blocklab.report.stops import relative
+from blocklab.runner.estimate import Span, spoken_range
 from blocklab.runner.strikes import Count
 from blocklab.stats.drills import tally
 from blocklab.stats.format import number, scale, unit_of
 from blocklab.store.run import Outcome, Rate, Stopped
-from blocklab.study.estimate import Span, spoken_range
 from blocklab.study.types import Cell
 
 _STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow", "suspect": "bold yellow"}

@@ -325,7 +325,7 @@ def _bad_bounds(entry: Entry) -> Iterator[tuple[str, str]]:
 def _bad_catalogue(entry: Entry) -> Iterator[tuple[str, str]]:
     """What no entry of the catalogue can be."""
     if entry.checked and _DATE.fullmatch(entry.checked) is None:
-        yield "checked", f"{entry.checked!r} is no date; write it like 2026-08"
+        yield "checked", f"{entry.checked!r} is not a date; write it like 2026-08"
     # A size is of whole GiB; a request is no smaller than a page.
     least = {"vcpus": 1, "disks": 1, "size": GIB, "size_least": GIB, "size_most": GIB}
     for field, bound in (least | {"io_least": LEAST_BANDWIDTH}).items():

@@ -319,9 +319,9 @@ class UmlSite:
 
     def __init__(self, volumes: Path | None = None, image: images.Image | None = None) -> None:
         if volumes is not None and not volumes.is_dir():
-            raise SetupError(f"--volumes {volumes}: no such folder", hint="make it first, or take another one")
+            raise SetupError(f"--volumes {volumes}: no such folder", hint="create it first, or use another one")
         if volumes is not None and not os.access(volumes, os.W_OK | os.X_OK):
-            raise SetupError(f"--volumes {volumes} cannot be written to", hint="take a folder that is yours")
+            raise SetupError(f"--volumes {volumes} cannot be written to", hint="use a folder of yours")
         if volumes is not None:
             real = volumes.resolve()
             check_path(real, f"--volumes {real}")

@@ -7,15 +7,12 @@ measured. What booting, building and loading take is guessed at first, and corre
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from blocklab.judge.settle import rounds_needed
-from blocklab.model.ground import Topology
 from blocklab.model.workload import Estimated, Ruled, WithData, Workload
-from blocklab.study.copies import copied
-from blocklab.study.drills import nominal
 from blocklab.study.factors import variant
 from blocklab.study.grid import hardware, layouts, topology
 from blocklab.study.phases import rule_of
@@ -116,29 +113,6 @@ def _load(workload: Workload, noise: float | None) -> Span | None:
         rounds = rounds_needed(noise, rule.half_width, least, most)
     each = Span(rule.each, rule.each, rule.each) + START
     return start + Span(least * each.least, rounds * each.likely, most * each.most).times(phases)
-
-
-def hardwares(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[Topology, int]]:
-    """What the layouts of these cells stand on, and how often its volumes are kept: once in use, and once for each
-    set of data that is copied while the same nodes run."""
-    shapes: dict[str, Topology] = {}
-    copies: dict[str, set[str]] = {}
-    for layout in layouts(study, cells):
-        shape = topology(layout.study, [layout.stack])
-        kind = hardware(shape)
-        shapes.setdefault(kind, shape)
-        mine = copies.setdefault(kind, set())
-        for cell in layout.cells:
-            workload = variant(study, cell.levels).workloads[cell.workload]
-            if isinstance(workload, WithData):
-                mine.add(copied(layout.study, layout.stack, nominal(shape), workload)[0])
-    for kind, shape in shapes.items():
-        yield shape, 1 + len(copies[kind])
-
-
-def memory(study: Study, cells: Sequence[Cell]) -> int:
-    """Bytes that the largest layout takes, with its volumes in memory."""
-    return max(sum(shape.memory(copies)) for shape, copies in hardwares(study, cells))
 
 
 def spoken_range(span: Span) -> str:
