@@ -353,10 +353,10 @@ def test_latencies_and_caps_are_what_the_lab_was_told_last() -> None:
             fact = requests("a1", "/dev/vda", "read", most=30)
             return {name: float(value) for name, value in fact.parse(must(node, fact.argv)).items()}
 
-        lab.set_latencies(volume, {"read": 0.0}, capped=False)
+        lab.set_latencies(volume, {"read": 0.0}, whole=False)
         free = reads()["mean"]
-        lab.set_latencies(volume, {"read": 5e-3}, capped=False)
+        lab.set_latencies(volume, {"read": 5e-3}, whole=False)
         assert reads()["least"] >= 5e-3
-        lab.set_latencies(volume, {"read": 0.0}, capped=True)
+        lab.set_latencies(volume, {"read": 0.0}, whole=True)
         # 33 reads at 50 a second, of which five are let through at once.
         assert reads()["mean"] > 0.8 / 50 > free
