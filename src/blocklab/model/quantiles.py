@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 Table: TypeAlias = Sequence[tuple[float, float]]
-# The lower and the upper end of each bin (s), and how many requests are in it; none twice.
-Histogram: TypeAlias = Sequence[tuple[float, float, int]]
 # No latency is 0 or less, which would have no logarithm (s).
 _LEAST = 1e-9
 
@@ -41,13 +39,7 @@ def shifted(table: Table, seconds: float) -> Table:
     return [(quantile, max(_LEAST, latency + seconds)) for quantile, latency in table]
 
 
-def distance(table: Table, histogram: Histogram, *, beyond: float = 0.0) -> float:
-    """The Kolmogorov-Smirnov distance between a table and counted requests: the greatest difference of the two
-    cumulative distributions, at the ends of bins that are above ``beyond`` (s)."""
-    total, below, worst = sum(count for *_, count in histogram), 0, 0.0
-    for low, high, count in sorted(histogram):
-        for latency, more in ((low, 0), (high, count)):
-            below += more
-            if latency > beyond:
-                worst = max(worst, abs(below / total - share(table, latency)))
-    return worst
+def distance(table: Table, found: Table, *, beyond: float = 0.0) -> float:
+    """The Kolmogorov-Smirnov distance between a table and measured requests (``fio_output.histogram``): the
+    greatest difference of the two cumulative distributions, at what was measured above ``beyond`` (s)."""
+    return max((abs(part - share(table, seconds)) for part, seconds in found if seconds > beyond), default=0.0)
