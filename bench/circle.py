@@ -67,7 +67,7 @@ def measured(path: Path, runs: Path) -> StudyFolder:
     study = read(path)
     grid = cells(study)
     folder = StudyFolder.create(runs, Manifest(study, grid, seed=1), path)
-    run_study(UmlSite(), study, grid, folder, Lines(Console(stderr=True, highlight=False)), 1)
+    run_study(UmlSite(), study, grid, folder, Lines(Console(stderr=True, highlight=False), {}), 1)
     return folder
 
 

@@ -46,7 +46,9 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory(prefix="blocklab-drills-") as runs:
         folder = StudyFolder.create(Path(runs), Manifest(study, grid, seed=asked.seed))
-        bad = run_study(UmlSite(), study, grid, folder, Lines(Console(stderr=True, highlight=False)), asked.seed)
+        bad = run_study(
+            UmlSite(), study, grid, folder, Lines(Console(stderr=True, highlight=False), {}), asked.seed
+        )
         found = [run for run in folder.runs() if run.drill is not None]
     drills = [run.drill for run in found if run.drill is not None]
     known = losses(drills)

@@ -12,6 +12,7 @@ import argparse
 import functools
 import math
 import random
+import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -158,6 +159,29 @@ def campaign(
     return [(stack, share) for (stack, _), share in zip(ratios, doubted, strict=True)], told
 
 
+def in_turn(dice: random.Random, machine: Machine, spread: float, builds: int) -> tuple[Estimate, int]:
+    """Were both layouts to stand at once, with their rounds in turn (A B, B A): the ratio, and the time (s)."""
+    second, passed, ratios = machine(dice), 0, []
+    for _ in range(builds):
+        faster = [math.exp(dice.gauss(0, spread)) for _ in range(2)]
+        for _ in range(2 * BUILD):
+            second()
+        passed += 2 * BUILD
+        means: list[list[float]] = [[], []]
+        done: list[float | None] = [None, None]
+        while None in done:
+            for at in (0, 1) if len(means[0]) % 2 else (1, 0):
+                if done[at] is None:
+                    means[at].append(sum(second() for _ in range(int(EACH))) / EACH)
+                    passed += int(EACH)
+                    found = from_rounds(means[at], HALF, LEAST_ROUNDS, MOST_ROUNDS)
+                    over = (len(means[at]) >= LEAST_ROUNDS and found.settled) or len(means[at]) == MOST_ROUNDS
+                    done[at] = found.value if over else None
+        base, mine = (value or 0.0 for value in done)
+        ratios.append(mine * faster[1] / (base * faster[0]))
+    return paired(ratios), passed
+
+
 def percent(part: float, whole: float) -> str:
     """``95.2 %``."""
     return f"{100 * part / whole:.1f} %"
@@ -195,6 +219,33 @@ def many(dice: random.Random, machine: Machine, spread: float, asked: argparse.N
     return " / ".join(percent(count, asked.many) for count in (alone, among))
 
 
+def compared(dice: random.Random, machine: Machine, spread: float, asked: argparse.Namespace) -> str:
+    """The median half width of a ratio, and the time it takes: rounds in turn, and more builds instead."""
+    shown = []
+    for builds in (asked.repeats, asked.repeats + 1, asked.repeats + 2):
+        ways = [functools.partial(in_order_of, builds=builds)]
+        ways += [functools.partial(in_turn, builds=builds)] if builds == asked.repeats else []
+        for way in ways:
+            found = [way(dice, machine, spread) for _ in range(asked.many)]
+            half = statistics.median(share.half or 0.0 for share, _ in found)
+            shown.append(f"{100 * half:.1f} % in {statistics.fmean(took for _, took in found):.0f} s")
+    return " / ".join(shown)
+
+
+def in_order_of(dice: random.Random, machine: Machine, spread: float, builds: int) -> tuple[Estimate, int]:
+    """As the runner does it: the ratio of two layouts, and the time (s)."""
+    passed = 0
+    second = machine(dice)
+
+    def counted() -> float:
+        nonlocal passed
+        passed += 1
+        return second()
+
+    [(_, share)], _ = campaign(dice, lambda _: counted, spread, (2, 1, builds))
+    return share, passed
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -212,6 +263,11 @@ def main() -> None:
         f"\n{asked.many} studies of 48 comparisons. At least one false `differs`, by itself / among all (Holm):\n"
     )
     table(asked, "many", functools.partial(many, asked=asked))
+    print(
+        f"\nHalf width of a ratio (median of {asked.many}) and time: {asked.repeats} builds / rounds in turn / "
+        f"{asked.repeats + 1} builds / {asked.repeats + 2} builds:\n"
+    )
+    table(asked, "compared", functools.partial(compared, asked=asked))
 
 
 if __name__ == "__main__":

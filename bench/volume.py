@@ -19,7 +19,7 @@ from blocklab.model.host import must
 from blocklab.model.quantiles import Table, at, distance, share
 from blocklab.runner.run import standing
 from blocklab.sites.uml.site import UmlLab, UmlSite
-from blocklab.workloads.fio_output import histogram
+from blocklab.workloads.fio_output import distribution
 
 LATENCIES_US = (250, 450, 1000, 5000)
 TABLE = ((0.5, 0.5e-3), (0.99, 3e-3), (0.999, 12e-3))
@@ -114,7 +114,7 @@ def found_again(times: float = 1.0, depth: int = 1, seconds: float = 20.0) -> Ag
             write = fio(stand.lab, device, seconds if whole else seconds / 4, f"--iodepth={depth}")
             bins.update(write["lat_ns"]["bins"])
     late = [(int(centre) / 1e9 - added, count / constant.total()) for centre, count in constant.items()]
-    measured = histogram(drawn)
+    measured = distribution(drawn)
     return Again(
         tuple(asked),
         tuple(at(measured, quantile) for quantile, _ in asked),

@@ -47,7 +47,7 @@ class Busy(Answers):
     """Whose workloads take a moment."""
 
     def __call__(self, host: str, argv: Argv) -> Result:
-        if "--output-format=json" in argv:
+        if "--output-format=json+" in argv:
             time.sleep(LOAD_SECONDS)
         return super().__call__(host, argv)
 

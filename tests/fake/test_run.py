@@ -122,7 +122,7 @@ def test_a_load_that_fails_names_command_host_and_output_and_the_others_go_on(
     answers = Answers()
 
     def answer(host: str, argv: Argv) -> Result:
-        fails = "--output-format=json" in argv and "/mnt/local" in answers.mounted.get(host, "")
+        fails = "--output-format=json+" in argv and "/mnt/local" in answers.mounted.get(host, "")
         return Result(1, b"", b"fio: no space left\n") if fails else answers(host, argv)
 
     folder, progress, bad, _ = go(study, tmp_path, answer)
@@ -136,7 +136,7 @@ def test_a_load_that_fails_names_command_host_and_output_and_the_others_go_on(
 
 def test_garbage_from_a_load_is_failed_and_kept(study: Study, tmp_path: Path) -> None:
     answers = Answers()
-    answers.override["--output-format=json"] = Result(0, b"half a { line", b"")
+    answers.override["--output-format=json+"] = Result(0, b"half a { line", b"")
     folder, _, bad, _ = go(study, tmp_path, answers)
     assert bad == 2
     assert (folder.runs()[0].folder / "raw" / "workload" / "stdout").read_bytes() == b"half a { line"
@@ -166,7 +166,7 @@ def test_a_node_lost_in_one_cell_costs_only_that_cell(small: dict[str, Any], tmp
     lost: list[str] = []
 
     def answer(host: str, argv: Argv) -> Result:
-        if "--output-format=json" in argv and not lost:
+        if "--output-format=json+" in argv and not lost:
             lost.append(host)
             raise NodeLost(host, "its kernel panicked", "Kernel panic - not syncing: test")
         return answers(host, argv)
@@ -227,7 +227,7 @@ def test_output_that_cannot_be_kept_ends_the_study(study: Study, tmp_path: Path)
     answers = Answers()
 
     def answer(host: str, argv: Argv) -> Result:
-        if "--output-format=json" in argv:
+        if "--output-format=json+" in argv:
             raise StoreError(f"{host}: what a command prints cannot be written")
         return answers(host, argv)
 
@@ -236,7 +236,7 @@ def test_output_that_cannot_be_kept_ends_the_study(study: Study, tmp_path: Path)
     assert folder.runs() == ()
 
 
-@pytest.mark.parametrize("fails", ["--output-format=json", "mkfs.xfs"])
+@pytest.mark.parametrize("fails", ["--output-format=json+", "mkfs.xfs"])
 def test_what_fails_where_there_is_no_room_left_says_so(study: Study, tmp_path: Path, fails: str) -> None:
     class Full(FakeSite):
         def start(self, topology: Topology) -> FakeLab:
@@ -293,7 +293,7 @@ def test_what_a_cell_left_broken_is_built_anew_for_the_next_and_costs_no_load(
     assert bad == 2 and {outcome.status for outcome in progress.outcomes.values()} == {"invalid"}
     log = [argv for lab in site.labs for host, argv in lab.log if host == "a1"]
     assert log.count(("drbdadm", "up", "mirror")) == 2
-    assert not [argv for argv in log if "--output-format=json" in argv], "nothing is measured on another layout"
+    assert not [argv for argv in log if "--output-format=json+" in argv], "nothing is measured on another layout"
     assert "nothing was measured" in progress.outcomes["mirror/io"].hint
 
 

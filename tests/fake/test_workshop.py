@@ -47,7 +47,7 @@ def story(site: FakeSite, *, refills: bool = False) -> Iterator[str]:
                 yield argv[0] if argv[1] else "empty"
             elif argv[0] in ("mkfs.ext4", "mkfs.xfs", "umount") or argv == LOAD:
                 yield argv[0]
-            elif "--output-format=json" in argv:
+            elif "--output-format=json+" in argv:
                 yield "measure"
         yield "end"
         assert lab.closed
@@ -126,7 +126,7 @@ def test_a_lost_node_costs_its_cell_and_the_rest_gets_new_nodes(sweep: dict[str,
     answers, seen = Answers(), []
 
     def dies(host: str, argv: Argv) -> Result:
-        if "--output-format=json" in argv:
+        if "--output-format=json+" in argv:
             seen.append(argv)
             if len(seen) == 3:
                 raise NodeLost(host, "the kernel panicked")
@@ -145,7 +145,7 @@ def test_a_rebuild_that_fails_once_costs_no_cell(sweep: dict[str, Any], tmp_path
     answers, seen = Answers(), []
 
     def dies(host: str, argv: Argv) -> Result:
-        if "--output-format=json" in argv:
+        if "--output-format=json+" in argv:
             seen.append("measured")
         elif argv[0] == "mount" and seen == ["measured"]:
             seen.append("lost")
@@ -163,7 +163,7 @@ def test_a_rebuild_that_always_fails_is_tried_twice(sweep: dict[str, Any], tmp_p
     answers, seen = Answers(), []
 
     def stuck(host: str, argv: Argv) -> Result:
-        if "--output-format=json" in argv:
+        if "--output-format=json+" in argv:
             seen.append("measured")
         busy = argv[0] == "umount" and seen
         return Result(32, b"", b"target is busy") if busy else answers(host, argv)

@@ -37,6 +37,17 @@ def test_check_counts_the_cells(shell: Shell) -> None:
     assert code == 0 and "3 stacks x 3 workloads x 3 repeats: 27 cells" in out
 
 
+def test_how_often_a_study_is_measured_can_be_said_for_one_call(shell: Shell) -> None:
+    counts = []
+    for options in ((), ("--repeats", "5"), ("--quick",), ("--quick", "--repeats", "2")):
+        code, out, _ = shell("plan", str(STUDY), "--cells", "--json", *options)
+        assert code == 0
+        counts.append(len(json.loads(out)["cells"]))
+    assert counts == [27, 45, 9, 18]
+    code, _, err = shell("plan", str(STUDY), "--cells", "--repeats", "0")
+    assert code == 2 and "--repeats" in err
+
+
 def test_a_wrong_study_is_one_error_with_file_line_and_exit_code_2(
     shell: Shell, small: Any, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import random
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from rich.console import Console
 from blocklab.charts.all import draw
 from blocklab.charts.base import Chart
 from blocklab.charts.cost import _title as cost_title
-from blocklab.model.drill import Binlog, Drill, Mirror, Missing, Stage, Status, Verdict
+from blocklab.model.drill import Bin, Binlog, Drill, Mirror, Missing, Stage, Status, Verdict
 from blocklab.report import drill_table, render, terminal_table
 from blocklab.report.drill_lines import _cells
 from blocklab.report.drills import MOST_IDS, NONE, drill_section, facts, fields
@@ -25,7 +26,7 @@ from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.binomial import middle, share
 from blocklab.stats.drill_findings import drill_details
 from blocklab.stats.drill_view import MOST_CHOSEN, chosen, mark_of, merged, span
-from blocklab.stats.drills import Summary, losses, summaries, tally
+from blocklab.stats.drills import Summary, losing_text, losses, outages, rto_text, summaries, tally
 from blocklab.stats.format import NBSP
 from blocklab.stats.sentences import drill_points
 from blocklab.store.folder import Manifest, StudyFolder
@@ -68,7 +69,7 @@ def test_without_a_fault_there_is_no_outage_that_never_ended() -> None:
     assert dict(facts(made(rto=None, struck=None)))["rto"] == "not known"
     assert dict(facts(made(rto=None)))["rto"] == "no write accepted again"
     assert dict(facts(made(gone=2)))["missing"] == "2"
-    assert tally([made(rto=None, struck=None)]).endswith("(95 %: under 0.3 %)")
+    assert tally([made(rto=None, struck=None)]).endswith("0 of 1,000 acknowledged gone")
 
 
 def test_a_drill_without_a_history_is_no_outage_that_never_ended() -> None:
@@ -132,28 +133,76 @@ def test_the_median_and_its_interval() -> None:
 def test_drills_whose_verdict_is_unknown_prove_nothing() -> None:
     found = losses([made(n=1000), made(n=2000), made("unknown", n=50_000)])
     assert (found.ok, found.lost, found.unknown, found.drills) == (2, 0, 1, 3)
-    assert found.acknowledged == 3000 and found.bound == pytest.approx(0.001)
-    assert found.losing is not None and found.losing.of == 2
+    assert found.acknowledged == 3000
+    assert found.losing is not None and (found.losing.count, found.losing.of) == (0, 2)
     none = losses([made("unknown")])
-    assert (none.bound, none.share, none.losing, none.rpo) == (None, None, None, None)
+    assert (none.share, none.losing, none.rpo) == (None, None, None)
 
 
-def test_a_loss_takes_the_bound_away() -> None:
+def test_the_unit_is_the_crash() -> None:
     found = losses([made(n=1000), made("lost", n=1000, gone=4), made("lost", n=2000, gone=1)])
-    assert (found.missing, found.worst, found.share, found.bound) == (5, 4, 5 / 4000, None)
+    assert (found.missing, found.worst, found.share) == (5, 4, 5 / 4000)
     assert found.losing is not None and (found.losing.count, found.losing.of) == (2, 3)
+    # However many commits they had.
+    clean = losses([made(n=100_000) for _ in range(20)]).losing
+    assert clean is not None and losing_text(clean).replace(NBSP, " ") == "0 of 20 crashes; at most 14 % (95 %)"
+    some = losses([*[made() for _ in range(17)], *[made("lost", gone=1) for _ in range(3)]]).losing
+    # Clopper and Pearson for 3 of 20: 3.21 to 37.9 %.
+    assert some is not None and losing_text(some).replace(NBSP, " ") == "3 of 20 crashes; 3.2 % to 38 % (95 %)"
+
+
+def test_an_outage_without_end_is_infinite_in_the_median() -> None:
+    three = [made(rto=2.0), made(rto=None), made(rto=None)]
+    assert outages(three) == [2.0, math.inf, math.inf]
+    assert rto_text(middle(outages(three))) == "never (range 2.00 to never)"
+    assert (
+        rto_text(middle(outages([*three, made(rto=1.0), made(rto=3.0)]))) == f"3.00{NBSP}s (range 1.00 to never)"
+    )
+    assert rto_text(middle(outages([made(rto=None)] * 3))) == "never"
+    assert outages([made(rto=None, struck=None)]) == [], "without a fault there is none"
+
+
+def rates(*counts: int) -> tuple[Bin, ...]:
+    """Acknowledgements in each tenth of a second from the fault, at 100, on."""
+    return tuple(Bin(100 + at / 10, 10, count) for at, count in enumerate(counts))
+
+
+def back(*counts: int, **changes: Any) -> float | None:
+    """When 90 % of 100/s were back, after an outage of 2 s whose first acknowledgement came at 102."""
+    drill = made(rto=2.0)
+    verdict = msgspec.structs.replace(drill.verdict, last=100.0, first=102.0)
+    plain = {"verdict": verdict, "bins": rates(*[0] * 20, *counts)}
+    return msgspec.structs.replace(drill, **{**plain, **changes}).recovered
+
+
+def test_the_rate_comes_back_later_than_the_first_write() -> None:
+    assert back(*[10] * 20) == 2.0
+    # Cold caches: half of the rate for a second and a half, then a second with 90 in it.
+    assert back(*[5] * 15, *[10] * 20) == pytest.approx(2.0 + 1.3)
+    # It never does while it is watched, nor where the client was done before the second was over.
+    assert back(*[5] * 40) is None
+    assert back(*[5] * 15, *[10] * 20, until=104.0) is None
+    # A burst of what had been waiting is no second at that rate.
+    assert back(30, *[5] * 40) is None
+    assert back(*[10] * 20, rate=None) is None, "there is no rate before the fault"
+
+
+def test_the_newest_lost_commit_has_an_age_too() -> None:
+    drill = made("lost", gone=3, struck=102.5)
+    assert drill.newest_lost == 0.5 and made().newest_lost is None
+    found = losses([drill, made("lost", gone=1, struck=102.5)])
+    assert found.newest is not None and (found.newest.least, found.newest.most) == (0.5, 2.5)
 
 
 def test_the_tally_is_one_line() -> None:
     assert tally([]) == "no drill yet"
     assert tally([made(n=100_000) for _ in range(10)]) == (
-        "10 drills: 10 ok; 0 of 1,000,000 acknowledged gone (95 %: under 0.0003 %); writes again after 2.00 s "
-        "(2.00 to 2.00)"
+        "10 drills: 10 ok; 0 of 1,000,000 acknowledged gone; writes again after 2.00 s (2.00 to 2.00)"
     )
     mixed = tally([made("lost", n=14_588, gone=21, rto=2.31), made("unknown"), made(rto=None)])
     assert mixed == (
-        "3 drills: 1 ok, 1 lost, 1 unknown; 21 of 15,588 acknowledged gone (0.135 %); writes again after 2.16 s "
-        "(range 2.00 to 2.31); in 1 never"
+        "3 drills: 1 ok, 1 lost, 1 unknown; 21 of 15,588 acknowledged gone (0.135 %); writes again after 2.31 s "
+        "(range 2.00 to never); in 1 never"
     )
 
 
@@ -161,13 +210,14 @@ def test_the_study_is_summed_up_by_cell(analysis: Analysis) -> None:
     found = by_label(analysis)
     assert len(found) == 2 + 3 * 6 and all(each.losses.drills == 3 for each in found.values())
     safe, lossy = found["drbd-c rtt=10ms commit=on"], found["drbd-a rtt=10ms commit=on"]
-    assert (safe.losses.ok, safe.losses.missing, safe.losses.bound is not None) == (3, 0, True)
-    assert (lossy.losses.lost, lossy.losses.missing > 0, lossy.losses.bound) == (3, True, None)
+    assert (safe.losses.ok, safe.losses.missing) == (3, 0)
+    assert (lossy.losses.lost, lossy.losses.missing > 0) == (3, True)
     assert [name for name, _ in safe.stages] == list(STAGES)
     assert safe.rto is not None and safe.stages_sum == pytest.approx(safe.rto.median, rel=0.02)
     assert (safe.mirror, safe.binlog, safe.never) == ({"in sync": 3}, {"level": 3}, 0)
     local = found["local commit=on"]
-    assert (local.rto, local.never, local.base, local.stages) == (None, 3, True, ())
+    assert (local.never, local.base, local.stages) == (3, True, ()) and local.rto is not None
+    assert math.isinf(local.rto.median) and local.rto.least == math.inf
     assert local.relative is not None and local.relative.value == 1.0
     assert safe.relative is not None and safe.relative.half is not None and 0.05 < safe.relative.value < 0.25
 
@@ -195,7 +245,7 @@ def test_an_unread_ledger_is_told_and_is_not_ok(tmp_path: Path) -> None:
     cell = "drbd-c/ledger rtt=2ms commit=on"
     found = analyse(make_drills(tmp_path, failover(repeats=1), unread=[cell]))
     each = by_label(found)["drbd-c rtt=2ms commit=on"]
-    assert (each.losses.unknown, each.losses.acknowledged, each.losses.bound) == (1, 0, None)
+    assert (each.losses.unknown, each.losses.acknowledged) == (1, 0)
     points = drill_points(found)
     assert any("Loss not known" in text and "drbd-c rtt=2ms commit=on" in text for text in points)
     assert "drbd-c rtt=2ms commit=on" not in points[0]
@@ -231,7 +281,8 @@ def test_the_answer_says_what_the_figures_say(analysis: Analysis) -> None:
     lost = [each.label for each in summaries(analysis) if each.losses.lost]
     assert len(lost) == 12 and {"drbd-a rtt=2ms commit=on", "drbd-a rtt=10ms commit=on"} < set(lost)
     assert points[1].startswith("Nothing that was acknowledged was lost on ")
-    assert f"0 of {acknowledged:,} in {3 * len(kept)} drills" in points[1] and "95 % confidence" in points[1]
+    assert f"0 of {3 * len(kept)} crashes lost anything (of each at most 63 % do, 95 %)" in points[1]
+    assert points[1].endswith(f"of {acknowledged:,} commits.")
     assert sum(text.startswith("Acknowledged transactions were lost on ") for text in points) == 1
     assert any("No write accepted again" in text and "local commit=on (3)" in text for text in points)
     assert not any("Split brain" in text or "Binary log" in text for text in points)
@@ -296,7 +347,8 @@ def test_damage_without_a_missing_row_does_not_stand_among_what_lost_nothing(tmp
     assert {row["what"] for row in chart.panels[0].spec["datasets"]["cells"]} == {"local", "drbd-a", "drbd-b"}
     assert "damaged without a missing row: drbd-c" in chart.caption
     points = drill_points(found)
-    assert any("The database on drbd-c was damaged in 1 of 1 drills: 1 torn" in text for text in points)
+    said = "The database on drbd-c was damaged in 1 of 1 crashes (5.0 % to 100 % do, 95 %): 1 torn"
+    assert any(said in text.replace(NBSP, " ") for text in points)
     assert "drbd-c" not in points[0]
 
 

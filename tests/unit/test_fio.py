@@ -357,7 +357,7 @@ def test_a_colon_is_part_of_the_path() -> None:
 
 def test_load() -> None:
     found = workload().command(BLOCK)
-    assert found.argv[:4] == ("env", "LC_ALL=C", "fio", "--output-format=json")
+    assert found.argv[:4] == ("env", "LC_ALL=C", "fio", "--output-format=json+")
     assert not {"sh", "bash"} & set(found.argv)
     # Not the logs of submission and completion alone, 0_slat.log and 0_clat.log.
     left = ["0_bw.log", "0_clat.log", "0_iops.log", "0_lat.log", "0_slat.log", "12_lat.log", "job.fio"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -108,12 +109,12 @@ def test_a_machine_that_cannot_be_told_from_others_has_no_floor(tmp_path: Path) 
 def test_a_newer_format_is_refused_whatever_else_is_in_it(tmp_path: Path) -> None:
     path = save_floor(tmp_path, FLOOR)
     path.write_text('{"format": 99, "values": "elsewhere"}')
-    with pytest.raises(StoreError, match=r"format 99, but this blocklab reads format 2") as caught:
+    with pytest.raises(StoreError, match=r"format 99, but this blocklab reads format 3") as caught:
         load_floor(tmp_path, MACHINE)
     assert "blocklab calibrate" in caught.value.hint and str(path) in caught.value.message
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 2, "machine": 3}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 3}', '{"format": 3, "machine": 3}'])
 def test_a_broken_file_is_one_error(tmp_path: Path, text: str) -> None:
     save_floor(tmp_path, FLOOR).write_text(text)
     with pytest.raises(StoreError, match="cannot be read") as caught:
@@ -350,6 +351,28 @@ def _own_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         return f"cpu  {now} 0 0 {now * 2} 0 0 0 {now} 0 0\ncpu0 1 2\n"
 
     monkeypatch.setattr(Path, "read_text", stated)
+
+
+class Noisy(Says):
+    """A machine whose rates differ by 10 % from run to run, half of that by the dice of ten requests."""
+
+    def _out(self, argv: Argv, line: str) -> str:
+        if "--name=write5" not in line:
+            return super()._out(argv, line)
+        jobs = []
+        for number in range(6):
+            job = _job(f"write{number}")
+            latency = {"mean": 1e6, "stddev": 0.05 * 10**0.5 * 1e6, "max": 0, "N": 10}
+            job["write"] |= {"iops": 1100.0 if number % 2 else 900.0, "total_ios": 10, "lat_ns": latency}
+            jobs.append(job)
+        return json.dumps({"jobs": jobs})
+
+
+def test_the_noise_is_that_of_a_round_without_the_dice_of_a_short_run() -> None:
+    floor = calibrate(Machined(Noisy()), rounds=1, seconds=0.1)
+    # Variance 100^2 x 6 / 5 of 1,000^2, less 0.05^2, of which a fortieth is left in 4 s.
+    assert floor.noise == pytest.approx(math.sqrt(0.012 - 0.0025 + 0.0025 / 40))
+    assert calibrate(Machined(Says()), rounds=1, seconds=0.1).noise == 0
 
 
 def test_calibrate_measures_every_figure_and_closes_the_lab() -> None:

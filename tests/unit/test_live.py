@@ -14,16 +14,16 @@ import typer
 from rich.console import Console
 
 from blocklab.cli.catalogue import shipped
-from blocklab.cli.live import Live, Remaining, clock_text, interim_text, showing
+from blocklab.cli.live import Live, clock_text, interim_text, showing
 from blocklab.cli.main import app
-from blocklab.cli.progress import Lines
+from blocklab.cli.progress import Lines, Remaining
 from blocklab.imports import Options, minimal, take
 from blocklab.model.sample import Parsed, Sample
 from blocklab.report import terminal_table
 from blocklab.runner.strikes import Count
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Outcome, Rate
-from blocklab.study.estimate import estimate, shares
+from blocklab.study.estimate import Span, estimate, shares
 from blocklab.study.grid import cells
 from blocklab.study.read import build, read
 from tests.unit.import_logs import two
@@ -113,8 +113,8 @@ def test_the_clock_has_hours_when_there_are_any() -> None:
 def test_the_lines_tell_where_the_study_is_and_how_the_interval_shrinks() -> None:
     what, clock = study(), Clock()
     grid = cells(what)
-    live = Live(terminal(), what, grid, clock)
-    assert any("drbd-az: 00:00 gone, about" in line for line in picture(live)) and "starting" in picture(live)[-1]
+    live = Live(terminal(), what, grid, clock=clock)
+    assert any("drbd-az: 00:00 gone, " in line for line in picture(live)) and "starting" in picture(live)[-1]
     live.stack("local", "postgres")
     assert "stack local: postgres" in picture(live)[-1]
     fio = grid[0]
@@ -151,7 +151,7 @@ def test_it_says_when_a_phase_will_be_sure_enough(
     small["workloads"] = {"io": {"workload": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write"}}, "stop": stop}}
     what, clock = build(small), Clock()
     (cell, *_) = grid = cells(what)
-    live = Live(terminal(), what, grid, clock)
+    live = Live(terminal(), what, grid, clock=clock)
     live.cell(1, 2, cell)
     live.interim(cell, "w", 0, ())
     clock.now += 7
@@ -163,7 +163,7 @@ def test_it_says_when_a_phase_will_be_sure_enough(
 def test_drills_tell_the_clients_counters_and_the_tally_so_far() -> None:
     what = failover(**CLIENT)
     grid = cells(what)
-    live = Live(terminal(), what, grid, Clock())
+    live = Live(terminal(), what, grid, clock=Clock())
     live.cell(1, len(grid), grid[0])
     live.counters(grid[0], Count(1.0, 1300, 1234, 5, 1, 0))
     assert picture(live)[-1] == "  1,234 acknowledged, 5 refused, 1 in doubt"
@@ -178,7 +178,7 @@ def test_the_lines_fit_any_width(width: int) -> None:
     what = sweep()
     grid = cells(what)
     clock = Clock()
-    live = Live(terminal(width), what, grid, clock)
+    live = Live(terminal(width), what, grid, clock=clock)
     clock.now += 600
     live.cell(3, len(grid), grid[-1])
     live.interim(grid[-1], "a-phase-with-quite-a-long-name", 3, rates(2980.0, 92.0))
@@ -194,23 +194,42 @@ def test_the_lines_fit_any_width(width: int) -> None:
 def test_the_cells_share_the_whole_estimate(what: Any) -> None:
     grid = cells(what)
     found = shares(what, grid)
-    assert set(found) == {cell.key for cell in grid} and min(found.values()) > 0
+    assert set(found) == {cell.key for cell in grid} and min(each.least for each in found.values()) > 0
     guess = estimate(what, grid)
-    assert sum(found.values()) == pytest.approx(guess.total)
+    for name in ("least", "likely", "most"):
+        assert sum(getattr(each, name) for each in found.values()) == pytest.approx(getattr(guess.total, name))
 
 
 def test_the_time_left_is_corrected_by_what_finished_cells_took() -> None:
-    remaining = Remaining(dict.fromkeys("abcdefghij", 100.0), 0.0)
-    assert remaining.seconds("a", 0.0) == 1000.0 and remaining.seconds("a", 60.0) == 940.0
+    remaining = Remaining(dict.fromkeys("abcdefghij", Span(50.0, 100.0, 300.0)), 0.0)
+    assert remaining.left("a", 0.0) == Span(500.0, 1000.0, 3000.0)
+    assert remaining.left("a", 60.0) == Span(450.0, 940.0, 2940.0)
     # A cell that takes longer than it should: the others are still to come.
-    assert remaining.seconds("a", 5000.0) == 900.0
+    assert remaining.left("a", 5000.0) == Span(450.0, 900.0, 2700.0)
     for number, key in enumerate("abcde", 1):
         remaining.finished(key, 200.0 * number, good=True)
     factor = (1000 + 60) / (500 + 60)
-    assert remaining.seconds("f", 1000.0) == pytest.approx(500 * factor)
+    left = remaining.left("f", 1000.0)
+    assert left.likely == pytest.approx((500 / 560 * factor + 60 / 560) * 500)
+    # It took twice as long as was thought; the range is narrower, and around that.
+    assert left.likely * 0.7 < left.least < left.likely < left.most < left.likely * 1.5
     # What fails at once makes no cell shorter.
     remaining.finished("f", 1000.1, good=False)
-    assert remaining.seconds("g", 1000.1) == pytest.approx(400 * factor)
+    assert remaining.left("g", 1000.1).likely == pytest.approx(left.likely * 4 / 5)
+
+
+def test_the_true_end_is_in_the_range_after_each_cell() -> None:
+    """On a machine where all takes two and a half times as long as is likely."""
+    what = study()
+    grid = cells(what)
+    costs = shares(what, grid)
+    now, remaining = 0.0, Remaining(costs, 0.0)
+    end = sum(2.5 * each.likely for each in costs.values())
+    for cell in grid:
+        left = remaining.left(cell.key, now)
+        assert left.least <= end - now <= left.most
+        now += 2.5 * costs[cell.key].likely
+        remaining.finished(cell.key, now, good=True)
 
 
 # -- when it draws -----------------------------------------------------------------------------------------------
@@ -218,7 +237,7 @@ def test_the_time_left_is_corrected_by_what_finished_cells_took() -> None:
 
 def test_the_clock_goes_on_while_nothing_happens() -> None:
     console, clock, what = terminal(), Clock(), study()
-    live = Live(console, what, cells(what), clock)
+    live = Live(console, what, cells(what), clock=clock)
     with live.screen():
         clock.now += 125
         deadline = time.monotonic() + 30
@@ -352,7 +371,7 @@ def test_shipped_studies_can_be_shown(name: str) -> None:
     path = shipped()[name]
     what = read(path, quick=True)
     grid = cells(what)
-    live = Live(terminal(), what, grid, Clock())
+    live = Live(terminal(), what, grid, clock=Clock())
     for number, cell in enumerate(grid[:20], 1):
         live.cell(number, len(grid), cell)
         live.interim(cell, "", 1, ())

@@ -10,7 +10,7 @@ import pytest
 
 from blocklab.judge.rounds import merged
 from blocklab.model.metrics import known, metric, quoted
-from blocklab.model.sample import Parsed, Sample
+from blocklab.model.sample import Histogram, Parsed, Sample, Transaction
 from blocklab.stats.format import quantity, unit_of
 from tests.unit.golden import FOLDER
 
@@ -94,6 +94,35 @@ def test_rounds_are_put_together_by_kind() -> None:
     assert rounds("latency.p99", "s", 1, 2) == 1.5
     # Its name ends like a counter's, but it is bytes a second.
     assert rounds("log.bytes", "B/s", 1, 2) == 1.5
+
+
+def test_percentiles_are_those_of_all_rounds_operations() -> None:
+    """999 fast writes in one round, 1,001 slow ones in the other: half of all are slow, and the mean of the two
+    medians is a time that nothing took."""
+
+    def round_(median: float, bins: tuple[tuple[float, int], ...]) -> Parsed:
+        sample = Sample("write.latency.p50", median, "s", "fio", "a1", "w")
+        return Parsed((sample,), histograms=(Histogram("write.latency", "w", "a1", bins),) if bins else ())
+
+    fast, slow = round_(1e-3, ((1e-3, 999),)), round_(9e-3, ((2e-3, 1), (9e-3, 1000)))
+    assert merged([fast, slow])[0].samples[0].value == 2e-3
+    # Where one does not tell, the rounds' own percentiles have to do.
+    assert merged([fast, round_(9e-3, ())])[0].samples[0].value == pytest.approx(5e-3)
+    # A round without writes has none of them to tell of.
+    assert merged([slow, Parsed((Sample("read.iops", 1.0, "1/s", "fio", "a1", "w"),))])[0].samples[0].value == 9e-3
+
+
+def test_percentiles_of_logged_transactions_are_exact() -> None:
+    each = [
+        Parsed(
+            tuple(Sample(name, high, "s", "pgbench", "a1") for name in ("latency.p99", "latency.p99.9")),
+            transactions=tuple(Transaction(at, high if at == 0 else 1.0) for at in range(100)),
+        )
+        for high in (5.0, 7.0)
+    ]  # fmt: skip
+    found = {sample.metric: sample.value for sample in merged(each)[0].samples}
+    # Of 200 the 198th, and the last.
+    assert found == {"latency.p99": 1.0, "latency.p99.9": 7.0}
 
 
 def test_a_round_without_a_rate_had_none_and_a_round_without_a_latency_says_nothing() -> None:

@@ -50,18 +50,18 @@ WAYS = [
      "Expectations of the study: 2 confirmed and 1 undecided."),
     (Finding("lost by", "commit", count=1, of=3, level="off", names=("m",)),
      "Something was lost on 1 of 3 layouts with commit=off (m)."),
-    (Finding("safe", numbers=(Number(1000, name="acknowledged"), Number(0.003, name="commits, at most"),
-                              Number(0.63, name="crashes, at most")), count=1, of=3, names=("m",)),
-     "Nothing that was acknowledged was lost on m: 0 of 1,000 in 3 drills. With 95 % confidence it loses fewer "
-     "than 0.3 % of what is acknowledged there, and something in at most 63 % of crashes."),
+    (Finding("safe", numbers=(Number(1000, name="acknowledged"), Number(0.63, name="crashes, at most")), count=1,
+             of=3, names=("m",)),
+     "Nothing that was acknowledged was lost on m: 0 of 3 crashes lost anything (at most 63 % do, 95 %), of "
+     "1,000 commits."),
     (Finding("unsafe", verdict="known"), "No layout came through its drills without a loss."),
     (Finding("lost", stack="m", numbers=(Number(5, name="missing"), Number(1000, name="acknowledged"),
                                          Number(4, name="worst"), Number(2, name="torn")), count=2, of=3),
-     "Acknowledged transactions were lost on m in 2 of 3 drills: 5 of 1,000 (0.5 %), at most 4 in one; 2 torn."),
+     "Acknowledged transactions were lost on m in 2 of 3 crashes: 5 of 1,000 (0.5 %), at most 4 in one; 2 torn."),
     (Finding("rto", numbers=(Number(2.0, unit="s", name="RTO", at="m", low=1.9, high=2.1),
                              Number(0.9, unit="s", name="stage", at="recovery"))),
-     "Writes were accepted again after 2.00 s (1.90 to 2.10) in the median on m; there recovery takes "
-     "the longest, 900 ms."),
+     "Writes were accepted again after 2.00 s (1.90 to 2.10) in the median on m; recovery takes the "
+     "longest, 900 ms."),
     (Finding("drills", "split brain", names=("m (2)",), count=2), "Split brain: m (2)."),
     (Finding("floor", verdict="unread", note="it is damaged"),
      "The lab's floor could not be read: it is damaged."),

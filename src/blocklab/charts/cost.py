@@ -24,7 +24,7 @@ from blocklab.charts.base import (
     titled,
 )
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.drills import Summary, rate_text, rto_text, share_text, summaries
+from blocklab.stats.drills import Summary, losing_text, rate_text, rto_text, summaries
 from blocklab.stats.format import listed, number, percent, quantity, shortened
 from blocklab.stats.grid import label_of
 
@@ -229,10 +229,10 @@ def _told(frame: _Frame, each: Summary) -> dict[str, str]:
     return {
         "what": each.label,
         "throughput": " = ".join(part for part in (rate_text(each.rate), share) if part),
-        "lost": f"{mine.missing:,} of {mine.acknowledged:,} ({share_text(mine)})",
-        "drills": f"{mine.lost} of {_known(each)} lost something",
+        "lost": f"{mine.missing:,} of {mine.acknowledged:,}",
+        "drills": "" if mine.losing is None else losing_text(mine.losing),
         "RPO": f"at most {quantity(mine.rpo.most, 's')}" if mine.rpo is not None else "",
-        "RTO": rto_text(each.rto) if each.rto is not None else "no write accepted again",
+        "RTO": rto_text(each.rto) if each.rto is not None else "",
     }
 
 

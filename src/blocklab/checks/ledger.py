@@ -13,9 +13,6 @@ import msgspec
 
 from blocklab.model.drill import Answer, Attempt, Bin, Binlog, Ledger, Missing, Verdict
 
-# Where none of N is lost, fewer than 3/N are, with 95 % confidence: J. A. Hanley and A. Lippman-Hand, "If nothing
-# goes wrong, is everything all right? Interpreting zero numerators", JAMA 249 (1983), 1743-1745.
-RULE_OF_THREE = 3.0
 # Writes that are accepted leave no longer silence (s) at the end of a workload: a drill ends while some came in
 # the last half second, as the client's counters say each tenth.
 STILL_SECONDS = 0.75
@@ -96,7 +93,6 @@ def _compared(verdict: Verdict, attempts: Sequence[Attempt], ledger: Ledger, bin
         unexpected=unexpected,
         torn=torn,
         rpo_seconds=_rpo(missing, attempts, verdict.last) if verdict.acknowledged else None,
-        bound=min(1.0, RULE_OF_THREE / verdict.acknowledged) if verdict.acknowledged and not missing else None,
         binlog=_binlog(by_id, ledger, binlog_unread),
     )
 

@@ -53,8 +53,8 @@ def studies(as_json: Annotated[bool, typer.Option("--json", help="Print the list
             grid = cells(study)
             guess, most = estimate(study, grid), memory(study, grid)
             row |= {"question": study.question}
-            row[form] = {"cells": guess.cells, "seconds": round(guess.total), "memory": most}
-            row[f"{form} text"] = f"{guess.cells} cells, {spoken(guess.total)}"
+            row[form] = {"cells": guess.cells, "seconds": round(guess.total.likely), "memory": most}
+            row[f"{form} text"] = f"{guess.cells} cells, {spoken(guess.total.likely)}"
             row["memory text"] = f"{most / 2**30:.1f} GiB" if form == "full" else row["memory text"]
         rows.append(row)
     if as_json:

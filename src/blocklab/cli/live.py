@@ -22,66 +22,43 @@ from blocklab.model.stop import Rule
 from blocklab.runner.run import Progress
 from blocklab.runner.strikes import Count
 from blocklab.store.run import Outcome, Rate, Stopped
-from blocklab.study.estimate import shares, spoken
+from blocklab.study.estimate import shares, spoken_range
 from blocklab.study.factors import variant
 from blocklab.study.phases import rule_of
 from blocklab.study.types import Cell, Study
 
-# So much of the estimate counts beside what was seen: one cell alone says little of the others.
-PRIOR_SECONDS = 60.0
 MOST_COLUMNS = 100
 # Times a second; each takes about 1 ms of a CPU.
 DRAWN = 2.0
 
 
 @contextlib.contextmanager
-def showing(console: Console, study: Study, cells: Sequence[Cell], *, plain: bool) -> Iterator[Progress]:
-    """Progress as suits the console: drawn on a terminal, else, or if it is to be ``plain``, a line an event."""
+def showing(
+    console: Console, study: Study, cells: Sequence[Cell], noise: float | None = None, *, plain: bool
+) -> Iterator[Progress]:
+    """Progress as suits the console: drawn on a terminal, else, or if it is to be ``plain``, a line an event.
+    ``noise``: see ``study.estimate``."""
     if plain or not console.file.isatty() or console.is_dumb_terminal:
-        yield Lines(console)
+        yield Lines(console, shares(study, cells, noise))
         return
-    live = Live(console, study, cells)
+    live = Live(console, study, cells, noise)
     with live.screen():
         yield live
-
-
-class Remaining:
-    """How long the cells that are left take: the estimate, corrected by what the finished ones took. ``costs``:
-    key -> estimated seconds."""
-
-    def __init__(self, costs: dict[str, float], now: float) -> None:
-        self._costs = dict(costs)
-        self._since = now
-        self._took = self._expected = 0.0
-
-    def finished(self, key: str, now: float, *, good: bool) -> None:
-        """A cell is over. One that failed took as long as it took to fail, which says nothing of the others."""
-        cost = self._costs.pop(key, 0.0)
-        if good:
-            self._took += now - self._since
-            self._expected += cost
-        self._since = now
-
-    def seconds(self, key: str, now: float) -> float:
-        """The time left while the cell ``key`` is under way; one that takes longer than expected is about to
-        end."""
-        factor = (self._took + PRIOR_SECONDS) / (self._expected + PRIOR_SECONDS)
-        here = self._costs.get(key, 0.0)
-        rest = sum(self._costs.values()) - here
-        return rest * factor + max(0.0, here * factor - (now - self._since))
 
 
 class Live(Lines):
     """Progress drawn on a terminal, as ``picture`` has it at each moment. What is over scrolls as plain lines."""
 
     def __init__(
-        self, console: Console, study: Study, cells: Sequence[Cell], clock: Callable[[], float] = time.monotonic
+        self,
+        console: Console,
+        study: Study,
+        cells: Sequence[Cell],
+        noise: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(console)
+        super().__init__(console, shares(study, cells, noise), clock)
         self._study = study
-        self._now = clock
-        self._began = clock()
-        self._remaining = Remaining(shares(study, cells), self._began)
         self._place = self._interim = self._tally = self._warning = ""
         self._doing = "starting"
         self._cell: Cell | None = None
@@ -123,7 +100,6 @@ class Live(Lines):
 
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
         """A cell is stored: its line scrolls."""
-        self._remaining.finished(cell.key, self._now(), good=outcome.status == "ok")
         self._doing, self._interim = "stored", ""
         super().done(cell, outcome, parsed, stops)
 
@@ -140,12 +116,12 @@ class Live(Lines):
         """The lines at the bottom: where the study is, what is being done, what is known of it."""
         now = self._now()
         passed = now - self._began
-        left = self._remaining.seconds(self._cell.key if self._cell else "", now)
+        left = self.left(now, self._cell)
         width = min(self._console.width, MOST_COLUMNS)
         lines: list[RenderableType] = [
             # By itself it has no line of its own.
-            Padding(ProgressBar(total=max(passed + left, 1e-9), completed=passed, width=width), 0),
-            _line(f"{self._study.name}: {clock_text(passed)} gone, about {spoken(left)} left", "bold"),
+            Padding(ProgressBar(total=max(passed + left.likely, 1e-9), completed=passed, width=width), 0),
+            _line(f"{self._study.name}: {clock_text(passed)} gone, {spoken_range(left)} left", "bold"),
         ]
         lines += [_line(text, style) for text, style in (
             (self._place, ""), (f"  {self._doing}", ""), (f"  {self._interim}" if self._interim else "", "cyan"),

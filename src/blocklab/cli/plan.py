@@ -40,6 +40,7 @@ from blocklab.model.undo import Undos
 from blocklab.model.workload import Drilled
 from blocklab.sites import DEFAULT, open_site
 from blocklab.stats.format import exact
+from blocklab.store.floor import known_noise
 from blocklab.study.drill_phases import Compare, DrillPhase, ReadBack, Write, whole
 from blocklab.study.estimate import estimate
 from blocklab.study.factors import variant
@@ -127,7 +128,8 @@ def plan(
     )
     names, levels = selected(what, stack), levels_of(what, at)
     if only_cells:
-        _grid(what, chosen(expanded(what, study, quick=quick), names, levels), as_json=as_json)
+        wanted = chosen(expanded(what, study, quick=quick), names, levels)
+        _grid(what, wanted, known_noise(open_site(site)), as_json=as_json)
         return
     changed = variant(what, levels)
     there = open_site(site)
@@ -158,17 +160,17 @@ def shortened(argument: str) -> str:
     return f"{shlex.quote(argument[:START])}… ({len(argument) - START:,} more characters)"
 
 
-def _grid(study: Study, wanted: Sequence[Cell], *, as_json: bool) -> None:
-    guess = estimate(study, wanted)
+def _grid(study: Study, wanted: Sequence[Cell], noise: float | None, *, as_json: bool) -> None:
     if as_json:
         rows = [{"key": c.key, "stack": c.stack, "workload": c.workload, "levels": c.levels} for c in wanted]
-        typer.echo(json.dumps({"cells": rows, "estimate": msgspec.to_builtins(guess)}, indent=1))
+        found = {"cells": rows, "estimate": msgspec.to_builtins(estimate(study, wanted, noise))}
+        typer.echo(json.dumps(found, indent=1))
         return
     table = Table("key", "stack", "workload", *study.factors, box=None, pad_edge=False)
     for cell in wanted:
         table.add_row(cell.key, cell.stack, cell.workload, *(cell.levels.get(name, "–") for name in study.factors))
     Console(highlight=False).print(table)
-    typer.echo(about(study, wanted))
+    typer.echo(about(study, wanted, noise))
 
 
 def planned(study: Study, name: str, site: Site) -> list[Command]:

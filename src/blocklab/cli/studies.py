@@ -29,11 +29,12 @@ from blocklab.model.units import schema_hook
 from blocklab.runner.run import run_study
 from blocklab.sites import DEFAULT, SITES, open_site
 from blocklab.stats.analysis import analyse
-from blocklab.store.floor import keep_floor, known_floor
+from blocklab.stats.format import percent
+from blocklab.store.floor import keep_floor, known_floor, known_noise
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.identity import identity
 from blocklab.study.check import buildable, combined_problems
-from blocklab.study.estimate import estimate, hardwares, spoken
+from blocklab.study.estimate import estimate, hardwares, spoken_range
 from blocklab.study.factors import assignments, phase_total, size
 from blocklab.study.grid import cells, layouts, topology
 from blocklab.study.needs import site_problems
@@ -172,12 +173,12 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
             left_out.append(keep_floor(folder.path, environment))
         if learn_options(study, site, lambda text: console.print(text, markup=False, soft_wrap=True)):
             notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
-        console.print(about(study, todo))
+        console.print(about(study, todo, noise := known_noise(site)))
         for note in filter(None, [*notes, *left_out]):
             console.print(f"note: {note}", style="yellow", markup=False)
         begun = time.monotonic()
         try:
-            with showing(console, study, todo, plain=plain) as progress:
+            with showing(console, study, todo, noise, plain=plain) as progress:
                 bad = run_study(site, study, todo, folder, progress, seed)
         except KeyboardInterrupt:
             console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
@@ -265,14 +266,12 @@ def _sizes(study: Study) -> list[str]:
     return [f"{count} {words.get(name, name) if count == 1 else name}" for name, count in counts.items()]
 
 
-def about(study: Study, wanted: Sequence[Cell]) -> str:
-    """How many cells there are, and how long they will take."""
-    guess = estimate(study, wanted)
-    does = "do" if guess.open_ended > 1 else "does"
-    fixed = f"; {_several(guess.open_ended, 'cell')} {does} a fixed amount of work, so the time is an estimate"
-    unknown = fixed if guess.open_ended else ""
+def about(study: Study, wanted: Sequence[Cell], noise: float | None) -> str:
+    """How many cells there are, and how long they will take on a machine of that ``noise``."""
+    guess = estimate(study, wanted, noise)
     size = f"{_several(guess.cells, 'cell')} on {_several(guess.builds, 'layout')}"
-    return f"{size}: {spoken(guess.measuring)} under load, about {spoken(guess.total)} in all{unknown}"
+    here = "" if noise is None else f"; rates differ by {percent(noise)} from round to round on this machine"
+    return f"{size}: about {spoken_range(guess.total)}{here}"
 
 
 def _several(count: int, what: str) -> str:

@@ -16,7 +16,7 @@ from blocklab.imports.text import Refused, head, refusal, whole
 from blocklab.layers.performance import quantiles
 from blocklab.model.quantiles import at, distance
 from blocklab.model.units import Duration
-from blocklab.workloads.fio_output import Job, Output, histogram
+from blocklab.workloads.fio_output import Job, Output, distribution
 
 # What a table may have; of the greatest only those that MORE requests took longer than.
 PERCENTS = (1, *range(5, 100, 5), 99, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999)
@@ -136,7 +136,7 @@ def _way(reports: Sequence[Mapping[str, int]], way: str) -> Way:
     bins = reports[-1]
     if not bins:
         raise Refused("has no histogram; run fio with --output-format=json+, and with percentiles of latencies")
-    measured, count = histogram(bins), sum(bins.values())
+    measured, count = distribution(bins), sum(bins.values())
     named = {
         f"p{percent:g}": _text(at(measured, percent / 100))
         for percent in PERCENTS

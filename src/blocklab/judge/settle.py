@@ -107,6 +107,17 @@ def from_rounds(means: Sequence[float], half_width: float, least: int, most: int
     return Settled(value, half, count, cut, not why, why)
 
 
+def rounds_needed(noise: float, half_width: float, least: int, most: int) -> int:
+    """After how many rounds ``from_rounds`` is met where a round's standard deviation is ``noise`` (a part of the
+    mean); ``most`` where it never is."""
+    looks = ROUND_LOOKS if most > least else 1.0
+    for count in range(least, most):
+        half = looks * t975(count - 1) * noise / math.sqrt(count)
+        if math.hypot(half, SYSTEMATIC) <= half_width:
+            return count
+    return most
+
+
 def _unusable(values: Sequence[float]) -> Settled | None:
     """What is said of values that no rule can be applied to; None when they are usable."""
     if not all(map(math.isfinite, values)):

@@ -6,12 +6,16 @@ Times are seconds since the epoch by the client's clock.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from blocklab.model.plan import Argv, Step
+
+# A workload has recovered at this part of its rate before the fault, over so many seconds.
+RECOVERED, WINDOW = 0.9, 1.0
 
 Answer: TypeAlias = Literal["acknowledged", "refused", "in doubt"]
 Status: TypeAlias = Literal["ok", "lost", "unknown"]
@@ -73,8 +77,7 @@ class Verdict(msgspec.Struct, frozen=True):
     ``rpo_seconds``: from the acknowledgement of the oldest missing row to the last acknowledgement before the
     outage that lost it; 0 where nothing is missing, and where only the very last one is. ``rto_seconds``: the
     longest time without an acknowledgement that ends after the fault, which is from ``last`` to ``first``; None
-    where none came any more. ``bound``: where nothing is missing, the 95 % upper bound of the share of
-    acknowledged transactions that get lost, 3/N.
+    where none came any more.
     """
 
     status: Status
@@ -92,7 +95,6 @@ class Verdict(msgspec.Struct, frozen=True):
     rto_seconds: float | None = None
     last: float | None = None
     first: float | None = None
-    bound: float | None = None
     binlog: Binlog | None = None
 
 
@@ -171,6 +173,33 @@ class Drill(msgspec.Struct, frozen=True):
         """Whether no write was accepted again after the fault, as far as the client's history tells."""
         verdict = self.verdict
         return self.struck is not None and verdict.last is not None and verdict.rto_seconds is None
+
+    @property
+    def newest_lost(self) -> float | None:
+        """How long (s) before the fault the newest lost transaction had been acknowledged; below 0 where that was
+        after it, by a second primary. None where none was lost."""
+        missing = self.verdict.missing
+        return None if not missing or self.struck is None else self.struck - missing[-1].acknowledged
+
+    @property
+    def recovered(self) -> float | None:
+        """How long (s) it took from the last acknowledgement before the outage until the client had ``RECOVERED``
+        of its rate again, for ``WINDOW``: to the start of that second. None where it did not while it was watched,
+        or that is not known."""
+        verdict = self.verdict
+        if verdict.first is None or verdict.rto_seconds is None or not self.rate:
+            return None
+        steps = max(1, round(WINDOW / self.width))
+        end = math.inf if self.until is None else self.until
+        after = [each for each in self.bins if each.time + self.width > verdict.first]
+        for at in range(len(after) - steps + 1):
+            window = after[at : at + steps]
+            if window[-1].time > end:
+                break
+            if sum(each.acknowledged for each in window) >= RECOVERED * self.rate * steps * self.width:
+                start = max(window[0].time, verdict.first)
+                return verdict.rto_seconds + start - verdict.first
+        return None
 
 
 class Replicas(msgspec.Struct, frozen=True):

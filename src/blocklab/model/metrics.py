@@ -76,7 +76,7 @@ class Metric(msgspec.Struct, frozen=True):
     @property
     def together(self) -> Callable[[Sequence[float]], float]:
         """Makes one value of those of several rounds, which take equally long. A percentile is the mean of the
-        rounds' percentiles."""
+        rounds' percentiles where nothing better is known (``judge.rounds``)."""
         if self.kind == "counter":
             return sum
         if self.kind == "extreme":

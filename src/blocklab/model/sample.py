@@ -75,9 +75,20 @@ class Latencies(msgspec.Struct, frozen=True):
     tiles: tuple[Tile, ...]
 
 
+class Histogram(msgspec.Struct, frozen=True):
+    """How many operations took how long: ``bins`` has pairs of a latency (s) and a count. ``family`` is what their
+    percentiles are called: ``write.latency`` of ``write.latency.p99``."""
+
+    family: str
+    phase: str
+    host: str
+    bins: tuple[tuple[float, int], ...]
+
+
 class Parsed(msgspec.Struct, frozen=True):
-    """What a parser made of a tool's output."""
+    """What a parser made of a tool's output. ``histograms`` are for putting rounds together; none is stored."""
 
     samples: tuple[Sample, ...] = ()
     phases: tuple[Phase, ...] = ()
     transactions: tuple[Transaction, ...] = ()
+    histograms: tuple[Histogram, ...] = ()

@@ -14,7 +14,7 @@ from blocklab.model.drill import Drill
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drill_findings import drill_details
 from blocklab.stats.drill_view import chosen
-from blocklab.stats.drills import Summary, rate_text, rto_text, share_text, summaries
+from blocklab.stats.drills import Summary, losing_text, rate_text, rto_text, summaries
 from blocklab.stats.format import NBSP, percent, quantity, small_percent
 from blocklab.stats.longform import DRILLS, STATUS, WHERE, Entry
 from blocklab.stats.sentences import sentence
@@ -24,8 +24,8 @@ NONE = "–"
 MOST_IDS, MOST_EVENTS = 200, 100
 WORDS = {"ok": ("✓", "ok"), "lost": ("✗", "lost"), "unknown": ("?", "unknown")}
 COLUMNS = (
-    "verdict", "drills", "acknowledged a second", "gone", "RPO, most", "RTO, median", "in doubt", "binary log",
-    "mirror",
+    "verdict", "drills", "acknowledged a second", "gone", "RPO, most", "RTO, median", "90 % of the rate, median",
+    "in doubt", "binary log", "mirror",
 )  # fmt: skip
 
 
@@ -138,6 +138,7 @@ def fields(each: Summary) -> dict[str, Field]:
                 Field(f"{mine.missing:,} of {mine.acknowledged:,}" if mine.acknowledged else NONE, _gone(each)),
                 _rpo(each),
                 _rto(each),
+                _recovered(each),
                 Field(f"{mine.in_doubt:,}", f"{mine.in_doubt_found:,} of them found" if mine.in_doubt else ""),
                 Field(_counts(each.binlog), _apart(each)),
                 Field(_counts(each.mirror)),
@@ -149,10 +150,17 @@ def fields(each: Summary) -> dict[str, Field]:
 
 def _rto(each: Summary) -> Field:
     if each.rto is None:
-        return Field("never" if each.never else NONE)
+        return Field(NONE)
     text, _, sure = rto_text(each.rto).partition(" (")
-    never = [f"{each.never} never"] if each.never else []
+    never = [f"{each.never} of {each.rto.count} never"] if each.never else []
     return Field(text, "; ".join([*([sure.removesuffix(")")] if sure else []), *never]))
+
+
+def _recovered(each: Summary) -> Field:
+    if each.recovered is None:
+        return Field(NONE)
+    text, _, sure = rto_text(each.recovered).partition(" (")
+    return Field("not while watched" if text == "never" else text, sure.removesuffix(")"))
 
 
 def _rpo(each: Summary) -> Field:
@@ -163,7 +171,9 @@ def _rpo(each: Summary) -> Field:
     if not each.losses.missing:
         return Field("0")
     text = f"{each.losses.worst:,} {'commit' if each.losses.worst == 1 else 'commits'}"
-    return Field(text, f"{_zero(rpo.most)}; median {_zero(rpo.median)}")
+    newest = each.losses.newest
+    ago = f"; the newest lost {_zero(newest.least)} before the fault" if newest is not None else ""
+    return Field(text, f"{_zero(rpo.most)}; median {_zero(rpo.median)}{ago}")
 
 
 def _verdict(each: Summary) -> Field:
@@ -172,11 +182,7 @@ def _verdict(each: Summary) -> Field:
     word = status_of(each)
     if not known:
         return Field(word)
-    text = f"in {mine.lost} of {known} drills" if mine.lost else ""
-    share = mine.losing
-    if share is not None and known > 1:
-        high = small_percent(share.high) if share.high < 0.001 else percent(share.high)
-        text += f"{'; ' if text else ''}95{NBSP}%: {f'{percent(share.low)} to ' if share.low else 'up to '}{high}"
+    text = "" if mine.losing is None else losing_text(mine.losing)
     unknown = f"; {mine.unknown} unknown" if mine.unknown else ""
     return Field(word, text + unknown)
 
@@ -184,7 +190,7 @@ def _verdict(each: Summary) -> Field:
 def _gone(each: Summary) -> str:
     mine = each.losses
     more = [f"{count} {word}" for count, word in ((mine.torn, "torn"), (mine.unexpected, "unexpected")) if count]
-    return "; ".join([text for text in (share_text(mine),) if text] + more)
+    return "; ".join([*([small_percent(mine.share)] if mine.share else []), *more])
 
 
 def _zero(value: float) -> str:

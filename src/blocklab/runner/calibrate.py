@@ -6,9 +6,12 @@ once, so that a disturbance of the machine spoils one round of several and not o
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
+import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,6 +21,7 @@ from blocklab.model.ground import Topology
 from blocklab.model.host import must
 from blocklab.model.plan import Fact, Run
 from blocklab.model.site import Site
+from blocklab.model.stop import EACH
 from blocklab.model.units import Duration
 from blocklab.runner.run import standing
 from blocklab.runner.tune import tuned_link
@@ -30,6 +34,9 @@ from blocklab.study.phases import TuneLink
 from blocklab.study.read import build
 from blocklab.study.types import Study
 from blocklab.workloads import fio_output
+
+# How a rate differs is looked at over a link of so many ms, in so many runs.
+_NOISE_MS, _NOISE_RUNS = 1.0, 6
 
 ROUNDS = 3
 SECONDS = 0.5
@@ -137,7 +144,10 @@ class _Bench:
             found[f"mirror.{what}"] = value
         found[names.RTT] = self._round_trip()
         for ms in names.DELAYS_MS:
-            found[names.delay(ms)] = self._delayed(ms / 1e3) - ms / 1e3
+            with self._delayed(ms / 1e3) as taken:
+                found[names.delay(ms)] = taken - ms / 1e3
+                if ms == _NOISE_MS:
+                    found[names.NOISE] = 100 * self._noise()
         for who, after in self._ticks().items():
             found[f"steal.{who}"] = _share(before[who], after, _STEAL)
             found[f"idle.{who}"] = _share(before[who], after, _IDLE)
@@ -160,9 +170,19 @@ class _Bench:
 
         The engine is that of most studies, so that fio's own part is in both.
         """
+        wanted = {f"{way}{depth}": (way, depth) for way in ways for depth in depths}
+        found = {}
+        for name, done in self._jobs(device, wanted).items():
+            way, depth = wanted[name]
+            found[f"{way}.iops" + (f".qd{depth}" if depth > 1 else "")] = done.iops
+            if depth == 1:
+                found[f"{way}.latency"] = done.lat_ns.mean / 1e9
+        return found
+
+    def _jobs(self, device: str, wanted: Mapping[str, tuple[str, int]]) -> dict[str, fio_output.Direction]:
+        """What fio says of each job, (way, queue depth) by its name, one after the other."""
         size = _RAMDISK_KIB * 2**10 if device == _RAMDISK else _PART
         argv = ["env", "LC_ALL=C", "fio", "--output-format=json", "--eta=never"]
-        wanted = {f"{way}{depth}": (way, depth) for way in ways for depth in depths}
         for name, (way, depth) in wanted.items():
             argv += [
                 f"--name={name}", f"--filename={device}", f"--size={size}", f"--rw=rand{way}", "--bs=4k",
@@ -171,14 +191,12 @@ class _Bench:
             ]  # fmt: skip
         said = must(self._host, argv)
         jobs = {job.jobname: job for job in fio_output.decode({"stdout": said.encode()}).jobs}
-        found = {}
-        for name, (way, depth) in wanted.items():
+        found: dict[str, fio_output.Direction] = {}
+        for name, (way, _) in wanted.items():
             done = getattr(jobs[name], way) if name in jobs else None
             if done is None or not done.total_ios:
                 raise ParseError("fio", f"job {name} on {device} did no I/O", said)
-            found[f"{way}.iops" + (f".qd{depth}" if depth > 1 else "")] = done.iops
-            if depth == 1:
-                found[f"{way}.latency"] = done.lat_ns.mean / 1e9
+            found[name] = done
         return found
 
     def _round_trip(self) -> float:
@@ -190,7 +208,8 @@ class _Bench:
             raise ParseError("ping", "not one was answered", "")
         return next(iter(engine.times.values()))[-1].median
 
-    def _delayed(self, rtt: float) -> float:
+    @contextlib.contextmanager
+    def _delayed(self, rtt: float) -> Iterator[float]:
         """The round trip in seconds while the link is asked for ``rtt``, as a study's link is."""
         engine = self._stand.engine
         slow = msgspec.structs.replace(self._shape.links[LINK], rtt=Duration(f"{rtt * 1e3:g}ms"))
@@ -205,9 +224,23 @@ class _Bench:
                 raise ParseError("ping", "not one was answered", "")
             delays = {LINK: found.added}
             self._in_force(plan_links(shape, msgspec.structs.replace(ground, delays=delays)).facts)
-            return found.reached.median
+            yield found.reached.median
         finally:
             engine.undo(mark)
+
+    def _noise(self) -> float:
+        """By what part the rate of single writes to the mirror differs from one round of a study to the next.
+
+        Of short runs, whose own dice (the spread of n latencies, by root n) are taken off and put back as those
+        of a round."""
+        runs = [f"write{number}" for number in range(_NOISE_RUNS)]
+        jobs = self._jobs(self._mirror, dict.fromkeys(runs, ("write", 1)))
+        rates = [job.iops for job in jobs.values()]
+        dice = statistics.fmean(
+            (job.lat_ns.stddev / job.lat_ns.mean) ** 2 / job.total_ios for job in jobs.values()
+        )
+        seen = statistics.variance(rates) / statistics.fmean(rates) ** 2
+        return math.sqrt(max(0.0, seen - dice) + dice * min(1.0, self._seconds / EACH))
 
     def _in_force(self, facts: Sequence[Fact]) -> None:
         """Raises ``KnobError`` when something was not set as asked. What is only recorded is not asked for."""

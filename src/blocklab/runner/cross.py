@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from blocklab.errors import HostTimeout, ParseError
 from blocklab.judge.crosscheck import Part, crosscheck, fio_io
 from blocklab.model.sample import Parsed
@@ -50,7 +52,7 @@ class Cross:
         found = crosscheck(Part(where.active, levels, moved, parsed.samples, where.wires, io, phase))
         if found.suspicion:
             self.suspicions.append(f"{phase}: {found.suspicion}" if phase else found.suspicion)
-        return Parsed((*parsed.samples, *found.samples), parsed.phases, parsed.transactions)
+        return msgspec.structs.replace(parsed, samples=(*parsed.samples, *found.samples))
 
     def _moved(self, folder: Path, host: str) -> counters.Counters:
         texts = [(folder / f"counters.{host}.{when}").read_text(errors="replace") for when in ("before", "after")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from blocklab.stats.analysis import Analysis
@@ -65,13 +66,14 @@ def _safe(found: Sequence[Summary]) -> Iterator[Finding]:
         if any(each.losses.lost for each in found):
             yield Finding("unsafe", verdict="known" if known else "unknown")
         return
-    numbers = [Number(sum(each.losses.acknowledged for each in kept), unit="1", name="acknowledged")]
-    bounds = [each.losses.bound for each in kept if each.losses.bound is not None]
-    if bounds:
-        crashes = max(1.0 if each.losses.losing is None else each.losses.losing.high for each in kept)
-        numbers += [Number(max(bounds), name="commits, at most"), Number(crashes, name="crashes, at most")]
+    # Of each by itself: crashes of several layouts are not those of one.
+    most = max(each.losses.losing.high for each in kept if each.losses.losing is not None)
+    numbers = (
+        Number(sum(each.losses.acknowledged for each in kept), unit="1", name="acknowledged"),
+        Number(most, name="crashes, at most"),
+    )  # fmt: skip
     yield Finding(
-        "safe", numbers=tuple(numbers), count=len(kept), of=sum(each.losses.ok for each in kept),
+        "safe", numbers=numbers, count=len(kept), of=sum(each.losses.ok for each in kept),
         names=tuple(each.label for each in kept),
     )  # fmt: skip
 
@@ -85,13 +87,17 @@ def _worst(found: Sequence[Summary]) -> Iterator[Finding]:
             "unexpected": mine.unexpected,
         }  # fmt: skip
         numbers = [Number(count, unit="1", name=name) for name, count in counts.items() if count]
+        for name, sure in (("crashes, at least", "low"), ("crashes, at most", "high")):
+            numbers += [] if mine.losing is None else [Number(getattr(mine.losing, sure), name=name)]
         numbers += [] if mine.rpo is None else [Number(mine.rpo.most, unit="s", name="RPO")]
+        numbers += [] if mine.newest is None else [Number(mine.newest.least, unit="s", name="newest lost")]
         yield Finding("lost", stack=each.label, numbers=tuple(numbers), count=mine.lost, of=mine.ok + mine.lost)
 
 
 def _times(found: Sequence[Summary]) -> Iterator[Finding]:
-    """The shortest and the longest median outage, with the stage that takes the most of the longest."""
-    timed = [(each.rto, each) for each in found if each.rto is not None]
+    """The shortest and the longest median outage that ended; of the longest, when the rate before was back
+    and the stage that takes the most of it."""
+    timed = [(each.rto, each) for each in found if each.rto is not None and math.isfinite(each.rto.median)]
     if not timed:
         return
 
@@ -100,12 +106,20 @@ def _times(found: Sequence[Summary]) -> Iterator[Finding]:
 
     best, worst = min(timed, key=median), max(timed, key=median)
     numbers = [
-        Number(rto.median, unit="s", name="RTO", at=each.label, low=rto.low, high=rto.high)
+        Number(rto.median, unit="s", name="RTO", at=each.label, low=rto.low, high=_ended(rto.high))
         for rto, each in ([best] if best == worst else [best, worst])
     ]
+    back = worst[1].recovered
+    if back is not None and math.isfinite(back.median):
+        numbers.append(Number(back.median, unit="s", name="recovered"))
     if slowest := max(worst[1].stages, key=lambda stage: stage[1], default=None):
         numbers.append(Number(slowest[1], unit="s", name="stage", at=slowest[0]))
     yield Finding("rto", numbers=tuple(numbers), count=len(timed))
+
+
+def _ended(value: float | None) -> float | None:
+    """Without an end that is infinite, for which JSON has no number."""
+    return value if value is None or math.isfinite(value) else None
 
 
 def _open(found: Sequence[Summary]) -> Iterator[Finding]:

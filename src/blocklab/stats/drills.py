@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from blocklab.checks.ledger import RULE_OF_THREE, check
+from blocklab.checks.ledger import check
 from blocklab.model.drill import Attempt, Drill, Ledger, Verdict
 from blocklab.stats.analysis import Analysis, Drilled
 from blocklab.stats.binomial import Middle, Share, middle, share
-from blocklab.stats.format import NBSP, plus_minus, seconds, small_percent
+from blocklab.stats.format import NBSP, percent, plus_minus, seconds, small_percent
 from blocklab.stats.grid import Point
 from blocklab.stats.ratio import ratio
 from blocklab.stats.repeats import interval, paired
@@ -26,9 +27,9 @@ class Losses(msgspec.Struct, frozen=True):
     """What some drills lost. Only drills whose verdict is known count in ``acknowledged``, ``missing`` and
     ``losing``: what could not be looked at is no proof of anything.
 
-    ``share`` is the part of acknowledged transactions that is missing, ``bound`` the 95 % upper bound of it where
-    none is, 3/N; it takes transactions for independent, which those of one drill are not, so ``losing`` tells how
-    many of the drills lost something. ``rpo`` (s) is over all known drills.
+    ``share`` is the part of acknowledged transactions that is missing: without an interval, since those of one
+    crash are lost together. The unit is the crash: ``losing`` is in how many of them something was
+    lost. ``rpo`` (s) is over all known drills, ``newest`` (s before the fault) over those that lost a transaction.
     """
 
     drills: int
@@ -43,17 +44,18 @@ class Losses(msgspec.Struct, frozen=True):
     in_doubt_found: int
     worst: int
     share: float | None
-    bound: float | None
     losing: Share | None
     rpo: Middle | None
+    newest: Middle | None = None
 
 
 class Summary(msgspec.Struct, frozen=True):
     """The drills of one stack under one workload, at one combination of levels, over the study's repeats.
 
     ``label`` names the cell for people. ``void`` drills are those of runs that do not count (a knob not in force,
-    not carried out to the end); ``void_lost`` of them lost something. ``rto`` (s) is over drills in which writes
-    were accepted again, and ``never`` counts those in which they were not. ``stages`` are the medians (s) of the
+    not carried out to the end); ``void_lost`` of them lost something. ``rto`` (s) is over drills with a fault, as
+    infinite in the ``never`` of them in which no write was accepted again; ``recovered`` (s) likewise, until the
+    rate was that of before again. ``stages`` are the medians (s) of the
     takeover's parts, in their order. ``rate`` (1/s): acknowledged before the fault, with Student's interval over
     the drills; ``relative``: the same relative to the baseline's drills, taken repeat by repeat where both have
     all of them.
@@ -63,6 +65,7 @@ class Summary(msgspec.Struct, frozen=True):
     label: str
     losses: Losses
     rto: Middle | None
+    recovered: Middle | None
     never: int
     stages: tuple[tuple[str, float], ...]
     rate: Estimate | None
@@ -89,6 +92,7 @@ def losses(drills: Sequence[Drill]) -> Losses:
     acknowledged = sum(verdict.acknowledged for verdict in known)
     missing = sum(len(verdict.missing) for verdict in known)
     rpo = [verdict.rpo_seconds for verdict in known if verdict.rpo_seconds is not None]
+    newest = [drill.newest_lost for drill in drills if drill.newest_lost is not None]
     return Losses(
         drills=len(drills),
         ok=counts["ok"],
@@ -102,9 +106,9 @@ def losses(drills: Sequence[Drill]) -> Losses:
         in_doubt_found=sum(verdict.in_doubt_found for verdict in known),
         worst=max((len(verdict.missing) for verdict in known), default=0),
         share=missing / acknowledged if acknowledged else None,
-        bound=min(1.0, RULE_OF_THREE / acknowledged) if acknowledged and not missing else None,
         losing=share(counts["lost"], len(known)) if known else None,
         rpo=middle(rpo) if rpo else None,
+        newest=middle(newest) if newest else None,
     )
 
 
@@ -125,7 +129,10 @@ def summaries(analysis: Analysis) -> tuple[Summary, ...]:
 def _summary(analysis: Analysis, point: Point, mine: Sequence[Drilled], base: Sequence[Drilled]) -> Summary:
     good = [each.drill for each in mine if each.status == "ok"]
     void = [each for each in mine if each.status != "ok"]
-    again = [each.verdict.rto_seconds for each in good if each.verdict.rto_seconds is not None]
+    again = outages(good)
+    # A drill without a rate before the fault has none to come back to.
+    back = [each.recovered for each in good if each.rate and (each.never or each.verdict.first is not None)]
+    recovered = [math.inf if took is None else took for took in back]
     logs = [each.verdict.binlog for each in good if each.verdict.binlog is not None]
     rates = _rates(mine)
     return Summary(
@@ -133,6 +140,7 @@ def _summary(analysis: Analysis, point: Point, mine: Sequence[Drilled], base: Se
         analysis.drilled_label(point.stack, point.workload),
         losses(good),
         rto=middle(again) if again else None,
+        recovered=middle(recovered) if recovered else None,
         never=sum(each.never for each in good),
         stages=_stages([each for each in good if each.verdict.rto_seconds is not None]),
         rate=interval(list(rates.values())) if rates else None,
@@ -145,6 +153,15 @@ def _summary(analysis: Analysis, point: Point, mine: Sequence[Drilled], base: Se
         void_lost=sum(each.drill.verdict.status == "lost" for each in void),
         base=point.stack in analysis.grid.baselines,
     )
+
+
+def outages(drills: Sequence[Drill]) -> list[float]:
+    """The RTO (s) of each drill that has one; infinite where no write was accepted again."""
+    return [
+        math.inf if each.never else each.verdict.rto_seconds or 0.0
+        for each in drills
+        if each.never or each.verdict.rto_seconds is not None
+    ]
 
 
 def _counted(said: Sequence[str], order: Sequence[str]) -> dict[str, int]:
@@ -178,8 +195,9 @@ def _relative(mine: Mapping[int, float], base: Mapping[int, float]) -> Estimate 
         return None
     if mine == base:
         return Estimate(1.0)
-    if len(mine) > 1 and mine.keys() == base.keys():
-        return paired([rate / base[repeat] for repeat, rate in mine.items()])
+    both = mine.keys() & base.keys()
+    if len(both) > 1:
+        return paired([mine[repeat] / base[repeat] for repeat in sorted(both)])
     return ratio(interval(list(mine.values())), interval(list(base.values())))
 
 
@@ -201,28 +219,37 @@ def tally(drills: Sequence[Drill]) -> str:
               (found.unknown, "unknown")) if count]  # fmt: skip
     parts = [f"{len(drills)} {'drill' if len(drills) == 1 else 'drills'}: {', '.join(counts)}"]
     if found.acknowledged:
-        parts.append(f"{found.missing:,} of {found.acknowledged:,} acknowledged gone ({share_text(found)})")
-    again = [each.verdict.rto_seconds for each in drills if each.verdict.rto_seconds is not None]
-    if again:
+        share = f" ({small_percent(found.share)})" if found.share else ""
+        parts.append(f"{found.missing:,} of {found.acknowledged:,} acknowledged gone{share}")
+    again = outages(drills)
+    if any(map(math.isfinite, again)):
         parts.append(f"writes again after {rto_text(middle(again))}")
     if never := sum(each.never for each in drills):
         parts.append(f"in {never} never")
     return "; ".join(parts).replace(NBSP, " ")
 
 
-def share_text(found: Losses) -> str:
-    """``0.012 %``, or where nothing is missing ``95 %: under 0.0029 %``; empty where nothing is known."""
-    if found.bound is not None:
-        return f"95{NBSP}%: under {small_percent(found.bound)}"
-    return "" if found.share is None else small_percent(found.share)
+def losing_text(found: Share) -> str:
+    """``0 of 20 crashes; at most 14 % (95 %)``, ``3 of 20 crashes; 3.2 % to 38 % (95 %)``."""
+    low, high = (small_percent(each) if 0 < each < 0.001 else percent(each) for each in (found.low, found.high))
+    sure = f"{low} to {high}" if found.count else f"at most {high}"
+    return f"{found.count} of {found.of} {'crash' if found.of == 1 else 'crashes'}; {sure} (95{NBSP}%)"
 
 
 def rto_text(found: Middle) -> str:
-    """``2.31 s (2.20 to 2.52)``: the median with its 95 % interval, or with the range where there is none."""
-    text = seconds(found.median)
-    if found.low is not None and found.high is not None:
-        return f"{text} ({found.low:.2f} to {found.high:.2f})"
-    return text if found.count == 1 else f"{text} (range {found.least:.2f} to {found.most:.2f})"
+    """``2.31 s (2.20 to 2.52)``: the median with its 95 % interval, or with the range where there is none;
+    ``never`` where it has no end."""
+    text = again_text(found.median)
+    sure = (found.low, found.high) if found.low is not None and found.high is not None else None
+    low, high = ("never" if math.isinf(each) else f"{each:.2f}" for each in (sure or (found.least, found.most)))
+    if found.count == 1 or (low == high == "never"):
+        return text
+    return f"{text} ({'' if sure else 'range '}{low} to {high})"
+
+
+def again_text(value: float) -> str:
+    """``2.31 s``, or ``never``."""
+    return "never" if math.isinf(value) else seconds(value)
 
 
 def rate_text(found: Estimate | None) -> str:

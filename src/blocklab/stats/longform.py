@@ -234,9 +234,14 @@ DRILLS = (
            lambda e: len(e.item.verdict.unexpected)),
     Column("torn", "BIGINT", "workers whose counter does not agree with their rows",
            lambda e: len(e.item.verdict.torn)),
-    Column("rpo", "DOUBLE", "seconds of commits that are gone; null where not known", "item.verdict.rpo_seconds"),
+    Column("rpo", "DOUBLE", "seconds of commits that are gone, from the oldest one on; null where not known",
+           "item.verdict.rpo_seconds"),
+    Column("newest_lost", "DOUBLE", "how long before the fault the newest lost commit had been acknowledged, in "
+           "seconds; null where none was lost"),
     Column("rto", "DOUBLE", "seconds without an acknowledgement; null where none came any more",
            "item.verdict.rto_seconds"),
+    Column("recovered", "DOUBLE", "seconds from the last acknowledgement before the outage to 90 % of the rate "
+           "before the fault; null where that did not come back while it was watched"),
     Column("rate", "DOUBLE", "acknowledged transactions per second until the fault"),
     Column("stages", "VARCHAR", "of the takeover, `name=seconds` with blanks between", _stages),
     Column("binlog", "VARCHAR", "the binary log and the tables: `level`, `differs`, `unknown`; null without",

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from blocklab.model.drill import RECOVERED
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drill_findings import drill_details, drill_findings
 from blocklab.stats.finding import Finding, Kind, Number
@@ -165,25 +166,21 @@ def _lost_by(group: Group) -> str:
 
 def _safe(group: Group) -> str:
     found = group[0]
-    text = (
-        f"Nothing that was acknowledged was lost on {shortened(found.names, MOST_NAMED)}: 0 of "
-        f"{found.value('acknowledged'):,.0f} in {found.of} drills."
+    which = "of each at most " if found.count > 1 else "at most "
+    return (
+        f"Nothing that was acknowledged was lost on {shortened(found.names, MOST_NAMED)}: 0 of {found.of} crashes "
+        f"lost anything ({which}{percent(found.value('crashes, at most') or 1.0)} do, 95{NBSP}%), of "
+        f"{found.value('acknowledged'):,.0f} commits."
     )
-    commits, crashes = found.value("commits, at most"), found.value("crashes, at most")
-    if commits is not None and crashes is not None:
-        which = "each of them" if found.count > 1 else "it"
-        text += (
-            f" With 95 % confidence {which} loses fewer than {small_percent(commits)} of what is acknowledged "
-            f"there, and something in at most {percent(crashes)} of crashes."
-        )
-    return text
 
 
 def _lost(group: Group) -> str:
     found = group[0]
     missing, acknowledged = found.value("missing") or 0, found.value("acknowledged") or 1
     others = [f"{count:.0f} {name}" for name in ("torn", "unexpected") if (count := found.value(name))]
-    drills = f"in {found.count} of {found.of} drills"
+    low, high = (found.value(f"crashes, at {end}") for end in ("least", "most"))
+    sure = f" ({percent(low)} to {percent(high)} do, 95{NBSP}%)" if low is not None and high is not None else ""
+    drills = f"in {found.count} of {found.of} crashes{sure}"
     if not missing:
         return f"The database on {found.stack} was damaged {drills}: {listed(others)} transactions or rows."
     rpo = found.value("RPO")
@@ -192,18 +189,29 @@ def _lost(group: Group) -> str:
         f"({small_percent(missing / acknowledged)}), at most {found.value('worst'):,.0f} in one"
     )
     text += f" and {quantity(rpo, 's')} of commits" if rpo is not None else ""
+    newest = found.value("newest lost")
+    text += f" (the newest {_before(newest)})" if newest is not None else ""
     return "; ".join([text, *others]) + "."
 
 
 def _rto(group: Group) -> str:
+    found = group[0]
     said = []
-    for each in group[0].all("RTO"):
-        sure = f" ({each.low:.2f} to {each.high:.2f})" if each.low is not None and each.high is not None else ""
+    for each in found.all("RTO"):
+        high = "never" if each.high is None else f"{each.high:.2f}"
+        sure = f" ({each.low:.2f} to {high})" if each.low is not None else ""
         said.append(f"after {seconds(each.value)}{sure} in the median on {each.at}")
     text = f"Writes were accepted again {listed(said)}"
-    for stage in group[0].all("stage"):
-        text += f"; there {stage.at} takes the longest, {quantity(stage.value, 's')}"
+    for back in found.all("recovered"):
+        text += f"; there {percent(RECOVERED)} of the rate before was back after {seconds(back.value)}"
+    for stage in found.all("stage"):
+        text += f"; {stage.at} takes the longest, {quantity(stage.value, 's')}"
     return f"{text}."
+
+
+def _before(age: float) -> str:
+    """``2.00 ms before the fault``."""
+    return f"{quantity(abs(age), 's')} {'before' if age >= 0 else 'after'} the fault"
 
 
 def _repeats(group: Group) -> str:

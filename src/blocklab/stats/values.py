@@ -250,7 +250,9 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
             return Estimate(sample.value)
         # Without a cold first round, as the rates are; but SNIA's window is whole.
         kept = from_rounds(rounds, math.inf if measured.by_snia else 0.02, 2, MOST_ROUNDS)
-        return Estimate(sample.value if kept.value is None else kept.value, kept.half)
+        # A percentile is that of all rounds' operations; how much it differs from round to round is its interval.
+        centre = sample.value if kept.value is None or known.kind == "percentile" else kept.value
+        return Estimate(centre, kept.half)
     if not known.averaged:
         # Its time series is another quantity: errors in each second, each second's own percentile.
         return Estimate(sample.value)

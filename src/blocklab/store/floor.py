@@ -20,12 +20,13 @@ from blocklab.model.cache import cache_folder
 from blocklab.model.files import write_whole
 from blocklab.model.site import Site
 
-FORMAT = 2
+FORMAT = 3
 _HINT = "`blocklab calibrate` measures it again"
 
 SYSCALL = "syscall"
 EMPTY = "empty.latency"
 RTT = "link.rtt"
+NOISE = "noise"
 DELAYS_MS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 WAYS = ("read", "write")
 
@@ -60,6 +61,7 @@ METRICS: Mapping[str, tuple[str, str]] = {
     mirror("iops", 32): ("4 KiB writes on a DRBD mirror at RTT 0, queue depth 32", "1/s"),
     RTT: ("round trip of a link at 0 ms", "s"),
     **{delay(ms): (f"error of an emulated round trip of {ms:g} ms", "s") for ms in DELAYS_MS},
+    NOISE: ("standard deviation of a rate, from one round of 4 s to the next", "%"),
     "steal.host": ("CPU time taken from this machine (steal)", "%"),
     "idle.host": ("CPU time that this machine was idle", "%"),
     "steal.node": ("CPU time taken from the node, as its kernel sees it", "%"),
@@ -112,6 +114,11 @@ class Floor(msgspec.Struct, frozen=True):
     seconds: float
     values: dict[str, Reading]
     format: int = FORMAT
+
+    @property
+    def noise(self) -> float:
+        """By what part a rate differs from one round to the next (standard deviation)."""
+        return self.values[NOISE].value / 100
 
 
 class _Head(msgspec.Struct):
@@ -187,6 +194,12 @@ def keep_floor(folder: Path, environment: Mapping[str, Any], *, again: bool = Tr
     except StoreError as error:
         return f"the lab's floor is left out: {error}"
     return ""
+
+
+def known_noise(site: Site) -> float | None:
+    """``Floor.noise`` of this machine; None where it is not known."""
+    floor = known_floor(site)
+    return None if floor is None else floor.noise
 
 
 def known_floor(site: Site) -> Floor | None:

@@ -81,11 +81,3 @@ class Stoppable(Base, frozen=True, kw_only=True):
             yield from ((f"stop.{name}", problem) for name, problem in problems)
             if not problems and self.stop.rule().kind == "long" and not isinstance(self, Live):
                 yield "stop", "its program cannot be ended early; give rounds, like {rounds: 3..15, each: 4s}"
-
-    def _expected(self, phases: int = 1) -> float:
-        """About how long (s) its rule lets it go on."""
-        rule = self.rule()
-        if rule is None:
-            return 0.0
-        # Most loads are sure enough after a little more than the least.
-        return phases * min(rule.longest, 1.3 * rule.shortest)

@@ -285,9 +285,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         return head + fio_jobs.instrument(self._body(), extra)
 
     def lasts(self) -> float | None:
-        """The jobs' run times together, or what the rule takes; unknown where one of them ends by its size."""
-        if self.rule() is not None:
-            return self._expected(len(self.all_jobs))
+        """The jobs' run times together; unknown where one of them ends by its size."""
         times = [fio_jobs.runtime(section.options) for section in self.sections()]
         return None if None in times else sum(time for time in times if time is not None)
 
@@ -345,7 +343,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         """fio itself; it leaves three logs for each phase, in the order of the sections."""
         listed = self.sections()
         logs = (f"*_{kind}.log" for kind in fio_output.LOGS)
-        argv = ("env", "LC_ALL=C", "fio", "--output-format=json", "--eta=never", JOBFILE)
+        argv = ("env", "LC_ALL=C", "fio", "--output-format=json+", "--eta=never", JOBFILE)
         longest = sum(fio_jobs.longest(section.options) for section in listed) + _SPARE
         return Command(port.host, argv, longest, tuple(f"{FOLDER}/{log}" for log in logs))
 
@@ -372,7 +370,8 @@ class Fio(Stoppable, frozen=True, tag="fio"):
             samples += fio_output.values(jobs[name], host)
             for kind in fio_output.LOGS:
                 samples += fio_output.series_samples(kind, raw.get(f"{number}_{kind}.log", b""), host, name, phase)
-        return Parsed(tuple(samples), tuple(phases))
+        histograms = tuple(each for name in names for each in fio_output.histograms(jobs[name], host))
+        return Parsed(tuple(samples), tuple(phases), histograms=histograms)
 
 
 # Options by which a job removes, cuts or moves its file, or lets another program do so.

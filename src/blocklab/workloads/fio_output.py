@@ -15,7 +15,7 @@ import msgspec
 from blocklab.errors import ParseError
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.quantiles import Table
-from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.model.sample import Histogram, Parsed, Phase, Sample
 from blocklab.workloads.base import seconds_of
 
 DIRECTIONS = ("read", "write", "trim")
@@ -49,12 +49,12 @@ class _Latency(msgspec.Struct):
     max: float
     samples: int = msgspec.field(name="N", default=0)
     percentile: dict[str, float] = {}
-    # JSON+ has them: the centre of each bin that is not empty, and its requests.
+    # With --output-format=json+: the centre of each bin that is not empty, and how many.
     bins: dict[str, int] = {}
 
 
-class _Direction(msgspec.Struct):
-    """``runtime`` is in ms, ``bw_bytes`` in B/s."""
+class Direction(msgspec.Struct):
+    """What one job did in one direction. ``runtime`` is in ms, ``bw_bytes`` in B/s."""
 
     io_bytes: int
     bw_bytes: float
@@ -76,9 +76,9 @@ class Job(msgspec.Struct):
 
     jobname: str
     error: int
-    read: _Direction
-    write: _Direction
-    trim: _Direction
+    read: Direction
+    write: Direction
+    trim: Direction
     usr_cpu: float
     sys_cpu: float
     sync: _Sync | None = None
@@ -181,7 +181,7 @@ def so_far(out: bytes) -> dict[str, list[float]]:
     return rates
 
 
-def histogram(bins: Mapping[str, int]) -> Table:
+def distribution(bins: Mapping[str, int]) -> Table:
     """The cumulative distribution of a JSON+ histogram: two points for each bin, its lower and its upper end."""
     total, below = sum(bins.values()), 0
     found = []
@@ -231,6 +231,17 @@ def values(job: Job, host: str, *, own: bool = True) -> Iterator[Sample]:
         yield from latency("sync", job.sync.lat_ns)
     yield row("cpu.user", job.usr_cpu, "%")
     yield row("cpu.system", job.sys_cpu, "%")
+
+
+def histograms(job: Job, host: str) -> Iterator[Histogram]:
+    """Of each direction that did I/O, and of syncs, how many operations took how long; nothing where fio was not
+    asked for its bins (``json+``)."""
+    found = [(name, getattr(job, name).lat_ns) for name in DIRECTIONS]
+    found += [("sync", job.sync.lat_ns)] if job.sync is not None else []
+    for name, each in found:
+        if each.bins:
+            bins = tuple((int(latency) / 1e9, count) for latency, count in each.bins.items())
+            yield Histogram(f"{name}.latency", job.jobname, host, bins)
 
 
 def phase(job: Job) -> Phase | None:

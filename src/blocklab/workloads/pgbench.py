@@ -138,10 +138,8 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
                 yield f"scripts.{name}", "\\shell and \\setshell run programs; blocklab never does"
 
     def lasts(self) -> float | None:
-        """``time``, or what the rule takes; unknown for a number of transactions."""
-        if self.transactions is not None:
-            return None
-        return float(self.time) if self.time is not None else self._expected()
+        """``time``; unknown for a number of transactions."""
+        return None if self.time is None else float(self.time)
 
     def _timed(self) -> bool:
         return self.time is not None or self.transactions is not None

@@ -192,8 +192,8 @@ class OltpBench(Stoppable, frozen=True, kw_only=True):
             yield "warmup", f"{self.warmup}: give whole seconds"
 
     def lasts(self) -> float | None:
-        """``time``, or what the rule takes, and ``warmup``."""
-        return (float(self.time) if self.time is not None else self._expected()) + float(self.warmup)
+        """``time``, where it is given, and ``warmup``."""
+        return float(self.time or 0.0) + float(self.warmup)
 
     @property
     def sessions(self) -> int:
