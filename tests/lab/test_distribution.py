@@ -10,7 +10,7 @@ from bench.volume import TABLE, found_again
 from blocklab.imports.disk import disk
 from blocklab.model.host import must
 from blocklab.model.units import Duration
-from tests.lab.test_volume_server import served
+from tests.lab.conftest import served
 
 # A tenth of a per cent of a run's requests is twenty of them: so far (p99.9) may chance be below.
 CHANCE = 0.88

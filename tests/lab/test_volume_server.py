@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from blocklab.errors import NodeLost
-from blocklab.model.ground import Degrade, Profile, Slow, VolumeSpec
+from blocklab.model.ground import Degrade, Slow
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.latency import requests
 from blocklab.model.plan import Equip
 from blocklab.model.units import Bandwidth, Duration, Share, Size
 from blocklab.runner.engine import Engine
-from blocklab.sites.uml.site import UmlLab, UmlSite
-from tests.lab.conftest import topology
+from blocklab.sites.uml.site import UmlLab
+from tests.lab.conftest import served
 
-SIZE = Size("256MiB")
 MIB = 1 << 20
 # Seconds that something which takes none may take on a busy machine.
 PATIENCE = 30.0
@@ -41,17 +37,6 @@ except OSError as error:
 EIO = "5\n"
 FIO = ("fio", "--name=x", "--filename=/dev/vda", "--direct=1", "--ioengine=libaio", "--bs=4k", "--norandommap",
        "--time_based", "--output-format=json")  # fmt: skip
-
-
-@contextlib.contextmanager
-def served(*nodes: str, volumes: Path | None = None, **profile: Any) -> Iterator[UmlLab]:
-    """Nodes with one volume of that profile, which they share; ``volumes`` is the folder of its file."""
-    spec = VolumeSpec("s", nodes, Profile(SIZE, **profile))
-    lab = UmlSite(volumes).start(msgspec.structs.replace(topology(*nodes), volumes=(spec,)))
-    try:
-        yield lab
-    finally:
-        lab.close()
 
 
 def fio(host: Host, *options: str, seconds: float = 4.0) -> dict[str, Any]:
