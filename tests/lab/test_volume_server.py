@@ -129,21 +129,14 @@ def test_more_than_sixteen_requests_are_under_way() -> None:
         assert lab.order("s", "a1", "stats")["in_flight_most"] == 64
 
 
-def test_quantiles_are_found_again_and_a_latency_can_be_changed() -> None:
-    """What a constant of 2 ms takes beyond itself on this machine is what a quantile may take beyond itself."""
+def test_a_distribution_is_never_early_and_becomes_a_constant() -> None:
+    """How late it is, is judged in ``test_distribution``, by what the machine itself takes."""
     with served("a1", write_quantiles={"p50": Duration("2ms"), "p99": Duration("12ms")}) as lab:
         host = lab.hosts["a1"]
         found = percentiles(host, seconds=5)
-        lab.order("s", "a1", "retune", profile={"write_quantiles": None, "write_latency": 0.002})
-        constant = percentiles(host, seconds=2)
         # About 1600 requests, and 16 of them above p99.
-        for quantile, wanted, share in (("50.000000", 2e6, 0.1), ("99.000000", 12e6, 0.15)):
-            assert found[quantile] >= wanted * (1 - share)
-            beyond = 2 * (constant[quantile] - 2e6)
-            # Where a constant comes and goes like this, nothing can be said of the upper end.
-            if constant["99.000000"] < 4e6:
-                assert found[quantile] <= wanted * (1 + share) + beyond, (found, constant)
-        lab.order("s", "a1", "retune", profile={"write_latency": 0.005})
+        assert found["50.000000"] >= 2e6 * 0.99 and found["99.000000"] >= 12e6 * 0.85
+        lab.order("s", "a1", "retune", profile={"write_quantiles": None, "write_latency": 0.005})
         assert percentiles(host, seconds=1)["50.000000"] >= 5e6 * 0.99
 
 
