@@ -236,7 +236,8 @@ class _Listed:
     @_one.register
     def _(self, phase: TuneVolume, workload: str) -> None:
         for way, fact in phase.facts.items():
-            said = f"set the latency of {fact.layer} so that a {way} takes {exact(phase.asked[way], 's')}"
+            one = "the median " if getattr(phase.spec.profile, f"{way}_quantiles") else "a "
+            said = f"set the latency of {fact.layer} so that {one}{way} takes {exact(phase.asked[way], 's')}"
             self.commands.append(Command("tune", fact.host, said=said))
 
     @_one.register

@@ -49,6 +49,10 @@ class Entry(Performance, frozen=True):
     The name goes into ``profile`` of a ``volume`` or a ``cap``. A field of the layer itself wins over its
     profile's. Besides plain values an entry may have rules for values that depend on the volume's size or IOPS.
 
+    With quantiles each request draws its latency by itself; without them a latency is constant. The profiles that
+    come with blocklab are constant, since their sources publish no distribution. ``blocklab import FILE`` makes
+    quantiles of a measured disk; their ``source`` says whether they may be drawn from.
+
     Example::
 
         profiles:

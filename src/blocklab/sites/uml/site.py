@@ -17,6 +17,7 @@ from blocklab.layers.performance import CAPS
 from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.host import Host, must
 from blocklab.model.knobs import Tables
+from blocklab.model.quantiles import at, shifted
 from blocklab.model.site import (
     Doctor,
     EmulatedLinks,
@@ -190,12 +191,15 @@ class UmlLab:
             raise SetupError(f"{node} has no volume {index} of {stack}")
         return found.order(op, **fields)
 
-    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, capped: bool) -> None:
+    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, whole: bool) -> None:
         """By an order to the volume's server."""
         profile = behaviour(spec.profile)
-        caps = {name: profile.get(name, 0) if capped else 0 for name in CAPS}
-        latencies = {f"{way}_latency": latency for way, latency in added.items()}
-        self.order(spec.stack, spec.nodes[0], "retune", spec.index, profile={**caps, **latencies})
+        changed: dict[str, Any] = {name: profile.get(name, 0) if whole else 0 for name in CAPS}
+        for way, latency in added.items():
+            changed[f"{way}_latency"] = latency
+            if table := profile.get(f"{way}_quantiles"):
+                changed[f"{way}_quantiles"] = shifted(table, latency - at(table, 0.5)) if whole else None
+        self.order(spec.stack, spec.nodes[0], "retune", spec.index, profile=changed)
 
     def crash(self, host: str) -> None:
         """End a node's process."""
