@@ -17,12 +17,12 @@ from blocklab.model.sample import Parsed
 from blocklab.model.stop import Stop
 from blocklab.model.units import Duration, Size
 from blocklab.runner.engine import Engine
+from blocklab.runner.estimate import costs
 from blocklab.runner.measure import Measured, measure, own
 from blocklab.runner.run import standing
 from blocklab.runner.trials import Tell
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
-from blocklab.study.estimate import costs
 from blocklab.study.grid import cells, port_for
 from blocklab.workloads import Fio
 

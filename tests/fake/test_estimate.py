@@ -16,11 +16,11 @@ from blocklab.model.ground import Topology
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Parsed
+from blocklab.runner.estimate import costs
 from blocklab.runner.run import run_study
 from blocklab.sites.fake import FakeLab, FakeSite
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Outcome, Stopped
-from blocklab.study.estimate import costs
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Cell

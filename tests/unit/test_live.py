@@ -21,10 +21,10 @@ from blocklab.cli.remaining import Remaining
 from blocklab.imports import Options, minimal, take
 from blocklab.model.sample import Parsed, Sample
 from blocklab.report import terminal_table
+from blocklab.runner.estimate import costs
 from blocklab.runner.strikes import Count
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Outcome, Rate
-from blocklab.study.estimate import costs
 from blocklab.study.grid import cells
 from blocklab.study.read import build, read
 from tests.unit.import_logs import two

@@ -13,8 +13,7 @@ from blocklab.judge.settle import ends
 from blocklab.model.stop import SNIA, Rule, Stop
 from blocklab.model.units import Duration, Size
 from blocklab.model.workload import WithData
-from blocklab.store.run import Outcome, Stopped
-from blocklab.study.estimate import (
+from blocklab.runner.estimate import (
     BOOT_SECONDS,
     BUILD_SECONDS,
     DATA_SECONDS,
@@ -25,6 +24,7 @@ from blocklab.study.estimate import (
     load,
     spoken,
 )
+from blocklab.store.run import Outcome, Stopped
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Study

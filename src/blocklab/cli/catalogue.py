@@ -15,9 +15,10 @@ from rich.table import Table
 from blocklab.cli.remaining import Remaining
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.knobs import nearest
-from blocklab.study.estimate import between, costs, memory
+from blocklab.runner.estimate import between, costs
 from blocklab.study.grid import cells
 from blocklab.study.read import build, load_yaml, read
+from blocklab.study.room import memory
 from blocklab.study.types import Name
 
 

@@ -40,11 +40,11 @@ from blocklab.model.site import Site, Snapshots
 from blocklab.model.stack_map import folders_of
 from blocklab.model.undo import Undos
 from blocklab.model.workload import Drilled
+from blocklab.runner.estimate import costs
 from blocklab.sites import DEFAULT, open_site
 from blocklab.stats.format import exact
 from blocklab.store.floor import known_floor
 from blocklab.study.drill_phases import Compare, DrillPhase, ReadBack, Write, whole
-from blocklab.study.estimate import costs
 from blocklab.study.factors import variant
 from blocklab.study.grid import is_drill, plan_stack, port_for, topology
 from blocklab.study.phases import (
@@ -239,7 +239,8 @@ class _Listed:
     @_one.register
     def _(self, phase: TuneVolume, workload: str) -> None:
         for way, fact in phase.facts.items():
-            said = f"set the latency of {fact.layer} so that a {way} takes {exact(phase.asked[way], 's')}"
+            one = "the median " if getattr(phase.spec.profile, f"{way}_quantiles") else "a "
+            said = f"set the latency of {fact.layer} so that {one}{way} takes {exact(phase.asked[way], 's')}"
             self.commands.append(Command("tune", fact.host, said=said))
 
     @_one.register
@@ -297,7 +298,7 @@ class _Listed:
         for strike in phase.strikes:
             self.add((strike.strike, strike.mend), workload)
         for stage in phase.takeover:
-            when = "when the monitor takes the active node for dead"
+            when = "when the monitor declares the active node dead"
             self._one(replace(stage, when=when) if isinstance(stage, Do) else stage, workload)
 
     @_one.register

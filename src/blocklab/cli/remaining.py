@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import msgspec
 
 from blocklab.judge.settle import ends
+from blocklab.runner.estimate import BOOT_SECONDS, BUILD_SECONDS, Cost, Load, between, spoken
 from blocklab.store.floor import Floor
 from blocklab.store.run import Outcome, Stopped
-from blocklab.study.estimate import BOOT_SECONDS, BUILD_SECONDS, Cost, Load, between, spoken
 
 # A first guess of what lies around the workloads may be this many times too short or too long, before the first
 # cell is finished.

@@ -27,6 +27,7 @@ from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
 from blocklab.model.site import Room, Site, offered
 from blocklab.model.units import schema_hook
+from blocklab.runner.estimate import costs
 from blocklab.runner.run import run_study
 from blocklab.sites import DEFAULT, SITES, open_site
 from blocklab.stats.analysis import analyse
@@ -35,11 +36,11 @@ from blocklab.store.floor import Floor, keep_floor, known_floor
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.identity import identity
 from blocklab.study.check import buildable, combined_problems
-from blocklab.study.estimate import costs, hardwares
 from blocklab.study.factors import assignments, phase_total, size
 from blocklab.study.grid import cells, layouts, topology
 from blocklab.study.needs import site_problems
 from blocklab.study.read import placed, read
+from blocklab.study.room import hardwares
 from blocklab.study.sweep import idle_problems
 from blocklab.study.types import Cell, Study
 

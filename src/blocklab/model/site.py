@@ -116,9 +116,10 @@ class EmulatedLinks(Protocol):
 class EmulatedVolumes(Protocol):
     """Raw volumes with any size, latency and cap."""
 
-    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, capped: bool) -> None:
+    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, whole: bool) -> None:
         """What a volume adds (s) to the time that a request takes by itself, by direction (``read``, ``write``).
-        ``capped``: with the caps of its profile, or with none, to measure. Raises ``SetupError``."""
+        ``whole``: with the caps of its profile, and a table of quantiles that has this as its median; or a
+        constant without caps, to measure. Raises ``SetupError``."""
 
 
 class OneMachine(Protocol):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from blocklab.model.ground import Topology
 from blocklab.model.stop import Rule
 from blocklab.model.workload import Estimated, Ruled, WithData, Workload
 from blocklab.study.copies import copied
@@ -104,29 +103,6 @@ def load(workload: Workload) -> Load:
 
 def _lasts(workload: Workload) -> float | None:
     return workload.lasts() if isinstance(workload, Estimated) else None
-
-
-def hardwares(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[Topology, int]]:
-    """What the layouts of these cells stand on, and how often its volumes are kept: once in use, and once for each
-    set of data that is copied while the same nodes run."""
-    shapes: dict[str, Topology] = {}
-    copies: dict[str, set[str]] = {}
-    for layout in layouts(study, cells):
-        shape = topology(layout.study, [layout.stack])
-        kind = hardware(shape)
-        shapes.setdefault(kind, shape)
-        mine = copies.setdefault(kind, set())
-        for cell in layout.cells:
-            workload = variant(study, cell.levels).workloads[cell.workload]
-            if isinstance(workload, WithData):
-                mine.add(copied(layout.study, layout.stack, nominal(shape), workload)[0])
-    for kind, shape in shapes.items():
-        yield shape, 1 + len(copies[kind])
-
-
-def memory(study: Study, cells: Sequence[Cell]) -> int:
-    """Bytes that the largest layout takes, with its volumes in memory."""
-    return max(sum(shape.memory(copies)) for shape, copies in hardwares(study, cells))
 
 
 def between(least: float, most: float) -> str:
