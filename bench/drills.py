@@ -17,6 +17,7 @@ import msgspec
 from rich.console import Console
 
 from blocklab.cli.progress import Lines
+from blocklab.cli.remaining import Remaining
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite
 from blocklab.stats.drills import losses, tally
@@ -47,7 +48,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="blocklab-drills-") as runs:
         folder = StudyFolder.create(Path(runs), Manifest(study, grid, seed=asked.seed))
         bad = run_study(
-            UmlSite(), study, grid, folder, Lines(Console(stderr=True, highlight=False), {}), asked.seed
+            UmlSite(), study, grid, folder, Lines(Console(stderr=True, highlight=False), Remaining(())), asked.seed
         )
         found = [run for run in folder.runs() if run.drill is not None]
     drills = [run.drill for run in found if run.drill is not None]

@@ -12,10 +12,12 @@ from rich.console import Console
 
 from bench.common import PLAIN, mirror, show, study
 from blocklab.cli.live import Live
+from blocklab.cli.remaining import Remaining
 from blocklab.model.sample import Parsed
 from blocklab.model.stop import Stop
 from blocklab.model.units import Duration, Size
 from blocklab.runner.engine import Engine
+from blocklab.runner.estimate import costs
 from blocklab.runner.measure import Measured, measure, own
 from blocklab.runner.run import standing
 from blocklab.runner.trials import Tell
@@ -61,7 +63,7 @@ def main() -> None:
     with standing(UmlSite(), what, ["m"]) as stand, Path("/dev/null").open("w") as nowhere:
         console = Console(file=nowhere, force_terminal=True, width=100, height=40)
         for kind in ("plain", "drawn"):
-            live = Live(console, what, grid) if kind == "drawn" else None
+            live = Live(console, what, Remaining(costs(what, grid))) if kind == "drawn" else None
             with live.screen() if live else contextlib.nullcontext():
                 if live is not None:
                     live.cell(1, len(grid), grid[0])

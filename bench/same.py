@@ -17,6 +17,7 @@ from rich.console import Console
 
 from bench.common import PLAIN, mirror
 from blocklab.cli.progress import Lines
+from blocklab.cli.remaining import Remaining
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite
 from blocklab.stats.analysis import analyse
@@ -63,7 +64,7 @@ def main() -> None:
     plan = study(asked.repeats)
     counts: Counter[str] = Counter()
     held, halves = 0, []
-    lines = Lines(Console(stderr=True, highlight=False), {})
+    lines = Lines(Console(stderr=True, highlight=False), Remaining(()))
     for seed in range(asked.seeds):
         with tempfile.TemporaryDirectory(prefix="blocklab-same-") as runs:
             grid = cells(plan)

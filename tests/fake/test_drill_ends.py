@@ -52,7 +52,7 @@ def test_a_node_taken_for_dead_before_any_fault_is_no_drill(small: dict[str, Any
     late = {"fault": "crash", "at": "60s"}
     progress, site, outcome = drilled(study(small, "mirror", kill=late), tmp_path, Drilled())
     assert outcome.status == "failed" and progress.drills == []
-    assert f"its monitor took a1 for dead before any fault had struck ({MISSED})" in outcome.error
+    assert f"its monitor declared a1 dead before any fault struck ({MISSED})" in outcome.error
     assert "more misses" in outcome.hint
     assert ("a1", ("crash",)) not in site.labs[0].log, "nothing is wrong with it"
 

@@ -91,17 +91,15 @@ class Volumes(Answers):
         if argv[:4] == program("latency"):
             orders = [order for _, order in self.site.labs[-1].log if order[0] == "latencies" and order[1] == host]
             way = argv[5]
-            added = next(
-                float(word.partition("=")[2])
-                for word in (orders or [("", host, f"{way}=450e-6")])[-1]
-                if way in word
-            )
+            told = (word.partition("=") for word in (orders or [()])[-1])
+            added = next((float(value) for name, _, value in told if name == way), 450e-6)
             return Result(0, f"{self.path + 1e6 * added:.1f}\n".encode() * int(argv[6]), b"")
         return super().__call__(host, argv)
 
 
-def run_volume(small: dict[str, Any], tmp_path: Path, path: float) -> tuple[Any, list[Argv]]:
-    volume = {"layer": "volume", "size": "512MiB", "read_latency": "450us", "write_latency": "1ms", "iops": 3000}
+def run_volume(small: dict[str, Any], tmp_path: Path, path: float, **latencies: Any) -> tuple[Any, list[Argv]]:
+    latencies = latencies or {"read_latency": "450us", "write_latency": "1ms"}
+    volume = {"layer": "volume", "size": "512MiB", "iops": 3000, **latencies}
     small["workloads"] = {"io": runs.io(small)}
     small["stacks"], small["baseline"] = {"local": {"on": "a1", "layers": [volume, {"layer": "xfs"}]}}, "local"
     machine = Volumes(path)
@@ -121,9 +119,18 @@ def test_a_volumes_latencies_are_tuned_before_anything_stands_on_it(small: dict[
     assert reads.floor == pytest.approx(130e-6)
     # First without caps, for measuring uses them up; with them in the end, and only then is it built upon.
     assert log[0] == ("latencies", "a1", "read=0.00045", "write=0.001")
-    assert log[-2:-1] == [("latencies", "a1", "read=0.00032", "write=0.00087", "capped")]
+    assert log[-2:-1] == [("latencies", "a1", "read=0.00032", "write=0.00087", "whole")]
     assert log[-1][0] == "mkfs.xfs"
     assert [each.median for each in found.stack.times["reads of vda on a1"]] == pytest.approx([450e-6, 450e-6])
+
+
+def test_of_a_table_of_quantiles_the_median_is_tuned(small: dict[str, Any], tmp_path: Path) -> None:
+    found, log = run_volume(small, tmp_path, 130.0, write_quantiles={"p25": "400us", "p75": "900us", "p99": "5ms"})
+    # Linear in the logarithm: sqrt(0.4 x 0.9) ms.
+    assert set(found.stack.tuned) == {"the median of writes of vda on a1"}
+    tuned = found.stack.tuned["the median of writes of vda on a1"]
+    assert tuned.true and tuned.asked == pytest.approx(600e-6) and tuned.added == pytest.approx(470e-6)
+    assert log[-2][2:] == ("write=0.00047", "whole")
 
 
 def test_a_volume_whose_way_takes_longer_than_asked_is_known_to(small: dict[str, Any], tmp_path: Path) -> None:

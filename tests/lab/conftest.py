@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from blocklab.errors import ImageError
-from blocklab.model.ground import LinkSpec, NodeSpec, Topology
+from blocklab.model.ground import LinkSpec, NodeSpec, Profile, Topology, VolumeSpec
 from blocklab.model.units import Size
 from blocklab.sites.uml import image
 from blocklab.sites.uml.processes import PREFIX, scratch
@@ -55,6 +58,17 @@ def topology(*names: str, links: dict[str, LinkSpec] | None = None) -> Topology:
 def node() -> Iterator[UmlLab]:
     """One node for a module's tests."""
     lab = UmlSite().start(topology("a1"))
+    try:
+        yield lab
+    finally:
+        lab.close()
+
+
+@contextlib.contextmanager
+def served(*nodes: str, volumes: Path | None = None, **profile: Any) -> Iterator[UmlLab]:
+    """Nodes with one volume of that profile, which they share; ``volumes`` is the folder of its file."""
+    spec = VolumeSpec("s", nodes, Profile(Size("256MiB"), **profile))
+    lab = UmlSite(volumes).start(msgspec.structs.replace(topology(*nodes), volumes=(spec,)))
     try:
         yield lab
     finally:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from blocklab.errors import NodeLost
-from blocklab.model.ground import Degrade, Profile, Slow, VolumeSpec
+from blocklab.model.ground import Degrade, Slow
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.latency import requests
 from blocklab.model.plan import Equip
 from blocklab.model.units import Bandwidth, Duration, Share, Size
 from blocklab.runner.engine import Engine
-from blocklab.sites.uml.site import UmlLab, UmlSite
-from tests.lab.conftest import topology
+from blocklab.sites.uml.site import UmlLab
+from tests.lab.conftest import served
 
-SIZE = Size("256MiB")
 MIB = 1 << 20
 # Seconds that something which takes none may take on a busy machine.
 PATIENCE = 30.0
@@ -41,17 +37,6 @@ except OSError as error:
 EIO = "5\n"
 FIO = ("fio", "--name=x", "--filename=/dev/vda", "--direct=1", "--ioengine=libaio", "--bs=4k", "--norandommap",
        "--time_based", "--output-format=json")  # fmt: skip
-
-
-@contextlib.contextmanager
-def served(*nodes: str, volumes: Path | None = None, **profile: Any) -> Iterator[UmlLab]:
-    """Nodes with one volume of that profile, which they share; ``volumes`` is the folder of its file."""
-    spec = VolumeSpec("s", nodes, Profile(SIZE, **profile))
-    lab = UmlSite(volumes).start(msgspec.structs.replace(topology(*nodes), volumes=(spec,)))
-    try:
-        yield lab
-    finally:
-        lab.close()
 
 
 def fio(host: Host, *options: str, seconds: float = 4.0) -> dict[str, Any]:
@@ -144,23 +129,15 @@ def test_more_than_sixteen_requests_are_under_way() -> None:
         assert lab.order("s", "a1", "stats")["in_flight_most"] == 64
 
 
-def test_quantiles_are_found_again_and_a_latency_can_be_changed() -> None:
-    """What a constant of 2 ms takes beyond itself on this machine is what a quantile may take beyond itself."""
+def test_a_distribution_is_never_early_and_becomes_a_constant() -> None:
+    """How late it is, is judged in ``test_distribution``, by what the machine itself takes."""
     with served("a1", write_quantiles={"p50": Duration("2ms"), "p99": Duration("12ms")}) as lab:
         host = lab.hosts["a1"]
         found = percentiles(host, seconds=5)
-        lab.order("s", "a1", "retune", profile={"write_quantiles": None, "write_latency": 0.002})
-        constant = percentiles(host, seconds=2)
         # About 1600 requests, and 16 of them above p99.
-        for quantile, wanted, share in (("50.000000", 2e6, 0.1), ("99.000000", 12e6, 0.15)):
-            assert found[quantile] >= wanted * (1 - share)
-            beyond = 2 * (constant[quantile] - 2e6)
-            # Where a constant comes and goes like this, nothing can be said of the upper end.
-            if constant["99.000000"] < 4e6:
-                assert found[quantile] <= wanted * (1 + share) + beyond, (found, constant)
-        lab.order("s", "a1", "retune", profile={"write_latency": 0.005, "lead": 0.001})
-        assert percentiles(host, seconds=1)["50.000000"] >= 4e6 * 0.99
-        assert lab.order("s", "a1", "stats")["profile"]["lead"] == 0.001
+        assert found["50.000000"] >= 2e6 * 0.99 and found["99.000000"] >= 12e6 * 0.85
+        lab.order("s", "a1", "retune", profile={"write_quantiles": None, "write_latency": 0.005})
+        assert percentiles(host, seconds=1)["50.000000"] >= 5e6 * 0.99
 
 
 def test_a_schedule_lowers_the_cap_and_ends() -> None:
@@ -354,10 +331,10 @@ def test_latencies_and_caps_are_what_the_lab_was_told_last() -> None:
             fact = requests("a1", "/dev/vda", "read", most=30)
             return {name: float(value) for name, value in fact.parse(must(node, fact.argv)).items()}
 
-        lab.set_latencies(volume, {"read": 0.0}, capped=False)
+        lab.set_latencies(volume, {"read": 0.0}, whole=False)
         free = reads()["mean"]
-        lab.set_latencies(volume, {"read": 5e-3}, capped=False)
+        lab.set_latencies(volume, {"read": 5e-3}, whole=False)
         assert reads()["least"] >= 5e-3
-        lab.set_latencies(volume, {"read": 0.0}, capped=True)
+        lab.set_latencies(volume, {"read": 0.0}, whole=True)
         # 33 reads at 50 a second, of which five are let through at once.
         assert reads()["mean"] > 0.8 / 50 > free

@@ -112,9 +112,9 @@ def test_the_cure_of_a_level_is_that_of_the_field(small: dict[str, Any]) -> None
     [
         ("profiles", {"san": {"iops_per_gib": math.nan}}, "profiles.san.iops_per_gib: must be finite"),
         ("profiles", {"san": {"iops_per_gib": math.inf}}, "profiles.san.iops_per_gib: must be finite"),
-        ("workloads.tx.clients", 10**30, "workloads.tx.clients: is a number beyond 64 bits"),
+        ("workloads.tx.clients", 10**30, "workloads.tx.clients: does not fit into 64 bits"),
         ("stacks.local.layers.2.settings", {"work_mem": -math.inf}, "stacks.local.layers[2].settings.work_mem"),
-        ("factors", {"f": {"field": "links.zone.mtu", "values": [1500, 2**70]}}, "factors.f.values[1]: is a num"),
+        ("factors", {"f": {"field": "links.zone.mtu", "values": [1500, 2**70]}}, "factors.f.values[1]: does not"),
     ],
 )  # fmt: skip
 def test_a_number_that_no_run_can_store(small: dict[str, Any], where: str, value: Any, said: str) -> None:

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from blocklab.errors import StudyError
 from blocklab.layers import Drbd, Postgres
 from blocklab.model.units import Duration
-from blocklab.model.workload import WithData
-from blocklab.study.estimate import DATA, Span, estimate, spoken, spoken_range
 from blocklab.study.factors import combinations, of_workload, parts_of, size, variant
 from blocklab.study.grid import cells, hardware, layouts, topology
 from blocklab.study.read import build
@@ -198,52 +196,3 @@ def test_combinations_are_all_different_and_all_there(counts: list[int]) -> None
 def test_parts_of_a_path() -> None:
     assert parts_of("nodes.*.sysctl[net.ipv4.tcp_rmem]") == ["nodes", "*", "sysctl", "net.ipv4.tcp_rmem"]
     assert parts_of("stacks.m.layers[1].net.max-buffers") == ["stacks", "m", "layers", "1", "net", "max-buffers"]
-
-
-def test_loads_with_data_count_in_the_estimate_and_others_do_not(small: dict[str, Any]) -> None:
-    small["workloads"] = {"tx": {"workload": "pgbench", "time": "20s"}}
-    without = estimate(study := build(small), cells(study))
-    small["workloads"] = {
-        "tpcc": {"workload": "tpcc", "warehouses": 1, "time": "20s"},
-        "sysbench": {"workload": "sysbench", "time": "20s"},
-    }
-    study = build(small)
-    assert all(isinstance(each, WithData) for each in study.workloads.values())
-    found = estimate(study, cells(study))
-    # Two stacks, each with the data of two workloads.
-    assert found.total.likely - 2 * without.measuring.likely >= 4 * DATA.likely > 0
-
-
-def test_estimate_counts_loads_builds_and_cells(small: dict[str, Any]) -> None:
-    put(small, "workloads.tx", {"workload": "pgbench", "time": "20s"})
-    study = build(with_factors(small, rtt=RTT))
-    guess = estimate(study, cells(study))
-    assert (guess.cells, guess.builds, guess.open_ended) == (8, 4, 0)
-    # The job of 1 s and the one of 20 s, and their starts.
-    assert guess.measuring.least == pytest.approx(8 * 0.3 + 4 * 20 + 4 * 1)
-    assert guess.measuring.least < guess.measuring.likely < guess.measuring.most
-    assert guess.total.least > guess.measuring.least and guess.total.most > guess.measuring.most
-    assert [spoken(each) for each in (45, 720, 4800, 36000)] == ["45 s", "12 min", "80 min", "10 h 0 min"]
-    assert spoken_range(Span(480, 720, 2400)) == "12 min (8 to 40 min)"
-    assert spoken_range(Span(30, 45, 120)) == "45 s (30 s to 2 min)"
-    assert spoken_range(Span(3000, 4800, 36000)) == "80 min (50 min to 10 h 0 min)"
-
-
-@pytest.mark.parametrize(
-    ("noise", "rounds"),
-    # 1.2 t s / sqrt(n) within 2 %, and half a percent of what no spread tells of in it.
-    [(0.001, 3), (0.006, 3), (0.01, 5), (0.02, 8), (0.03, 15), (0.2, 15)],
-)
-def test_what_the_rule_takes_depends_on_the_machines_noise(
-    small: dict[str, Any], noise: float, rounds: int
-) -> None:
-    """A machine whose noise never meets the rule measures until it is capped, and is told so before."""
-    small["workloads"] = {"tx": {"workload": "pgbench", "stop": {"rounds": "3..15", "each": "4s"}}}
-    study = build(small)
-    grid = cells(study)
-    guess = estimate(study, grid, noise)
-    assert guess.measuring.likely == pytest.approx(len(grid) * rounds * 4.6, rel=0.25)
-    assert guess.measuring.least == pytest.approx(len(grid) * 3 * 4.3)
-    assert guess.measuring.most == pytest.approx(len(grid) * 15 * 6.0)
-    unknown = estimate(study, grid).measuring
-    assert unknown.least < unknown.likely < unknown.most

@@ -389,6 +389,7 @@ def test_calibrate_measures_every_figure_and_closes_the_lab() -> None:
         assert value[delay(ms)] == pytest.approx(0.0, abs=50e-6)
     assert (value["steal.host"], value["idle.host"]) == (25, 50)
     assert (value["steal.node"], value["idle.node"]) == (0, 75)
+    assert floor.ready is not None and 0 < floor.ready <= floor.seconds
     assert [lab.closed for lab in site.labs] == [True]
     assert said[-1] == "round 3 of 3"
 

@@ -582,7 +582,7 @@ def test_a_temporary_folder_that_is_not_there_is_named(
             pytest.fail("there is one")
 
     monkeypatch.setattr(rootfs, "build", build)
-    with pytest.raises(ImageError, match=f"{tmp_path / 'none'} is no folder that can be written to") as caught:
+    with pytest.raises(ImageError, match=f"{tmp_path / 'none'} is not a writable folder") as caught:
         image.build(lambda _: None)
     assert "TMPDIR" in caught.value.hint and list((fake_stages / "bases").iterdir()) == []
 

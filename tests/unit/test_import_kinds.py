@@ -265,7 +265,7 @@ def test_the_first_row_of_dstat_counts_from_the_boot_on(tmp_path: Path) -> None:
         assert "its first row counts from the boot on: left out" in found.remarks
     # What is blank was no row at all.
     assert not any("counts from the boot" in remark for remark in read(tmp_path, DSTAT).remarks)
-    with pytest.raises(Refused, match="no whole row but its first"):
+    with pytest.raises(Refused, match="no complete row but its first"):
         read(tmp_path, "".join(IDLE.splitlines(keepends=True)[:3]))
 
 

@@ -156,7 +156,7 @@ def test_a_name_that_no_job_differs_in_is_refused_with_those_that_they_do() -> N
     ("report", "said"),
     [
         ({"x": "distance"}, "report.x: there is no factor 'distance'; there are rtt, sync_binlog, threads, stack"),
-        ({"x": "rtt", "color": "rtt"}, "report.color: rtt is there as x already"),
+        ({"x": "rtt", "color": "rtt"}, "report.color: rtt is already used as x"),
     ],
 )
 def test_a_name_that_is_no_factor_is_refused(report: dict[str, str], said: str) -> None:
@@ -180,7 +180,7 @@ def test_the_command_lays_out_and_writes_where_it_is_told(folder: StudyFolder, t
     ("options", "said"),
     [
         (["--x", "distance"], "there is no factor 'distance'; there are rtt, sync_binlog"),
-        (["--x", "rtt", "--color", "rtt"], "rtt is there as x already"),
+        (["--x", "rtt", "--color", "rtt"], "rtt is already used as x"),
         (["-o", "page.pdf"], "the page is HTML"),
     ],
 )

@@ -16,14 +16,15 @@ from rich.console import Console
 from blocklab.cli.catalogue import shipped
 from blocklab.cli.live import Live, clock_text, interim_text, showing
 from blocklab.cli.main import app
-from blocklab.cli.progress import Lines, Remaining
+from blocklab.cli.progress import Lines
+from blocklab.cli.remaining import Remaining
 from blocklab.imports import Options, minimal, take
 from blocklab.model.sample import Parsed, Sample
 from blocklab.report import terminal_table
+from blocklab.runner.estimate import costs
 from blocklab.runner.strikes import Count
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Outcome, Rate
-from blocklab.study.estimate import Span, estimate, shares
 from blocklab.study.grid import cells
 from blocklab.study.read import build, read
 from tests.unit.import_logs import two
@@ -113,8 +114,8 @@ def test_the_clock_has_hours_when_there_are_any() -> None:
 def test_the_lines_tell_where_the_study_is_and_how_the_interval_shrinks() -> None:
     what, clock = study(), Clock()
     grid = cells(what)
-    live = Live(terminal(), what, grid, clock=clock)
-    assert any("drbd-az: 00:00 gone, " in line for line in picture(live)) and "starting" in picture(live)[-1]
+    live = Live(terminal(), what, Remaining(costs(what, grid), clock=clock), clock)
+    assert any("drbd-az: 00:00 gone, left: " in line for line in picture(live)) and "starting" in picture(live)[-1]
     live.stack("local", "postgres")
     assert "stack local: postgres" in picture(live)[-1]
     fio = grid[0]
@@ -151,7 +152,7 @@ def test_it_says_when_a_phase_will_be_sure_enough(
     small["workloads"] = {"io": {"workload": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write"}}, "stop": stop}}
     what, clock = build(small), Clock()
     (cell, *_) = grid = cells(what)
-    live = Live(terminal(), what, grid, clock=clock)
+    live = Live(terminal(), what, Remaining(costs(what, grid), clock=clock), clock)
     live.cell(1, 2, cell)
     live.interim(cell, "w", 0, ())
     clock.now += 7
@@ -163,7 +164,7 @@ def test_it_says_when_a_phase_will_be_sure_enough(
 def test_drills_tell_the_clients_counters_and_the_tally_so_far() -> None:
     what = failover(**CLIENT)
     grid = cells(what)
-    live = Live(terminal(), what, grid, clock=Clock())
+    live = Live(terminal(), what, Remaining(costs(what, grid)), Clock())
     live.cell(1, len(grid), grid[0])
     live.counters(grid[0], Count(1.0, 1300, 1234, 5, 1, 0))
     assert picture(live)[-1] == "  1,234 acknowledged, 5 refused, 1 in doubt"
@@ -178,7 +179,7 @@ def test_the_lines_fit_any_width(width: int) -> None:
     what = sweep()
     grid = cells(what)
     clock = Clock()
-    live = Live(terminal(width), what, grid, clock=clock)
+    live = Live(terminal(width), what, Remaining(costs(what, grid), clock=clock), clock)
     clock.now += 600
     live.cell(3, len(grid), grid[-1])
     live.interim(grid[-1], "a-phase-with-quite-a-long-name", 3, rates(2980.0, 92.0))
@@ -187,57 +188,12 @@ def test_the_lines_fit_any_width(width: int) -> None:
     assert len(lines) == 6 and max(len(line) for line in lines) <= width
 
 
-# -- the time left -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("what", [study(), sweep(), failover(**CLIENT)], ids=["plain", "factors", "drills"])
-def test_the_cells_share_the_whole_estimate(what: Any) -> None:
-    grid = cells(what)
-    found = shares(what, grid)
-    assert set(found) == {cell.key for cell in grid} and min(each.least for each in found.values()) > 0
-    guess = estimate(what, grid)
-    for name in ("least", "likely", "most"):
-        assert sum(getattr(each, name) for each in found.values()) == pytest.approx(getattr(guess.total, name))
-
-
-def test_the_time_left_is_corrected_by_what_finished_cells_took() -> None:
-    remaining = Remaining(dict.fromkeys("abcdefghij", Span(50.0, 100.0, 300.0)), 0.0)
-    assert remaining.left("a", 0.0) == Span(500.0, 1000.0, 3000.0)
-    assert remaining.left("a", 60.0) == Span(450.0, 940.0, 2940.0)
-    # A cell that takes longer than it should: the others are still to come.
-    assert remaining.left("a", 5000.0) == Span(450.0, 900.0, 2700.0)
-    for number, key in enumerate("abcde", 1):
-        remaining.finished(key, 200.0 * number, good=True)
-    factor = (1000 + 60) / (500 + 60)
-    left = remaining.left("f", 1000.0)
-    assert left.likely == pytest.approx((500 / 560 * factor + 60 / 560) * 500)
-    # It took twice as long as was thought; the range is narrower, and around that.
-    assert left.likely * 0.7 < left.least < left.likely < left.most < left.likely * 1.5
-    # What fails at once makes no cell shorter.
-    remaining.finished("f", 1000.1, good=False)
-    assert remaining.left("g", 1000.1).likely == pytest.approx(left.likely * 4 / 5)
-
-
-def test_the_true_end_is_in_the_range_after_each_cell() -> None:
-    """On a machine where all takes two and a half times as long as is likely."""
-    what = study()
-    grid = cells(what)
-    costs = shares(what, grid)
-    now, remaining = 0.0, Remaining(costs, 0.0)
-    end = sum(2.5 * each.likely for each in costs.values())
-    for cell in grid:
-        left = remaining.left(cell.key, now)
-        assert left.least <= end - now <= left.most
-        now += 2.5 * costs[cell.key].likely
-        remaining.finished(cell.key, now, good=True)
-
-
 # -- when it draws -----------------------------------------------------------------------------------------------
 
 
 def test_the_clock_goes_on_while_nothing_happens() -> None:
     console, clock, what = terminal(), Clock(), study()
-    live = Live(console, what, cells(what), clock=clock)
+    live = Live(console, what, Remaining(costs(what, cells(what)), clock=clock), clock)
     with live.screen():
         clock.now += 125
         deadline = time.monotonic() + 30
@@ -254,7 +210,7 @@ def test_finished_cells_and_warnings_scroll_as_the_plain_lines() -> None:
     texts = []
     for live in (True, False):
         console = terminal() if live else Console(file=io.StringIO(), width=100, highlight=False)
-        with showing(console, what, grid, plain=False) as progress:
+        with showing(console, what, Remaining(costs(what, grid)), plain=False) as progress:
             progress.done(grid[1], OK, parsed, ())
             progress.done(grid[2], failed, Parsed(), ())
             progress.warning("something")
@@ -277,7 +233,7 @@ def test_only_a_terminal_is_drawn_on() -> None:
         (Console(file=io.StringIO(), force_terminal=True), False, Lines),
         (Console(file=Terminal(), force_terminal=True, _environ={"TERM": "dumb"}), False, Lines),
     ):
-        with showing(console, what, grid, plain=plain) as progress:
+        with showing(console, what, Remaining(costs(what, grid)), plain=plain) as progress:
             assert type(progress) is kind
 
 
@@ -286,7 +242,7 @@ def test_no_color_is_heeded() -> None:
     texts = []
     for environ in ({"NO_COLOR": "1"}, {}):
         console = terminal(_environ=environ, color_system="256")
-        with showing(console, what, cells(what), plain=False) as progress:
+        with showing(console, what, Remaining(costs(what, cells(what))), plain=False) as progress:
             progress.warning("something")
         texts.append(written(console))
     assert "\x1b[33m" in texts[1] and "\x1b[33m" not in texts[0]
@@ -295,7 +251,7 @@ def test_no_color_is_heeded() -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_the_terminal_is_left_as_it_was(error: type[BaseException]) -> None:
     console, what, before = terminal(), study(), set(threading.enumerate())
-    with pytest.raises(error), showing(console, what, cells(what), plain=False) as live:
+    with pytest.raises(error), showing(console, what, Remaining(costs(what, cells(what))), plain=False) as live:
         live.cell(1, 9, cells(what)[0])
         raise error
     text = written(console)
@@ -371,7 +327,7 @@ def test_shipped_studies_can_be_shown(name: str) -> None:
     path = shipped()[name]
     what = read(path, quick=True)
     grid = cells(what)
-    live = Live(terminal(), what, grid, clock=Clock())
+    live = Live(terminal(), what, Remaining(costs(what, grid)), Clock())
     for number, cell in enumerate(grid[:20], 1):
         live.cell(number, len(grid), cell)
         live.interim(cell, "", 1, ())

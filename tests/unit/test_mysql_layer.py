@@ -118,7 +118,7 @@ def test_settings_that_are_refused(server: str, name: str, value: Value, why: st
     [
         ("skip_log_bin", True, "has no such variable"),
         ("sync_binlogg", 1, "has no such variable; did you mean sync_binlog?"),
-        ("hostname", "x", "does not take it when it starts"),
+        ("hostname", "x", "does not accept it as a startup option"),
         ("sync_binlog", "often", "is not a number"),
         ("sync_binlog", 0.5, "is not a whole number"),
         ("max_connections", 1_000_000, "is out of range"),
@@ -157,7 +157,7 @@ def test_settings_that_are_taken(name: str, value: Value) -> None:
         ("binlog_format", 1, "'1' is not one of its values: MIXED, STATEMENT or ROW"),
         ("sql_mode", "ANSI,STRIKT_ALL_TABLES", "did you mean strict_all_tables?"),
         ("optimizer_switch", "mrrr=on", "'mrrr' is not one of its values"),
-        ("time_zone", "+00:00", "does not take it when it starts"),
+        ("time_zone", "+00:00", "does not accept it as a startup option"),
         ("binlog_group_commit_sync_delay", 100, "MariaDB has no such variable"),
     ],
 )

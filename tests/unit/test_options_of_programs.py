@@ -147,7 +147,7 @@ def test_options_of_file_systems_that_are_taken() -> None:
     [
         ({"shared_bufers": "64MB"}, "settings.shared_bufers: PostgreSQL has no such parameter; "
          "did you mean shared_buffers?"),
-        ({"server_version": "18"}, "the server only tells it"),
+        ({"server_version": "18"}, "it is read-only"),
         ({"fsync": "maybe"}, "'maybe' is neither true nor false"),
         ({"synchronous_commit": "remote"}, "'remote' is not one of its values"),
         ({"wal_level": "logica"}, "did you mean logical?"),

@@ -226,6 +226,6 @@ def test_a_number_of_hundreds_of_digits_is_an_error_with_its_place(small: dict[s
         small["nodes"]["a1"]["memory"] = text
     said = refused(small)
     place = {"size": "stacks.local.layers[0].size", "memory": "nodes.a1.memory"}[field]
-    assert said.startswith(f"{place}: '9999") and said.endswith("...' is more than any machine has; give less")
+    assert said.startswith(f"{place}: '9999") and said.endswith("...' is more than any machine has; use less")
     with pytest.raises(ValueError, match="more than any machine has"):
         Size("9000000TiB")

@@ -46,6 +46,10 @@ WAYS = [
     (Finding("unlike", "link zone", "m", "a", (Number(2e-3, unit="s"), Number(1e-3, unit="s")), 1, 9, ("m/fio",)),
      "In 1 of 9 cells the same volume or link was not as fast as in the baseline's, by more than 25 %: m/fio "
      "(worst: link zone, 2.00 ms in m and 1.00 ms in a). Their ratios say nothing."),
+    (Finding("other work", "m/fio", numbers=(Number(0.4),), count=1, of=9, verdict="foreign"),
+     "In 1 of 9 cells the machine was busy with other work (worst: m/fio, where other programs took 40 % of its "
+     "CPU time): their values are worse and noisier than the layouts' own. End that work or take another machine, "
+     "and measure again: blocklab run --again."),
     (Finding("expectations", numbers=(Number(2, name="ok"), Number(1, name="unknown")), of=3),
      "Expectations of the study: 2 confirmed and 1 undecided."),
     (Finding("lost by", "commit", count=1, of=3, level="off", names=("m",)),

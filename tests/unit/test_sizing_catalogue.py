@@ -254,7 +254,7 @@ def test_a_price_alone_is_added_to_what_is_shipped(tmp_path: Path) -> None:
     [
         ("array: {iops: many}", "array.iops", 1, "int"),
         ("a: {iops: 3}\nb:\n  cloud: us\n  speed: 4", "b.speed", 4, "unknown field"),
-        ("array: {checked: soon}", "array.checked", 1, "no date"),
+        ("array: {checked: soon}", "array.checked", 1, "not a date"),
         ("array: {vcpus: 0}", "array.vcpus", 1, "1 or more"),
         ("array: {size_least: 2TiB, size_most: 1TiB}", "array.size_least", 1, "size_most"),
         ("array: {size: 5}", "array.size", 1, "no unit"),

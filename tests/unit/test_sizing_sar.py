@@ -173,7 +173,7 @@ def test_sar_without_disks_is_refused_with_the_command() -> None:
 
 
 def test_a_single_row_after_no_header_is_refused() -> None:
-    with pytest.raises(Refused, match="no whole row"):
+    with pytest.raises(Refused, match="no complete row"):
         of(lines(HEADER, NAMES))
 
 

@@ -193,11 +193,11 @@ def unlooked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_large_grid_is_asked_about_first(
     small: dict[str, Any], tmp_path: Path, unlooked: None, command: list[str]
 ) -> None:
-    file = written(many(small, 2_501), tmp_path)
+    file = written(many(small, 5_001), tmp_path)
     line = next(number for number, text in enumerate(Path(file).read_text().splitlines(), 1) if text == "factors:")
     done = CliRunner().invoke(app, [command[0], file, *command[1:]])
     assert isinstance(done.exception, StudyError), done.exception
-    assert done.exception.message.startswith(f"{file}:{line}: factors: the grid has up to 10,004 cells (2 stacks")
+    assert done.exception.message.startswith(f"{file}:{line}: factors: the grid has up to 20,004 cells (2 stacks")
 
 
 def test_jobs_of_fio_count_too(small: dict[str, Any], tmp_path: Path, unlooked: None) -> None:

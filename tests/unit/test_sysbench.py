@@ -159,9 +159,9 @@ def without(text: bytes) -> dict[str, bytes]:
     [
         (without(b"total time"), "no seconds"),
         (without(b"Threads started"), "no Threads started!"),
-        (without(b" |*"), "not one transaction"),
+        (without(b" |*"), "no transaction was"),
         ({"stdout": b""}, "no transactions"),
-        (read("sysbench") | {"stdout": b"1795247749.972 [ 1s ] thds: 4 tps: 3,2\n"}, "a line of a second"),
+        (read("sysbench") | {"stdout": b"1795247749.972 [ 1s ] thds: 4 tps: 3,2\n"}, "a line of its report"),
         ({"stdout": b"1795247749.972 FATAL: no\n", "stderr": b""}, "no transactions"),
     ],
 )

@@ -413,7 +413,10 @@ def without(text: bytes) -> dict[str, bytes]:
     [
         (without(b"Finished"), "no summary"),
         (without(b"tpmC"), "no tpmC line in its output"),
-        (without(b"[Summary]"), "not one new order was done; 42 transactions failed, the last one of: exec"),
+        (
+            without(b"[Summary]"),
+            "no new-order transaction was completed; 42 transactions failed, the last one of: exec",
+        ),
         ({"stdout": b""}, "no summary"),
         ({"stdout": b"1795247905.069 [{\"Operation\":\"NEW_ORDER\"}]\n"}, "cannot be read"),
         (read("tpcc") | {"status.after": b""}, "no counters"),

@@ -26,9 +26,9 @@ from blocklab.sites.uml.processes import PREFIX, Folder, Process, scratch, sweep
 from blocklab.sites.uml.room import check_room, shortage
 from blocklab.sites.uml.site import UmlLab, UmlSite
 from blocklab.sites.uml.volumes import Volume
-from blocklab.study.estimate import hardwares
 from blocklab.study.grid import cells
 from blocklab.study.read import build
+from blocklab.study.room import hardwares
 
 GIB = 2**30
 SHAPE = Topology(
@@ -255,10 +255,10 @@ def test_a_path_that_the_kernel_would_split_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / name).mkdir()
-    with pytest.raises(SetupError, match=r"--volumes .* takes .* in a path for a separator"):
+    with pytest.raises(SetupError, match=r"--volumes .* treats .* in a path as a separator"):
         UmlSite(tmp_path / name)
     monkeypatch.setenv("BLOCKLAB_SCRATCH", str(tmp_path / name))
-    with pytest.raises(SetupError, match=r"BLOCKLAB_SCRATCH.* takes .* in a path for a separator"):
+    with pytest.raises(SetupError, match=r"BLOCKLAB_SCRATCH.* treats .* in a path as a separator"):
         scratch()
 
 
@@ -271,7 +271,7 @@ def test_the_temporary_folder_is_looked_at_where_it_is_the_place_of_nodes(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert scratch() == tmp_path
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "My Disk"))
-    with pytest.raises(SetupError, match=r"My Disk, where nodes live without /dev/shm: .* takes ' '") as refused:
+    with pytest.raises(SetupError, match=r"My Disk, where nodes live without /dev/shm: .* treats ' '") as refused:
         scratch()
     assert "BLOCKLAB_SCRATCH" in refused.value.hint
 

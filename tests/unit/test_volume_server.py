@@ -123,7 +123,7 @@ def test_a_layer_s_own_latency_replaces_its_profile_s_quantiles(small: dict[str,
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"read_quantiles": {"median": "1ms"}}, "'median' is no quantile; write it like p50 or p99.9"),
+        ({"read_quantiles": {"median": "1ms"}}, "'median' is not a quantile; write it like p50 or p99.9"),
         ({"read_quantiles": {"p50": "2ms", "p99": "1ms"}}, "no less than those below it"),
         ({"read_quantiles": {"p50": "1ms", "p50.0": "1ms"}}, "given once"),
         ({"read_quantiles": {"p50": "11s"}}, "p50: must be above 0, and at most 10 s"),

@@ -12,11 +12,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from blocklab.cli.remaining import Remaining
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.knobs import nearest
-from blocklab.study.estimate import estimate, memory, spoken
+from blocklab.runner.estimate import between, costs
 from blocklab.study.grid import cells
 from blocklab.study.read import build, load_yaml, read
+from blocklab.study.room import memory
 from blocklab.study.types import Name
 
 
@@ -51,10 +53,10 @@ def studies(as_json: Annotated[bool, typer.Option("--json", help="Print the list
         for form in ("full", "quick"):
             study = read(path, quick=form == "quick")
             grid = cells(study)
-            guess, most = estimate(study, grid), memory(study, grid)
+            guess, most = Remaining(costs(study, grid)).left(), memory(study, grid)
             row |= {"question": study.question}
-            row[form] = {"cells": guess.cells, "seconds": round(guess.total.likely), "memory": most}
-            row[f"{form} text"] = f"{guess.cells} cells, {spoken(guess.total.likely)}"
+            row[form] = {"cells": len(grid), "seconds": [round(guess.least), round(guess.most)], "memory": most}
+            row[f"{form} text"] = f"{len(grid)} cells, {between(guess.least, guess.most)}"
             row["memory text"] = f"{most / 2**30:.1f} GiB" if form == "full" else row["memory text"]
         rows.append(row)
     if as_json:

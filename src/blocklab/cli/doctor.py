@@ -1,19 +1,54 @@
-"""``blocklab doctor``: what this machine has and lacks."""
+"""``blocklab doctor``: what this machine has and lacks, and whether a node starts on it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from blocklab.cli.studies import SiteName
-from blocklab.model.site import Doctor, offered
+from blocklab.errors import BlocklabError, ImageError
+from blocklab.model.ground import NodeSpec, Topology
+from blocklab.model.host import must
+from blocklab.model.site import Doctor, Requirement, Site, offered
+from blocklab.model.units import Size
 from blocklab.sites import DEFAULT, open_site
 
+# For a command that does nothing, on a node that has just booted.
+ANSWER_SECONDS = 20.0
 MARKS = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "bold red")}
+
+
+class Boot(msgspec.Struct, frozen=True):
+    """How the boot of a node went, as a ``Requirement``."""
+
+    ok: str
+    found: str
+    hint: str = ""
+    name: str = "boot"
+
+
+def boot(site: Site) -> Boot:
+    """Boot a node, ask it for something, and end it, whatever happens: what seems to be there may be useless. The
+    site limits how long a boot may take."""
+    shape = Topology({"doctor": NodeSpec(memory=Size("256MiB"))}, {}, ())
+    started = time.monotonic()
+    try:
+        with contextlib.closing(site.start(shape)) as lab:
+            must(lab.hosts["doctor"], ["true"], timeout=ANSWER_SECONDS)
+            took = time.monotonic() - started
+    except ImageError as error:
+        return Boot("warn", f"not tried: {error.message}", error.hint)
+    except BlocklabError as error:
+        gone = time.monotonic() - started
+        return Boot("fail", f"no node starts: {error.message} (after {gone:.1f} s)", error.hint)
+    return Boot("ok", f"a node booted and answered in {took:.1f} s")
 
 
 def doctor(
@@ -23,13 +58,14 @@ def doctor(
         bool, typer.Option("--host-packages", help="Print only the Debian packages that are missing.")
     ] = False,
 ) -> None:
-    """Report missing requirements and how to fix them. Exit code 1 when blocklab cannot work here."""
-    asked = offered(open_site(site), Doctor)
+    """Boot a node; report missing requirements and how to fix them. Exit code 1 when blocklab cannot work here."""
+    there = open_site(site)
+    asked = offered(there, Doctor)
     if host_packages:
         missing = asked.missing_packages()
         typer.echo(json.dumps(list(missing)) if as_json else " ".join(missing))
         return
-    found = asked.requirements()
+    found: list[Requirement] = [*asked.requirements(), boot(there)]
     if as_json:
         rows = [{"name": each.name, "ok": each.ok, "found": each.found, "hint": each.hint} for each in found]
         typer.echo(json.dumps(rows, indent=1))

@@ -19,6 +19,9 @@ from blocklab.cli.studies import AsJson, Runs
 from blocklab.errors import StudyError
 from blocklab.imports import KINDS, Imported, Options, job_file, minimal, read, take
 from blocklab.imports.clock import ORDERS
+from blocklab.imports.disk import COMMAND, disk, yaml
+from blocklab.imports.study import name_of
+from blocklab.imports.text import Refused
 from blocklab.report.imported import span
 from blocklab.store.folder import StudyFolder
 from blocklab.store.imported import ImportedFile
@@ -26,10 +29,14 @@ from blocklab.workloads.fio_jobs import Section
 
 
 def import_(
+    file: Annotated[
+        Path | None, typer.Argument(help="fio's JSON+ of a disk at queue depth 1: print a profile of it instead.")
+    ] = None,
     stack: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option("--stack", help="NAME=PLACE: a folder of logs, a file, or a pattern in quotes; repeatable."),
-    ],
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="The profile's name; that of FILE without.")] = "",
     study: Annotated[
         Path | None, typer.Option("--study", help="A file that describes what was measured (imported: 1).")
     ] = None,
@@ -46,21 +53,30 @@ def import_(
     runs: Runs = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Import existing logs as runs: fio, pgbench, go-tpc, sysbench, JdbcRunner, iostat, dstat."""
-    stacks = _stacks(stack)
-    file = read(study, stacks) if study is not None else minimal(list(stacks))
+    """Import existing logs as runs (fio, pgbench, go-tpc, sysbench, JdbcRunner, iostat, dstat), or print a volume
+    profile made of fio's JSON+."""
+    if (file is None) == (not stack) or (file is None and name) or (file and (study or jobs or as_kind or dates)):
+        hint = (
+            "blocklab import FILE [--name NAME] makes a profile; blocklab import --stack NAME=PLACE ... makes runs"
+        )
+        raise StudyError("", "give either FILE or --stack, and the options of one of the two only", hint=hint)
+    if file is not None:
+        _profile(file, name, as_json)
+        return
+    stacks = _stacks(stack or ())
+    described = read(study, stacks) if study is not None else minimal(list(stacks))
     if dates and dates not in ORDERS:
         raise StudyError("", f"--dates {dates}: not one of {', '.join(ORDERS)}")
     options = Options(asked=_asked(as_kind or ()), jobs=tuple(_jobs(jobs)), zone=zone_of(zone), order=dates)
-    done = take(file, study, stacks, runs, options)
+    done = take(described, study, stacks, runs, options)
     folder = StudyFolder(done.folder)
     page = report.render(folder)
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(_result(done, page)), indent=1).decode())
         return
     console = Console(highlight=False)
-    for name, files in done.files.items():
-        console.print(_table(name, files))
+    for title, files in done.files.items():
+        console.print(_table(title, files))
         for each in files:
             for warning in each.warnings if each.kind else ():
                 console.print(Text(f"  {warning}", style="yellow"), soft_wrap=True)
@@ -68,6 +84,19 @@ def import_(
         console.print(Text(said), soft_wrap=True)
     console.print(report.terminal_table(folder))
     typer.echo(f"report: {page}")
+
+
+def _profile(file: Path, name: str, as_json: bool) -> None:
+    name = name_of(name or file.stem)
+    try:
+        found = disk(file)
+    except Refused as why:
+        raise StudyError("", f"{file}: {why}", hint=f"measure a disk by: {COMMAND}") from why
+    if as_json:
+        result = {"name": name, "profile": found.entry(), "directions": found.ways, "said": found.said}
+        typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=1).decode())
+        return
+    typer.echo(yaml(name, found))
 
 
 def _result(done: Imported, page: Path) -> dict[str, object]:

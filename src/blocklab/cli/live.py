@@ -16,13 +16,13 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from blocklab.cli.progress import Lines, rate_text
+from blocklab.cli.remaining import Remaining
 from blocklab.model.drill import Drill
 from blocklab.model.sample import Parsed
 from blocklab.model.stop import Rule
 from blocklab.runner.run import Progress
 from blocklab.runner.strikes import Count
 from blocklab.store.run import Outcome, Rate, Stopped
-from blocklab.study.estimate import shares, spoken_range
 from blocklab.study.factors import variant
 from blocklab.study.phases import rule_of
 from blocklab.study.types import Cell, Study
@@ -33,15 +33,12 @@ DRAWN = 2.0
 
 
 @contextlib.contextmanager
-def showing(
-    console: Console, study: Study, cells: Sequence[Cell], noise: float | None = None, *, plain: bool
-) -> Iterator[Progress]:
-    """Progress as suits the console: drawn on a terminal, else, or if it is to be ``plain``, a line an event.
-    ``noise``: see ``study.estimate``."""
+def showing(console: Console, study: Study, remaining: Remaining, *, plain: bool) -> Iterator[Progress]:
+    """Progress as suits the console: drawn on a terminal, else, or if it is to be ``plain``, a line an event."""
     if plain or not console.file.isatty() or console.is_dumb_terminal:
-        yield Lines(console, shares(study, cells, noise))
+        yield Lines(console, remaining)
         return
-    live = Live(console, study, cells, noise)
+    live = Live(console, study, remaining)
     with live.screen():
         yield live
 
@@ -50,15 +47,12 @@ class Live(Lines):
     """Progress drawn on a terminal, as ``picture`` has it at each moment. What is over scrolls as plain lines."""
 
     def __init__(
-        self,
-        console: Console,
-        study: Study,
-        cells: Sequence[Cell],
-        noise: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, console: Console, study: Study, remaining: Remaining, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        super().__init__(console, shares(study, cells, noise), clock)
+        super().__init__(console, remaining)
         self._study = study
+        self._now = clock
+        self._began = clock()
         self._place = self._interim = self._tally = self._warning = ""
         self._doing = "starting"
         self._cell: Cell | None = None
@@ -116,12 +110,12 @@ class Live(Lines):
         """The lines at the bottom: where the study is, what is being done, what is known of it."""
         now = self._now()
         passed = now - self._began
-        left = self.left(now, self._cell)
+        left = self._remaining.left(self._cell.key if self._cell else "")
         width = min(self._console.width, MOST_COLUMNS)
         lines: list[RenderableType] = [
             # By itself it has no line of its own.
-            Padding(ProgressBar(total=max(passed + left.likely, 1e-9), completed=passed, width=width), 0),
-            _line(f"{self._study.name}: {clock_text(passed)} gone, {spoken_range(left)} left", "bold"),
+            Padding(ProgressBar(total=max(passed + left.middle, 1e-9), completed=passed, width=width), 0),
+            _line(f"{self._study.name}: {clock_text(passed)} gone, left: {left.text}", "bold"),
         ]
         lines += [_line(text, style) for text, style in (
             (self._place, ""), (f"  {self._doing}", ""), (f"  {self._interim}" if self._interim else "", "cyan"),

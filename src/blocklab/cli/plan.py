@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from blocklab.cli.catalogue import study_file
+from blocklab.cli.remaining import Machine, Remaining
 from blocklab.cli.studies import (
     AsJson,
     At,
@@ -24,6 +25,7 @@ from blocklab.cli.studies import (
     Stacks,
     StudyFile,
     about,
+    addons_of,
     chosen,
     expanded,
     levels_of,
@@ -38,11 +40,11 @@ from blocklab.model.site import Site, Snapshots
 from blocklab.model.stack_map import folders_of
 from blocklab.model.undo import Undos
 from blocklab.model.workload import Drilled
+from blocklab.runner.estimate import costs
 from blocklab.sites import DEFAULT, open_site
 from blocklab.stats.format import exact
-from blocklab.store.floor import known_noise
+from blocklab.store.floor import known_floor
 from blocklab.study.drill_phases import Compare, DrillPhase, ReadBack, Write, whole
-from blocklab.study.estimate import estimate
 from blocklab.study.factors import variant
 from blocklab.study.grid import is_drill, plan_stack, port_for, topology
 from blocklab.study.phases import (
@@ -127,8 +129,7 @@ def plan(
     )
     names, levels = selected(what, stack), levels_of(what, at)
     if only_cells:
-        wanted = chosen(expanded(what, study, quick=quick), names, levels)
-        _grid(what, wanted, known_noise(open_site(site)), as_json=as_json)
+        _grid(what, chosen(expanded(what, study, quick=quick), names, levels), open_site(site), as_json=as_json)
         return
     changed = variant(what, levels)
     there = open_site(site)
@@ -159,17 +160,19 @@ def shortened(argument: str) -> str:
     return f"{shlex.quote(argument[:START])}… ({len(argument) - START:,} more characters)"
 
 
-def _grid(study: Study, wanted: Sequence[Cell], noise: float | None, *, as_json: bool) -> None:
+def _grid(study: Study, wanted: Sequence[Cell], site: Site, *, as_json: bool) -> None:
+    floors = (known_floor(site, addons) for addons in addons_of(study, wanted))
+    machine = Machine.of(next(filter(None, floors), None))
     if as_json:
+        left = Remaining(costs(study, wanted), machine).left()
         rows = [{"key": c.key, "stack": c.stack, "workload": c.workload, "levels": c.levels} for c in wanted]
-        found = {"cells": rows, "estimate": msgspec.to_builtins(estimate(study, wanted, noise))}
-        typer.echo(json.dumps(found, indent=1))
+        typer.echo(json.dumps({"cells": rows, "seconds": msgspec.to_builtins(left)}, indent=1))
         return
     table = Table("key", "stack", "workload", *study.factors, box=None, pad_edge=False)
     for cell in wanted:
         table.add_row(cell.key, cell.stack, cell.workload, *(cell.levels.get(name, "–") for name in study.factors))
     Console(highlight=False).print(table)
-    typer.echo(about(study, wanted, noise))
+    typer.echo(about(study, wanted, machine))
 
 
 def planned(study: Study, name: str, site: Site) -> list[Command]:
@@ -235,7 +238,8 @@ class _Listed:
     @_one.register
     def _(self, phase: TuneVolume, workload: str) -> None:
         for way, fact in phase.facts.items():
-            said = f"set the latency of {fact.layer} so that a {way} takes {exact(phase.asked[way], 's')}"
+            one = "the median " if getattr(phase.spec.profile, f"{way}_quantiles") else "a "
+            said = f"set the latency of {fact.layer} so that {one}{way} takes {exact(phase.asked[way], 's')}"
             self.commands.append(Command("tune", fact.host, said=said))
 
     @_one.register
@@ -293,7 +297,7 @@ class _Listed:
         for strike in phase.strikes:
             self.add((strike.strike, strike.mend), workload)
         for stage in phase.takeover:
-            when = "when the monitor takes the active node for dead"
+            when = "when the monitor declares the active node dead"
             self._one(replace(stage, when=when) if isinstance(stage, Do) else stage, workload)
 
     @_one.register

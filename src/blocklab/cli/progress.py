@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from blocklab.cli.remaining import Remaining
 from blocklab.model.drill import Drill
 from blocklab.model.metrics import quoted
 from blocklab.model.sample import Parsed
@@ -18,71 +19,23 @@ from blocklab.runner.strikes import Count
 from blocklab.stats.drills import tally
 from blocklab.stats.format import number, scale, unit_of
 from blocklab.store.run import Outcome, Rate, Stopped
-from blocklab.study.estimate import Span, spoken_range
 from blocklab.study.types import Cell
 
 _STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow", "suspect": "bold yellow"}
 # What a shell reports of a program that Ctrl-C ended.
 INTERRUPTED = 130
-# So much of the estimate counts beside what was seen: one cell alone says little of the others. A range that is
-# known as well as can be is as wide as this part of it.
-PRIOR_SECONDS, SURE = 60.0, 0.2
 # Of a workload with more phases than this a line says only how many ended how.
 MOST_PHASES = 4
 
 
-class Remaining:
-    """How long the cells that are left take: the estimate, corrected by what the finished ones took. ``costs``:
-    key -> estimated time."""
-
-    def __init__(self, costs: Mapping[str, Span], now: float) -> None:
-        self._costs = dict(costs)
-        self._since = now
-        self._took = self._expected = 0.0
-
-    def finished(self, key: str, now: float, *, good: bool) -> None:
-        """A cell is over. One that failed took as long as it took to fail, which says nothing of the others."""
-        cost = self._costs.pop(key, Span())
-        if good:
-            self._took += now - self._since
-            self._expected += cost.likely
-        self._since = now
-
-    def left(self, key: str, now: float) -> Span:
-        """The time left while the cell ``key`` is under way; one that takes longer than expected is about to end.
-
-        The more is finished, the more the range is ``SURE`` of what that makes likely."""
-        here = self._costs.get(key, Span())
-        rest = sum((cost for other, cost in self._costs.items() if other != key), Span())
-        factor = (self._took + PRIOR_SECONDS) / (self._expected + PRIOR_SECONDS)
-        known = self._expected / (self._expected + PRIOR_SECONDS)
-        gone = now - self._since
-
-        def end(part: float, side: float) -> float:
-            return known * factor * side + (1 - known) * part
-
-        return Span(*(
-            end(getattr(rest, name), side * rest.likely)
-            + max(0.0, end(getattr(here, name), side * here.likely) - gone)
-            for name, side in (("least", 1 - SURE), ("likely", 1.0), ("most", 1 + SURE))
-        ))  # fmt: skip
-
-
 class Lines:
-    """Progress as plain lines. ``costs``: see ``Remaining``."""
+    """Progress as plain lines."""
 
-    def __init__(
-        self, console: Console, costs: Mapping[str, Span], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, console: Console, remaining: Remaining) -> None:
         self._console = console
-        self._now = clock
-        self._began = clock()
-        self._remaining = Remaining(costs, self._began)
+        self._remaining = remaining
+        self._started = time.monotonic()
         self._drills: dict[str, list[Drill]] = {}
-
-    def left(self, now: float, cell: Cell | None = None) -> Span:
-        """The time left, while that cell is under way."""
-        return self._remaining.left(cell.key if cell is not None else "", now)
 
     def stack(self, name: str, text: str) -> None:
         """A stack is being built or stands."""
@@ -90,7 +43,8 @@ class Lines:
 
     def cell(self, number: int, count: int, cell: Cell) -> None:
         """A cell begins."""
-        self._line(f"cell {number} of {count}: {cell.label}")
+        left = self._remaining.left(cell.key)
+        self._line(f"cell {number} of {count}: {cell.label}{f'; left: {left.text}' if left.most else ''}")
 
     def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
         """Told when the cell is done."""
@@ -100,13 +54,10 @@ class Lines:
 
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
         """A cell is stored."""
-        now = self._now()
-        self._remaining.finished(cell.key, now, good=outcome.status == "ok")
+        self._remaining.finished(cell.key, outcome, stops)
         line = Text(f"{self._clock()}   {cell.label}: ")
         line.append(outcome.status, _STYLES[outcome.status])
         line.append(f" in {outcome.seconds:.0f} s{sureness(stops) or headline(parsed)}")
-        if (left := self.left(now)).most:
-            line.append(f"; {spoken_range(left)} left", "dim")
         self._console.print(line, soft_wrap=True)
         if outcome.error:
             self._console.print(
@@ -130,7 +81,7 @@ class Lines:
         self._console.print(Text(f"{self._clock()} {text}"), soft_wrap=True)
 
     def _clock(self) -> str:
-        seconds = int(self._now() - self._began)
+        seconds = int(time.monotonic() - self._started)
         return f"{seconds // 60:02d}:{seconds % 60:02d}"
 
 

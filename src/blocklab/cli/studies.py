@@ -22,23 +22,25 @@ from blocklab.cli.live import showing
 from blocklab.cli.notes import too_short
 from blocklab.cli.options import check_options, learn_options
 from blocklab.cli.progress import INTERRUPTED
+from blocklab.cli.remaining import Machine, Remaining
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
 from blocklab.model.site import Room, Site, offered
 from blocklab.model.units import schema_hook
+from blocklab.runner.estimate import costs
 from blocklab.runner.run import run_study
 from blocklab.sites import DEFAULT, SITES, open_site
 from blocklab.stats.analysis import analyse
 from blocklab.stats.format import percent
-from blocklab.store.floor import keep_floor, known_floor, known_noise
+from blocklab.store.floor import Floor, keep_floor, known_floor
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.identity import identity
 from blocklab.study.check import buildable, combined_problems
-from blocklab.study.estimate import estimate, hardwares, spoken_range
 from blocklab.study.factors import assignments, phase_total, size
 from blocklab.study.grid import cells, layouts, topology
 from blocklab.study.needs import site_problems
 from blocklab.study.read import placed, read
+from blocklab.study.room import hardwares
 from blocklab.study.sweep import idle_problems
 from blocklab.study.types import Cell, Study
 
@@ -165,20 +167,23 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         # Every stack's needs are checked before the first one starts.
         notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
         left_out: list[str] = []
+        floor: Floor | None = None
         # A missing image or add-on is found before the first stack starts, not after hours.
-        for addons in {topology(layout.study, [layout.stack]).addons for layout in layouts(study, todo)}:
+        for addons in addons_of(study, todo):
             environment = site.environment(addons)
             same_machine(folder, wanted, todo, environment)
-            fresh_floor(manifest.site or DEFAULT, addons, environment, console)
+            floor = fresh_floor(manifest.site or DEFAULT, addons, environment, console) or floor
             left_out.append(keep_floor(folder.path, environment))
         if learn_options(study, site, lambda text: console.print(text, markup=False, soft_wrap=True)):
             notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
-        console.print(about(study, todo, noise := known_noise(site)))
+        machine = Machine.of(floor)
+        console.print(about(study, todo, machine), soft_wrap=True)
         for note in filter(None, [*notes, *left_out]):
             console.print(f"note: {note}", style="yellow", markup=False)
         begun = time.monotonic()
+        remaining = Remaining(costs(study, todo), machine)
         try:
-            with showing(console, study, todo, noise, plain=plain) as progress:
+            with showing(console, study, remaining, plain=plain) as progress:
                 bad = run_study(site, study, todo, folder, progress, seed)
         except KeyboardInterrupt:
             console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
@@ -193,6 +198,11 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         typer.echo(f"report: {page}")
     if bad:
         raise typer.Exit(1)
+
+
+def addons_of(study: Study, wanted: Sequence[Cell]) -> set[tuple[str, ...]]:
+    """What these cells' layouts need of an image beside what it has: a set for each kind of layout."""
+    return {topology(layout.study, [layout.stack]).addons for layout in layouts(study, wanted)}
 
 
 def fitting(study: Study, wanted: Sequence[Cell], file: Path, site: Site, *, quick: bool) -> list[str]:
@@ -266,12 +276,19 @@ def _sizes(study: Study) -> list[str]:
     return [f"{count} {words.get(name, name) if count == 1 else name}" for name, count in counts.items()]
 
 
-def about(study: Study, wanted: Sequence[Cell], noise: float | None) -> str:
-    """How many cells there are, and how long they will take on a machine of that ``noise``."""
-    guess = estimate(study, wanted, noise)
-    size = f"{_several(guess.cells, 'cell')} on {_several(guess.builds, 'layout')}"
+def about(study: Study, wanted: Sequence[Cell], machine: Machine) -> str:
+    """How many cells there are, and how long they will take on that machine."""
+    parts = costs(study, wanted)
+    loads = [each.load for each in parts]
+    open_ended = sum(each.open_ended for each in loads)
+    ruled = any(each.rule is not None and each.most > each.least for each in loads)
+    why = "; the least if every workload settles at once, the most if none does" if ruled else ""
+    does = "do" if open_ended > 1 else "does"
+    fixed = f"; {_several(open_ended, 'cell')} {does} a fixed amount of work, so the time is a guess"
+    size = f"{_several(len(wanted), 'cell')} on {_several(len(layouts(study, wanted)), 'layout')}"
+    noise = machine.noise if ruled else None
     here = "" if noise is None else f"; rates differ by {percent(noise)} from round to round on this machine"
-    return f"{size}: about {spoken_range(guess.total)}{here}"
+    return f"{size}: {Remaining(parts, machine).left().text}{why}{here}{fixed if open_ended else ''}"
 
 
 def _several(count: int, what: str) -> str:

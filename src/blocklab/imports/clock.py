@@ -208,7 +208,7 @@ def _order(clock: Clock, where: str, order: str, anchors: Sequence[float], year:
     found = readings(clock, order, year)
     if not found:
         raise StudyError(
-            "", f"{where}: its dates are none in any order of day, month and year", hint="--dates dmy"
+            "", f"{where}: its dates are not valid in any order of day, month and year", hint="--dates dmy"
         )
     if len(found) == 1:
         return next(iter(found)), []

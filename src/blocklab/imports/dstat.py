@@ -119,7 +119,7 @@ class _Reading:
         """All of it. Raises ``Refused`` for nothing."""
         if not self.rows:
             besides = " but its first, which counts from the boot on" if self.since_boot else ""
-            raise Refused(f"looks like dstat, but has no whole row{besides}")
+            raise Refused(f"looks like dstat, but has no complete row{besides}")
         remarks: list[str] = []
         if self.since_boot:
             remarks.append("its first row counts from the boot on: left out")

@@ -93,7 +93,7 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
         if text.cut:
             bad.append(Bad(len(text.lines) + 1, text.cut))
     if not any(rows):
-        raise Refused("looks like a log of fio, but has no whole row")
+        raise Refused("looks like a log of fio, but has no complete row")
     clones = ["\n".join(lines).encode() for lines in rows]
     try:
         samples = tuple(_series(clones, kind, phase))
@@ -155,7 +155,7 @@ def _single(paths: Sequence[Path], kind: str, phase: str) -> Found:
     path = paths[0]
     read = logs.fio_log(paths)
     if not read.latency:
-        raise Refused("looks like a log of fio, but has no whole row")
+        raise Refused("looks like a log of fio, but has no complete row")
     samples: list[Sample] = []
     for way, done in read.latency.items():
         samples += _rates(way, done, phase)

@@ -32,9 +32,7 @@ def fits(head: str) -> bool:
 def read(text: Text) -> Found:
     """Values and phases of all jobs. Raises ``Refused``."""
     try:
-        raw = {"stdout": (text.text + text.cut).encode()}
-        reports = fio_output.reports(raw)
-        _one_run(reports)
+        reports = run_of(text)
         output = reports[-1]
         values, broken = _values(output)
     except ParseError as error:
@@ -60,6 +58,13 @@ def read(text: Text) -> Found:
         end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)),
         shapes={job.jobname: shape({**output.options, **job.options}) for job in good}, remarks=tuple(remarks),
     )  # fmt: skip
+
+
+def run_of(text: Text) -> list[Output]:
+    """The reports of one run; several with ``--status-interval``. Raises ``ParseError``, ``Refused``."""
+    reports = fio_output.reports({"stdout": (text.text + text.cut).encode()})
+    _one_run(reports)
+    return reports
 
 
 def _values(output: Output) -> tuple[list[Sample], dict[str, str]]:

@@ -141,7 +141,7 @@ def read(text: Text) -> Found:
     if only:
         got = _Reading(text, boot=True)
     if not got.rows:
-        raise Refused("looks like iostat -x, but has no whole row")
+        raise Refused("looks like iostat -x, but has no complete row")
     remarks: list[str] = []
     factor = 1.0
     if not got.names:
@@ -211,7 +211,7 @@ def read_json(text: Text) -> Found:
     if unread:
         remarks.append(_untimed(repr(unread[0]) if unread[0] else ""))
     if not rows:
-        raise Refused("looks like iostat -o JSON, but has no whole report with a device in it")
+        raise Refused("looks like iostat -o JSON, but has no complete report with a device in it")
     return Found(
         kind="iostat-json", path=text.path, rows=rows, host=name, bad=len(bad), first_bad=bad[0] if bad else None,
         samples=tuple(samples), clock=Clock(tuple(stamps)), untimed=len(unread) == len(stamps),

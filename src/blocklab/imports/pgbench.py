@@ -104,7 +104,7 @@ def log(paths: Sequence[Path]) -> Found:
         raise refusal(error) from error
     done = read.latency.get("transaction")
     if done is None or read.start is None or read.end is None:
-        raise Refused("looks like pgbench -l, but has no whole row")
+        raise Refused("looks like pgbench -l, but has no complete row")
     remarks = [remark.removeprefix(f"{paths[0]}: ") for remark in read.remarks]
     lost = ", ".join(f"{count:,} {why}" for why, count in read.left_out.items())
     if lost:
@@ -185,7 +185,7 @@ def aggregate(texts: Sequence[Text]) -> Found:
     every = sorted(row for rows, _ in read for row in rows)
     done = sum(row[1] for row in every)
     if not steps or not done:
-        raise Refused("looks like pgbench --aggregate-interval, but has no two whole intervals with transactions")
+        raise Refused("looks like pgbench --aggregate-interval, but without two complete intervals of work")
     step, start = min(steps), every[0][0]
     # Threads may begin in two seconds, so that the same interval begins at two times.
     parts: dict[int, list[list[int]]] = {}

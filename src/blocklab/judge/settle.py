@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import msgspec
 
 from blocklab.judge.series import batches, drifts, mser, shifted, standard_error, t975, variance
-from blocklab.model.stop import SYSTEMATIC
+from blocklab.judge.snia import RANGE
+from blocklab.model.stop import SYSTEMATIC, Rule
 
 # A rule that is asked again and again stops when the spread looks small by luck, so its intervals are too short by
 # about this much. Measured: see tests/unit/test_settle.py.
@@ -22,6 +23,8 @@ MOST_CUT = 0.25
 WARM = 2.0
 # A first round is warm-up when it lies outside of this many prediction intervals of the others.
 FIRST = 3.0
+# The expected range of five normal values, in standard deviations (d2 of control charts: ISO 7870-2, table 2).
+RANGE_OF_FIVE = 2.326
 # A series of which no mean is that of the next one.
 _MOVING = ("still warming up", "level shift", "drifting")
 
@@ -107,15 +110,20 @@ def from_rounds(means: Sequence[float], half_width: float, least: int, most: int
     return Settled(value, half, count, cut, not why, why)
 
 
-def rounds_needed(noise: float, half_width: float, least: int, most: int) -> int:
-    """After how many rounds ``from_rounds`` is met where a round's standard deviation is ``noise`` (a part of the
-    mean); ``most`` where it never is."""
-    looks = ROUND_LOOKS if most > least else 1.0
-    for count in range(least, most):
-        half = looks * t975(count - 1) * noise / math.sqrt(count)
-        if math.hypot(half, SYSTEMATIC) <= half_width:
-            return count
-    return most
+def ends(rule: Rule, noise: float) -> float:
+    """Where a rule is expected to end a phase, from 0 (its least time) to 1 (its cap), for independent rounds, or
+    seconds of one long run, with a standard deviation of ``noise``, relative to their mean."""
+    if rule.kind == "fixed":
+        return 0.0
+    if rule.kind == "snia":
+        return float(RANGE_OF_FIVE * noise > RANGE)
+    long = rule.kind == "long"
+    least, most = (math.ceil(rule.at_least), int(rule.at_most)) if long else (rule.least, rule.most)
+    looks = LONG_RUN_LOOKS if long else ROUND_LOOKS if most > least else 1.0
+    for count in range(max(2, least), most):
+        if _whole(1.0, looks * t975(count - 1) * noise / math.sqrt(count)) <= rule.half_width:
+            return (count - least) / (most - least)
+    return float(most > least)
 
 
 def _unusable(values: Sequence[float]) -> Settled | None:

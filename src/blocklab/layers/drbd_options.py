@@ -92,7 +92,7 @@ def parse_help(text: str) -> Iterator[tuple[str, Knob]]:
     try:
         options = list(ElementTree.fromstring(text).iter("option"))
     except ElementTree.ParseError as error:
-        raise ValueError(f"drbdsetup tells no options: {text[:200]!r}") from error
+        raise ValueError(f"drbdsetup listed no options: {text[:200]!r}") from error
     for option in options:
         name, kind = option.attrib["name"], option.attrib["type"]
         if kind == "numeric":

@@ -88,7 +88,7 @@ class _FileSystem(Base, frozen=True):
             subject = _SAME.get(bare) or bare.removeprefix("no")
             earlier = decided.setdefault(subject, option)
             if self.name == "xfs" and subject == "barrier":
-                yield index, f"xfs has no {option!r} since Linux 4.19; leave it out, or take ext4"
+                yield index, f"xfs has no {option!r} since Linux 4.19; leave it out, or use ext4"
             elif option == "ro":
                 yield index, "nothing could be written to a file system that is mounted with 'ro'; leave it out"
             elif earlier != option:

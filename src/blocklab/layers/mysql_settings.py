@@ -133,7 +133,7 @@ def unknown(title: str, settings: Mapping[str, Value], table: Table) -> Iterator
         if name not in variables:
             yield name, f"{title} has no such variable{nearest(name, variables)}"
         elif variables[name].fixed:
-            yield name, f"{title} does not take it when it starts, only in a session or never; leave it out"
+            yield name, f"{title} does not accept it as a startup option; leave it out"
         elif why := _bad_value(variables[name], text_of(value)):
             yield name, why
 

@@ -106,7 +106,7 @@ def quantiles(named: dict[str, Duration]) -> list[tuple[float, float]]:
     found = []
     for name, latency in named.items():
         if (match := _QUANTILE.fullmatch(name)) is None:
-            raise ValueError(f"{name!r} is no quantile; write it like p50 or p99.9")
+            raise ValueError(f"{name!r} is not a quantile; write it like p50 or p99.9")
         if not 0 < latency <= MOST_LATENCY:
             raise ValueError(f"{name}: must be above 0, and at most {MOST_LATENCY} s")
         found.append((float(match["percent"]) / 100, float(latency)))

@@ -92,7 +92,7 @@ def unknown(settings: Mapping[str, Value], table: Table) -> Iterator[tuple[str, 
         if name not in parameters:
             yield spelled, f"PostgreSQL has no such parameter{nearest(name, parameters)}"
         elif parameters[name].fixed:
-            yield spelled, "cannot be set: the server only tells it"
+            yield spelled, "cannot be set: it is read-only"
         elif why := _bad_value(name, parameters[name], text_of(value)):
             yield spelled, why
 

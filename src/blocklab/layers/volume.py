@@ -57,8 +57,9 @@ class Volume(Base, frozen=True, tag="volume"):
     off, so a shorter latency is not reached.
 
     Between two quantiles the logarithm of the latency is linear; below the first and above the last it is
-    constant. What a volume draws follows from ``seed``, the node and the volume's number, and begins again with
-    each cell: two stacks on one node meet the same latencies, request by request.
+    constant. Tuning shifts all quantiles by as much as the median. What a volume draws follows from ``seed``, the
+    node and the volume's number, and begins again with each cell: two stacks on one node meet the same latencies,
+    request by request.
 
     A burst is a bucket of ``burst_iops`` × ``burst_seconds`` I/Os, full when a cell begins and refilled at
     ``iops`` per second; while it lasts, ``burst_iops`` is the limit. A full burst from a full bucket so lasts

@@ -116,17 +116,19 @@ class EmulatedLinks(Protocol):
 class EmulatedVolumes(Protocol):
     """Raw volumes with any size, latency and cap."""
 
-    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, capped: bool) -> None:
+    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, whole: bool) -> None:
         """What a volume adds (s) to the time that a request takes by itself, by direction (``read``, ``write``).
-        ``capped``: with the caps of its profile, or with none, to measure. Raises ``SetupError``."""
+        ``whole``: with the caps of its profile, and a table of quantiles that has this as its median; or a
+        constant without caps, to measure. Raises ``SetupError``."""
 
 
 class OneMachine(Protocol):
     """Hosts that share one machine: what else it does is in all their results."""
 
     def spent(self) -> Mapping[str, float]:
-        """Seconds so far: ``time`` by the clock, ``all`` CPUs' time, of it ``busy`` and ``steal``, and
-        ``pressure`` (PSI) where it is known. Raises ``OSError``."""
+        """Seconds so far: ``time`` by the clock, ``all`` CPUs' time, of it ``busy``, ``steal`` and what programs
+        took that are not the lab's (``foreign``), and ``pressure`` (PSI) where it is known. Raises
+        ``OSError``."""
 
 
 class Room(Protocol):

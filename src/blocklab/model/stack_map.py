@@ -101,8 +101,9 @@ class StackMap(msgspec.Struct, frozen=True):
     """``active`` is the host that the stack is used on. ``wires``: the interface of the replication link on each
     of its ends, empty without one. ``clocks`` by host: before the workload, and after it; so ``times``, by what
     took it (``link zone``, ``reads of vda on a1``). ``tuned``, by the same names: what was set by measuring.
-    ``machine``: of the hosts' one machine, while the cell lasted: its CPU time that was ``busy`` and ``steal``,
-    and the time in which a program waited for a CPU (``pressure``), in per cent; empty where it is not known."""
+    ``machine``: of the hosts' one machine, while the cell lasted: its CPU time that was ``busy``, ``steal`` and
+    taken by programs that are not the lab's (``foreign``), and the time in which a program waited for a CPU
+    (``pressure``), in per cent; empty where it is not known."""
 
     active: str = ""
     levels: tuple[Level, ...] = ()

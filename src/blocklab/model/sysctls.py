@@ -20,7 +20,7 @@ def ask(tell: Tell, where: str) -> Table:
     # net.ipv4.tcp_rmem
     names = tell("sysctl", "-a", "-N").split()
     if "vm.dirty_ratio" not in names:
-        raise ValueError(f"sysctl tells no parameters: {' '.join(names)[:200]}")
+        raise ValueError(f"sysctl listed no parameters: {' '.join(names)[:200]}")
     return {"": dict.fromkeys(sorted(map(generic, names)), Knob())}
 
 

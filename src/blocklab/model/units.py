@@ -58,7 +58,7 @@ class _Quantity:
         number = float(match["number"]) * factor
         if not math.isfinite(number) or number > cls.most:
             said = raw if len(raw) <= _MOST_QUOTED else f"{raw[:_MOST_QUOTED]}..."
-            raise ValueError(f"{said!r} is more than any machine has; give less")
+            raise ValueError(f"{said!r} is more than any machine has; use less")
         return number
 
 

@@ -147,7 +147,7 @@ class Estimated(Capability, Protocol):
     """A workload whose fields tell how long it takes."""
 
     def lasts(self) -> float | None:
-        """Seconds, without what a stopping rule decides; None where it ends by work done."""
+        """Seconds of one start; None where it ends by work done, or by its stopping rule: see ``Ruled.trials``."""
 
 
 @runtime_checkable

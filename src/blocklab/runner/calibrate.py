@@ -83,6 +83,7 @@ def calibrate(
     found: list[dict[str, float]] = []
     say("starting two nodes, a raw volume and a mirror")
     with standing(site, study, [RAW, MIRROR]) as stand:
+        ready = time.monotonic() - started
         bench = _Bench(stand, topology(study, [RAW, MIRROR]), seconds)
         bench.prepare()
         longest = 0.0
@@ -92,7 +93,7 @@ def calibrate(
             found.append(bench.round())
             longest = max(longest, time.monotonic() - this)
     values = {name: reading([each[name] for each in found], unit) for name, (_, unit) in METRICS.items()}
-    return Floor(machine, began, time.monotonic() - started, values)
+    return Floor(machine, began, time.monotonic() - started, values, ready=ready)
 
 
 def _study() -> Study:
@@ -205,7 +206,7 @@ class _Bench:
         engine.times.clear()
         engine.ask([fact for fact in plan_links(self._shape, self._stand.ground).facts if fact.timed])
         if not engine.times:
-            raise ParseError("ping", "not one was answered", "")
+            raise ParseError("ping", "no reply", "")
         return next(iter(engine.times.values()))[-1].median
 
     @contextlib.contextmanager
@@ -221,7 +222,7 @@ class _Bench:
             (pings,) = (fact for fact in plan.facts if fact.timed)
             found = tuned_link(engine, ground, TuneLink(LINK, slow, pings)).get(pings.timed)
             if found is None:
-                raise ParseError("ping", "not one was answered", "")
+                raise ParseError("ping", "no reply", "")
             delays = {LINK: found.added}
             self._in_force(plan_links(shape, msgspec.structs.replace(ground, delays=delays)).facts)
             yield found.reached.median
@@ -266,5 +267,5 @@ def _share(before: Sequence[int], after: Sequence[int], part: int) -> float:
     """One field's share of the time between two readings, in per cent; 0 where it went back, as iowait may."""
     total = sum(after) - sum(before)
     if total <= 0:
-        raise ParseError("/proc/stat", "the CPU's time stood still", f"{before} {after}")
+        raise ParseError("/proc/stat", "the CPU time did not advance", f"{before} {after}")
     return 100 * max(0, after[part] - before[part]) / total

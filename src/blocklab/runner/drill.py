@@ -230,7 +230,7 @@ class Drilling:
         raise CommandError(self._client, self._plan.command.argv, code, said or "it ended too early")
 
     def _dead(self) -> bool:
-        """Whether the monitor takes the active node for dead. ``HostError`` where nothing had happened to it."""
+        """Whether the monitor declares the active node dead. ``HostError`` where nothing had happened to it."""
         watch = self._watch
         if watch is None or watch.host in self._strikes.dead | self._strikes.frozen:
             return False
@@ -238,7 +238,7 @@ class Drilling:
         if dead is not None and not self._strikes.struck:
             raise HostError(
                 watch.host,
-                f"its monitor took {self._active} for dead before any fault had struck ({dead.said}), so there is "
+                f"its monitor declared {self._active} dead before any fault struck ({dead.said}), so there is "
                 "nothing to measure",
                 hint="give `takeover` more misses or a longer interval if this machine is busy; `blocklab resume` "
                 "does the drill again",

@@ -318,7 +318,7 @@ def _spent(lab: Lab) -> Mapping[str, float]:
 def _shares(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
     """``StackMap.machine`` between two readings."""
     gone = {name: after[name] - before[name] for name in before.keys() & after.keys()}
-    whole = {"busy": "all", "steal": "all", "pressure": "time"}
+    whole = {"busy": "all", "steal": "all", "foreign": "all", "pressure": "time"}
     return {
         name: round(100 * gone[name] / gone[of], 2)
         for name, of in whole.items()

@@ -38,18 +38,19 @@ def tuned_link(engine: Engine, ground: Ground, phase: TuneLink) -> dict[str, Tun
 
 
 def tuned_volume(engine: Engine, lab: EmulatedVolumes, phase: TuneVolume) -> dict[str, Tuned]:
-    """The same of a volume, without its caps meanwhile. Raises ``SetupError`` too."""
+    """The same of a volume: of a constant latency, or of the median of a table of quantiles, all of which are
+    corrected by as much. Meanwhile its latencies are constant and without caps. Raises ``SetupError`` too."""
     added = dict(phase.asked)
     found: dict[str, Tuned] = {}
     for way, fact in phase.facts.items():
 
         def add(latency: float, way: str = way) -> None:
             added[way] = latency
-            lab.set_latencies(phase.spec, added, capped=False)
+            lab.set_latencies(phase.spec, added, whole=False)
 
         add(added[way])
         found |= _tuned(engine, fact, phase.asked[way], added[way], add)
-    lab.set_latencies(phase.spec, added, capped=True)
+    lab.set_latencies(phase.spec, added, whole=True)
     return found
 
 

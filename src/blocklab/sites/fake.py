@@ -199,15 +199,15 @@ class FakeLab:
         """Noted in the log."""
         self.log.append(("", ("restore", name)))
 
-    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, capped: bool) -> None:
+    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, whole: bool) -> None:
         """Noted in the log."""
         latencies = (f"{way}={latency:g}" for way, latency in added.items())
-        self.log.append(("", ("latencies", spec.nodes[0], *latencies, *(("capped",) if capped else ()))))
+        self.log.append(("", ("latencies", spec.nodes[0], *latencies, *(("whole",) if whole else ()))))
 
     def spent(self) -> Mapping[str, float]:
-        """Four CPUs of which one is busy; programs waited half of the time."""
+        """Four CPUs of which one is busy, by the lab; programs waited half of the time."""
         now = time.monotonic()
-        return {"time": now, "all": 4 * now, "busy": now, "steal": 0.0, "pressure": now / 2}
+        return {"time": now, "all": 4 * now, "busy": now, "steal": 0.0, "foreign": 0.0, "pressure": now / 2}
 
     def refill(self) -> None:
         """Noted in the log."""

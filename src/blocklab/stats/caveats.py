@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.finding import Finding, Number
-from blocklab.stats.floor import BUSY, caution
+from blocklab.stats.floor import BUSY, OTHERS, PRESSURE, caution
 
 # blocklab's own process must not be seen in the values: of one core, in %.
 QUIET = 2.0
@@ -17,6 +17,7 @@ def caveats(analysis: Analysis) -> Iterator[Finding]:
     if analysis.imported:
         yield Finding("imported")
     yield from _busy(analysis)
+    yield from _others(analysis)
     own = analysis.highest_own.get("blocklab")
     if own is not None and own.sample.value > QUIET:
         yield Finding("own cpu", own.workload, own.stack, numbers=(Number(own.sample.value, unit="%"),))
@@ -64,6 +65,27 @@ def _busy(analysis: Analysis) -> Iterator[Finding]:
         count=len({(row.stack, row.workload) for row in rows}), of=len(analysis.measured), verdict=skewed,
         beside=analysis.baseline,
     )  # fmt: skip
+
+
+def _others(analysis: Analysis) -> Iterator[Finding]:
+    """Of how many cells the machine was busy with other work, and the worst of them; ``verdict`` says by what: CPU
+    time that its hypervisor took (``steal``) or other programs (``foreign``); where neither is known to be too
+    much and the second one not known at all, by how long programs waited (``pressure``)."""
+    cells = [run for run in analysis.every if run.outcome.status == "ok" and run.stack.machine]
+    found = []
+    for run in cells:
+        machine = run.stack.machine
+        shares = {name: machine.get(name, 0.0) / OTHERS for name in ("steal", "foreign")}
+        if "foreign" not in machine:
+            shares["pressure"] = machine.get("pressure", 0.0) / PRESSURE
+        worst = max(shares, key=lambda name: shares[name])
+        if shares[worst] > 1:
+            found.append((shares[worst], run.cell.label, worst, machine[worst]))
+    if found:
+        _, cell, what, share = max(found)
+        yield Finding(
+            "other work", cell, numbers=(Number(share / 100),), verdict=what, count=len(found), of=len(cells)
+        )
 
 
 def _unsteady(analysis: Analysis) -> Iterator[Finding]:

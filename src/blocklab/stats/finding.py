@@ -16,7 +16,7 @@ UNCLEAR = ("too noisy to say", "unlike machines")
 Kind = Literal[
     "nothing", "range", "factor", "latency", "need", "needs", "comparisons", "expectations",
     "lost by", "safe", "unsafe", "lost", "rto", "drills",
-    "imported", "cpu", "own cpu", "limited", "unlike", "unsteady",
+    "imported", "cpu", "other work", "own cpu", "limited", "unlike", "unsteady",
     "floor", "repeats", "precision", "part", "quick", "gaps",
     "repeat gaps",
 ]  # fmt: skip

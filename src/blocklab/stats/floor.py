@@ -29,7 +29,12 @@ BUSY = 90.0
 LIMITED = "limited by the lab"
 # Rounds further apart than this part of their median were not measured on a quiet machine.
 UNSTEADY = 0.5
-_STEAL = 5.0
+# What others may take of a machine's CPU time (%), its hypervisor (steal) or other programs: by so much an
+# emulated time may be wrong, too (``model.stack_map.tolerance``), and a rate that CPUs limit loses as much.
+OTHERS = 5.0
+# Where nothing tells what others took, a program that waits for a CPU half of the time (%) does, since nodes that
+# wait for each other run in turn.
+PRESSURE = 50.0
 # Units of what may be limited; shares, sizes and counts are not.
 _SPEEDS = ("s", "1/s", "1/min", "B/s")
 
@@ -124,7 +129,7 @@ def caution(floor: Floor) -> str:
     said = []
     if vague:
         said.append(f"the rounds of {len(vague)} values lie far apart, e.g. of: {vague[0]}")
-    if steal > _STEAL:
+    if steal > OTHERS:
         said.append(f"{percent(steal / 100)} of this machine's CPU time was taken from it")
     return f"Not measured on a quiet machine: {'; '.join(said)}. Calibrate again when it is idle." if said else ""
 

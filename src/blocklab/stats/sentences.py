@@ -256,6 +256,11 @@ _CPU = (
     "The CPU was saturated (at least {number} busy) in {names}, in {count} of {of} cells: it, not the storage, "
     "may limit these results."
 )
+_OTHERS = (
+    "In {count} of {of} cells the machine was busy with other work (worst: {about}, %s): their values are worse "
+    "and noisier than the layouts' own. End that work or take another machine, and measure again: blocklab run "
+    "--again."
+)
 # What one comparison, and several, decide.
 _DECIDED = {
     "differs": ("differs", "differ"),
@@ -281,6 +286,9 @@ _TEXTS: Mapping[str, str] = {
     "cpu: overstated": f"{_CPU} The overhead of these layouts is overstated.",
     "cpu: both": f"{_CPU} Overhead is understated beside {{beside}}, and overstated where a layout's own CPU was "
     "saturated.",
+    "other work: steal": _OTHERS % "where its hypervisor took {number} of its CPU time",
+    "other work: foreign": _OTHERS % "where other programs took {number} of its CPU time",
+    "other work: pressure": _OTHERS % "where programs waited for a CPU {number} of the time",
     "own cpu": "blocklab's own process took up to {number} of a core while a workload ran (in {stack}/{about}), "
     "more than it may: it can have slowed down what it measured.",
     "limited": f"{LIMITED} (within {NEAR:g} times of its floor), {{count}} of {{of}}: {{names}}. There the "

@@ -106,7 +106,8 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
 class Floor(msgspec.Struct, frozen=True):
     """What the lab takes by itself. ``when`` is seconds since the epoch, ``seconds`` how long measuring took.
 
-    ``values`` has all names of ``METRICS``.
+    ``values`` has all names of ``METRICS``; ``ready``: after so many seconds two nodes were booted and their
+    stacks stood, None where nobody looked.
     """
 
     machine: Machine
@@ -114,6 +115,7 @@ class Floor(msgspec.Struct, frozen=True):
     seconds: float
     values: dict[str, Reading]
     format: int = FORMAT
+    ready: float | None = None
 
     @property
     def noise(self) -> float:
@@ -196,16 +198,10 @@ def keep_floor(folder: Path, environment: Mapping[str, Any], *, again: bool = Tr
     return ""
 
 
-def known_noise(site: Site) -> float | None:
-    """``Floor.noise`` of this machine; None where it is not known."""
-    floor = known_floor(site)
-    return None if floor is None else floor.noise
-
-
-def known_floor(site: Site) -> Floor | None:
+def known_floor(site: Site, addons: tuple[str, ...] = ()) -> Floor | None:
     """What this site's floor is known to be on this machine; None where it was not measured, or without an
     image."""
     try:
-        return load_floor(cache_folder(), machine_of(site.environment()))
+        return load_floor(cache_folder(), machine_of(site.environment(addons)))
     except BlocklabError:
         return None

@@ -74,7 +74,7 @@ def _names(study: Study) -> Iterator[Problem]:
             yield field, "is empty; a study needs at least one"
     for name, node in study.nodes.items():
         if name in _ROLES and study.faults:
-            yield f"nodes.{name}", "is a reserved name; take another one"
+            yield f"nodes.{name}", "is a reserved name; use another one"
         yield from _node(f"nodes.{name}", node)
     if study.repeats < 1:
         yield "repeats", "must be at least 1"
@@ -106,7 +106,7 @@ def _links(study: Study) -> Iterator[Problem]:
 def _line(path: str, link: LinkSpec) -> Iterator[Problem]:
     """What netem and the interfaces can do."""
     if link.rtt > 5:
-        yield f"{path}.rtt", "over 5 s; the mirror would take the peer for dead"
+        yield f"{path}.rtt", "over 5 s; the mirror would declare the peer dead"
     if link.jitter > link.rtt:
         yield f"{path}.jitter", "must not be more than the rtt: no packet arrives before it is sent"
     if not 576 <= link.mtu <= 65521:
@@ -116,7 +116,7 @@ def _line(path: str, link: LinkSpec) -> Iterator[Problem]:
     if not 1 <= link.lanes <= MOST_LANES:
         yield f"{path}.lanes", f"must be from 1 to {MOST_LANES}"
     if link.lanes == 1 and link.bond != "balance-rr":
-        yield f"{path}.bond", "means nothing for one lane; give lanes: 2 or more"
+        yield f"{path}.bond", "needs lanes: 2 or more"
 
 
 def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:

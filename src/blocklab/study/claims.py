@@ -69,7 +69,7 @@ def _bounds(claim: Expectation) -> Iterator[Problem]:
     if claim.relative_to and any(isinstance(bound, str) for bound in claim.between):
         yield "between", "a ratio is a plain number, like [0.4, 0.65]"
     if not (math.isfinite(low) and math.isfinite(high)):
-        yield "between", "both bounds must be finite; for an open one write a number that is never reached"
+        yield "between", "both bounds must be finite; for an open one use a number that is never reached"
     elif low > high:
         yield "between", "the lower bound comes first"
 

@@ -64,9 +64,9 @@ def _unstorable(value: Any, path: str) -> Iterator[tuple[str, str]]:
         for index, each in enumerate(value):
             yield from _unstorable(each, f"{path}[{index}]")
     elif isinstance(value, float) and not math.isfinite(value):
-        yield path, "must be finite; for an open bound write a number that is never reached"
+        yield path, "must be finite; for an open bound use a number that is never reached"
     elif isinstance(value, int) and not -_MOST <= value < _MOST:
-        yield path, "is a number beyond 64 bits; give less"
+        yield path, "does not fit into 64 bits; use a smaller number"
 
 
 def _located(plain: Mapping[str, Any], text: str) -> tuple[str, str]:

@@ -57,7 +57,7 @@ class Monitor:
 
 @dataclass(frozen=True)
 class Write:
-    """The client writes while faults strike when they are due; when the monitor takes the active node for dead,
+    """The client writes while faults strike when they are due; when the monitor declares the active node dead,
     the takeover is carried out. ``servers``: host -> address (with port) of a database that is active there."""
 
     command: Command

@@ -7,13 +7,15 @@ What happens in a drill beside these is in ``study.drill_phases``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
+from blocklab.layers.performance import quantiles
 from blocklab.model.ground import Ground, LinkSpec, Topology, VolumeSpec
 from blocklab.model.latency import WAYS, requests
 from blocklab.model.plan import Argv, Fact, Port, Run, Step, again, before_data
+from blocklab.model.quantiles import at
 from blocklab.model.stop import Rule
 from blocklab.model.workload import Armed, Asking, Command, Lasting, Live, Ruled, Workload
 from blocklab.probes import sampler
@@ -134,7 +136,8 @@ class TuneLink:
 
 @dataclass(frozen=True)
 class TuneVolume:
-    """The same of a raw volume's latencies, while nothing stands on it. ``asked`` and ``facts`` by direction."""
+    """The same of a raw volume's latencies, while nothing stands on it: a constant, or the median of a table of
+    quantiles. ``asked`` and ``facts`` by direction."""
 
     spec: VolumeSpec
     asked: Mapping[str, float]
@@ -207,14 +210,19 @@ def build(
 
 
 def tunable(shape: Topology, stack: str, ground: Ground) -> Iterator[TuneVolume]:
-    """The volumes of a stack that have a constant latency; one that is shared as its first node sees it."""
+    """The volumes of a stack that have a latency; one that is shared as its first node sees it."""
     for spec in shape.volumes:
-        asked = {way: getattr(spec.profile, f"{way}_latency") for way in WAYS}
-        asked = {way: float(latency) for way, latency in asked.items() if latency}
+        tables = {way: quantiles(named) for way in WAYS if (named := getattr(spec.profile, f"{way}_quantiles"))}
+        asked = {way: float(getattr(spec.profile, f"{way}_latency")) for way in WAYS}
+        asked |= {way: at(table, 0.5) for way, table in tables.items()}
+        asked = {way: latency for way, latency in asked.items() if latency}
         if spec.stack == stack and asked:
             host = spec.nodes[0]
             device = ground.devices[stack][host][spec.index]
             facts = {way: requests(host, device, way, latency) for way, latency in asked.items()}
+            for way in tables:
+                # By another name: what is measured around a workload are draws, whose median says little.
+                facts[way] = replace(facts[way], timed=f"the median of {facts[way].timed}")
             yield TuneVolume(spec, asked, facts)
 
 

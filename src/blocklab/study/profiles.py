@@ -49,6 +49,10 @@ class Entry(Performance, frozen=True):
     The name goes into ``profile`` of a ``volume`` or a ``cap``. A field of the layer itself wins over its
     profile's. Besides plain values an entry may have rules for values that depend on the volume's size or IOPS.
 
+    With quantiles each request draws its latency by itself; without them a latency is constant. The profiles that
+    come with blocklab are constant, since their sources publish no distribution. ``blocklab import FILE`` makes
+    quantiles of a measured disk; their ``source`` says whether they may be drawn from.
+
     Example::
 
         profiles:
@@ -325,7 +329,7 @@ def _bad_bounds(entry: Entry) -> Iterator[tuple[str, str]]:
 def _bad_catalogue(entry: Entry) -> Iterator[tuple[str, str]]:
     """What no entry of the catalogue can be."""
     if entry.checked and _DATE.fullmatch(entry.checked) is None:
-        yield "checked", f"{entry.checked!r} is no date; write it like 2026-08"
+        yield "checked", f"{entry.checked!r} is not a date; write it like 2026-08"
     # A size is of whole GiB; a request is no smaller than a page.
     least = {"vcpus": 1, "disks": 1, "size": GIB, "size_least": GIB, "size_most": GIB}
     for field, bound in (least | {"io_least": LEAST_BANDWIDTH}).items():

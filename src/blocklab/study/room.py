@@ -1,4 +1,5 @@
-"""What surely does not fit: data into volumes, a file system onto them, a server's memory into its node. Pure.
+"""What surely does not fit: data into volumes, a file system onto them, a server's memory into its node; and how
+much memory layouts take. Pure.
 
 Only what cannot be is refused: each value is the least that is needed, and the most that there is.
 """
@@ -7,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from blocklab.model.ground import NodeSpec
+from blocklab.model.ground import NodeSpec, Topology
 from blocklab.model.layer import Database, Layer, RawVolumes, Sized
-from blocklab.model.workload import Connected, NeedsSpace, Workload
-from blocklab.study.grid import is_drill
+from blocklab.model.workload import Connected, NeedsSpace, WithData, Workload
+from blocklab.study.copies import copied
+from blocklab.study.drills import nominal
+from blocklab.study.factors import variant
+from blocklab.study.grid import hardware, is_drill, layouts, topology
 from blocklab.study.takeover import survivor_of
-from blocklab.study.types import Stack, Study
+from blocklab.study.types import Cell, Stack, Study
 
 Problem = tuple[str, str]
 MIB = 2**20
@@ -81,3 +85,26 @@ def _overfull(path: str, workload: Workload, name: str, stack: Stack) -> Iterato
 
 def _mib(size: float) -> str:
     return f"{size / MIB:,.6g} MiB"
+
+
+def hardwares(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[Topology, int]]:
+    """What the layouts of these cells stand on, and how often its volumes are kept: once in use, and once for each
+    set of data that is copied while the same nodes run."""
+    shapes: dict[str, Topology] = {}
+    copies: dict[str, set[str]] = {}
+    for layout in layouts(study, cells):
+        shape = topology(layout.study, [layout.stack])
+        kind = hardware(shape)
+        shapes.setdefault(kind, shape)
+        mine = copies.setdefault(kind, set())
+        for cell in layout.cells:
+            workload = variant(study, cell.levels).workloads[cell.workload]
+            if isinstance(workload, WithData):
+                mine.add(copied(layout.study, layout.stack, nominal(shape), workload)[0])
+    for kind, shape in shapes.items():
+        yield shape, 1 + len(copies[kind])
+
+
+def memory(study: Study, cells: Sequence[Cell]) -> int:
+    """Bytes that the largest layout takes, with its volumes in memory."""
+    return max(sum(shape.memory(copies)) for shape, copies in hardwares(study, cells))

@@ -90,7 +90,7 @@ def idle_problems(study: Study, grid: Sequence[Cell]) -> Iterator[Problem]:
 def _factor(name: str, factor: Factor) -> Iterator[Problem]:
     """What is wrong with a factor whatever the study is."""
     if name in ("stack", "workload"):
-        yield f"factors.{name}", "is what the study already calls its stacks or workloads; take another name"
+        yield f"factors.{name}", "is what the study already calls its stacks or workloads; use another name"
         return
     try:
         paths = _paths(factor)

@@ -26,5 +26,5 @@ def view_problems(study: Study, view: View) -> Iterator[tuple[str, str]]:
     taken: dict[str, str] = {}
     for field, name in wanted.items():
         if name and name in taken:
-            yield field, f"{name} is there as {taken[name]} already; name another, or leave one out"
+            yield field, f"{name} is already used as {taken[name]} already; use another one, or leave one out"
         taken.setdefault(name, field)

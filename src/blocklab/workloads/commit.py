@@ -112,7 +112,7 @@ class Commit(Base, frozen=True, tag="commit"):
         samples = []
         for name, rate, _ in found:
             if not rate:
-                raise ParseError(LAYER, f"not one {name} was done", hint="give it more time")
+                raise ParseError(LAYER, f"no {name} was completed", hint="give it more time")
             what = "write" if name == "unsynced" else "sync"
             samples.append(Sample(f"{what}.iops", rate, "1/s", LAYER, host, name))
             # 1 / rate, since what it prints is cut to microseconds

@@ -181,7 +181,7 @@ def seconds(text: str) -> float:
     match = _NUMBER.fullmatch(text)
     factor = _TIME.get(match[2].lower()) if match else None
     if match is None or factor is None:
-        raise ValueError(f"{text!r} is no time that fio knows; write it like 60 or 60s")
+        raise ValueError(f"{text!r} is not a time that fio accepts; write it like 60 or 60s")
     return float(match[1]) * factor
 
 
@@ -190,7 +190,7 @@ def size(text: str) -> float:
     match = _NUMBER.fullmatch(text)
     unit = match[2].lower().removesuffix("b").removesuffix("i") if match else ""
     if match is None or unit not in _POWER:
-        raise ValueError(f"{text!r} is no size that blocklab can reckon with; write it like 64k or 1g")
+        raise ValueError(f"{text!r} is not a size; write it like 64k or 1g")
     return float(match[1]) * 1024.0 ** _POWER[unit]
 
 

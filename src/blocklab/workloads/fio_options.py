@@ -50,7 +50,7 @@ def ask(tell: Tell, where: str) -> Table:
     """The options of fio itself and of each engine that a study can have."""
     found = {COMMON: dict.fromkeys(_NAME.findall(tell("fio", "--cmdhelp=all")), Knob())}
     if "rw" not in found[COMMON]:
-        raise ValueError(f"fio --cmdhelp tells no options: {list(found[COMMON])[:10]}")
+        raise ValueError(f"fio --cmdhelp listed no options: {list(found[COMMON])[:10]}")
     ours = found[COMMON]
     ours |= {name: described(tell("fio", f"--cmdhelp={name}")) for name in _USUAL if name in ours}
     ours |= {alias: ours[name] for alias, name in _ALIASES.items() if name in ours}

@@ -14,6 +14,7 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.metrics import metric as metric_of
+from blocklab.model.quantiles import Table
 from blocklab.model.sample import Histogram, Parsed, Phase, Sample
 from blocklab.workloads.base import seconds_of
 
@@ -48,7 +49,7 @@ class _Latency(msgspec.Struct):
     max: float
     samples: int = msgspec.field(name="N", default=0)
     percentile: dict[str, float] = {}
-    # With --output-format=json+: a latency that stands for each bin, and how many.
+    # With --output-format=json+: the centre of each bin that is not empty, and how many.
     bins: dict[str, int] = {}
 
 
@@ -84,6 +85,8 @@ class Job(msgspec.Struct):
     # Milliseconds since the epoch, after ramp_time; fio before 3.37 has none.
     job_start: int = 0
     groupid: int = 0
+    # In per cent of the requests.
+    iodepth_level: dict[str, float] = {}
     options: dict[str, str] = msgspec.field(name="job options", default={})
 
 
@@ -91,6 +94,7 @@ class Output(msgspec.Struct):
     """fio's whole JSON, as far as blocklab reads it."""
 
     jobs: list[Job]
+    version: str = msgspec.field(name="fio version", default="fio")
     # When it was printed.
     timestamp_ms: int = 0
     options: dict[str, str] = msgspec.field(name="global options", default={})
@@ -175,6 +179,19 @@ def so_far(out: bytes) -> dict[str, list[float]]:
         if any(count for _, count in points):
             rates[f"{way}.iops"] = seconds_of(steps)
     return rates
+
+
+def distribution(bins: Mapping[str, int]) -> Table:
+    """The cumulative distribution of a JSON+ histogram: two points for each bin, its lower and its upper end."""
+    total, below = sum(bins.values()), 0
+    found = []
+    for centre, count in sorted((int(centre), count) for centre, count in bins.items()):
+        # A bin is 1/64 of the power of two that it lies in, and 1 ns below 128 ns (fio's plat_idx_to_val).
+        half = max(0.5, 2.0 ** (centre.bit_length() - 8))
+        for end, more in ((-half, 0), (half, count)):
+            below += more
+            found.append((below / total, max(1.0, centre + end) / 1e9))
+    return found
 
 
 def values(job: Job, host: str, *, own: bool = True) -> Iterator[Sample]:

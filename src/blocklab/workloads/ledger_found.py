@@ -139,7 +139,7 @@ def _state(raw: Mapping[str, bytes]) -> tuple[dict[int, int], dict[int, tuple[in
             what, *fields = line.split(b"\t")
             first, second, third = map(int, fields)
         except ValueError as error:
-            raise ParseError(LAYER, "a line of the tables is none", line.decode(errors="replace")) from error
+            raise ParseError(LAYER, "a line of the tables is damaged", line.decode(errors="replace")) from error
         if what == b"row":
             rows[first] = second
         elif what == b"tally":
@@ -147,7 +147,7 @@ def _state(raw: Mapping[str, bytes]) -> tuple[dict[int, int], dict[int, tuple[in
         elif what == b"count":
             counts.append((first, second))
         else:
-            raise ParseError(LAYER, "a line of the tables is none", line.decode(errors="replace"))
+            raise ParseError(LAYER, "a line of the tables is damaged", line.decode(errors="replace"))
     if counts != [(len(rows), len(tally))]:
         said = f"{counts[0][0]} and {counts[0][1]}" if counts else "no count of them"
         raise ParseError(LAYER, f"{len(rows)} rows and {len(tally)} workers came, but the server has {said}")
@@ -165,7 +165,7 @@ def _listed(text: bytes) -> tuple[str, list[str]]:
     if "MariaDB" not in head[2]:
         raise ParseError(
             LAYER, f"the binary log of MySQL {head[2]} cannot be read by the image's mariadb-binlog",
-            hint="take mariadb for that question, or log_bin: false",
+            hint="use mariadb for that question, or log_bin: false",
         )  # fmt: skip
     matches = [_LOG.fullmatch(line) for line in lines[1:]]
     names = [match[1] for match in matches if match]

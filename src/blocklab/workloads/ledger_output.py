@@ -82,7 +82,7 @@ def attempts(text: bytes) -> tuple[list[Attempt], History]:
     ]
     found.sort(key=lambda each: (each.scheduled, each.id))
     if len({each.id for each in found}) != len(found):
-        raise ParseError(LAYER, "an id comes twice in the history")
+        raise ParseError(LAYER, "an id occurs twice in the history")
     return found, history
 
 
@@ -146,9 +146,7 @@ def values(tried: Sequence[Attempt], history: History, host: str) -> tuple[list[
     phase = phase_of(tried, history)
     if not done or phase is None:
         why = "; ".join(sorted({each.why for each in tried if each.why})[:3])
-        raise ParseError(
-            LAYER, "not one transaction was acknowledged", why, hint="could the client reach the server?"
-        )
+        raise ParseError(LAYER, "no transaction was acknowledged", why, hint="could the client reach the server?")
     seconds = phase.end - phase.start
     ordered = sorted(each.latency for each in done)
     rows = [

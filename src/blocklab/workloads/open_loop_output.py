@@ -65,7 +65,7 @@ def parse(out: bytes, err: bytes, host: str, sizes: Mapping[str, int], names: tu
     samples: list[Sample] = []
     for phase in found:
         if not any(way.done for way in phase.ways.values()):
-            raise ParseError(LAYER, f"phase {phase.name}: not one request was done{_errors(phase)}", said)
+            raise ParseError(LAYER, f"phase {phase.name}: no request was completed{_errors(phase)}", said)
         samples += _values(phase, host, sizes)
     return Parsed(tuple(samples), tuple(Phase(each.name, each.start, each.start + each.seconds) for each in found))
 

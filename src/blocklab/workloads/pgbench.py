@@ -133,7 +133,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
             yield "scripts", "give script or scripts, not both"
         for name, text in self.scripts.items():
             if _SCRIPT.fullmatch(name) is None:
-                yield "scripts", f"{name!r} is no name for a script; use letters, digits and . _ -"
+                yield "scripts", f"{name!r} is not a name for a script; use letters, digits and . _ -"
             if _SHELL.search(text):
                 yield f"scripts.{name}", "\\shell and \\setshell run programs; blocklab never does"
 

@@ -66,7 +66,7 @@ def summary(out: bytes, err: bytes, host: str, *, own: bool = True) -> list[Samp
         elif metric in (_REQUIRED if own else _OLD):
             raise ParseError("pgbench", f"no {metric} in its summary", text + said)
     if not any(sample.metric == "transactions" and sample.value for sample in samples):
-        raise ParseError("pgbench", "not one transaction was done", text + said)
+        raise ParseError("pgbench", "no transaction was completed", text + said)
     return samples
 
 
@@ -85,7 +85,7 @@ def progress(err: bytes, host: str, start: float | None) -> list[Sample]:
         if match is None:
             if number == len(lines) - 1 and not err.endswith(b"\n"):
                 break  # cut while it was written
-            raise ParseError("pgbench", "a progress line is not one that is known", line)
+            raise ParseError("pgbench", "a progress line has an unknown form", line)
         time, tps, latency = float(match[1]), float(match[2]), match[3]
         if time < _EPOCH:
             if start is None:

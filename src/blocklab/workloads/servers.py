@@ -192,8 +192,8 @@ class OltpBench(Stoppable, frozen=True, kw_only=True):
             yield "warmup", f"{self.warmup}: give whole seconds"
 
     def lasts(self) -> float | None:
-        """``time``, where it is given, and ``warmup``."""
-        return float(self.time or 0.0) + float(self.warmup)
+        """``time`` and ``warmup``."""
+        return None if self.time is None else float(self.time) + float(self.warmup)
 
     @property
     def sessions(self) -> int:

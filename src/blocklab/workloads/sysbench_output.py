@@ -71,7 +71,7 @@ def read(raw: Mapping[str, bytes], host: str, *, histogram: bool = True) -> Pars
     if start is None or missing:
         raise ParseError("sysbench", f"no {(missing or [_STARTED])[0]} in its output", said)
     if not found["transactions"] or (histogram and not buckets):
-        raise ParseError("sysbench", "not one transaction was done", said, hint="give it more time")
+        raise ParseError("sysbench", "no transaction was completed", said, hint="give it more time")
     seconds = found["seconds"]
     if buckets:
         ranks = {p: percentile(buckets, p) for p in PERCENTILES}
@@ -99,7 +99,7 @@ def percentile(buckets: Sequence[tuple[float, int]], percent: float) -> float:
 def _second(line: str, time: float, host: str) -> Iterator[Sample]:
     match = _SECOND.match(line)
     if match is None:
-        raise ParseError("sysbench", "a line of a second is not one that is known", line)
+        raise ParseError("sysbench", "a line of its report has an unknown form", line)
     tps, qps, rank, latency, errors = (float(part) for part in match.groups()[:5])
     yield Sample("tps", tps, "1/s", LAYER, host, time=time)
     yield Sample("qps", qps, "1/s", LAYER, host, time=time)

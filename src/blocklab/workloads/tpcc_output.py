@@ -111,7 +111,7 @@ def read(raw: Mapping[str, bytes], host: str, *, timed: bool = False, thinks: bo
     if found.score is None or "new_order" not in good:
         failed = found.failures
         why = f"; {len(failed)} transactions failed, the last one of: {failed[-1]}" if failed else ""
-        raise ParseError("go-tpc", f"not one new order was done{why}", said, hint="give it more time")
+        raise ParseError("go-tpc", f"no new-order transaction was completed{why}", said, hint="give it more time")
     # The one that began first; of a rare kind rounding leaves the time open.
     seconds = max(60.0 * row.count / (row.tpm + _ROUNDED) for row in good.values())
     total = sum(row.count for row in good.values())
@@ -145,7 +145,7 @@ def _rate(found: _Output, total: int, seconds: float, *, thinks: bool) -> float:
     if took <= 0:
         took, done = seconds, total - 1
     if done < 1:
-        raise ParseError("go-tpc", "too few transactions were done to tell a rate", hint="give it more time")
+        raise ParseError("go-tpc", "too few transactions were completed for a rate", hint="give it more time")
     return done / took
 
 

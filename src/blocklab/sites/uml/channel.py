@@ -127,7 +127,7 @@ class Channel:
             if self._lost is not None:
                 raise self._lost
             if not room:
-                raise NodeLost(self.node, f"its agent took no order for {SEND_SECONDS} s")
+                raise NodeLost(self.node, f"its agent accepted no command for {SEND_SECONDS} s")
             self._under_way += len(part)
         try:
             self._end.sendall(part)

@@ -89,7 +89,7 @@ def remove(
 ) -> None:
     """Remove one image by its key, or several with --all or --unused."""
     if (key is not None) + everything + unused != 1:
-        raise StudyError("", "say which image to remove", hint="give one of: a key, --all, --unused")
+        raise StudyError("", "name the image to remove", hint="give one of: a key, --all, --unused")
     if key is not None:
         images.remove(key)
         removed = [key]

@@ -44,7 +44,7 @@ def separator(path: Path) -> str:
 def check_path(path: Path, said: str, hint: str = PLAIN) -> None:
     """Raises ``SetupError`` for a path that cannot stand on a node's command line; ``said`` names it."""
     if bad := separator(path):
-        raise SetupError(f"{said}: a node's kernel takes {bad!r} in a path for a separator", hint=hint)
+        raise SetupError(f"{said}: a node's kernel treats {bad!r} in a path as a separator", hint=hint)
 
 
 def check_socket(path: Path, hint: str) -> None:
@@ -60,7 +60,7 @@ def scratch() -> Path:
     ``$BLOCKLAB_SCRATCH`` is another place. Raises ``SetupError`` where it is none."""
     if own := os.environ.get("BLOCKLAB_SCRATCH"):
         if not os.access(own, os.W_OK | os.X_OK):
-            raise SetupError(f"BLOCKLAB_SCRATCH={own} is no folder that can be written to", hint="make it first")
+            raise SetupError(f"BLOCKLAB_SCRATCH={own} is not a writable folder", hint="make it first")
         real = Path(own).resolve()
         check_path(real, f"BLOCKLAB_SCRATCH={real}")
         return Path(own).absolute()
@@ -125,7 +125,7 @@ class Process:
         deadline = time.monotonic() + seconds
         while group_lives(self.pid):
             if time.monotonic() > deadline:
-                raise SetupError(f"{self.name}: process group {self.pid} did not die of SIGKILL in {seconds:g} s")
+                raise SetupError(f"{self.name}: process group {self.pid} survived SIGKILL for {seconds:g} s")
             time.sleep(0.005)
 
     def last_words(self) -> str:

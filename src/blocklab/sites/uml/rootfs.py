@@ -170,7 +170,7 @@ def work_folder(log: IO[str]) -> Iterator[Path]:
     ``ImageError`` where it cannot be made."""
     if not os.access(work_parent(), os.W_OK | os.X_OK):
         raise ImageError(
-            f"the image cannot be built: {work_parent()} is no folder that can be written to",
+            f"the image cannot be built: {work_parent()} is not a writable folder",
             hint="set TMPDIR to one with room for 3 GiB",
         )
     prefix = f"blocklab-{os.geteuid()}-"

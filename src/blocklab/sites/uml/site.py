@@ -17,6 +17,7 @@ from blocklab.layers.performance import CAPS
 from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.host import Host, must
 from blocklab.model.knobs import Tables
+from blocklab.model.quantiles import at, shifted
 from blocklab.model.site import (
     Doctor,
     EmulatedLinks,
@@ -190,12 +191,15 @@ class UmlLab:
             raise SetupError(f"{node} has no volume {index} of {stack}")
         return found.order(op, **fields)
 
-    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, capped: bool) -> None:
+    def set_latencies(self, spec: VolumeSpec, added: Mapping[str, float], *, whole: bool) -> None:
         """By an order to the volume's server."""
         profile = behaviour(spec.profile)
-        caps = {name: profile.get(name, 0) if capped else 0 for name in CAPS}
-        latencies = {f"{way}_latency": latency for way, latency in added.items()}
-        self.order(spec.stack, spec.nodes[0], "retune", spec.index, profile={**caps, **latencies})
+        changed: dict[str, Any] = {name: profile.get(name, 0) if whole else 0 for name in CAPS}
+        for way, latency in added.items():
+            changed[f"{way}_latency"] = latency
+            if table := profile.get(f"{way}_quantiles"):
+                changed[f"{way}_quantiles"] = shifted(table, latency - at(table, 0.5)) if whole else None
+        self.order(spec.stack, spec.nodes[0], "retune", spec.index, profile=changed)
 
     def crash(self, host: str) -> None:
         """End a node's process."""
@@ -319,9 +323,9 @@ class UmlSite:
 
     def __init__(self, volumes: Path | None = None, image: images.Image | None = None) -> None:
         if volumes is not None and not volumes.is_dir():
-            raise SetupError(f"--volumes {volumes}: no such folder", hint="make it first, or take another one")
+            raise SetupError(f"--volumes {volumes}: no such folder", hint="create it first, or use another one")
         if volumes is not None and not os.access(volumes, os.W_OK | os.X_OK):
-            raise SetupError(f"--volumes {volumes} cannot be written to", hint="take a folder that is yours")
+            raise SetupError(f"--volumes {volumes} cannot be written to", hint="use a folder of yours")
         if volumes is not None:
             real = volumes.resolve()
             check_path(real, f"--volumes {real}")

@@ -42,7 +42,7 @@ def install(raw: Path, folder: Path, final: Path, log: IO[str]) -> None:
     """Copy the tools of ``raw`` to ``folder``, patched to work once ``folder`` has been renamed to ``final``."""
     if bad := separator(final):
         raise ImageError(
-            f"tools cannot work in {final}: their loader or the kernel takes {bad!r} in a path for a separator",
+            f"tools cannot work in {final}: their loader or the kernel treats {bad!r} in a path as a separator",
             hint="set BLOCKLAB_CACHE to a path of plain ASCII",
         )
     shutil.copytree(raw, folder)

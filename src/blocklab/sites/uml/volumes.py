@@ -106,7 +106,7 @@ def wait_for_socket(socket: Path, process: Process, seconds: float = 30.0) -> No
     deadline = time.monotonic() + seconds
     while not socket.exists():
         if process.poll() is not None or time.monotonic() > deadline:
-            raise SetupError(f"{process.name} did not come up\n{process.last_words()}")
+            raise SetupError(f"{process.name} did not start\n{process.last_words()}")
         time.sleep(0.005)
 
 

@@ -196,7 +196,7 @@ def read(text: Text, reading: Reading) -> Found:
             )
         if not got.stamps:
             raise Refused("sar, but neither -d nor -b; print it again: sar -d -b -f FILE")
-        raise Refused("looks like sar -d or -b, but has no whole row after a header")
+        raise Refused("looks like sar -d or -b, but has no complete row after a header")
     if got.commas:
         got.remarks.append(f"line {got.commas}: decimal commas, read as points")
     if got.restarts:

@@ -5,14 +5,13 @@ use crate::json::Value;
 use crate::latency::{Degrade, Latency, Spells};
 use crate::limits::{Limits, Way};
 
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 18] = [
     "read_latency",
     "write_latency",
     "read_quantiles",
     "write_quantiles",
     "read_latency_per_mib",
     "write_latency_per_mib",
-    "lead",
     "iops",
     "burst_iops",
     "burst_seconds",
@@ -30,8 +29,6 @@ const FIELDS: [&str; 19] = [
 pub struct Profile {
     /// Of reads and of writes.
     pub latency: [Latency; 2],
-    /// Nanoseconds less than asked for: what the way between node and volume takes by itself.
-    pub lead: f64,
     pub limits: Limits,
     pub spells: Option<Spells>,
     pub degrade: Option<Degrade>,
@@ -112,7 +109,6 @@ impl Profile {
         }
         Ok(Profile {
             latency: [latency(from, "read")?, latency(from, "write")?],
-            lead: number(from, "lead")? * 1e9,
             limits,
             spells,
             degrade,

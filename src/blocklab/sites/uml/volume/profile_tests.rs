@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_whole_profile_is_read_and_a_misspelt_one_is_not() {
     let text = r#"{"read_latency": 0.001, "write_quantiles": [[0.5, 0.0005], [0.99, 0.003]], "iops": 100,
-        "burst_iops": 3000, "burst_seconds": 1800, "read_bandwidth": 1e6, "split": 262144, "seed": 7, "lead": 1e-4,
+        "burst_iops": 3000, "burst_seconds": 1800, "read_bandwidth": 1e6, "split": 262144, "seed": 7,
         "slow": {"times": 8, "for": 2, "every": 60}, "degrade": {"to": 0.1, "for": 300, "every": 7200}}"#;
     let profile = Profile::parse(&Value::parse(text).unwrap()).unwrap();
     assert_eq!(profile.latency[0].at(0.9, 0).round(), 1e6);

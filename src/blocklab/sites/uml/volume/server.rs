@@ -398,7 +398,7 @@ impl<C: Clock> Server<C> {
         let slow =
             self.profile.spells.as_ref().filter(|spells| spells.slow).map_or(1.0, |spells| spells.times);
         let fault = if self.faults.slow > 0.0 { self.faults.slow } else { 1.0 };
-        let latency = (drawn * slow * fault - self.profile.lead).max(0.0) as Nanos;
+        let latency = (drawn * slow * fault) as Nanos;
         self.waiting[at].push_back(Waiting { connection, request, memory, arrived: now, latency });
     }
 
