@@ -320,7 +320,8 @@ def _shares(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str
     gone = {name: after[name] - before[name] for name in before.keys() & after.keys()}
     whole = {"busy": "all", "steal": "all", "foreign": "all", "pressure": "time"}
     return {
-        name: round(100 * gone[name] / gone[of], 2)
+        # What a process took is counted a little later than what CPUs gave.
+        name: round(100 * max(0.0, gone[name]) / gone[of], 2)
         for name, of in whole.items()
         if name in gone and gone.get(of, 0) > 0
     }
