@@ -32,7 +32,8 @@ def test_a_study_is_measured_reported_and_then_finished(small: dict[str, Any], t
     folder = StudyFolder(tmp_path / "runs" / "small")
     io, tx = folder.runs()
     assert io.value("write.iops", "write-4k") is not None and tx.value("tps") is not None
-    assert len(tx.transactions) == 40
+    # Those until the first of the clients was through.
+    assert 20 < len(tx.transactions) <= 40
     assert {knob.name for knob in io.knobs} >= {"net.protocol", "delay", "mount.noatime", "dstate"}
     assert all(knob.in_force for knob in [*io.knobs, *tx.knobs])
     assert io.environment["packages"]["drbd-utils"].startswith("9.")

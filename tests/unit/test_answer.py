@@ -145,12 +145,12 @@ def test_ranges_are_made_of_what_can_be_said() -> None:
     )
     assert plain(range_text([alike])) == "m keeps 50 % ± 4 throughout of a's TPS"
     none = share_range("mirror", [(noisy, "")] * 3, "local's TPS", throughput=True)
-    assert range_text([none]) == "mirror is too noisy to say, as a share of local's TPS"
+    assert range_text([none]) == "mirror is too noisy, or of unlike machines, to tell a share of local's TPS"
     some = share_range("b", [(low, "x"), (noisy, "y"), (high, "z")], "local's TPS", throughput=True)
     assert (some.count, some.of, some.verdict) == (1, 3, "keeps")
     assert plain(range_text([some, none])) == (
-        "b keeps from 35 % ± 2 (x) to 50 % (z) of local's TPS (too noisy to say, and left out: 1 of 3 of b and 3 "
-        "of 3 of mirror)"
+        "b keeps from 35 % ± 2 (x) to 50 % (z) of local's TPS (left out as too noisy, or as of unlike machines: "
+        "1 of 3 of b and 3 of 3 of mirror)"
     )
 
 
@@ -170,8 +170,8 @@ def test_a_matrix_has_intervals_at_both_ends_and_leaves_out_noise() -> None:
     dots = [Dot("mirror", {"iodepth": depth}, 1.0, None, share, base=False) for depth, share in shares.items()]
     analysis = cast(Analysis, SimpleNamespace(baseline="local"))
     assert plain(_shares(analysis, dots, "1/s", "iops")) == (
-        "mirror keeps from 40 % ± 2 (iodepth=4) to 60 % ± 3 (iodepth=16) of local's IOPS (too noisy to say, and "
-        "left out: 1 of 3 of mirror)"
+        "mirror keeps from 40 % ± 2 (iodepth=4) to 60 % ± 3 (iodepth=16) of local's IOPS (left out as too noisy, "
+        "or as of unlike machines: 1 of 3 of mirror)"
     )
     assert _shares(analysis, [], "1/s", "iops") == ""
 

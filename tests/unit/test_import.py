@@ -326,7 +326,7 @@ def test_the_file_says_what_logs_do_not_tell(tmp_path: Path) -> None:
     done = take(read(file, ["local", "mirror"]), file, two(tmp_path), tmp_path / "runs", Options())
     analysis = imported(done)
     assert [verdict.status for verdict in analysis.verdicts] == ["unknown"]
-    assert analysis.verdicts[0].inside and "one build" in analysis.verdicts[0].sentence
+    assert analysis.verdicts[0].inside and analysis.verdicts[0].word == "one build: inside"
     assert "mirror (two of them)" in answered(analysis).lead
     assert (done.folder / "study.yaml").read_text() == FILE
 

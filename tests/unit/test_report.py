@@ -53,7 +53,10 @@ def test_the_page_and_its_twins_are_written(folder: StudyFolder) -> None:
     ]
     places = [reader.text.rindex(f" {word} ") for word in order]
     assert places == sorted(places)
-    assert "keeps from 48 % (tps-scale1) to 74 % (tps-scale50)" in reader.text and "? unknown" in reader.text
+    assert (
+        "keeps from 48 % (tps-scale1) to 74 % (tps-scale50)" in reader.text
+        and "? one build: inside" in reader.text
+    )
     assert not list(folder.path.glob(".report*"))
 
 
@@ -90,7 +93,7 @@ def test_cells_without_figures_are_shown_with_cause_and_cure(tmp_path: Path) -> 
         "drbd0/tps-scale1 ✗ invalid" in text and "net.protocol C C (fio, tps-scale50); A (tps-scale1) ✗ no" in text
     )
     assert "drbd1/tps-scale50 – missing" in text
-    assert "? unknown" in text and "cannot open" in text
+    assert "? one build: inside" in text and "cannot open" in text
 
 
 def test_a_folder_without_any_run_still_gives_a_page(tmp_path: Path) -> None:
@@ -144,7 +147,7 @@ def test_the_terminals_table_fits_a_hundred_columns(tmp_path: Path) -> None:
     console.file.close()
     text = console.export_text()
     assert all(len(line) <= 100 for line in text.splitlines())
-    assert "[red]What[/red]" in text and "? unknown" in text and "drbd1/fio is failed" in text
+    assert "[red]What[/red]" in text and "? one build: inside" in text and "drbd1/fio is failed" in text
     assert "494" in text and "48" in text
 
 

@@ -63,6 +63,7 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
             {
                 **msgspec.to_builtins(verdict.claim),
                 "status": verdict.status,
+                "builds": verdict.builds,
                 "sentence": verdict.sentence,
                 "found": verdict.found,
                 "half_width": verdict.half,

@@ -156,9 +156,10 @@ def _verdicts(verdicts: tuple[Verdict, ...]) -> Table:
     table.add_column(overflow="fold")
     for verdict in verdicts:
         mark, style = _MARKS[verdict.status]
+        mark = mark.replace("unknown", verdict.word)
         text = Text(f"{verdict.claim.says}: " if verdict.claim.says else "")
         text.append(verdict.sentence.removesuffix("."))
-        if verdict.found is None or verdict.status != "unknown":
+        if verdict.found is None or verdict.status != "unknown" or verdict.builds == 1:
             text.append(f" (expected {verdict.expected})", style="dim")
         table.add_row(Text(mark, style=style), text)
     table.add_row("", "")

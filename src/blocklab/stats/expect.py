@@ -20,7 +20,6 @@ from blocklab.study.types import Expectation, Level
 
 Status = Literal["ok", "failed", "unknown"]
 NOT_DECIDED = "Not decided: "
-ONE_BUILD = "it is of one build of the layout"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -30,7 +29,7 @@ class Verdict(msgspec.Struct, frozen=True):
     None when there is none. ``sentence`` says it in words. It is ``ok`` where the whole 95 % interval lies between
     the bounds, ``failed`` where all of it lies outside of them, else ``unknown``; so is a number of a single build
     of the layout, whatever its interval within the run. ``inside``: whether the number itself lies between the
-    bounds; None without one.
+    bounds; None without one. ``builds``: over how many of the layout it is; 0 without a number.
     """
 
     claim: Expectation
@@ -42,6 +41,14 @@ class Verdict(msgspec.Struct, frozen=True):
     low: float = 0.0
     high: float = 0.0
     inside: bool | None = None
+    builds: int = 0
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word or two: ``ok``, ``failed``, ``unknown``, ``one build: inside``."""
+        if self.status == "unknown" and self.builds == 1:
+            return f"one build: {'inside' if self.inside else 'outside'}"
+        return self.status
 
 
 class _Unknown(Exception):
@@ -74,8 +81,8 @@ def judge(
     inside = low <= found.value <= high
     status = _status(found, low, high)
     why = []
-    if status == "unknown":
-        why.append(ONE_BUILD if found.builds < 2 else "its interval reaches over a bound")
+    if status == "unknown" and found.builds > 1:
+        why.append("its interval reaches over a bound")
     known = inputs or Inputs({})
     untrue = max(
         map(known.untrue, values.used),
@@ -87,10 +94,12 @@ def judge(
     elif apart := _apart(values.used, known):
         status = "unknown"
         why.append(unlike(apart))
-    if why:
+    if found.builds < 2:
+        said = "; ".join([said, *why])
+    elif why:
         place = "inside" if inside else "outside of"
         said = f"{NOT_DECIDED}{said}, {place} what is expected, {expected}, but {'; and '.join(why)}"
-    return Verdict(claim, status, f"{said}.", expected, found.value, found.half, low, high, inside)
+    return Verdict(claim, status, f"{said}.", expected, found.value, found.half, low, high, inside, found.builds)
 
 
 def _apart(used: Sequence[At], inputs: Inputs) -> Apart | None:

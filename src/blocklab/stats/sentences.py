@@ -66,8 +66,8 @@ def number_text(found: Number) -> str:
 
 
 def range_text(group: Group) -> str:
-    """``mirror keeps from 3.2 % ± 0.4 (rtt=20ms) to 95 % ± 2 (rtt=0.5ms) of local's tpmC (too noisy to say, and
-    left out: 2 of 84 of mirror)``."""
+    """``mirror keeps from 3.2 % ± 0.4 (rtt=20ms) to 95 % ± 2 (rtt=0.5ms) of local's tpmC (left out as too noisy,
+    or as of unlike machines: 2 of 84 of mirror)``."""
     ranges = [
         f"{each.stack}{f' ({each.note})' if each.note else ''} {each.verdict} {_ends(each)}"
         for each in group
@@ -77,9 +77,10 @@ def range_text(group: Group) -> str:
     beside = group[0].beside
     if not ranges:
         are = "is" if len(group) == 1 else "are"
-        return f"{listed([each.stack for each in group])} {are} too noisy to say, as a share of {beside}"
+        names = listed([each.stack for each in group])
+        return f"{names} {are} too noisy, or of unlike machines, to tell a share of {beside}"
     text = f"{'; '.join(ranges)}{f' of {beside}' if beside else ''}"
-    return text + (f" (too noisy to say, and left out: {listed(left)})" if left else "")
+    return text + (f" (left out as too noisy, or as of unlike machines: {listed(left)})" if left else "")
 
 
 def _ends(found: Finding) -> str:
