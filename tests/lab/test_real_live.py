@@ -70,7 +70,7 @@ def test_ctrl_c_in_the_middle_of_a_cell_drawn_and_plain(study: Path, tmp_path: P
     assert shown.count(HIDE) == 1 and shown.rindex(SHOW) > shown.rindex(HIDE)
     assert "stopped; nothing is left running" in shown[shown.rindex(SHOW) :]
     # What was finished had scrolled; what was under way was drawn.
-    assert "plain/short: " in shown and "write IOPS" in shown and "about " in shown
+    assert "plain/short: " in shown and "write IOPS" in shown and "left" in shown
     (run,) = StudyFolder(tmp_path / "runs" / "small").runs()
     assert run.cell.workload == "short" and run.outcome.status == "ok"
 
