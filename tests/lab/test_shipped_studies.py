@@ -55,7 +55,7 @@ SMALLER: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", SMALLER)
 def test_each_layout_of_a_shipped_study(name: str, tmp_path: Path) -> None:
-    plain = merge_patch(load_yaml(shipped()[name]), {**SMALLER[name], "expect": None, "quick": None})
+    plain = merge_patch(load_yaml(shipped()[name]), {**SMALLER[name], "expect": None, "quick": None, "repeats": 1})
     study = build(plain)
     grid = cells(study)
     folder, progress = StudyFolder.create(tmp_path, Manifest(study, grid)), Silent()
