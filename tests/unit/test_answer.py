@@ -137,6 +137,12 @@ def test_the_answer_is_short_and_names_no_pairs(tmp_path: Path) -> None:
         assert "drbd" not in said and "mirror" not in said
 
 
+def test_a_share_that_is_known_is_an_end_of_a_range_whatever_the_number_of_comparisons() -> None:
+    shares = [(Estimate(0.5, 0.16, 3, "chance"), "x"), (Estimate(0.7, 0.1, 3), "y")]
+    among = share_range("m", shares, "a", throughput=True)
+    assert plain(range_text([among])) == "m keeps from 50 % ± 16 (x) to 70 % ± 10 (y) of a"
+
+
 def test_ranges_are_made_of_what_can_be_said() -> None:
     noisy, low, high = Estimate(0.97, 0.53), Estimate(0.35, 0.02), Estimate(0.5)
     assert clear([noisy, high, low], lambda each: each) == [low, high]

@@ -107,6 +107,8 @@ def test_what_would_differ_may_be_doubted() -> None:
     sure = Estimate(0.5, 0.1, 3)
     assert verdict(msgspec.structs.replace(sure, doubt="chance")) == "too noisy to say"
     assert verdict(msgspec.structs.replace(sure, doubt="unlike machines")) == "unlike machines"
+    # As near to 1 as that it does not matter whether it is chance.
+    assert verdict(Estimate(0.99, 0.003, 3, "chance")) == "no difference shown"
     # Of a ratio whose interval holds 1 chance has nothing to say.
     assert verdict(Estimate(1.0, 0.01, 3, "chance")) == "no difference shown"
 

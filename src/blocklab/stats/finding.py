@@ -11,7 +11,7 @@ from blocklab.stats.ratio import verdict
 from blocklab.stats.summary import Estimate
 
 T = TypeVar("T")
-# What such a ratio is nobody knows: it is no end of a range.
+# What such a ratio is nobody knows: it is no end of a range. One that differs by itself, if not among all, is.
 UNCLEAR = ("too noisy to say", "unlike machines")
 Kind = Literal[
     "nothing", "range", "factor", "latency", "need", "needs", "comparisons", "expectations",
@@ -70,8 +70,13 @@ def number_of(found: Estimate, unit: str = "", metric: str = "", name: str = "",
 
 def clear(every: Iterable[T], share: Callable[[T], Estimate]) -> list[T]:
     """Those whose shares are neither too noisy to say nor of unlike machines, the smallest first."""
-    kept = [each for each in every if verdict(share(each)) not in UNCLEAR]
+    kept = [each for each in every if verdict(_alone(share(each))) not in UNCLEAR]
     return sorted(kept, key=lambda each: share(each).value)
+
+
+def _alone(share: Estimate) -> Estimate:
+    """As if it were the only comparison."""
+    return msgspec.structs.replace(share, doubt="") if share.doubt == "chance" else share
 
 
 def share_range(

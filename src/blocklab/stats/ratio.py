@@ -25,15 +25,15 @@ OPEN: tuple[Verdict, ...] = ("too noisy to say", "one build", "unlike machines")
 def verdict(share: Estimate) -> Verdict:
     """What a ratio and its 95 % interval say.
 
-    ``differs`` where the interval leaves 1 out, among all comparisons of the study too (``stats.holm``); where it
-    holds 1, ``no difference shown`` if all of it lies within 5 % of it; else ``too noisy to say``. Without an
-    interval ``one build``; ``unlike machines`` where the two sides did not stand on the same.
+    ``differs`` where the interval leaves 1 out, among all comparisons of the study too (``stats.holm``); else ``no
+    difference shown`` if all of it lies within 5 % of 1, and ``too noisy to say`` if it reaches further. Of single
+    builds ``one build``; ``unlike machines`` where the two sides did not stand on the same.
     """
     if share.doubt == "unlike machines":
         return share.doubt
     if share.half is None:
         return "one build"
-    if abs(share.value - 1) > share.half:
-        return "too noisy to say" if share.doubt else "differs"
+    if abs(share.value - 1) > share.half and not share.doubt:
+        return "differs"
     # 1e-9: what was meant to be 5 % is, as a float.
     return "no difference shown" if abs(share.value - 1) + share.half <= NOTABLE + 1e-9 else "too noisy to say"
