@@ -1,8 +1,8 @@
 """Two layouts that are the same, on real nodes: how often they "differ", and how wide a ratio's interval is.
 
 ``python -m bench.same`` runs one study ten times, each with another seed: a mirror beside the same mirror, three
-builds of each, three patterns of fio in rounds. About a quarter of an hour. The nodes end with
-this process, whatever happens.
+builds of each, three patterns of fio in rounds. About 25 minutes. The nodes end with this process, whatever
+happens.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def study(repeats: int) -> Study:
                         "write-qd1": {"rw": "randwrite", "bs": "4k"}, "read-qd1": {"rw": "randread", "bs": "4k"},
                         "write-qd16": {"rw": "randwrite", "bs": "4k", "iodepth": 16},
                     },
-                    "stop": {"rounds": "3..6", "each": "2s"},
+                    "stop": {"rounds": "3..4", "each": "1s"},
                 }
             },
         }
