@@ -20,7 +20,8 @@ from blocklab.cli.progress import Lines
 from blocklab.cli.remaining import Remaining
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite
-from blocklab.stats.drills import losses, tally
+from blocklab.stats.binomial import middle
+from blocklab.stats.drills import losing_text, losses, outages, rto_text, tally
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import read
@@ -53,15 +54,12 @@ def main() -> None:
         found = [run for run in folder.runs() if run.drill is not None]
     drills = [run.drill for run in found if run.drill is not None]
     known = losses(drills)
-    rtos = [drill.verdict.rto_seconds for drill in drills if drill.verdict.rto_seconds is not None]
     took = [run.outcome.seconds for run in found]
     print(f"{len(drills)} drills, {bad} not carried out: {tally(drills)}")
-    print(
-        f"  {known.missing} of {known.acknowledged:,} acknowledged gone (aim: 0 of {ACKNOWLEDGED:,} in 50 drills)"
-    )
-    print(
-        f"  RTO: median {statistics.median(rtos):.2f} s, {min(rtos):.2f} to {max(rtos):.2f} (aim: under {RTO:g} s)"
-    )
+    lost = "no verdict" if known.losing is None else losing_text(known.losing)
+    print(f"  lost something: {lost} (aim: 0 of 50, with at least {ACKNOWLEDGED:,} acknowledged)")
+    if again := outages(drills):
+        print(f"  RTO: median {rto_text(middle(again))} (aim: under {RTO:g} s)")
     names = dict.fromkeys(stage.name for drill in drills for stage in drill.stages)
     for name in names:
         parts = [stage.end - stage.start for drill in drills for stage in drill.stages if stage.name == name]

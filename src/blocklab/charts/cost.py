@@ -24,7 +24,7 @@ from blocklab.charts.base import (
     titled,
 )
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.drills import Summary, losing_text, rate_text, rto_text, summaries
+from blocklab.stats.drills import Summary, losing_text, rate_text, recovered_text, rto_text, summaries
 from blocklab.stats.format import listed, number, percent, quantity, shortened
 from blocklab.stats.grid import label_of
 
@@ -35,7 +35,7 @@ BAND, LANE = 30, 13
 _NEAR = 0.05
 MOST_PANELS = 6
 # What is told of each.
-_TOLD = ("throughput", "lost", "drills", "RPO", "RTO")
+_TOLD = ("throughput", "lost", "drills", "RPO", "RTO", "90 % of the rate")
 # Of a cell to which the factor of the shapes makes no difference.
 _NO_LEVEL = "any"
 
@@ -69,8 +69,8 @@ def cost(analysis: Analysis) -> Chart | str:
         "drills whose verdict is known. Along the axis: acknowledged transactions per second until the fault"
         f"{f', as a share of {analysis.baseline}' if shares else ''}, with the 95 % interval where there are "
         "several drills. Upwards, on a logarithmic scale: acknowledged transactions that were gone, for each "
-        "drill. The band at the bottom is 0: there nothing was lost of N acknowledged, which leaves up to 3/N "
-        "with 95 % confidence; the height within it means nothing."
+        "drill. The band at the bottom is 0: no crash lost anything. Each mark says of how many, and the share of "
+        "crashes that may lose something all the same (95 %); the height within it means nothing."
     )
     if other := [each.label for each in known if each not in damaged and each not in found]:
         whose = f", their own or {analysis.baseline}'s" if shares else ""
@@ -161,7 +161,7 @@ def _panel(frame: _Frame, levels: Mapping[str, str], rows: list[dict[str, Any]],
         base.mark_point(filled=True, size=62, opacity=1).encode(x=x, y=y, **channels, tooltip=tooltip),
     ]  # fmt: skip
     where = label_of("", levels).strip()
-    data = {"cells": rows, "zero": [{"top": HEIGHT, "end": height, "said": "nothing lost (95 %: < 3/N)"}]}
+    data = {"cells": rows, "zero": [{"top": HEIGHT, "end": height, "said": "nothing lost"}]}
     table = {"what": "cell"} | {name: name for name in _TOLD}
     found = titled(where, "cost against loss", layers, data, height, ("cells", table))
     # Beside each other two legends are wider than a phone.
@@ -233,6 +233,7 @@ def _told(frame: _Frame, each: Summary) -> dict[str, str]:
         "drills": "" if mine.losing is None else losing_text(mine.losing),
         "RPO": f"at most {quantity(mine.rpo.most, 's')}" if mine.rpo is not None else "",
         "RTO": rto_text(each.rto) if each.rto is not None else "",
+        "90 % of the rate": recovered_text(each.recovered) if each.recovered is not None else "",
     }
 
 

@@ -19,6 +19,7 @@ RECOVERED, WINDOW = 0.9, 1.0
 
 Answer: TypeAlias = Literal["acknowledged", "refused", "in doubt"]
 Status: TypeAlias = Literal["ok", "lost", "unknown"]
+Back: TypeAlias = Literal["rate", "writes", "never"]
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
@@ -200,6 +201,16 @@ class Drill(msgspec.Struct, frozen=True):
                 start = max(window[0].time, verdict.first)
                 return verdict.rto_seconds + start - verdict.first
         return None
+
+    @property
+    def came_back(self) -> Back | None:
+        """What came back after the fault, while it was watched: ``RECOVERED`` of the rate before it, writes at
+        less than that or where no rate before it is known, or no write at all. None where that is not known."""
+        if self.never:
+            return "never"
+        if self.verdict.rto_seconds is None:
+            return None
+        return "writes" if self.recovered is None else "rate"
 
 
 class Replicas(msgspec.Struct, frozen=True):

@@ -48,10 +48,19 @@ def _cells(each: Summary) -> list[Text]:
         rate,
         Text(mine["gone"].text.replace(" of ", "\nof ")),
         Text("\n".join([mine["RPO, most"].text, mine["RPO, most"].small.partition(";")[0]]).strip()),
-        Text(mine["RTO, median"].text),
+        Text(_times(each)),
         Text(mine["binary log"].text),
         Text(mine["mirror"].text),
     ]
+
+
+def _times(each: Summary) -> str:
+    """The median RTO, below it the time until 90 % of the rate was back, and how many drills have no end."""
+    mine = fields(each)
+    rto, rate = mine["RTO, median"].text, mine["90 % of the rate, median"].text
+    back = [f"90 %: {rate}"] if each.rto is not None and each.never < each.rto.count and rate != NONE else []
+    never = [f"{each.never} of {each.rto.count} never"] if each.rto is not None and each.never else []
+    return "\n".join([rto, *back, *never])
 
 
 def _count(each: Summary) -> str:

@@ -14,7 +14,16 @@ from blocklab.model.drill import Drill
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drill_findings import drill_details
 from blocklab.stats.drill_view import chosen
-from blocklab.stats.drills import Summary, losing_text, rate_text, rto_text, summaries
+from blocklab.stats.drills import (
+    Summary,
+    before_text,
+    losing_text,
+    never_text,
+    rate_text,
+    recovered_text,
+    rto_text,
+    summaries,
+)
 from blocklab.stats.format import NBSP, percent, quantity, small_percent
 from blocklab.stats.longform import DRILLS, STATUS, WHERE, Entry
 from blocklab.stats.sentences import sentence
@@ -152,15 +161,15 @@ def _rto(each: Summary) -> Field:
     if each.rto is None:
         return Field(NONE)
     text, _, sure = rto_text(each.rto).partition(" (")
-    never = [f"{each.never} of {each.rto.count} never"] if each.never else []
+    never = [never_text(each.never, each.rto.count)] if each.never else []
     return Field(text, "; ".join([*([sure.removesuffix(")")] if sure else []), *never]))
 
 
 def _recovered(each: Summary) -> Field:
     if each.recovered is None:
         return Field(NONE)
-    text, _, sure = rto_text(each.recovered).partition(" (")
-    return Field("not while watched" if text == "never" else text, sure.removesuffix(")"))
+    text, _, sure = recovered_text(each.recovered).partition(" (")
+    return Field(text, sure.removesuffix(")"))
 
 
 def _rpo(each: Summary) -> Field:
@@ -172,7 +181,7 @@ def _rpo(each: Summary) -> Field:
         return Field("0")
     text = f"{each.losses.worst:,} {'commit' if each.losses.worst == 1 else 'commits'}"
     newest = each.losses.newest
-    ago = f"; the newest lost {_zero(newest.least)} before the fault" if newest is not None else ""
+    ago = f"; the newest lost {before_text(newest.least)}" if newest is not None else ""
     return Field(text, f"{_zero(rpo.most)}; median {_zero(rpo.median)}{ago}")
 
 
@@ -220,6 +229,8 @@ def facts(drill: Drill) -> tuple[tuple[str, str], ...]:
     found = {column.name: column.get(entry) for column in DRILLS if column not in (*WHERE, STATUS)}
     if drill.verdict.rto_seconds is None:
         found["rto"] = "no write accepted again" if drill.never else "not known"
+    if found.pop("came_back") == "writes" and drill.rate:
+        found["recovered"] = "not while watched"
     return tuple(
         (name.replace("_", " "), _text(value)) for name, value in found.items() if value not in (None, "", "ok")
     )

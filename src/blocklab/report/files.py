@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
 
 from blocklab.stats import longform
 from blocklab.stats.analysis import Analysis, Gap, Stop
+from blocklab.stats.binomial import Middle
 from blocklab.stats.carried import needs
 from blocklab.stats.drills import Summary, summaries
 from blocklab.stats.findings import Findings
@@ -26,7 +28,9 @@ def _drills(analysis: Analysis) -> dict[str, Any]:
             "cells": [_summary(each) for each in summaries(analysis)],
             "each": [
                 {**_at(analysis, each.stack, each.workload), "repeat": each.repeat, "run": each.status,
-                 **msgspec.structs.asdict(msgspec.structs.replace(each.drill, bins=()))}
+                 **msgspec.structs.asdict(msgspec.structs.replace(each.drill, bins=())),
+                 "newest_lost": each.drill.newest_lost, "came_back": each.drill.came_back,
+                 "recovered": each.drill.recovered}
                 for each in analysis.drills
             ],
         }
@@ -36,7 +40,19 @@ def _drills(analysis: Analysis) -> dict[str, Any]:
 def _summary(each: Summary) -> dict[str, Any]:
     fields = msgspec.structs.asdict(each)
     point = fields.pop("point")
-    return {"stack": point.stack_name, "workload": point.workload_name, "levels": point.levels, **fields}
+    times = {name: _ended(fields[name]) for name in ("rto", "recovered")}
+    where = {"stack": point.stack_name, "workload": point.workload_name, "levels": point.levels}
+    return {**where, **fields, **times}
+
+
+def _ended(found: Middle | None) -> dict[str, Any] | None:
+    """What has no end is ``never``: JSON has no infinity, and null is what is not known."""
+    if found is None:
+        return None
+    return {
+        name: "never" if value is not None and math.isinf(value) else value
+        for name, value in msgspec.structs.asdict(found).items()
+    }
 
 
 def _at(analysis: Analysis, stack: str, workload: str) -> dict[str, Any]:

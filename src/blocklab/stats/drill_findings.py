@@ -112,6 +112,8 @@ def _times(found: Sequence[Summary]) -> Iterator[Finding]:
     back = worst[1].recovered
     if back is not None and math.isfinite(back.median):
         numbers.append(Number(back.median, unit="s", name="recovered"))
+    if worst[1].slow:
+        numbers.append(Number(worst[1].slow, unit="1", name="not recovered"))
     if slowest := max(worst[1].stages, key=lambda stage: stage[1], default=None):
         numbers.append(Number(slowest[1], unit="s", name="stage", at=slowest[0]))
     yield Finding("rto", numbers=tuple(numbers), count=len(timed))

@@ -13,7 +13,7 @@ from blocklab.checks.ledger import check
 from blocklab.model.drill import Attempt, Drill, Ledger, Verdict
 from blocklab.stats.analysis import Analysis, Drilled
 from blocklab.stats.binomial import Middle, Share, middle, share
-from blocklab.stats.format import NBSP, percent, plus_minus, seconds, small_percent
+from blocklab.stats.format import NBSP, percent, plus_minus, quantity, seconds, small_percent
 from blocklab.stats.grid import Point
 from blocklab.stats.ratio import ratio
 from blocklab.stats.repeats import interval, paired
@@ -54,11 +54,11 @@ class Summary(msgspec.Struct, frozen=True):
 
     ``label`` names the cell for people. ``void`` drills are those of runs that do not count (a knob not in force,
     not carried out to the end); ``void_lost`` of them lost something. ``rto`` (s) is over drills with a fault, as
-    infinite in the ``never`` of them in which no write was accepted again; ``recovered`` (s) likewise, until the
-    rate was that of before again. ``stages`` are the medians (s) of the
-    takeover's parts, in their order. ``rate`` (1/s): acknowledged before the fault, with Student's interval over
-    the drills; ``relative``: the same relative to the baseline's drills, taken repeat by repeat where both have
-    all of them.
+    infinite in the ``never`` of them in which no write was accepted again; ``recovered`` (s) likewise, until 90 %
+    of the rate before was back; in ``slow`` drills writes were, and that rate was not while it was watched.
+    ``stages`` are the medians (s) of the takeover's parts, in their order. ``rate`` (1/s): acknowledged before the
+    fault, with Student's interval over the drills; ``relative``: the same relative to the baseline's drills, taken
+    repeat by repeat where both have all of them.
     """
 
     point: Point
@@ -67,6 +67,7 @@ class Summary(msgspec.Struct, frozen=True):
     rto: Middle | None
     recovered: Middle | None
     never: int
+    slow: int
     stages: tuple[tuple[str, float], ...]
     rate: Estimate | None
     relative: Estimate | None
@@ -131,7 +132,7 @@ def _summary(analysis: Analysis, point: Point, mine: Sequence[Drilled], base: Se
     void = [each for each in mine if each.status != "ok"]
     again = outages(good)
     # A drill without a rate before the fault has none to come back to.
-    back = [each.recovered for each in good if each.rate and (each.never or each.verdict.first is not None)]
+    back = [each.recovered for each in good if each.rate and each.came_back is not None]
     recovered = [math.inf if took is None else took for took in back]
     logs = [each.verdict.binlog for each in good if each.verdict.binlog is not None]
     rates = _rates(mine)
@@ -142,6 +143,7 @@ def _summary(analysis: Analysis, point: Point, mine: Sequence[Drilled], base: Se
         rto=middle(again) if again else None,
         recovered=middle(recovered) if recovered else None,
         never=sum(each.never for each in good),
+        slow=sum(each.came_back == "writes" for each in good if each.rate),
         stages=_stages([each for each in good if each.verdict.rto_seconds is not None]),
         rate=interval(list(rates.values())) if rates else None,
         relative=_relative(rates, _rates(base)),
@@ -225,7 +227,7 @@ def tally(drills: Sequence[Drill]) -> str:
     if any(map(math.isfinite, again)):
         parts.append(f"writes again after {rto_text(middle(again))}")
     if never := sum(each.never for each in drills):
-        parts.append(f"in {never} never")
+        parts.append(never_text(never, len(again)))
     return "; ".join(parts).replace(NBSP, " ")
 
 
@@ -250,6 +252,22 @@ def rto_text(found: Middle) -> str:
 def again_text(value: float) -> str:
     """``2.31 s``, or ``never``."""
     return "never" if math.isinf(value) else seconds(value)
+
+
+def never_text(never: int, of: int) -> str:
+    """``2 of 20 never came back``."""
+    return f"{never} of {of} never came back"
+
+
+def recovered_text(found: Middle) -> str:
+    """As ``rto_text``; ``not while watched`` where the rate was not reached again in half of the drills."""
+    text = rto_text(found)
+    return f"not while watched{text.removeprefix('never')}" if math.isinf(found.median) else text
+
+
+def before_text(age: float) -> str:
+    """``2.00 ms before the fault``; after it, where a second primary acknowledged."""
+    return f"{quantity(abs(age), 's')} {'before' if age >= 0 else 'after'} the fault"
 
 
 def rate_text(found: Estimate | None) -> str:

@@ -238,10 +238,12 @@ DRILLS = (
            "item.verdict.rpo_seconds"),
     Column("newest_lost", "DOUBLE", "how long before the fault the newest lost commit had been acknowledged, in "
            "seconds; null where none was lost"),
-    Column("rto", "DOUBLE", "seconds without an acknowledgement; null where none came any more",
+    Column("came_back", "VARCHAR", "after the fault, while watched: `rate` (90 % of that before), `writes` (less "
+           "than that, or the rate before is not known), `never` (no write); null where not known"),
+    Column("rto", "DOUBLE", "seconds without an acknowledgement; null where `came_back` is `never` or null",
            "item.verdict.rto_seconds"),
     Column("recovered", "DOUBLE", "seconds from the last acknowledgement before the outage to 90 % of the rate "
-           "before the fault; null where that did not come back while it was watched"),
+           "before the fault; null where `came_back` is not `rate`"),
     Column("rate", "DOUBLE", "acknowledged transactions per second until the fault"),
     Column("stages", "VARCHAR", "of the takeover, `name=seconds` with blanks between", _stages),
     Column("binlog", "VARCHAR", "the binary log and the tables: `level`, `differs`, `unknown`; null without",

@@ -10,6 +10,7 @@ import msgspec
 from blocklab.model.drill import RECOVERED
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drill_findings import drill_details, drill_findings
+from blocklab.stats.drills import before_text
 from blocklab.stats.finding import Finding, Kind, Number
 from blocklab.stats.findings import Findings, grouped
 from blocklab.stats.floor import LIMITED, NEAR
@@ -191,7 +192,7 @@ def _lost(group: Group) -> str:
     )
     text += f" and {quantity(rpo, 's')} of commits" if rpo is not None else ""
     newest = found.value("newest lost")
-    text += f" (the newest {_before(newest)})" if newest is not None else ""
+    text += f" (the newest {before_text(newest)})" if newest is not None else ""
     return "; ".join([text, *others]) + "."
 
 
@@ -205,14 +206,11 @@ def _rto(group: Group) -> str:
     text = f"Writes were accepted again {listed(said)}"
     for back in found.all("recovered"):
         text += f"; there {percent(RECOVERED)} of the rate before was back after {seconds(back.value)}"
+    for late in found.all("not recovered"):
+        text += f"; in {late.value:.0f} of its drills {percent(RECOVERED)} was not back while it was watched"
     for stage in found.all("stage"):
         text += f"; {stage.at} takes the longest, {quantity(stage.value, 's')}"
     return f"{text}."
-
-
-def _before(age: float) -> str:
-    """``2.00 ms before the fault``."""
-    return f"{quantity(abs(age), 's')} {'before' if age >= 0 else 'after'} the fault"
 
 
 def _repeats(group: Group) -> str:
