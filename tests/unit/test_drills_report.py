@@ -215,7 +215,15 @@ def test_a_rate_that_does_not_come_back_is_infinite_in_the_median() -> None:
     assert recovered_text(middle([1.0, 2.0, math.inf])).startswith(f"2.00{NBSP}s")
 
 
-def test_a_second_primary_loses_what_came_after_the_fault(analysis: Analysis) -> None:
+def test_the_table_counts_the_drills_whose_rate_was_not_back(analysis: Analysis) -> None:
+    good = by_label(analysis)["drbd-c rtt=10ms commit=on"]
+    some = msgspec.structs.replace(good, slow=1, recovered=middle([2.0, 3.0, math.inf]))
+    told = fields(some)["90 % of the rate, median"]
+    assert (told.text, told.small) == (f"3.00{NBSP}s", "range 2.00 to never; 1 of 3 not while watched")
+    assert "90 %: 3.00" in _cells(some)[5].plain
+
+
+def test_what_was_acknowledged_after_the_fault_is_told_so(analysis: Analysis) -> None:
     drill = made("lost", gone=3, struck=101.5)
     assert drill.newest_lost == -0.5 and before_text(-0.5) == f"500{NBSP}ms after the fault"
     good = by_label(analysis)["drbd-c rtt=10ms commit=on"]

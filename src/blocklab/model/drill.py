@@ -178,15 +178,15 @@ class Drill(msgspec.Struct, frozen=True):
     @property
     def newest_lost(self) -> float | None:
         """How long (s) before the fault the newest lost transaction had been acknowledged; below 0 where that was
-        after it, by a second primary. None where none was lost."""
+        after it: its answer was on its way (a few ms), or a second primary gave it. None where none was lost."""
         missing = self.verdict.missing
         return None if not missing or self.struck is None else self.struck - missing[-1].acknowledged
 
     @property
     def recovered(self) -> float | None:
         """How long (s) it took from the last acknowledgement before the outage until the client had ``RECOVERED``
-        of its rate again, for ``WINDOW``: to the start of that second. None where it did not while it was watched,
-        or that is not known."""
+        of its rate again, for ``WINDOW``: to the start of that second, at most ``width`` too late. None where it
+        had not while it was watched, or that is not known."""
         verdict = self.verdict
         if verdict.first is None or verdict.rto_seconds is None or not self.rate:
             return None

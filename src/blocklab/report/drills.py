@@ -169,7 +169,8 @@ def _recovered(each: Summary) -> Field:
     if each.recovered is None:
         return Field(NONE)
     text, _, sure = recovered_text(each.recovered).partition(" (")
-    return Field(text, sure.removesuffix(")"))
+    late = [f"{each.slow} of {each.recovered.count} not while watched"] if each.slow else []
+    return Field(text, "; ".join([*([sure.removesuffix(")")] if sure else []), *late]))
 
 
 def _rpo(each: Summary) -> Field:

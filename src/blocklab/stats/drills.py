@@ -266,7 +266,7 @@ def recovered_text(found: Middle) -> str:
 
 
 def before_text(age: float) -> str:
-    """``2.00 ms before the fault``; after it, where a second primary acknowledged."""
+    """``2.00 ms before the fault``; after it, where an answer was on its way or a second primary gave it."""
     return f"{quantity(abs(age), 's')} {'before' if age >= 0 else 'after'} the fault"
 
 
