@@ -32,8 +32,9 @@ from blocklab.model.site import (
     Snapshots,
     Standing,
 )
+from blocklab.sites import door
 from blocklab.sites.names import ground
-from blocklab.sites.uml import doctor, door
+from blocklab.sites.uml import doctor
 from blocklab.sites.uml import image as images
 from blocklab.sites.uml.environment import environment
 from blocklab.sites.uml.node import Node, kernel_argv
