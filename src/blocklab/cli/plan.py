@@ -19,6 +19,7 @@ from blocklab.cli.remaining import Machine, Remaining
 from blocklab.cli.studies import (
     AsJson,
     At,
+    HostsFile,
     Quick,
     Repeats,
     SiteName,
@@ -113,6 +114,7 @@ def plan(
     ] = False,
     in_full: Annotated[bool, typer.Option("--whole", help="Print long arguments in full.")] = False,
     site: SiteName = DEFAULT,
+    hosts: HostsFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Print every command that a run would execute, host by host, in order. Runs none of them.
@@ -129,10 +131,15 @@ def plan(
     )
     names, levels = selected(what, stack), levels_of(what, at)
     if only_cells:
-        _grid(what, chosen(expanded(what, study, quick=quick), names, levels), open_site(site), as_json=as_json)
+        _grid(
+            what,
+            chosen(expanded(what, study, quick=quick), names, levels),
+            open_site(site, hosts=hosts),
+            as_json=as_json,
+        )
         return
     changed = variant(what, levels)
-    there = open_site(site)
+    there = open_site(site, hosts=hosts)
     listing = {name: planned(changed, name, there) for name in names}
     if as_json:
         rows = {name: [command.as_json() for command in commands] for name, commands in listing.items()}

@@ -231,7 +231,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         for host, device in sides.items():
             address = place.ground.ends[self.link][host].address
             lines += [
-                f"  on {host} {{",
+                f"  on {place.ground.hostname(host)} {{",
                 f"    device /dev/drbd{place.number} minor {place.number};",
                 f"    disk {device};",
                 f"    address {address}:{FIRST_PORT + place.number};",

@@ -148,7 +148,7 @@ class MariaDb(_Server, frozen=True, tag="mariadb"):
 
     name: ClassVar[str] = "mariadb"
     title: ClassVar[str] = "MariaDB"
-    program: ClassVar[str] = "/usr/sbin/mariadbd"
+    program: ClassVar[str] = "mariadbd"
     question: ClassVar[Question] = Question(
         name, partial(mysql_settings.ask, program=program, query=mysql_settings.MARIADB_VARIABLES), server=True
     )

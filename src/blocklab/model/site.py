@@ -122,6 +122,14 @@ class EmulatedVolumes(Protocol):
         constant without caps, to measure. Raises ``SetupError``."""
 
 
+class GivenGround(Protocol):
+    """Hosts, links and disks that were there before and stay as they are. What a study asks of a link's round trip
+    and of a volume's latency and caps is what is expected there; what is found is stored beside it."""
+
+    def lacking(self, topology: Topology) -> list[tuple[str, str]]:
+        """What of a topology is not there: (field of the study, problem) pairs."""
+
+
 class OneMachine(Protocol):
     """Hosts that share one machine: what else it does is in all their results."""
 

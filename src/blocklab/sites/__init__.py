@@ -17,19 +17,37 @@ __all__ = ["COMMANDS", "DEFAULT", "SITES", "command", "open_site"]
 
 DEFAULT = "uml"
 # Name -> module and function that opens it; what is not asked for is not loaded.
-SITES = {"uml": ("blocklab.sites.uml.registered", "open_site")}
+SITES = {
+    "uml": ("blocklab.sites.uml.registered", "open_site"),
+    "ssh": ("blocklab.sites.ssh.registered", "open_site"),
+}
+# Whose hosts stand in a file.
+BY_FILE = "ssh"
 # Commands that only one site has: name -> module and its typer application.
-COMMANDS = {"image": ("blocklab.sites.uml.commands", "app")}
+COMMANDS = {
+    "image": ("blocklab.sites.uml.commands", "app"),
+    "hosts": ("blocklab.sites.ssh.commands", "hosts_app"),
+    "disks": ("blocklab.sites.ssh.commands", "disks_app"),
+}
 
 
-def open_site(name: str = DEFAULT, *, volumes: Path | None = None, addons: Iterable[str] = ()) -> Site:
-    """A site by its name. ``volumes`` is a folder for volumes, where it keeps any on this machine; ``addons`` are
-    what its hosts must have beyond the usual programs. Raises ``StudyError`` for an unknown name, ``SetupError``,
-    ``ImageError``."""
+def open_site(
+    name: str = DEFAULT, *, volumes: Path | None = None, addons: Iterable[str] = (), hosts: Path | None = None
+) -> Site:
+    """A site by its name, or the one of a hosts file. ``volumes`` is a folder for volumes, where it keeps any on
+    this machine; ``addons`` are what its hosts must have beyond the usual programs. Raises ``StudyError`` for an
+    unknown name and for a wrong file, ``SetupError``, ``ImageError``."""
+    if hosts is not None:
+        if name not in (DEFAULT, BY_FILE) or volumes is not None:
+            given = "--volumes" if volumes is not None else f"--site {name}"
+            raise StudyError("", f"{given} and --hosts: which one?", hint="give one of them")
+        name = BY_FILE
+    elif name == BY_FILE:
+        raise StudyError("", f"--site {name}: which hosts?", hint="--hosts FILE instead")
     if name not in SITES:
         raise StudyError("", f"--site {name}: no such site", hint=f"there is: {', '.join(SITES)}")
     module, function = SITES[name]
-    site: Site = getattr(importlib.import_module(module), function)(volumes=volumes, addons=tuple(addons))
+    site: Site = getattr(importlib.import_module(module), function)(volumes, tuple(addons), hosts)
     return site
 
 

@@ -123,7 +123,9 @@ class Shell:
     reader must go on.
     """
 
-    def __init__(self, host: Agented, argv: Sequence[str], size: tuple[int, int] | None, input: bytes = b"") -> None:
+    def __init__(
+        self, host: Agented, argv: Sequence[str], size: tuple[int, int] | None, input: bytes = b""
+    ) -> None:
         self.said: SimpleQueue[tuple[int, bytes]] = SimpleQueue()
         tty = {} if size is None else {"tty": list(size)}
         self._host = host

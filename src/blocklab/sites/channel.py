@@ -65,8 +65,8 @@ class Call:
 class Channel:
     """Speaks to one agent. Orders may come from any thread; one thread of the site's takes the answers.
 
-    ``window``: bytes that may be under way to the agent, see ``took`` in its docstring. An agent that does not take
-    orders for ``patience`` seconds is not coming back.
+    ``window``: bytes that may be under way to the agent, see ``took`` in its docstring. An agent that does not
+    take orders for ``patience`` seconds is not coming back.
     """
 
     def __init__(self, node: str, *, window: int, patience: float) -> None:
@@ -124,7 +124,8 @@ class Channel:
                 self._write(part)
 
     def _make_room(self, size: int) -> None:
-        """Wait until the agent has room for so many bytes. Raises ``NodeLost``, or what ``fail`` was called with."""
+        """Wait until the agent has room for so many bytes. Raises ``NodeLost``, or what ``fail`` was called
+        with."""
         with self._lock:
             room = self._took.wait_for(
                 lambda: self._lost is not None or self._under_way + size <= self._window, self._patience
@@ -157,9 +158,7 @@ class Channel:
             self.ready.set()
             return
         if header.took:
-            with self._lock:
-                self._under_way -= header.took
-                self._took.notify_all()
+            self._took_bytes(header.took)
             return
         call = self._calls.get(header.id)
         if call is None:
@@ -173,6 +172,11 @@ class Channel:
         else:
             del self._calls[header.id]
             call.finish(header)
+
+    def _took_bytes(self, count: int) -> None:
+        with self._lock:
+            self._under_way -= count
+            self._took.notify_all()
 
     # -- the end ---------------------------------------------------------------------------------------
 

@@ -318,3 +318,26 @@ def _redirect(log: Path) -> None:
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     for fd, target in ((nothing, 0), (out, 1), (out, 2)):
         os.dup2(fd, target)
+
+
+class ByDoor:
+    """What a site has whose labs stand behind a door: ``model.site.Standing``."""
+
+    def stand(self, build: Callable[[], AbstractContextManager[Lab]], about: Mapping[str, Any]) -> None:
+        """In a process of its own, behind a socket. Raises ``SetupError``."""
+        stand(build, about)
+
+    def about(self) -> dict[str, Any] | None:
+        """What the process behind the socket says."""
+        return standing_lab()
+
+    def shell(self, host: str, argv: Sequence[str], size: tuple[int, int] | None) -> int:
+        """Over the socket, which takes our standard streams along."""
+        answer = ask({"op": "sh", "node": host, "argv": list(argv), "tty": size}, [0, 1, 2])
+        return int(answer["exit"])
+
+    def take_down(self) -> dict[str, Any]:
+        """Stacks undone, hosts ended or let go."""
+        about = ask({"op": "about"})
+        ask({"op": "down"})
+        return about

@@ -43,12 +43,13 @@ PACKAGES = (
     "mdadm",
     "nbd-client",
     "nbd-server",
+    "openssh-server",  # tests reach nodes as they would hosts of their own
     "postgresql-17",
     "procps",
     "python3",  # not python3-minimal: that one has neither json nor pty
     "qemu-utils",  # qemu-storage-daemon, which net_mirror runs in a node
+    "sudo",
     "sysbench",
-    "sysstat",
     "util-linux",
     "xfsprogs",
 )

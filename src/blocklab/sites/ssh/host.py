@@ -1,0 +1,130 @@
+"""A host over SSH: the ``Host`` that its agent makes of it, and the journal of undos that the agent keeps
+there."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import secrets
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from blocklab.errors import HostError, HostTimeout, NodeLost, SetupError
+from blocklab.model.host import must
+from blocklab.model.plan import Argv
+from blocklab.sites.agented import Agented
+from blocklab.sites.channel import collect
+from blocklab.sites.ssh.connect import Connection, connect
+from blocklab.sites.ssh.hosts import HostEntry
+from blocklab.sites.ssh.line import HeldLine
+
+READY_SECONDS = 20.0
+# Its commands get SIGTERM, then SIGKILL.
+END_SECONDS = 15.0
+# umount writes back what waits in memory.
+UNDO_SECONDS = 200.0
+
+
+class Due(msgspec.Struct, frozen=True, array_like=True):
+    """An undo in the journal. ``same_boot``: the host has not been booted since."""
+
+    number: int
+    argv: Argv
+    same_boot: bool
+
+
+def who() -> str:
+    """Who is at work, for those who find the host in use."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+    return f"{getpass.getuser()}@{socket.gethostname()}, process {os.getpid()}, since {since}"
+
+
+class SshHost(Agented):
+    """A connected host. Raises ``Unreachable`` where there is no agent to be had."""
+
+    channel: HeldLine
+
+    def __init__(self, name: str, entry: HostEntry, known_hosts: Path) -> None:
+        self.name = name
+        self.entry = entry
+        self._known_hosts = known_hosts
+        self._token = secrets.token_hex(8)
+        self.address = ""
+        super().__init__(name, HeldLine(name, self._connect))
+        if not self.channel.ready.wait(READY_SECONDS):
+            self.close()
+            raise SetupError(f"{name} ({entry.address}): its agent does not answer", hint="try again")
+
+    def _connect(self, new: bool) -> Connection:
+        order = {"token": self._token, "new": new, "who": who()}
+        connection = connect(self.name, self.entry, self._known_hosts, order)
+        self.address = connection.address
+        return connection
+
+    # -- the journal -----------------------------------------------------------------------------------
+
+    def note(self, number: int, argv: Sequence[str]) -> None:
+        """Keep an undo on the host's disk. Raises ``HostError``."""
+        self._journaled("note", number=number, undo=list(argv))
+
+    def done(self, numbers: Sequence[int]) -> None:
+        """Drop undos. Raises ``HostError``."""
+        self._journaled("done", numbers=list(numbers))
+
+    def left(self) -> list[Due]:
+        """The undos that are due, the last one first. Raises ``HostError``."""
+        out, _, sink = collect()
+        call = self.order("left", sink)
+        end = call.wait(60.0)
+        if end.errno:
+            raise HostError(self.name, f"its journal of undos cannot be read: {end.error}")
+        return msgspec.json.decode(b"".join(out), type=list[Due])
+
+    def _journaled(self, op: str, **fields: Any) -> None:
+        end = self.order(op, lambda *_: None, **fields).wait(60.0)
+        if end.errno:
+            said = f"its journal of undos cannot be written: {end.error}"
+            raise HostError(
+                self.name, said, hint="make room below /var/lib on it: without it nothing could be undone"
+            )
+
+    def replay(self) -> list[str]:
+        """Run the undos that an earlier run has left, the last first; in words what could not be undone, which
+        stays in the journal. What a reboot has undone already counts as done."""
+        failed = self._replayed()
+        if failed:
+            # A program that outlived its agent may hold what is to be undone.
+            self._journaled("sweep")
+            failed = self._replayed()
+        return failed
+
+    def _replayed(self) -> list[str]:
+        failed = []
+        for due in self.left():
+            try:
+                must(self, due.argv, timeout=UNDO_SECONDS)
+            except NodeLost:
+                raise
+            except HostError as error:
+                if due.same_boot:
+                    failed.append(f"{self.name}: {error.message}")
+                    continue
+            self.done([due.number])
+        return failed
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the agent with all that it started, then the connection."""
+        self.channel.expected.set()
+        with contextlib.suppress(HostError):
+            call = self.order("end", lambda *_: None)
+            with contextlib.suppress(HostTimeout):
+                call.wait(END_SECONDS)
+        self.channel.close()

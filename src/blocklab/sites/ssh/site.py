@@ -1,0 +1,286 @@
+"""The SSH site: hosts that are there already, by a hosts file. Disks are claimed, links and systems stay as they
+are, and every change has an undo in the host's own journal."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from blocklab import __version__
+from blocklab.errors import BlocklabError, SetupError, StudyError
+from blocklab.model import node
+from blocklab.model.ground import End, Ground, Topology, VolumeSpec
+from blocklab.model.host import Host
+from blocklab.model.plan import Argv
+from blocklab.model.site import GivenGround, Journal, Lab, Leftovers, Standing
+from blocklab.sites import door
+from blocklab.sites.ssh import facts
+from blocklab.sites.ssh.disks import Taken, release, take
+from blocklab.sites.ssh.host import SshHost
+from blocklab.sites.ssh.hosts import DISK_MINOR, Hosts, known_hosts_of, load
+
+T = TypeVar("T")
+
+OFFERS = frozenset({GivenGround, Journal, Leftovers, Standing})
+PREFIX = "blocklab-"
+
+
+class SshLab:
+    """Connected hosts with claimed disks. ``close`` lets go of the disks; the connections are the site's."""
+
+    offers = OFFERS
+
+    def __init__(self, site: SshSite, topology: Topology) -> None:
+        self._hosts = {name: site.connected()[name] for name in topology.nodes}
+        self._taken: list[Taken] = []
+        try:
+            self._check_free(site.hosts, topology)
+            self._take(site, topology.volumes)
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_free(self, hosts: Hosts, topology: Topology) -> None:
+        stacks = len({volume.stack for volume in topology.volumes})
+        for name, host in self._hosts.items():
+            texts = {what: host.run(argv).text for what, argv in facts.TAKEN.items()}
+            found = [
+                *facts.taken(texts, hosts.first, PREFIX, stacks),
+                *facts.taken_minors(texts["blocks"], hosts.first, len(hosts.hosts[name].disks)),
+            ]
+            if found:
+                raise SetupError(
+                    f"{name}: {'; '.join(found)}",
+                    hint="give the hosts file another `first`, or remove what is there; "
+                    "what an earlier run has left goes with: blocklab down",
+                )
+
+    def _take(self, site: SshSite, volumes: Iterable[VolumeSpec]) -> None:
+        wanted = [(name, site.disk(spec, name), spec) for spec in volumes for name in spec.nodes]
+        for host in self._hosts.values():
+            host.put(node.path("disks"), node.text("disks").encode())
+
+        def one(each: tuple[str, int, VolumeSpec]) -> Taken:
+            name, index, spec = each
+            disk = list(site.hosts.hosts[name].disks.values())[index]
+            return take(
+                self._hosts[name],
+                disk,
+                DISK_MINOR + site.hosts.first + index,
+                int(spec.profile.size),
+                zero=spec.alike,
+            )
+
+        # Writing zeroes takes a while: all at once.
+        self._taken += parallel(one, wanted)
+
+    @property
+    def hosts(self) -> Mapping[str, Host]:
+        """The hosts by name."""
+        return self._hosts
+
+    def shortage(self) -> str:
+        """Nothing is known to be missing."""
+        return ""
+
+    def note(self, host: str, number: int, argv: Argv) -> None:
+        """In the journal of that host."""
+        self._hosts[host].note(number, argv)
+
+    def done(self, host: str, numbers: Sequence[int]) -> None:
+        """In the journal of that host."""
+        self._hosts[host].done(numbers)
+
+    def close(self) -> None:
+        """Let go of the disks; their content stays. Safe to call twice."""
+        taken, self._taken = self._taken, []
+        for each in reversed(taken):
+            with contextlib.suppress(BlocklabError):
+                release(self._hosts[each.host], each)
+
+
+class SshSite(door.ByDoor):
+    """The hosts of a hosts file. They are connected when the first lab starts, until the site is closed."""
+
+    name = "ssh"
+    offers = OFFERS
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.hosts = load(path)
+        self._connected: dict[str, SshHost] = {}
+
+    def connected(self) -> Mapping[str, SshHost]:
+        """All hosts of the file, connected, and cleaned of what an earlier run has left. Raises ``SetupError``."""
+        if self._connected:
+            return self._connected
+        known = known_hosts_of(self.path)
+        errors: list[BlocklabError] = []
+
+        def one(name: str) -> SshHost | None:
+            try:
+                return SshHost(name, self.hosts.hosts[name], known)
+            except BlocklabError as error:
+                errors.append(error)
+                return None
+
+        found = [host for host in parallel(one, list(self.hosts.hosts)) if host is not None]
+        try:
+            if errors:
+                rest = f" (and {len(errors) - 1} more hosts)" if len(errors) > 1 else ""
+                raise SetupError(f"{errors[0].message}{rest}", hint=errors[0].hint)
+            for problem, hint in (each for host in found for each in suits(host, self.path, self.hosts)):
+                raise SetupError(problem, hint=hint)
+            if failed := [text for host in found for text in host.replay()]:
+                raise SetupError(
+                    f"an earlier run cannot be undone: {failed[0]}", hint=f"blocklab down --hosts {self.path}"
+                )
+        except BaseException:
+            for host in found:
+                host.close()
+            raise
+        self._connected = {host.name: host for host in found}
+        atexit.register(self.close)
+        return self._connected
+
+    def disk(self, spec: VolumeSpec, host: str) -> int:
+        """Which of a host's disks a volume is, by its place in the file. Raises ``StudyError``."""
+        disks = list(self.hosts.hosts[host].disks)
+        named = self.hosts.volumes.get(spec.stack, {}).get(host, tuple(disks))
+        if spec.index >= len(named):
+            has = f"{len(named)} disk{'s' if len(named) != 1 else ''}"
+            raise StudyError(
+                f"hosts.{host}.disks", f"stack {spec.stack} needs volume {spec.index + 1} there; there is {has}",
+                file=str(self.path), hint="blocklab disks list shows those that could be used",
+            )  # fmt: skip
+        return disks.index(named[spec.index])
+
+    def lacking(self, topology: Topology) -> list[tuple[str, str]]:
+        """Nodes and links that the file does not have."""
+        found = [
+            (f"nodes.{name}", f"{self.path} has no such host") for name in topology.nodes - self.hosts.hosts.keys()
+        ]
+        for name, link in topology.links.items():
+            ends = self.hosts.links[name].ends if name in self.hosts.links else {}
+            if set(ends) != set(link.between):
+                found.append(
+                    (f"links.{name}", f"{self.path} has no link {name} between {' and '.join(link.between)}")
+                )
+        return found
+
+    def ground(self, topology: Topology) -> Ground:
+        """The names that ``start`` will give. Raises ``StudyError`` for what the file lacks."""
+        for path, problem in self.lacking(topology):
+            raise StudyError(path, problem, hint="add it there")
+        ends = {
+            name: {
+                host: End(
+                    end.interface, end.address, (end.interface,), given=True, shaped=self.hosts.links[name].emulate
+                )
+                for host in link.between
+                for end in (self.hosts.links[name].ends[host],)
+            }
+            for name, link in topology.links.items()
+        }
+        devices: dict[str, dict[str, tuple[str, ...]]] = {}
+        for spec in topology.volumes:
+            for host in spec.nodes:
+                mine = devices.setdefault(spec.stack, {})
+                minor = DISK_MINOR + self.hosts.first + self.disk(spec, host)
+                mine[host] = (*mine.get(host, ()), f"/dev/mapper/dm-{minor}")
+        called = {name: entry.hostname for name, entry in self.hosts.hosts.items() if entry.hostname}
+        return Ground(ends, devices, prefix=PREFIX, first=self.hosts.first, hostnames=called)
+
+    def start(self, topology: Topology) -> SshLab:
+        """Connect, clean, claim the disks. Raises ``SetupError``, ``NodeLost``."""
+        return SshLab(self, topology)
+
+    def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Each host's kernel, CPU, memory and system. ``machine`` stands for all of them together."""
+        found, ids = {}, []
+        for name, host in self.connected().items():
+            texts = {what: host.run(argv).text for what, argv in facts.MACHINE.items()}
+            ids.append(f"{name} {texts['id'].strip()}")
+            found[name] = facts.machine(texts)
+        first = next(iter(found.values()))
+        return {
+            "blocklab": __version__,
+            "site": self.name,
+            "machine": hashlib.sha256("\n".join(["blocklab", *sorted(ids)]).encode()).hexdigest()[:12],
+            "host": {name: first[name] for name in ("kernel", "cpu", "cpus")},
+            "hosts": found,
+        }
+
+    def clean(self) -> list[str]:
+        """Undo what an earlier run has left on the hosts."""
+        known = known_hosts_of(self.path)
+        failed = []
+        for name, entry in self.hosts.hosts.items():
+            try:
+                with contextlib.closing(SshHost(name, entry, known)) as host:
+                    failed += host.replay()
+            except BlocklabError as error:
+                failed.append(error.message)
+        return failed
+
+    def stand(self, build: Callable[[], AbstractContextManager[Lab]], about: Mapping[str, Any]) -> None:
+        """In a process of its own, which makes its own connections."""
+
+        @contextlib.contextmanager
+        def built() -> Iterator[Lab]:
+            try:
+                with build() as lab:
+                    yield lab
+            finally:
+                self.close()
+
+        self.close()
+        super().stand(built, about)
+
+    def close(self) -> None:
+        """End the agents."""
+        hosts, self._connected = self._connected, {}
+        parallel(SshHost.close, list(hosts.values()))
+
+
+def suits(host: SshHost, path: Path, hosts: Hosts) -> Iterator[tuple[str, str]]:
+    """What of a host is not as its file says, with the cure; and netem where our own connection is."""
+    entry = hosts.hosts[host.name]
+    called = host.run(facts.MACHINE["name"]).text.strip()
+    if called != (entry.hostname or host.name):
+        yield (
+            f"{host.name}: it calls itself {called}, not {entry.hostname or host.name}",
+            f"is it the right host? Then write to {path}: hosts.{host.name}.hostname: {called}",
+        )
+    for name, link in hosts.links.items():
+        end = link.ends.get(host.name)
+        if end is None:
+            continue
+        there = host.run(("ip", "-4", "-o", "addr", "show", "dev", end.interface)).text
+        # 2: ens5    inet 10.0.1.10/24 brd 10.0.1.255 scope global dynamic ens5\       valid_lft ...
+        addresses = [part.partition("/")[0] for part in there.split() if "/" in part]
+        if end.address not in addresses:
+            yield (
+                f"links.{name}.ends.{host.name}: {end.interface} on {host.name} has not the address "
+                f"{end.address}, but {', '.join(addresses) or 'none'}",
+                f"correct {path}; blocklab changes no address",
+            )
+        if link.emulate and host.address in addresses:
+            yield (
+                f"links.{name}: {end.interface} on {host.name} carries this connection, so netem is not put on it",
+                "use another interface for the link, or leave out `emulate`",
+            )
+
+
+def parallel(work: Callable[[Any], T], things: Sequence[Any]) -> list[T]:
+    """The results in order; the first error is raised after all have ended."""
+    if not things:
+        return []
+    with ThreadPoolExecutor(len(things)) as pool:
+        return [each.result() for each in [pool.submit(work, thing) for thing in things]]

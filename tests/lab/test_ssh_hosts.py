@@ -1,0 +1,1 @@
+"""The SSH site on real nodes, reached by nothing but OpenSSH."""
