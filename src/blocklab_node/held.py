@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 FOLDER = "/run/blocklab"
 # On a disk: what is due after a power cut is due all the same.
 JOURNAL = "/var/lib/blocklab/journal.jsonl"
+# Holds the boot id of a boot that ended by a shutdown.
+ORDERLY = "/var/lib/blocklab/orderly"
 GREETING = b"blocklab-agent "
 ALONE_SECONDS = 30.0
 # What commands print is left in their pipes while so much of it has not arrived.
@@ -124,6 +126,8 @@ class Held(Agent):
         self.heard = time.monotonic()
         self.gets: dict[int, int] = {}
         self.journal = Journal()
+        # systemd and its like send it before they switch off.
+        signal.signal(signal.SIGTERM, lambda *_: self.shut_down())
         self.ending = self.told = False
 
     # -- orders --------------------------------------------------------------------------------------
@@ -267,6 +271,14 @@ class Held(Agent):
                 self.accept()
             self.attend(readable, writable)
         self.end()
+
+    def shut_down(self) -> None:
+        """Note that this boot has ended in good order: what was to be a power cut was none."""
+        with contextlib.suppress(OSError), open(ORDERLY, "w") as file:
+            file.write(self.journal.boot)
+            file.flush()
+            os.fsync(file.fileno())
+        sys.exit(0)
 
     def end(self) -> None:
         """End all that was started here, and take netem off; the rest of the journal stays."""

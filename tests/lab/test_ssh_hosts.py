@@ -1,1 +1,192 @@
-"""The SSH site on real nodes, reached by nothing but OpenSSH."""
+"""The SSH site on real nodes that are reached by nothing but OpenSSH, as somebody's hosts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blocklab.errors import NodeLost, SetupError
+from blocklab.model.ground import LinkSpec, NodeSpec, Profile, Topology, VolumeSpec
+from blocklab.model.host import must
+from blocklab.model.units import Duration, Size
+from blocklab.sites.names import ground
+from blocklab.sites.ssh.connect import Unreachable
+from blocklab.sites.ssh.host import SshHost
+from blocklab.sites.ssh.hosts import Hosts, known_hosts_of, load
+from blocklab.sites.ssh.site import SshSite
+from tests.lab.reached import Reached, reached
+
+DISK = Size("640MiB")
+
+
+def shape() -> Topology:
+    """Two hosts with a link and a disk each."""
+    nodes = {name: NodeSpec(memory=Size("768MiB")) for name in ("a1", "a2")}
+    links = {"zone": LinkSpec(("a1", "a2"), Duration("0ms"))}
+    volumes = tuple(VolumeSpec("any", (name,), Profile(DISK, write_latency=Duration("300us"))) for name in nodes)
+    return Topology(nodes, links, volumes)
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Reached]:
+    with reached(shape()) as found:
+        yield found
+
+
+def plain(there: Reached, **more: Any) -> dict[str, Any]:
+    """A hosts file for both."""
+    names = ground(shape())
+    ends = {
+        name: {"ends": {host: {"interface": end.nic, "address": end.address} for host, end in each.items()}}
+        for name, each in names.ends.items()
+    }
+    return {"hosts": {name: there.entry(name) for name in there.lab.nodes}, "links": ends, **more}
+
+
+def connected(there: Reached, name: str = "a1", **more: Any) -> SshHost:
+    hosts: Hosts = load(there.write({"hosts": {name: there.entry(name, **more)}}))
+    return SshHost(name, hosts.hosts[name], known_hosts_of(there.file))
+
+
+def processes(there: Reached, name: str = "a1") -> str:
+    return must(there.lab.nodes[name], ["ps", "-eo", "args"])
+
+
+def test_commands_files_and_output(there: Reached, tmp_path: Path) -> None:
+    host = connected(there)
+    try:
+        assert host.run(["sh", "-c", "echo out; echo err >&2; exit 3"]).code == 3
+        assert host.run(["cat"], input=b"fed").out == b"fed"
+        host.put("/tmp/some/file", b"x" * 300_000)
+        assert host.get("/tmp/some/file") == b"x" * 300_000
+        with pytest.raises(FileNotFoundError):
+            host.get("/tmp/none")
+        proc = host.spawn(["sh", "-c", "echo begun; sleep 60"], tmp_path / "out", tmp_path / "err")
+        proc.signal(15)
+        assert proc.wait(30.0) == -15
+    finally:
+        host.close()
+    assert "held" not in processes(there) and "sleep 60" not in processes(there)
+
+
+def test_a_connection_that_breaks_is_no_dead_host(there: Reached, tmp_path: Path) -> None:
+    host = connected(there)
+    try:
+        count = "for n in $(seq 40); do echo $n; sleep 0.1; done"
+        proc = host.spawn(["sh", "-c", count], tmp_path / "out", tmp_path / "err")
+        for _ in range(3):
+            time.sleep(0.7)
+            there.bridges["a1"].break_off()
+            assert host.run(["echo", "here"], timeout=40.0).out == b"here\n"
+        assert proc.wait(60.0) == 0
+        assert (tmp_path / "out").read_text().split() == [str(n) for n in range(1, 41)]
+        assert host.channel.breaks >= 3
+    finally:
+        host.close()
+
+
+def test_a_host_that_stays_away_is_lost(there: Reached, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blocklab.sites.ssh.line.AGAIN_SECONDS", 2.0)
+    host = connected(there)
+    bridge = there.bridges["a1"]
+    try:
+        bridge.cut.set()
+        bridge.break_off()
+        with pytest.raises(NodeLost, match=r"a1: node lost: no connection for 2 s: a1 \(a1\) cannot be reached"):
+            host.run(["true"], timeout=60.0)
+    finally:
+        bridge.cut.clear()
+        host.close()
+    # Its agent is alone, and ends by itself: then another one may come.
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            connected(there).close()
+            break
+        except Unreachable as error:
+            assert "in use by another blocklab" in error.message and time.monotonic() < deadline
+            time.sleep(2.0)
+
+
+def test_a_second_blocklab_is_refused_with_the_name_of_the_first(there: Reached) -> None:
+    first = connected(there)
+    try:
+        with pytest.raises(
+            Unreachable, match=r"a1 \(a1\) is in use by another blocklab: .*@.*, process \d+, since"
+        ):
+            connected(there)
+    finally:
+        first.close()
+
+
+@pytest.mark.parametrize(
+    ("plant", "entry", "said"),
+    [
+        ("", {"user": "nobody"}, "the login was refused"),
+        ("mv /usr/bin/python3 /usr/bin/kept", {}, "there is no Python: .*python3"),
+        ("mount -t tmpfs -o size=0,nr_inodes=1 tmpfs /run/blocklab", {}, "No space left"),
+    ],
+)
+def test_what_a_host_lacks_is_one_clear_line(there: Reached, plant: str, entry: dict[str, Any], said: str) -> None:
+    node = there.lab.nodes["a1"]
+    must(node, ["sh", "-c", f"mkdir -p /run/blocklab; {plant or 'true'}"])
+    try:
+        with pytest.raises(SetupError, match=said) as caught:
+            connected(there, **entry).close()
+        assert caught.value.hint and "\n" not in caught.value.message
+    finally:
+        must(
+            node,
+            [
+                "sh",
+                "-c",
+                "test ! -e /usr/bin/kept || mv /usr/bin/kept /usr/bin/python3; umount /run/blocklab; true",
+            ],
+        )
+
+
+def test_another_host_key_is_refused(there: Reached) -> None:
+    known = known_hosts_of(there.file)
+    before = known.read_text()
+    try:
+        known.write_text(before.replace("a1 ", "other "))
+        with pytest.raises(Unreachable, match="its host key is not known") as caught:
+            connected(there)
+        assert "blocklab hosts add a1" in caught.value.hint
+    finally:
+        known.write_text(before)
+
+
+def test_a_slow_shell_that_talks_and_sudo_that_asks(there: Reached) -> None:
+    node = there.lab.nodes["a1"]
+    must(node, ["sh", "-c", "echo 'echo hello from bashrc; sleep 1' > /root/.bashrc"])
+    must(node, ["useradd", "-m", "-s", "/bin/bash", "admin"])
+    try:
+        connected(there).close()
+        with pytest.raises(Unreachable, match="sudo asks for a password"):
+            connected(there, user="admin", become="sudo")
+        node.put("/etc/sudoers.d/admin", b"admin ALL=(ALL) NOPASSWD: ALL\n", 0o440)
+        host = connected(there, user="admin", become="sudo")
+        assert host.run(["id", "-u"]).out == b"0\n"
+        host.close()
+    finally:
+        must(node, ["rm", "-f", "/root/.bashrc", "/etc/sudoers.d/admin"])
+        must(node, ["userdel", "-r", "admin"])
+
+
+def test_the_journal_outlives_the_agent(there: Reached) -> None:
+    host = connected(there)
+    host.note(1, ["sh", "-c", "echo one >> /tmp/undone"])
+    host.note(2, ["sh", "-c", "echo two >> /tmp/undone"])
+    must(there.lab.nodes["a1"], ["pkill", "-KILL", "-f", "blocklab_node|python3 -I -S -u -c"])
+    with pytest.raises(NodeLost, match="its agent is gone"):
+        host.run(["true"], timeout=60.0)
+    host.close()
+    site = SshSite(there.write(plain(there)))
+    assert site.clean() == []
+    assert there.lab.nodes["a1"].get("/tmp/undone") == b"two\none\n"
+    assert site.clean() == []

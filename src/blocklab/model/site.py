@@ -64,19 +64,24 @@ class Power(Protocol):
     """Control of the hosts' power, by their names."""
 
     def crash(self, host: str) -> None:
-        """End a host at once, as a power cut does; nothing when it is dead. It is gone on return."""
-
-    def freeze(self, host: str) -> None:
-        """Stop a host where it is: it neither answers nor ends, and does not notice."""
-
-    def thaw(self, host: str) -> None:
-        """Let a frozen host go on."""
+        """End a host at once, as a power cut does; nothing when it is dead. It is gone on return. Raises
+        ``SetupError`` where it goes on."""
 
     def boot(self, host: str) -> None:
         """Start a crashed host again, with its volumes as they are; ``hosts`` has the new one.
 
         Raises ``SetupError`` for one that is not dead, ``NodeLost`` when it does not come up.
         """
+
+
+class Pauses(Protocol):
+    """Hosts that can be stopped for a while, by their names."""
+
+    def freeze(self, host: str) -> None:
+        """Stop a host where it is: it neither answers nor ends, and does not notice."""
+
+    def thaw(self, host: str) -> None:
+        """Let a frozen host go on."""
 
 
 class Snapshots(Protocol):

@@ -24,6 +24,7 @@ from blocklab.model.site import (
     KnownOptions,
     Leftovers,
     OneMachine,
+    Pauses,
     Power,
     Refill,
     Room,
@@ -149,7 +150,19 @@ class FakeHost:
 
 
 OFFERS = frozenset(
-    {Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, OneMachine, Room, Journal, Leftovers, KnownOptions}
+    {
+        Power,
+        Pauses,
+        Snapshots,
+        Refill,
+        EmulatedLinks,
+        EmulatedVolumes,
+        OneMachine,
+        Room,
+        Journal,
+        Leftovers,
+        KnownOptions,
+    }
 )
 
 

@@ -17,11 +17,12 @@ def site_problems(study: Study, cells: Sequence[Cell], offers: Collection[type])
     """(field, problem) pairs: what these cells need and the site does not offer. Of links and volumes that are
     given, what the study says is what is expected."""
     said = set()
-    if GivenGround in offers:
-        offers = {*offers, EmulatedLinks, EmulatedVolumes}
+    given = {EmulatedLinks, EmulatedVolumes} if GivenGround in offers else set()
     for layout in layouts(study, cells):
         drilled = any(is_drill(layout.study, cell.workload) for cell in layout.cells)
         for field, capability, what in _needs(layout.study, layout.stack, drilled=drilled):
+            if capability in given and not field.startswith("faults"):
+                continue
             if capability not in offers and field not in said:
                 said.add(field)
                 yield field, f"{what}, which needs {words(capability)}; this site has none"

@@ -18,7 +18,7 @@ from blocklab.model.files import write_whole
 from blocklab.model.host import must
 from blocklab.model.units import Size
 from blocklab.sites.ssh.connect import CONNECT_SECONDS, ssh_argv
-from blocklab.sites.ssh.disks import ask
+from blocklab.sites.ssh.disks import ask, equip
 from blocklab.sites.ssh.host import SshHost
 from blocklab.sites.ssh.hosts import HostEntry, load
 from blocklab.study.read import load_yaml
@@ -76,7 +76,7 @@ def keep_key(known_hosts: Path, line: str) -> None:
 
 def survey(host: SshHost) -> list[Found]:
     """All disks of a host. Raises ``SetupError``, ``HostError``."""
-    host.put(node.path("disks"), node.text("disks").encode())
+    equip(host)
     answer = ask(host, node.program("disks", "survey"), timeout=120.0)
     return [msgspec.convert(each, Found) for each in answer["disks"]]
 

@@ -16,7 +16,7 @@ from blocklab.model import node
 from blocklab.model.host import must
 from blocklab.model.stack_map import Clock
 from blocklab.sites.ssh import facts, needs
-from blocklab.sites.ssh.disks import ask
+from blocklab.sites.ssh.disks import ask, equip
 from blocklab.sites.ssh.host import SshHost
 from blocklab.sites.ssh.hosts import Disk, HostEntry, Hosts, LinkEntry, known_hosts_of
 from blocklab.sites.ssh.site import PREFIX, parallel, suits
@@ -183,7 +183,7 @@ def _disks(host: SshHost, entry: HostEntry) -> Iterator[Line]:
             "blocklab disks list shows those that could be used",
         )
         return
-    host.put(node.path("disks"), node.text("disks").encode())
+    equip(host)
     for label, disk in entry.disks.items():
         try:
             check(host, disk)

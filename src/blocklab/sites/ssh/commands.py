@@ -19,7 +19,7 @@ from blocklab.model import node
 from blocklab.sites.ssh import add as adding
 from blocklab.sites.ssh import needs
 from blocklab.sites.ssh.check import Line, checks
-from blocklab.sites.ssh.disks import ask
+from blocklab.sites.ssh.disks import ask, equip
 from blocklab.sites.ssh.host import SshHost
 from blocklab.sites.ssh.hosts import HostEntry, known_hosts_of, load
 from blocklab.sites.ssh.site import SshSite
@@ -171,8 +171,8 @@ def claim(
 ) -> None:
     """Claim a disk that holds data which nobody needs: blocklab's stamp goes to its first MiB.
 
-    A disk that is in use, has partitions or a signature is refused: remove those by hand first. Asks for the disk's
-    serial to be typed.
+    A disk that is in use, has partitions or a signature is refused: remove those by hand first. Asks for the
+    disk's serial to be typed.
     """
     file = load(hosts)
     if host not in file.hosts or disk not in file.hosts[host].disks:
@@ -183,7 +183,7 @@ def claim(
         typed = typer.prompt("Everything on this disk will be lost. Its serial")
         if typed.strip() != entry.serial:
             raise SetupError(f"{typed} is not its serial; nothing was changed")
-        there.put(node.path("disks"), node.text("disks").encode())
-        argv = node.program("disks", "claim", entry.id, "--serial", entry.serial, "--size", str(int(entry.size)))
+        equip(there)
+        argv = node.program("claims", "claim", entry.id, "--serial", entry.serial, "--size", str(int(entry.size)))
         ask(there, argv, timeout=CLAIM_SECONDS)
     typer.echo(f"{disk} of {host} is claimed")

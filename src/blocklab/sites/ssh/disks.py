@@ -18,6 +18,12 @@ CLAIM_SECONDS = 120.0
 FIRST_UNDO = 1_000_000
 
 
+def equip(host: SshHost) -> None:
+    """Put the programs on a host that look at disks and claim them."""
+    for name in ("disks", "claims"):
+        host.put(node.path(name), node.text(name).encode())
+
+
 class Taken(msgspec.Struct, frozen=True):
     """A disk that is claimed and held: everything else goes to the device-mapper device with that minor."""
 
@@ -28,10 +34,10 @@ class Taken(msgspec.Struct, frozen=True):
 def take(host: SshHost, disk: Disk, minor: int, size: int, *, zero: bool) -> Taken:
     """Claim a disk and give its first ``size`` bytes a device of their own; ``zero``: all zero. Raises
     ``SetupError`` with all that speaks against it."""
-    undo = node.program("disks", "release", "--minor", str(minor))
+    undo = node.program("claims", "release", "--minor", str(minor))
     host.note(FIRST_UNDO + minor, undo)
     argv = node.program(
-        "disks", "take", disk.id, "--serial", disk.serial, "--size", str(int(disk.size)), "--need", str(size),
+        "claims", "take", disk.id, "--serial", disk.serial, "--size", str(int(disk.size)), "--need", str(size),
         "--minor", str(minor), *(["--zero"] if zero else []),
     )  # fmt: skip
     ask(host, argv, timeout=CLAIM_SECONDS + size / LEAST_SPEED)
@@ -40,7 +46,7 @@ def take(host: SshHost, disk: Disk, minor: int, size: int, *, zero: bool) -> Tak
 
 def release(host: SshHost, taken: Taken) -> None:
     """Let go of a disk; what is on it stays. Raises ``SetupError``, ``HostError``."""
-    ask(host, node.program("disks", "release", "--minor", str(taken.minor)), timeout=60.0)
+    ask(host, node.program("claims", "release", "--minor", str(taken.minor)), timeout=60.0)
     host.done([FIRST_UNDO + taken.minor])
 
 

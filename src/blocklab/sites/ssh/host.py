@@ -67,6 +67,10 @@ class SshHost(Agented):
         self.address = connection.address
         return connection
 
+    def again(self) -> SshHost:
+        """The same host with a new agent, once this one is gone."""
+        return SshHost(self.name, self.entry, self._known_hosts)
+
     # -- the journal -----------------------------------------------------------------------------------
 
     def note(self, number: int, argv: Sequence[str]) -> None:

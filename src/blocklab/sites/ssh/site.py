@@ -6,7 +6,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,14 +14,13 @@ from typing import Any, TypeVar
 
 from blocklab import __version__
 from blocklab.errors import BlocklabError, SetupError, StudyError
-from blocklab.model import node
 from blocklab.model.ground import End, Ground, Topology, VolumeSpec
 from blocklab.model.host import Host
 from blocklab.model.plan import Argv
-from blocklab.model.site import GivenGround, Journal, Lab, Leftovers, Standing
+from blocklab.model.site import EmulatedLinks, GivenGround, Journal, Lab, Leftovers, Power, Standing
 from blocklab.sites import door
-from blocklab.sites.ssh import facts
-from blocklab.sites.ssh.disks import Taken, release, take
+from blocklab.sites.ssh import facts, power
+from blocklab.sites.ssh.disks import Taken, equip, release, take
 from blocklab.sites.ssh.host import SshHost
 from blocklab.sites.ssh.hosts import DISK_MINOR, Hosts, known_hosts_of, load
 
@@ -34,14 +33,17 @@ PREFIX = "blocklab-"
 class SshLab:
     """Connected hosts with claimed disks. ``close`` lets go of the disks; the connections are the site's."""
 
-    offers = OFFERS
-
     def __init__(self, site: SshSite, topology: Topology) -> None:
+        self.offers = site.offers
+        self._site = site
+        self._topology = topology
         self._hosts = {name: site.connected()[name] for name in topology.nodes}
         self._taken: list[Taken] = []
+        # Of hosts that were ended on purpose: the id of that boot.
+        self._ended: dict[str, str] = {}
         try:
             self._check_free(site.hosts, topology)
-            self._take(site, topology.volumes)
+            self._take(tuple(self._hosts), fresh=True)
         except BaseException:
             self.close()
             raise
@@ -61,23 +63,20 @@ class SshLab:
                     "what an earlier run has left goes with: blocklab down",
                 )
 
-    def _take(self, site: SshSite, volumes: Iterable[VolumeSpec]) -> None:
-        wanted = [(name, site.disk(spec, name), spec) for spec in volumes for name in spec.nodes]
-        for host in self._hosts.values():
-            host.put(node.path("disks"), node.text("disks").encode())
+    def _take(self, hosts: Sequence[str], *, fresh: bool) -> None:
+        """Claim the volumes of these hosts; ``fresh``: whatever is on them may go."""
+        for name in hosts:
+            equip(self._hosts[name])
 
-        def one(each: tuple[str, int, VolumeSpec]) -> Taken:
-            name, index, spec = each
-            disk = list(site.hosts.hosts[name].disks.values())[index]
-            return take(
-                self._hosts[name],
-                disk,
-                DISK_MINOR + site.hosts.first + index,
-                int(spec.profile.size),
-                zero=spec.alike,
-            )
+        def one(each: tuple[str, VolumeSpec]) -> Taken:
+            name, spec = each
+            index = self._site.disk(spec, name)
+            disk = list(self._site.hosts.hosts[name].disks.values())[index]
+            minor = DISK_MINOR + self._site.hosts.first + index
+            return take(self._hosts[name], disk, minor, int(spec.profile.size), zero=fresh and spec.alike)
 
         # Writing zeroes takes a while: all at once.
+        wanted = [(name, spec) for spec in self._topology.volumes for name in spec.nodes if name in hosts]
         self._taken += parallel(one, wanted)
 
     @property
@@ -94,8 +93,25 @@ class SshLab:
         self._hosts[host].note(number, argv)
 
     def done(self, host: str, numbers: Sequence[int]) -> None:
-        """In the journal of that host."""
-        self._hosts[host].done(numbers)
+        """In the journal of that host; of one that was ended on purpose, ``boot`` does it."""
+        if host not in self._ended:
+            self._hosts[host].done(numbers)
+
+    def crash(self, host: str) -> None:
+        """By its power command or by sysrq, as the hosts file allows."""
+        if host not in self._ended:
+            self._ended[host] = power.end(self._hosts[host])
+            self._taken = [each for each in self._taken if each.host != host]
+
+    def boot(self, host: str) -> None:
+        """Wait until it is back, undo what the boot did not, and claim its disks again, with what is on them."""
+        if host not in self._ended:
+            raise SetupError(f"{host} was not crashed, so it cannot be booted again")
+        self._hosts[host] = new = power.wake(self._hosts[host], self._ended[host])
+        self._site.replaced(new)
+        del self._ended[host]
+        new.replay()
+        self._take((host,), fresh=False)
 
     def close(self) -> None:
         """Let go of the disks; their content stays. Safe to call twice."""
@@ -109,12 +125,21 @@ class SshSite(door.ByDoor):
     """The hosts of a hosts file. They are connected when the first lab starts, until the site is closed."""
 
     name = "ssh"
-    offers = OFFERS
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.hosts = load(path)
         self._connected: dict[str, SshHost] = {}
+        entries = self.hosts.hosts.values()
+        self.offers = OFFERS
+        if all(entry.crash or entry.power is not None for entry in entries):
+            self.offers |= {Power}
+        if self.hosts.links and all(link.emulate for link in self.hosts.links.values()):
+            self.offers |= {EmulatedLinks}
+
+    def replaced(self, host: SshHost) -> None:
+        """A host that was booted has a new connection."""
+        self._connected[host.name] = host
 
     def connected(self) -> Mapping[str, SshHost]:
         """All hosts of the file, connected, and cleaned of what an earlier run has left. Raises ``SetupError``."""

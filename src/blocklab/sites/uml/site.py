@@ -23,6 +23,7 @@ from blocklab.model.site import (
     EmulatedVolumes,
     KnownOptions,
     OneMachine,
+    Pauses,
     Power,
     Refill,
     Requirement,
@@ -51,7 +52,19 @@ LINK_BUFFER = 1 << 20
 
 
 OFFERS = frozenset(
-    {Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, OneMachine, Room, Standing, Doctor, KnownOptions}
+    {
+        Power,
+        Pauses,
+        Snapshots,
+        Refill,
+        EmulatedLinks,
+        EmulatedVolumes,
+        OneMachine,
+        Room,
+        Standing,
+        Doctor,
+        KnownOptions,
+    }
 )
 
 
