@@ -54,7 +54,8 @@ MOST_KEPT = 8 << 20
 TERM_SECONDS = 3.0
 MARK = "BLOCKLAB_AGENT="
 # What runs leave in files, which nobody needs after them.
-OURS = ("/run/blocklab/node", "/run/blocklab/sysctl", "/var/tmp/blocklab-*", "/var/log/blocklab-*")
+OURS = (f"{FOLDER}/*", "/var/tmp/blocklab-*", "/var/log/blocklab-*")
+KEPT = f"{FOLDER}/lock"
 LOCK_SECONDS = 3.0
 PR_SET_CHILD_SUBREAPER = 36
 # Where databases keep programs that no PATH has: Debian and Ubuntu; RHEL, SUSE and Amazon Linux.
@@ -285,7 +286,7 @@ class Held(Agent):
         put_down(descendants, self.reap)
         if self.told:
             # After an end that nobody asked for, undos may need them.
-            for path in [path for pattern in OURS for path in glob.glob(pattern)]:
+            for path in [path for pattern in OURS for path in glob.glob(pattern) if path != KEPT]:
                 with contextlib.suppress(OSError):
                     shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
         done = []

@@ -138,9 +138,8 @@ def reached(topology: Topology) -> Iterator[Reached]:
             node.put("/etc/blocklab-test/sshd_config", SSHD.encode())
             must(node, ["mkdir", "-p", "/run/sshd"])
             bridges[name] = Bridge(node, folder / f"{name}.sock")
-            lines.append(
-                f'Host {name}\n  ProxyUseFdpass yes\n  ProxyCommand {sys.executable} -c "{PROXY}" {folder}/{name}.sock\n'
-            )
+            proxy = f'{sys.executable} -c "{PROXY}" {folder}/{name}.sock'
+            lines.append(f"Host {name}\n  ProxyUseFdpass yes\n  ProxyCommand {proxy}\n")
         (folder / "ssh_config").write_text("".join(lines))
         public = " ".join((folder / "host.pub").read_text().split()[:2])
         known_hosts_of(folder / "hosts.yaml").write_text("".join(f"{name} {public}\n" for name in lab.nodes))

@@ -84,6 +84,11 @@ class Channel:
         self._lost: BlocklabError | None = None
         self._decoder = msgspec.json.Decoder(Header)
 
+    @property
+    def lost(self) -> bool:
+        """Whether the other side is of no more use."""
+        return self._lost is not None
+
     def _write(self, part: bytes) -> None:
         """Have the line carry ``part``, after all that was written before. Raises ``NodeLost``."""
         raise NotImplementedError

@@ -48,11 +48,12 @@ class Greeting(msgspec.Struct):
 
 
 class Unreachable(SetupError):
-    """A host cannot be had now. ``again``: it may be worth another try."""
+    """A host cannot be had now. ``again``: it may be worth another try; ``busy``: another agent has it."""
 
-    def __init__(self, message: str, *, hint: str = "", again: bool = False) -> None:
+    def __init__(self, message: str, *, hint: str = "", again: bool = False, busy: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.again = again
+        self.busy = busy
 
 
 def ssh_argv(entry: HostEntry, known_hosts: Path) -> list[str]:
@@ -228,6 +229,7 @@ def _refused(name: str, entry: HostEntry, greeting: Greeting) -> NoReturn:
         raise Unreachable(
             f"{at} is in use by another blocklab: {greeting.why}",
             hint="wait until it has ended; an agent whose blocklab is gone ends by itself after 30 s",
+            busy=True,
         )
     hints = {
         "python": NEEDS,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -20,14 +21,17 @@ from blocklab.model.plan import Argv
 from blocklab.model.site import EmulatedLinks, GivenGround, Journal, Lab, Leftovers, Power, Standing
 from blocklab.sites import door
 from blocklab.sites.ssh import facts, power
+from blocklab.sites.ssh.connect import Unreachable
 from blocklab.sites.ssh.disks import Taken, equip, release, take
 from blocklab.sites.ssh.host import SshHost
-from blocklab.sites.ssh.hosts import DISK_MINOR, Hosts, known_hosts_of, load
+from blocklab.sites.ssh.hosts import DISK_MINOR, HostEntry, Hosts, known_hosts_of, load
 
 T = TypeVar("T")
 
 OFFERS = frozenset({GivenGround, Journal, Leftovers, Standing})
 PREFIX = "blocklab-"
+# An agent that is alone ends after 30 s.
+PATIENCE = 45.0
 
 
 class SshLab:
@@ -143,19 +147,31 @@ class SshSite(door.ByDoor):
 
     def connected(self) -> Mapping[str, SshHost]:
         """All hosts of the file, connected, and cleaned of what an earlier run has left. Raises ``SetupError``."""
-        if self._connected:
+        if not self._connected:
+            atexit.register(self.close)
+        missing = [name for name in self.hosts.hosts if name not in self._connected]
+        gone = [name for name, host in self._connected.items() if host.channel.lost]
+        for name in gone:
+            self._connected.pop(name).close()
+        if not missing and not gone:
             return self._connected
+        found = self._made([*missing, *gone], gone)
+        self._connected |= {host.name: host for host in found}
+        return self._connected
+
+    def _made(self, names: Sequence[str], gone: Sequence[str]) -> list[SshHost]:
+        """New connections; ``gone``: to hosts that were lost."""
         known = known_hosts_of(self.path)
         errors: list[BlocklabError] = []
 
         def one(name: str) -> SshHost | None:
             try:
-                return SshHost(name, self.hosts.hosts[name], known)
+                return connected_host(name, self.hosts.hosts[name], known, patient=name in gone)
             except BlocklabError as error:
                 errors.append(error)
                 return None
 
-        found = [host for host in parallel(one, list(self.hosts.hosts)) if host is not None]
+        found = [host for host in parallel(one, names) if host is not None]
         try:
             if errors:
                 rest = f" (and {len(errors) - 1} more hosts)" if len(errors) > 1 else ""
@@ -170,9 +186,7 @@ class SshSite(door.ByDoor):
             for host in found:
                 host.close()
             raise
-        self._connected = {host.name: host for host in found}
-        atexit.register(self.close)
-        return self._connected
+        return found
 
     def disk(self, spec: VolumeSpec, host: str) -> int:
         """Which of a host's disks a volume is, by its place in the file. Raises ``StudyError``."""
@@ -272,6 +286,19 @@ class SshSite(door.ByDoor):
         """End the agents."""
         hosts, self._connected = self._connected, {}
         parallel(SshHost.close, list(hosts.values()))
+
+
+def connected_host(name: str, entry: HostEntry, known_hosts: Path, *, patient: bool) -> SshHost:
+    """Connect to a host. ``patient``: wait for the end of an agent that lost its connection. Raises
+    ``Unreachable``."""
+    until = time.monotonic() + (PATIENCE if patient else 0.0)
+    while True:
+        try:
+            return SshHost(name, entry, known_hosts)
+        except Unreachable as error:
+            if not (error.busy or error.again) or time.monotonic() > until:
+                raise
+        time.sleep(1.0)
 
 
 def suits(host: SshHost, path: Path, hosts: Hosts) -> Iterator[tuple[str, str]]:
