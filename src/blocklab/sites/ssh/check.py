@@ -17,9 +17,8 @@ from blocklab.model.host import must
 from blocklab.model.stack_map import Clock
 from blocklab.sites.ssh import facts, needs
 from blocklab.sites.ssh.disks import ask, equip
-from blocklab.sites.ssh.host import SshHost
+from blocklab.sites.ssh.host import SshHost, parallel, suits
 from blocklab.sites.ssh.hosts import Disk, HostEntry, Hosts, LinkEntry, known_hosts_of
-from blocklab.sites.ssh.site import PREFIX, parallel, suits
 
 EXCHANGES = 20
 # Two clocks that are further apart (s) are not kept by anything.
@@ -109,7 +108,7 @@ def _of_host(
     yield from _room(host)
     taken = {what: host.run(argv).text for what, argv in facts.TAKEN.items()}
     busy = [
-        *facts.taken(taken, hosts.first, PREFIX, 1),
+        *facts.taken(taken, hosts.first, 1),
         *facts.taken_minors(taken["blocks"], hosts.first, len(entry.disks)),
     ]
     yield Line(name, "names", "fail" if busy else "ok", "; ".join(busy) or f"those from {hosts.first} on are free",

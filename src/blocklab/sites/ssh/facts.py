@@ -27,6 +27,8 @@ TAKEN: Mapping[str, Argv] = {
 # DRBD, PostgreSQL, MariaDB and MySQL, NBD: port, and what uses it.
 PORTS = {7000: "DRBD", 5432: "PostgreSQL", 3306: "MariaDB", 10809: "NBD"}
 LISTEN = "0A"
+# Before the names that a run gives to what it makes on a host.
+PREFIX = "blocklab-"
 
 
 def machine(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -65,7 +67,7 @@ def family(os_release: str) -> str:
     return own
 
 
-def taken(texts: Mapping[str, str], first: int, prefix: str, count: int) -> Iterator[str]:
+def taken(texts: Mapping[str, str], first: int, count: int) -> Iterator[str]:
     """What is there already of the names and numbers that ``count`` stacks would use, in words."""
     blocks = set(texts["blocks"].split())
     ports = set(listening(texts["tcp"]))
@@ -79,10 +81,10 @@ def taken(texts: Mapping[str, str], first: int, prefix: str, count: int) -> Iter
     for line in texts["mounts"].splitlines():
         # /dev/drbd0 /mnt/drbd0 xfs rw,noatime 0 0
         where = line.split(" ")[1] if line.count(" ") > 1 else ""
-        if where.startswith(f"/mnt/{prefix}"):
+        if where.startswith(f"/mnt/{PREFIX}"):
             yield f"{where} is a mount point already"
     for name in texts["drbd"].split():
-        if name.startswith(prefix):
+        if name.startswith(PREFIX):
             yield f"/etc/drbd.d/{name} is there already"
 
 

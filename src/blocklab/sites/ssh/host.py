@@ -9,9 +9,10 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,9 +21,12 @@ from blocklab.model.host import must
 from blocklab.model.plan import Argv
 from blocklab.sites.agented import Agented
 from blocklab.sites.channel import collect
+from blocklab.sites.ssh import facts
 from blocklab.sites.ssh.connect import Connection, connect
-from blocklab.sites.ssh.hosts import HostEntry
+from blocklab.sites.ssh.hosts import HostEntry, Hosts
 from blocklab.sites.ssh.line import HeldLine
+
+T = TypeVar("T")
 
 READY_SECONDS = 20.0
 # Its commands get SIGTERM, then SIGKILL.
@@ -132,3 +136,40 @@ class SshHost(Agented):
             with contextlib.suppress(HostTimeout):
                 call.wait(END_SECONDS)
         self.channel.close()
+
+
+def suits(host: SshHost, path: Path, hosts: Hosts) -> Iterator[tuple[str, str]]:
+    """What of a host is not as its file says, with the cure; and netem where our own connection is."""
+    entry = hosts.hosts[host.name]
+    called = host.run(facts.MACHINE["name"]).text.strip()
+    if called != (entry.hostname or host.name):
+        yield (
+            f"{host.name}: it calls itself {called}, not {entry.hostname or host.name}",
+            f"is it the right host? Then write to {path}: hosts.{host.name}.hostname: {called}",
+        )
+    for name, link in hosts.links.items():
+        end = link.ends.get(host.name)
+        if end is None:
+            continue
+        there = host.run(("ip", "-4", "-o", "addr", "show", "dev", end.interface)).text
+        # 2: ens5    inet 10.0.1.10/24 brd 10.0.1.255 scope global dynamic ens5\       valid_lft ...
+        addresses = [part.partition("/")[0] for part in there.split() if "/" in part]
+        if end.address not in addresses:
+            yield (
+                f"links.{name}.ends.{host.name}: {end.interface} on {host.name} has not the address "
+                f"{end.address}, but {', '.join(addresses) or 'none'}",
+                f"correct {path}; blocklab changes no address",
+            )
+        if link.emulate and host.address in addresses:
+            yield (
+                f"links.{name}: {end.interface} on {host.name} carries this connection, so netem is not put on it",
+                "use another interface for the link, or leave out `emulate`",
+            )
+
+
+def parallel(work: Callable[[Any], T], things: Sequence[Any]) -> list[T]:
+    """The results in order; the first error is raised after all have ended."""
+    if not things:
+        return []
+    with ThreadPoolExecutor(len(things)) as pool:
+        return [each.result() for each in [pool.submit(work, thing) for thing in things]]

@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,18 +17,29 @@ from blocklab.errors import BlocklabError, SetupError, StudyError
 from blocklab.model.ground import End, Ground, Topology, VolumeSpec
 from blocklab.model.host import Host
 from blocklab.model.plan import Argv
-from blocklab.model.site import EmulatedLinks, GivenGround, Journal, Lab, Leftovers, Power, Standing
+from blocklab.model.site import (
+    Doctor,
+    EmulatedLinks,
+    GivenGround,
+    Journal,
+    Lab,
+    Leftovers,
+    Power,
+    Requirement,
+    Standing,
+)
 from blocklab.sites import door
 from blocklab.sites.ssh import facts, power
+from blocklab.sites.ssh.check import checks
 from blocklab.sites.ssh.connect import Unreachable
 from blocklab.sites.ssh.disks import Taken, equip, release, take
-from blocklab.sites.ssh.host import SshHost
+from blocklab.sites.ssh.facts import PREFIX
+from blocklab.sites.ssh.host import SshHost, parallel, suits
 from blocklab.sites.ssh.hosts import DISK_MINOR, HostEntry, Hosts, known_hosts_of, load
 
 T = TypeVar("T")
 
-OFFERS = frozenset({GivenGround, Journal, Leftovers, Standing})
-PREFIX = "blocklab-"
+OFFERS = frozenset({Doctor, GivenGround, Journal, Leftovers, Standing})
 # An agent that is alone ends after 30 s.
 PATIENCE = 45.0
 
@@ -57,7 +67,7 @@ class SshLab:
         for name, host in self._hosts.items():
             texts = {what: host.run(argv).text for what, argv in facts.TAKEN.items()}
             found = [
-                *facts.taken(texts, hosts.first, PREFIX, stacks),
+                *facts.taken(texts, hosts.first, stacks),
                 *facts.taken_minors(texts["blocks"], hosts.first, len(hosts.hosts[name].disks)),
             ]
             if found:
@@ -256,6 +266,14 @@ class SshSite(door.ByDoor):
             "hosts": found,
         }
 
+    def requirements(self) -> Sequence[Requirement]:
+        """What the hosts have and lack."""
+        return checks(self.path, self.hosts, {}, {})
+
+    def missing_packages(self) -> Sequence[str]:
+        """Nothing on this machine is known to be missing."""
+        return ()
+
     def clean(self) -> list[str]:
         """Undo what an earlier run has left on the hosts."""
         known = known_hosts_of(self.path)
@@ -299,40 +317,3 @@ def connected_host(name: str, entry: HostEntry, known_hosts: Path, *, patient: b
             if not (error.busy or error.again) or time.monotonic() > until:
                 raise
         time.sleep(1.0)
-
-
-def suits(host: SshHost, path: Path, hosts: Hosts) -> Iterator[tuple[str, str]]:
-    """What of a host is not as its file says, with the cure; and netem where our own connection is."""
-    entry = hosts.hosts[host.name]
-    called = host.run(facts.MACHINE["name"]).text.strip()
-    if called != (entry.hostname or host.name):
-        yield (
-            f"{host.name}: it calls itself {called}, not {entry.hostname or host.name}",
-            f"is it the right host? Then write to {path}: hosts.{host.name}.hostname: {called}",
-        )
-    for name, link in hosts.links.items():
-        end = link.ends.get(host.name)
-        if end is None:
-            continue
-        there = host.run(("ip", "-4", "-o", "addr", "show", "dev", end.interface)).text
-        # 2: ens5    inet 10.0.1.10/24 brd 10.0.1.255 scope global dynamic ens5\       valid_lft ...
-        addresses = [part.partition("/")[0] for part in there.split() if "/" in part]
-        if end.address not in addresses:
-            yield (
-                f"links.{name}.ends.{host.name}: {end.interface} on {host.name} has not the address "
-                f"{end.address}, but {', '.join(addresses) or 'none'}",
-                f"correct {path}; blocklab changes no address",
-            )
-        if link.emulate and host.address in addresses:
-            yield (
-                f"links.{name}: {end.interface} on {host.name} carries this connection, so netem is not put on it",
-                "use another interface for the link, or leave out `emulate`",
-            )
-
-
-def parallel(work: Callable[[Any], T], things: Sequence[Any]) -> list[T]:
-    """The results in order; the first error is raised after all have ended."""
-    if not things:
-        return []
-    with ThreadPoolExecutor(len(things)) as pool:
-        return [each.result() for each in [pool.submit(work, thing) for thing in things]]
