@@ -429,7 +429,9 @@ def start(path: str, order: Header) -> None:
         os.chdir("/")
         folders = [path for pattern in POSTGRESQL for path in sorted(glob.glob(pattern), reverse=True)[:1]]
         words = dict(ENVIRONMENT, **{MARK[:-1]: order["token"]})
-        words["PATH"] = ":".join([*folders, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
+        words["PATH"] = ":".join(
+            [*folders, f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{FOLDER}/bin"]
+        )
         os.environ["PATH"] = words["PATH"]
         Held(listener, words).serve()
         code = 0

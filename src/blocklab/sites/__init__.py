@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     # At run time only the standard library: `doctor` works before anything is installed.
     from blocklab.model.site import Site
 
-__all__ = ["COMMANDS", "DEFAULT", "SITES", "command", "open_site"]
+__all__ = ["COMMANDS", "DEFAULT", "SITES", "command", "open_site", "portable"]
 
 DEFAULT = "uml"
 # Name -> module and function that opens it; what is not asked for is not loaded.
@@ -49,6 +49,13 @@ def open_site(
     module, function = SITES[name]
     site: Site = getattr(importlib.import_module(module), function)(volumes, tuple(addons), hosts)
     return site
+
+
+def portable(name: str) -> Path | None:
+    """A static program that was built with the node image and runs on other hosts as well; None without an
+    image."""
+    found: Path | None = importlib.import_module("blocklab.sites.uml.registered").portable(name)
+    return found
 
 
 def command(name: str) -> Any:

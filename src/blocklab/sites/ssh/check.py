@@ -17,7 +17,7 @@ from blocklab.model.host import must
 from blocklab.model.stack_map import Clock
 from blocklab.sites.ssh import facts, needs
 from blocklab.sites.ssh.disks import ask, equip
-from blocklab.sites.ssh.host import SshHost, parallel, suits
+from blocklab.sites.ssh.host import PORTABLE, SshHost, parallel, suits
 from blocklab.sites.ssh.hosts import Disk, HostEntry, Hosts, LinkEntry, known_hosts_of
 
 EXCHANGES = 20
@@ -137,7 +137,7 @@ def _clock(host: SshHost) -> Line:
 
 def _programs(host: SshHost, wanted: Sequence[str], family: str) -> Iterator[Line]:
     script = 'for name; do command -v "$name" > /dev/null || echo "$name"; done'
-    missing = must(host, ("sh", "-c", script, "sh", *wanted)).split()
+    missing = [each for each in must(host, ("sh", "-c", script, "sh", *wanted)).split() if each not in PORTABLE]
     if not missing:
         yield Line(host.name, "programs", "ok", f"all {len(wanted)} are there")
     for program in missing:

@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from blocklab.errors import HostError, HostTimeout, NodeLost, SetupError
-from blocklab.model.host import must
+from blocklab.model.host import Result, must
 from blocklab.model.plan import Argv
-from blocklab.sites.agented import Agented
+from blocklab.sites import portable
+from blocklab.sites.agented import Agented, AgentProc
 from blocklab.sites.channel import collect
 from blocklab.sites.ssh import facts
 from blocklab.sites.ssh.connect import Connection, connect
@@ -28,6 +29,9 @@ from blocklab.sites.ssh.line import HeldLine
 
 T = TypeVar("T")
 
+# Put on hosts where they lack, into a folder that their PATH ends with.
+PORTABLE = frozenset({"blocklab-ledger", "go-tpc"})
+PROGRAMS = "/run/blocklab/bin"
 READY_SECONDS = 20.0
 # Its commands get SIGTERM, then SIGKILL.
 END_SECONDS = 15.0
@@ -60,6 +64,7 @@ class SshHost(Agented):
         self._known_hosts = known_hosts
         self._token = secrets.token_hex(8)
         self.address = ""
+        self._provided: set[str] = set()
         super().__init__(name, HeldLine(name, self._connect))
         if not self.channel.ready.wait(READY_SECONDS):
             self.close()
@@ -74,6 +79,26 @@ class SshHost(Agented):
     def again(self) -> SshHost:
         """The same host with a new agent, once this one is gone."""
         return SshHost(self.name, self.entry, self._known_hosts)
+
+    # -- programs of our own that no system has -------------------------------------------------------
+
+    def run(self, argv: Sequence[str], *, input: bytes = b"", timeout: float = 60.0) -> Result:
+        """Run a command to its end; ``HostTimeout`` kills it."""
+        self._provide(argv[0])
+        return super().run(argv, input=input, timeout=timeout)
+
+    def spawn(self, argv: Sequence[str], out: Path, err: Path) -> AgentProc:
+        """Start a command; its output streams into ``out`` and ``err``."""
+        self._provide(argv[0])
+        return super().spawn(argv, out, err)
+
+    def _provide(self, program: str) -> None:
+        """Put one of them on the host, when it is asked for the first time."""
+        if program in PORTABLE and program not in self._provided:
+            self._provided.add(program)
+            there = super().run(("sh", "-c", 'command -v "$1"', "sh", program)).code == 0
+            if not there and (ours := portable(program)) is not None:
+                self.put(f"{PROGRAMS}/{program}", ours.read_bytes(), 0o755)
 
     # -- the journal -----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import msgspec
 
 from blocklab.errors import StudyError
 from blocklab.model.units import Size, dec_hook
+from blocklab.study.decode import located
 from blocklab.study.read import line_of, load_yaml
 
 BY_ID = "/dev/disk/by-id/"
@@ -133,9 +134,7 @@ def load(path: Path) -> Hosts:
     try:
         hosts = msgspec.convert(raw, Hosts, dec_hook=dec_hook)
     except msgspec.ValidationError as error:
-        # Expected `int`, got `str` - at `$.hosts[...].port`
-        problem, _, where = str(error).partition(" - at `$.")
-        where = where.rstrip("`")
+        problem, where = located(raw, str(error), Hosts)
         raise StudyError(where, problem, file=str(path), line=line_of(raw, where)) from error
     for where, problem in problems(hosts):
         raise StudyError(where, problem, file=str(path), line=line_of(raw, where))

@@ -46,7 +46,6 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
     "nbd-server": {"debian": "nbd-server", "": "nbd"},
     "qemu-storage-daemon": {"debian": "qemu-utils", "": "qemu-img"},
     "sysbench": {"rhel": "sysbench (EPEL)", "": "sysbench"},
-    "go-tpc": {"": "go-tpc from github.com/pingcap/go-tpc, into /usr/local/bin"},
 }  # fmt: skip
 # Claiming a disk and looking at links takes these, whatever the study.
 ALWAYS = ("blockdev", "dmsetup", "ip", "lsblk", "ping", "wipefs")
