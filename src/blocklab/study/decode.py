@@ -70,7 +70,8 @@ def _unstorable(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def located(plain: Mapping[str, Any], text: str, kind: Any) -> tuple[str, str]:
-    """msgspec's message and path, of what should be a ``kind``, with each ``[...]`` replaced by the key that fails.
+    """msgspec's message and path, of what should be a ``kind``, with each ``[...]`` replaced by the key that
+    fails.
 
     The key is found by leaving the others out: the one whose map alone gives the same message is it.
     """
