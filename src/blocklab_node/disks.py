@@ -1,13 +1,12 @@
-"""Decides whether a disk of this host may be used, and claims it by a stamp. Runs as root.
+"""Decides whether a disk of this host may be used. Runs as root, and opens nothing for writing.
 
 disks.py survey                                         all disks, and what is on them
-disks.py check ID --serial S --size BYTES --need BYTES  whether it may be used; changes nothing
-disks.py stamp ID --serial S --size BYTES --need BYTES  the same; writes the stamp where there is none
-disks.py claim ID --serial S --size BYTES               check and stamp, but the disk need not be zero
+disks.py check ID --serial S --size BYTES --need BYTES  whether it may be used
 
-ID is a path below /dev/disk/by-id. ``disk_map``, which has the disk open already, gives ``--fd`` (its descriptor)
-or ``--held`` (its map). Each verb prints one JSON object. A refusal has all reasons in ``refused``, and exit code
-1. What could not be found out is a reason too. Nothing overrules a reason.
+ID is a path below /dev/disk/by-id. ``claims`` asks with ``--fd``, its own descriptor of the disk; with ``--held``,
+its map that stands on the disk; and with ``--claim`` where the disk need not be zero. Each verb prints one JSON
+object. A refusal has all reasons in ``refused``, and exit code 1. What could not be found out is a reason too.
+Nothing overrules a reason.
 
 A disk's serials are what lsblk shows (udev's), the kernel's serial (virtio, NVMe, MMC), SCSI's unit serial number
 (VPD page 0x80) and the WWID, in this order. S has to be one of them, and of this disk alone. The name of the ID is
@@ -32,7 +31,6 @@ import stat
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -162,7 +160,7 @@ def unescaped(text: str) -> str:
 def mounts_of(mountinfo: str, numbers: Mapping[str, str]) -> list[str]:
     """Where any of these devices is mounted."""
     # 36 35 98:16 / /mnt/a\040b rw,noatime shared:1 - ext4 /dev/ubdb rw; btrfs has a number of its own
-    found = {}
+    found: dict[str, None] = {}
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
         fields, source = left.split(" "), [*right.split(" "), "", ""][1]
@@ -180,11 +178,9 @@ def swaps_of(swaps: str, names: Iterable[str]) -> list[str]:
 
 def arrays_of(mdstat: str, names: Iterable[str]) -> list[str]:
     """The MD arrays that have any of these devices, active or not."""
-    wanted, found = set(names), []
-    for match in ARRAY.finditer(mdstat):
-        if wanted & {word.partition("[")[0] for word in match["rest"].split()}:
-            found.append(match["name"])
-    return found
+    found = ((match["name"], {word.partition("[")[0] for word in match["rest"].split()}) for match in
+             ARRAY.finditer(mdstat))  # fmt: skip
+    return [array for array, members in found if members.intersection(names)]
 
 
 def stamped(first: bytes) -> Stamp | None:
@@ -198,15 +194,6 @@ def stamped(first: bytes) -> Stamp | None:
         return Stamp(**json.loads(text))
     except TypeError as error:
         raise ValueError("it is another version's") from error
-
-
-def stamp_text(stamp: Stamp) -> bytes:
-    """A first block with this stamp: in one sector, so that no crash leaves half of it. ``ValueError``."""
-    text = json.dumps(stamp._asdict()).encode()
-    whole = MAGIC + text + b"\n" + hashlib.sha256(text).hexdigest().encode() + b"\n"
-    if len(whole) > SECTOR:
-        raise ValueError(f"the serial {stamp.serial!r} is too long for a stamp")
-    return whole.ljust(BLOCK, b"\0")
 
 
 # -- pure: decisions ---------------------------------------------------------------------------------------------
@@ -463,17 +450,16 @@ def number_of(status: os.stat_result) -> str:
 
 
 @contextlib.contextmanager
-def opened(name: str, mode: int) -> Iterator[tuple[int, bool]]:
+def opened(name: str) -> Iterator[tuple[int, bool]]:
     """(descriptor, whether others use the disk). It is ours alone as long as it is open, unless others use it."""
-    busy = False
+    busy, mode = False, os.O_RDONLY | os.O_DIRECT
     try:
-        fd = os.open(f"/dev/{name}", mode | os.O_EXCL | os.O_DIRECT)
+        fd = os.open(f"/dev/{name}", mode | os.O_EXCL)
     except OSError as error:
-        # What is read-only is read all the same, for the other reasons.
-        if error.errno not in (errno.EBUSY, errno.EROFS, errno.EACCES, errno.EPERM):
+        if error.errno != errno.EBUSY:
             raise
-        busy = error.errno == errno.EBUSY
-        fd = os.open(f"/dev/{name}", os.O_RDONLY | os.O_DIRECT)
+        # It is read all the same, for the other reasons.
+        busy, fd = True, os.open(f"/dev/{name}", mode)
     try:
         yield fd, busy
     finally:
@@ -519,11 +505,11 @@ def shown(facts: Facts) -> dict[str, Any]:
 
 
 def survey() -> dict[str, Any]:
-    """All whole disks. Nothing is opened for writing."""
+    """All whole disks."""
     host, found = look(), []
     for name in host.serials:
         try:
-            with opened(name, os.O_RDONLY) as (fd, busy):
+            with opened(name) as (fd, busy):
                 facts = facts_of(host, name, fd, busy=busy)
         except OSError as error:
             # A drive without a medium.
@@ -537,27 +523,14 @@ def survey() -> dict[str, Any]:
     return {"disks": found}
 
 
-def check(asked: Asked, verb: str, given: int, held: str) -> dict[str, Any]:
-    """Check, and write the stamp for all verbs but ``check``. ``Refused``, ``OSError``, ``ValueError``."""
+def check(asked: Asked, given: int, *, claim: bool, held: str) -> dict[str, Any]:
+    """The disk, where it may be used. ``Refused``, ``OSError``."""
     name = resolve(asked.id)
-    mode = os.O_RDONLY if held else os.O_RDWR
-    with contextlib.nullcontext((given, False)) if given >= 0 else opened(name, mode) as (fd, busy):
+    with contextlib.nullcontext((given, False)) if given >= 0 else opened(name) as (fd, busy):
         facts = facts_of(look(), name, fd, busy=busy)
-        if why := reasons(facts, asked, claim=verb == "claim", held=held):
-            raise Refused(*why)
-        if verb != "check" and stamped(facts.first) is None:
-            write_stamp(fd, asked)
-            facts = facts._replace(first=read_at(fd, 0, 2 * BLOCK))
+    if why := reasons(facts, asked, claim=claim, held=held):
+        raise Refused(*why)
     return shown(facts)
-
-
-def write_stamp(fd: int, asked: Asked) -> None:
-    """It is on the disk when this returns."""
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    with mmap.mmap(-1, BLOCK) as memory:
-        memory[:] = stamp_text(Stamp(os.urandom(16).hex(), asked.serial, asked.size, now))
-        os.pwritev(fd, [memory], 0)
-    os.fsync(fd)
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -565,14 +538,14 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="disks.py")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("survey")
-    for verb in ("check", "stamp", "claim"):
-        one = verbs.add_parser(verb)
-        one.add_argument("id")
-        one.add_argument("--serial", required=True)
-        one.add_argument("--size", type=int, required=True)
-        one.add_argument("--need", type=int, required=verb != "claim", default=0)
-        one.add_argument("--fd", type=int, default=-1)
-        one.add_argument("--held", default="")
+    one = verbs.add_parser("check")
+    one.add_argument("id")
+    one.add_argument("--serial", required=True)
+    one.add_argument("--size", type=int, required=True)
+    one.add_argument("--need", type=int, required=True)
+    one.add_argument("--fd", type=int, default=-1)
+    one.add_argument("--held", default="")
+    one.add_argument("--claim", action="store_true")
     return parser.parse_args(argv)
 
 
@@ -586,7 +559,7 @@ def main(argv: Sequence[str]) -> int:
             found = survey()
         else:
             disk = Asked(asked.id, asked.serial, asked.size, asked.need)
-            found = check(disk, asked.verb, asked.fd, asked.held)
+            found = check(disk, asked.fd, claim=asked.claim, held=asked.held)
     except (Refused, OSError, ValueError) as error:
         found = {"refused": error.reasons if isinstance(error, Refused) else [f"{asked.verb}: {error}"]}
     print(json.dumps(found))

@@ -11,7 +11,7 @@ from blocklab.model.plan import Argv
 # Not on a disk: a host that boots again gets them again.
 FOLDER = "/run/blocklab/node"
 NAMES = (
-    "checksum", "disk_map", "disks", "drbd", "fill", "latency", "monitor", "net_mirror", "open_loop", "sampler",
+    "checksum", "claims", "disks", "drbd", "fill", "latency", "monitor", "net_mirror", "open_loop", "sampler",
     "stamp", "tables", "verbs",
 )  # fmt: skip
 

@@ -1,12 +1,14 @@
-"""Maps a part of a disk that ``disks`` lets through, so that nothing of blocklab addresses the disk itself. It runs
-as root.
+"""Claims a disk that ``disks`` lets through, and maps a part of it: nothing of blocklab addresses the disk itself.
+Runs as root.
 
-disk_map.py take ID --serial S --size BYTES --need BYTES --minor N [--zero]
-disk_map.py release --minor N
+claims.py claim ID --serial S --size BYTES                           writes the stamp; the disk need not be zero
+claims.py take ID --serial S --size BYTES --need BYTES --minor N [--zero]
+claims.py release --minor N
 
-``take`` has the disk checked and stamped, and makes /dev/mapper/dm-N: NEED bytes of the disk from 1 MiB on, with
-the minor N, so that the kernel calls it dm-N too. ``--zero`` writes zeroes over them. What an earlier ``take`` of
-the same disk left at N, however it ended, is removed first. ``release`` removes the map; it may be gone already.
+``take`` writes the stamp where there is none, which needs a disk that is zero, and makes /dev/mapper/dm-N: NEED
+bytes of the disk from 1 MiB on, with the minor N, so that the kernel calls it dm-N too. ``--zero`` writes zeroes
+over them. What an earlier ``take`` of the same disk left at N, however it ended, is removed first. ``release``
+removes the map; it may be gone already.
 
 One JSON object is printed. A refusal has all reasons in ``refused``, and exit code 1; nothing is mapped then.
 """
@@ -28,7 +30,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-MIB, SECTOR = 1 << 20, 512
+MIB, BLOCK, SECTOR = 1 << 20, 4096, 512
+MAGIC = b"blocklab-disk-stamp 1\n"
 # Of a kill signal the kernel takes notice between two pieces.
 PIECE = 1 << 30
 BLKZEROOUT = 0x127F
@@ -63,17 +66,40 @@ def dmsetup(*words: str) -> str:
     return done.stdout
 
 
-def decided(asked: argparse.Namespace, verb: str, *more: str, fds: Sequence[int] = ()) -> dict[str, Any]:
+def checked(asked: argparse.Namespace, *more: str, fds: Sequence[int] = ()) -> dict[str, Any]:
     """The disk, as ``disks`` prints it. ``Refused`` with its reasons."""
     disk = (asked.id, "--serial", asked.serial, "--size", str(asked.size), "--need", str(asked.need))
-    done = run(sys.executable, "-I", "-S", DISKS, verb, *disk, *more, fds=fds)
+    done = run(sys.executable, "-I", "-S", DISKS, "check", *disk, *more, fds=fds)
     try:
         found: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        raise Refused(f"disks.py {verb} ended with {done.returncode}: {done.stderr.strip()}") from None
+        raise Refused(f"disks.py check ended with {done.returncode}: {done.stderr.strip()}") from None
     if done.returncode or "refused" in found:
-        raise Refused(*found["refused"])
+        raise Refused(*found.get("refused", ["disks.py check gave no reason"]))
     return found
+
+
+def stamp_text(serial: str, size: int) -> bytes:
+    """A first block with a new stamp: in one sector, so that no crash leaves half of it. ``Refused``."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    text = json.dumps({"id": os.urandom(16).hex(), "serial": serial, "size": size, "claimed": now}).encode()
+    whole = MAGIC + text + b"\n" + hashlib.sha256(text).hexdigest().encode() + b"\n"
+    if len(whole) > SECTOR:
+        raise Refused(f"the serial {serial!r} is too long for a stamp: take another disk")
+    return whole.ljust(BLOCK, b"\0")
+
+
+def stamped(asked: argparse.Namespace, fd: int, *more: str) -> dict[str, Any]:
+    """The disk, once its stamp is on it. ``Refused``."""
+    given = (*more, "--fd", str(fd))
+    found = checked(asked, *given, fds=[fd])
+    if found["stamp"]:
+        return found
+    with mmap.mmap(-1, BLOCK) as memory:
+        memory[:] = stamp_text(asked.serial, asked.size)
+        os.pwritev(fd, [memory], 0)
+    os.fsync(fd)
+    return checked(asked, *given, fds=[fd])
 
 
 def parse_maps(text: str) -> dict[int, tuple[str, str]]:
@@ -85,6 +111,7 @@ def parse_maps(text: str) -> dict[int, tuple[str, str]]:
 
 def maps() -> dict[int, tuple[str, str]]:
     """The host's device-mapper devices, also those without a table. ``Refused``."""
+    run("modprobe", "dm-mod")
     columns = ("-c", "--noheadings", "--separator", "|", "-o", "minor,name,uuid")
     return parse_maps(dmsetup("info", *columns))
 
@@ -106,32 +133,47 @@ def clear(asked: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def exclusive(path: str) -> Iterator[int]:
-    """The disk's descriptor, while nobody else can claim it; -1 where it cannot be had: ``disks`` tells why."""
-    fd = -1
-    with contextlib.suppress(OSError):
-        if stat.S_ISBLK(os.stat(path).st_mode):
-            fd = os.open(path, os.O_RDWR | os.O_EXCL | os.O_DIRECT)
+def exclusive(asked: argparse.Namespace, *more: str) -> Iterator[int]:
+    """The disk's descriptor, while nobody else can claim it. ``Refused``."""
+    try:
+        if not stat.S_ISBLK(os.stat(asked.id).st_mode):
+            raise OSError
+        fd = os.open(asked.id, os.O_RDWR | os.O_EXCL | os.O_DIRECT)
+    except OSError as error:
+        checked(asked, *more)
+        # Whatever it was is over.
+        raise Refused(f"{asked.id} could not be opened ({error.strerror}), but could be now: try again") from None
     try:
         yield fd
     finally:
-        if fd >= 0:
-            os.close(fd)
+        os.close(fd)
+
+
+def claim(asked: argparse.Namespace) -> dict[str, Any]:
+    """After a user has typed the serial."""
+    asked.need = 0
+    with exclusive(asked, "--claim") as fd:
+        return stamped(asked, fd, "--claim")
 
 
 def take(asked: argparse.Namespace) -> dict[str, Any]:
     """Check, stamp, map. Nobody else can claim the disk between the check and the map, but for the moment in which
     device-mapper takes over, since the two exclude each other: so all is checked again behind it."""
-    began, own = time.monotonic(), f"dm-{asked.minor}"
+    began, own, path = time.monotonic(), f"dm-{asked.minor}", f"/dev/mapper/dm-{asked.minor}"
     clear(asked)
-    with exclusive(asked.id) as fd:
-        before = decided(asked, "stamp", *(("--fd", str(fd)) if fd >= 0 else ()), fds=[fd] if fd >= 0 else [])
-        number = os.stat(before["path"]).st_rdev
-    table = f"0 {asked.need // SECTOR} linear {os.major(number)}:{os.minor(number)} {MIB // SECTOR}"
-    path = f"/dev/mapper/{own}"
     try:
-        dmsetup("create", own, "--minor", str(asked.minor), "--uuid", uuid_of(asked), "--table", table)
-        after = decided(asked, "check", "--held", own)
+        with exclusive(asked) as fd:
+            before = stamped(asked, fd)
+            number = os.stat(before["path"]).st_rdev
+            # dmsetup wants a major number beside the minor; the kernel takes its own.
+            named = ("--major", "1", "--minor", str(asked.minor), "--uuid", uuid_of(asked))
+            dmsetup("create", own, "--notable", *named)
+        table = f"0 {asked.need // SECTOR} linear {os.major(number)}:{os.minor(number)} {MIB // SECTOR}"
+        dmsetup("load", own, "--table", table)
+        dmsetup("resume", own)
+        # Without udev nobody else makes it.
+        dmsetup("mknodes", own)
+        after = checked(asked, "--held", own)
         in_force = dmsetup("table", own).strip()
         if in_force != table or os.stat(path).st_rdev != os.stat(f"/dev/{own}").st_rdev:
             raise Refused(f"{path} has the table {in_force!r}, not {table!r}")
@@ -183,14 +225,15 @@ def release(asked: argparse.Namespace) -> dict[str, Any]:
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="disk_map.py")
+    parser = argparse.ArgumentParser(prog="claims.py")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    one = verbs.add_parser("take")
-    one.add_argument("id")
-    one.add_argument("--serial", required=True)
-    for name in ("--size", "--need", "--minor"):
-        one.add_argument(name, type=int, required=True)
-    one.add_argument("--zero", action="store_true")
+    for verb, sizes in (("claim", ["--size"]), ("take", ["--size", "--need", "--minor"])):
+        one = verbs.add_parser(verb)
+        one.add_argument("id")
+        one.add_argument("--serial", required=True)
+        for name in sizes:
+            one.add_argument(name, type=int, required=True)
+    verbs.choices["take"].add_argument("--zero", action="store_true")
     verbs.add_parser("release").add_argument("--minor", type=int, required=True)
     return parser.parse_args(argv)
 
@@ -199,7 +242,7 @@ def main(argv: Sequence[str]) -> int:
     """One verb; 1 where it refuses."""
     asked = arguments(argv[1:])
     try:
-        found = {"take": take, "release": release}[asked.verb](asked)
+        found = {"claim": claim, "take": take, "release": release}[asked.verb](asked)
     except (Refused, OSError, ValueError) as error:
         found = {"refused": error.reasons if isinstance(error, Refused) else [f"{asked.verb}: {error}"]}
     print(json.dumps(found))
