@@ -47,15 +47,15 @@ class Refused(Exception):
 
 
 def run(*argv: str, fds: Sequence[int] = ()) -> subprocess.CompletedProcess[str]:
-    """A program's end. ``Refused`` where it is missing."""
+    """A program's end. ``Refused`` where it cannot be run."""
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
     try:
         return subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, pass_fds=fds,
             check=False,
         )  # fmt: skip
-    except FileNotFoundError:
-        raise Refused(f"{argv[0]} is missing on this host: install it (dmsetup, device-mapper)") from None
+    except OSError as error:
+        raise Refused(f"{argv[0]} cannot be run ({error.strerror}): install device-mapper's dmsetup") from None
 
 
 def dmsetup(*words: str) -> str:

@@ -306,15 +306,15 @@ def reasons(facts: Facts, asked: Asked, *, claim: bool = False, held: str = "") 
 
 
 def tool(*argv: str) -> str:
-    """What a program prints. ``ValueError`` where it is missing, fails, or does not end."""
+    """What a program prints. ``ValueError`` where it cannot be run, fails, or does not end."""
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=120,
             check=True,
         )  # fmt: skip
-    except FileNotFoundError:
-        raise ValueError(f"{argv[0]} is missing on this host; install it (util-linux)") from None
+    except OSError as error:
+        raise ValueError(f"{argv[0]} cannot be run ({error.strerror}): install util-linux") from None
     except subprocess.SubprocessError as error:
         raise ValueError(f"{error} {getattr(error, 'stderr', None) or ''}".strip()) from None
     return done.stdout
