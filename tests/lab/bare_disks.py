@@ -30,13 +30,15 @@ def plug(host: Host, device: str, serial: str) -> str:
 
 @dataclass
 class BareDisk:
-    """A volume that is plugged in: its device on the node, its file on this machine, its size in bytes."""
+    """A volume that is plugged in: its device on the node, its file on this machine, and a folder for a test's
+    own files."""
 
     host: Host
     device: str
     file: Path
     serial: str
     id: str
+    folder: Path
 
     @property
     def name(self) -> str:

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
-import uuid
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,16 +18,12 @@ from blocklab.model.ground import Profile, VolumeSpec
 from blocklab.model.host import Host, must
 from blocklab.model.units import Size
 from blocklab.sites.uml.site import UmlLab, UmlSite
+from tests.lab import planted_disks
 from tests.lab.bare_disks import BY_ID, BareDisk, ask, plug
 from tests.lab.conftest import topology
+from tests.lab.planted_disks import CASES, LVM, MIB, SIZE, Plant
 
-MIB = 1 << 20
-SIZE = 64 * MIB
 NEED = 32 * MIB
-LVM = (
-    "--config", "activation/udev_sync=0 activation/udev_rules=0 activation/monitoring=0 backup/backup=0 "
-    "backup/archive=0 devices/use_devicesfile=0",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +47,13 @@ def host(lab: UmlLab) -> Host:
 
 
 @pytest.fixture
-def disks(lab: UmlLab, host: Host) -> Iterator[list[BareDisk]]:
+def disks(lab: UmlLab, host: Host, tmp_path: Path) -> Iterator[list[BareDisk]]:
     """All zero, and nothing stands on them; so again at the end."""
     found = []
     for index in range(3):
         file, device, serial = lab.volume("s", "a1", index), f"/dev/ubd{'bcd'[index]}", f"S000{index}"
         assert file is not None
-        found.append(BareDisk(host, device, file, serial, plug(host, device, serial)))
+        found.append(BareDisk(host, device, file, serial, plug(host, device, serial), tmp_path))
     yield found
     for minor in must(host, ["dmsetup", "info", "-c", "--noheadings", "-o", "name"]).split():
         if minor.startswith("dm-"):
@@ -75,289 +68,14 @@ def disk(disks: list[BareDisk]) -> BareDisk:
     return disks[0]
 
 
-# -- what is planted: each gives the commands that undo it ---------------------------------------------------------
-
-Undo: TypeAlias = list[list[str]]
-
-
-def run(disk: BareDisk, *argv: str) -> None:
-    must(disk.host, argv)
-
-
-def gpt(disk: BareDisk, _: BareDisk) -> Undo:
-    sectors = SIZE // 512
-    entry = uuid.uuid4().bytes_le * 2 + struct.pack("<QQQ", 2048, sectors - 2049, 0) + bytes(72)
-    entries = entry + bytes(127 * 128)
-    for here, other, at in ((1, sectors - 1, 2), (sectors - 1, 1, sectors - 33)):
-        fields = (here, other, 34, sectors - 34, uuid.uuid5(uuid.NAMESPACE_DNS, "x").bytes_le, at, 128, 128)
-        tail = struct.pack("<QQQQ16sQIII", *fields, zlib.crc32(entries))
-        whole = b"EFI PART" + struct.pack("<II", 0x10000, 92)
-        digest = zlib.crc32(whole + bytes(8) + tail)
-        disk.write(here * 512, whole + struct.pack("<II", digest, 0) + tail)
-        disk.write(at * 512, entries)
-    disk.write(
-        446, struct.pack("<8BII", 0, 0, 2, 0, 0xEE, 255, 255, 255, 1, sectors - 1) + bytes(48) + b"\x55\xaa"
-    )
-    run(disk, "blockdev", "--rereadpt", disk.device)
-    return []
-
-
-def mbr(disk: BareDisk, _: BareDisk) -> Undo:
-    part = struct.pack("<8BII", 0, 0, 2, 0, 0x83, 255, 255, 255, 2048, 65536)
-    disk.write(446, part + bytes(48) + b"\x55\xaa")
-    run(disk, "blockdev", "--rereadpt", disk.device)
-    return []
-
-
-def filesystem(disk: BareDisk, _: BareDisk) -> Undo:
-    run(disk, "mkfs.ext4", "-q", "-E", "lazy_itable_init=0,nodiscard", disk.device)
-    return []
-
-
-def xfs(disk: BareDisk, _: BareDisk) -> Undo:
-    run(disk, "mkfs.xfs", "-q", "-K", "--unsupported", disk.device)
-    return []
-
-
-def mounted(disk: BareDisk, other: BareDisk) -> Undo:
-    filesystem(disk, other)
-    run(disk, "mkdir", "-p", "/mnt/in use")
-    run(disk, "mount", disk.device, "/mnt/in use")
-    return [["umount", "/mnt/in use"]]
-
-
-def mounted_elsewhere(disk: BareDisk, other: BareDisk) -> Undo:
-    filesystem(disk, other)
-    run(disk, "mkdir", "-p", "/mnt/hidden")
-    script = f"mount {disk.device} /mnt/hidden && echo mounted > /run/hidden && exec sleep 600"
-    inside = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script]
-    run(
-        disk,
-        "sh",
-        "-c",
-        'rm -f /run/hidden; exec "$@" > /dev/null 2>&1 & echo $! > /run/hidden.pid',
-        "sh",
-        *inside,
-    )
-    run(disk, "sh", "-c", "for i in $(seq 300); do test -e /run/hidden && exit; sleep 0.1; done; exit 1")
-    return [
-        ["sh", "-c", "kill $(cat /run/hidden.pid); while test -e /proc/$(cat /run/hidden.pid); do sleep 0.1; done"]
-    ]
-
-
-def lvm(disk: BareDisk, _: BareDisk) -> Undo:
-    run(disk, "pvcreate", *LVM, disk.device)
-    run(disk, "vgcreate", *LVM, "prod", disk.device)
-    run(disk, "lvcreate", *LVM, "--noudevsync", "-W", "n", "-Z", "n", "-L", "8m", "-n", "data", "prod")
-    return [["vgchange", *LVM, "--noudevsync", "--activate", "n", "prod"]]
-
-
-def lvm_inactive(disk: BareDisk, other: BareDisk) -> Undo:
-    for argv in lvm(disk, other):
-        run(disk, *argv)
-    return []
-
-
-def lvm_alone(disk: BareDisk, _: BareDisk) -> Undo:
-    run(disk, "pvcreate", *LVM, disk.device)
-    return []
-
-
-def md(disk: BareDisk, other: BareDisk) -> Undo:
-    both = (disk.device, other.device)
-    run(disk, "mdadm", "--create", "/dev/md77", "--run", "--level=1", "--raid-devices=2", "--assume-clean",
-        "--bitmap=none", *both)  # fmt: skip
-    return [["mdadm", "--stop", "/dev/md77"]]
-
-
-def md_stopped(disk: BareDisk, other: BareDisk) -> Undo:
-    for argv in md(disk, other):
-        run(disk, *argv)
-    return []
-
-
-def md_at_the_end(disk: BareDisk, other: BareDisk) -> Undo:
-    run(disk, "mdadm", "--create", "/dev/md77", "--run", "--level=1", "--raid-devices=2", "--assume-clean",
-        "--bitmap=none", "--metadata=1.0", disk.device, other.device)  # fmt: skip
-    run(disk, "mdadm", "--stop", "/dev/md77")
-    return []
-
-
-def md_inactive(disk: BareDisk, other: BareDisk) -> Undo:
-    md_stopped(disk, other)
-    disk.host.run(["mdadm", "--incremental", disk.device])
-    return [["sh", "-c", "mdadm --stop $(sed -n 's,^\\(md[^ ]*\\) .*,/dev/\\1,p' /proc/mdstat)"]]
-
-
-def swap(disk: BareDisk, _: BareDisk) -> Undo:
-    run(disk, "mkswap", disk.device)
-    return []
-
-
-def swap_on(disk: BareDisk, other: BareDisk) -> Undo:
-    swap(disk, other)
-    run(disk, "swapon", disk.device)
-    return [["swapoff", disk.device]]
-
-
-def luks(disk: BareDisk, _: BareDisk) -> Undo:
-    names = b"aes".ljust(32, b"\0") + b"xts-plain64".ljust(32, b"\0") + b"sha256".ljust(32, b"\0")
-    disk.write(
-        0, b"LUKS\xba\xbe\0\1" + names + bytes(64) + b"0a1b2c3d-0000-4000-8000-000000000000".ljust(40, b"\0")
-    )
-    return []
-
-
-def drbd(disk: BareDisk, _: BareDisk) -> Undo:
-    run(disk, "drbdmeta", "--force", "0", "v08", disk.device, "internal", "create-md")
-    return []
-
-
-def drbd_9(disk: BareDisk, _: BareDisk) -> Undo:
-    run(disk, "drbdmeta", "--force", "0", "v09", disk.device, "internal", "create-md", "2")
-    return []
-
-
-def holder(disk: BareDisk, _: BareDisk) -> Undo:
-    table = f"0 2048 linear {disk.device} 8"
-    run(disk, "dmsetup", "create", "theirs", "--noudevsync", "--table", table)
-    return [["dmsetup", "remove", "--noudevsync", "theirs"]]
-
-
-def opened(disk: BareDisk, _: BareDisk) -> Undo:
-    """Exclusively, as DRBD and ZFS do, of which the kernel shows no holder."""
-    code = f"import os, time; os.open('{disk.device}', os.O_EXCL); open('/run/open', 'w').close(); time.sleep(600)"
-    run(
-        disk,
-        "sh",
-        "-c",
-        'rm -f /run/open; "$@" > /dev/null 2>&1 & echo $! > /run/open.pid',
-        "sh",
-        "python3",
-        "-c",
-        code,
-    )
-    run(disk, "sh", "-c", "for i in $(seq 300); do test -e /run/open && exit; sleep 0.1; done; exit 1")
-    return [
-        ["sh", "-c", "kill $(cat /run/open.pid); while test -e /proc/$(cat /run/open.pid); do sleep 0.1; done"]
-    ]
-
-
-def zfs(disk: BareDisk, _: BareDisk) -> Undo:
-    """A label: its list of names and values in XDR, and the ring of uberblocks."""
-    pairs = [
-        (b"version", 8, 5000),
-        (b"name", 9, b"tank"),
-        (b"txg", 8, 4),
-        (b"pool_guid", 8, 7**20),
-        (b"guid", 8, 3**30),
-    ]
-    text = struct.pack(">4B2I", 1, 1, 0, 0, 0, 1)
-    for name, kind, value in pairs:
-        data = struct.pack(">Q", value) if isinstance(value, int) else struct.pack(">I", len(value)) + value
-        pair = (
-            struct.pack(">I", len(name))
-            + name.ljust(-(-len(name) // 4) * 4, b"\0")
-            + struct.pack(">II", kind, 1)
-            + data
-        )
-        text += struct.pack(">II", len(pair) + 8, len(pair) + 8) + pair
-    ring = (struct.pack("<QQQ", 0x00BAB10C, 5000, 4) + bytes(1000)) * 128
-    for label in (0, 256 * 1024, SIZE - 512 * 1024, SIZE - 256 * 1024):
-        disk.write(label + 16 * 1024, text)
-        disk.write(label + 128 * 1024, ring)
-    return []
-
-
-def read_only(disk: BareDisk, _: BareDisk) -> Undo:
-    run(disk, "blockdev", "--setro", disk.device)
-    return []
-
-
-def some_bytes(disk: BareDisk, _: BareDisk) -> Undo:
-    disk.write(300_000, os.urandom(5))
-    return []
-
-
-def last_bytes(disk: BareDisk, _: BareDisk) -> Undo:
-    disk.write(SIZE - 70_000, b"x")
-    return []
-
-
-def middle(disk: BareDisk, _: BareDisk) -> Undo:
-    """Found by the samples in between."""
-    disk.write(MIB, os.urandom(SIZE - 2 * MIB))
-    return []
-
-
-def stamp_of_another(disk: BareDisk, other: BareDisk) -> Undo:
-    code, _ = ask(disk.host, "claims", "claim", *other.words())
-    assert code == 0
-    disk.write(0, other.read(0, 4096))
-    return []
-
-
-def stamp_of_another_size(disk: BareDisk, _: BareDisk) -> Undo:
-    code, _found = ask(disk.host, "claims", "claim", *disk.words())
-    assert code == 0
-    must(disk.host, ["true"])
-    text = disk.read(0, 4096)
-    from blocklab_node import claims
-
-    disk.write(0, claims.stamp_text(disk.serial, SIZE // 2))
-    assert disk.read(0, 4096) != text
-    return []
-
-
-def damaged_stamp(disk: BareDisk, other: BareDisk) -> Undo:
-    code, _found = ask(disk.host, "claims", "claim", *disk.words())
-    assert code == 0
-    disk.write(60, b"?")
-    return []
-
-
-Plant: TypeAlias = Callable[[BareDisk, BareDisk], Undo]
-SIGNATURE = "has the signature of "
-CASES: list[tuple[Plant, list[str]]] = [
-    (gpt, ["has a partition table (gpt)", "has partitions: ubdb1"]),
-    (mbr, ["has a partition table (dos)", "has partitions: ubdb1"]),
-    (filesystem, [SIGNATURE + "ext4"]),
-    (xfs, [SIGNATURE + "xfs"]),
-    (mounted, ["is mounted at /mnt/in use", SIGNATURE + "ext4"]),
-    (mounted_elsewhere, [SIGNATURE + "ext4", "is in use"]),
-    (lvm, ["(prod-data)", "is an LVM physical volume"]),
-    (lvm_inactive, ["is an LVM physical volume"]),
-    (lvm_alone, ["is an LVM physical volume"]),
-    (md, ["is held by md77", "is a member of an MD array"]),
-    (md_stopped, ["is a member of an MD array"]),
-    (md_at_the_end, ["is a member of an MD array"]),
-    (md_inactive, ["is held by md", "is a member of an MD array"]),
-    (swap, ["is formatted as swap"]),
-    (swap_on, ["is swap in use", "is formatted as swap"]),
-    (luks, ["is encrypted by LUKS"]),
-    (drbd, ["has DRBD metadata"]),
-    (drbd_9, ["has DRBD metadata"]),
-    (holder, ["(theirs)"]),
-    (opened, ["is in use, for it cannot be opened exclusively"]),
-    (zfs, ["belongs to a ZFS pool"]),
-    (read_only, ["is read-only"]),
-    (some_bytes, ["is not zero"]),
-    (last_bytes, ["is not zero"]),
-    (middle, ["is not zero"]),
-    (stamp_of_another, ["has the stamp of another disk (serial S0001"]),
-    (stamp_of_another_size, [f"has the stamp of another disk (serial S0000, {SIZE // 2} bytes)"]),
-    (damaged_stamp, ["has a damaged stamp"]),
-]
-
-
 @contextlib.contextmanager
 def planted(plant: Plant, disk: BareDisk, other: BareDisk) -> Iterator[None]:
     undo = plant(disk, other)
     try:
         yield
     finally:
-        for argv in undo:
-            must(disk.host, argv)
+        for each in undo:
+            each()
 
 
 def refused(disk: BareDisk, program: str, verb: str, *more: str, **changes: Any) -> list[str]:
@@ -425,8 +143,8 @@ def test_a_disk_that_is_not_the_one_in_the_hosts_file_is_refused(disks: list[Bar
 def test_an_id_that_is_no_link_to_a_whole_disk_is_refused(disks: list[BareDisk]) -> None:
     disk, other, _ = disks
     host = disk.host
-    mbr(other, disk)
-    holder(disk, other)
+    planted_disks.mbr(other, disk)
+    planted_disks.holder(disk, other)
     number = must(host, ["cat", f"/sys/block/{disk.name}/dev"]).strip().split(":")
     must(host, ["mknod", f"{BY_ID}/node-S0000", "b", *number])
     for name, target in (
@@ -559,7 +277,10 @@ def test_a_stamp_excuses_no_later_use(disks: list[BareDisk]) -> None:
     taken(disk)
     released(disk.host)
     stamp = disk.read(0, 4096)
-    for plant, said in ((drbd, "has DRBD metadata"), (holder, "(theirs)"), (md_at_the_end, "MD array")):
+    for plant, said in (
+        (planted_disks.drbd, "has DRBD metadata"), (planted_disks.holder, "(theirs)"),
+        (planted_disks.md_at_the_end, "MD array"),
+    ):  # fmt: skip
         with planted(plant, disk, other):
             assert disk.read(0, 4096) == stamp
             reasons = refused(disk, "claims", "take", need=NEED, minor=600)
