@@ -1,7 +1,8 @@
 """Claims a disk that ``disks`` lets through, and maps a part of it: nothing of blocklab addresses the disk itself.
 Runs as root.
 
-claims.py claim ID --serial S --size BYTES                           writes the stamp; the disk need not be zero
+claims.py claim ID --serial S --size BYTES   writes the stamp; the disk need not be zero, but its first and last MiB
+                                             are then
 claims.py take ID --serial S --size BYTES --need BYTES --minor N [--zero]
 claims.py release --minor N
 
@@ -93,10 +94,12 @@ def stamped(asked: argparse.Namespace, fd: int, *more: str) -> dict[str, Any]:
     """The disk, once its stamp is on it. ``Refused``."""
     given = (*more, "--fd", str(fd))
     found = checked(asked, *given, fds=[fd])
-    if found["stamp"]:
+    if found["stamp"] and found["zero"]:
         return found
-    with mmap.mmap(-1, BLOCK) as memory:
-        memory[:] = stamp_text(asked.serial, asked.size)
+    with mmap.mmap(-1, MIB) as memory:
+        # Of a disk that is not claimed by hand all of this is zero already.
+        os.pwritev(fd, [memory], asked.size - MIB)
+        memory[:BLOCK] = stamp_text(asked.serial, asked.size)
         os.pwritev(fd, [memory], 0)
     os.fsync(fd)
     return checked(asked, *given, fds=[fd])

@@ -91,8 +91,9 @@ class Asked(NamedTuple):
 class Facts(NamedTuple):
     """What was read of one disk. ``others``: the serials of the other disks; ``numbers``: major:minor of it and of
     its partitions; ``holders``: kernel name -> its UUID if blocklab made it, else its name in device-mapper;
-    ``types``: what lsblk says is on it and on its partitions; ``zero``: None where no samples were read;
-    ``unknown``: what could not be found out."""
+    ``types``: what lsblk says is on it and on its partitions; ``zero``: whether samples of it are, of a stamped
+    one its first and its last MiB but for the stamp, None where none was read; ``unknown``: what could not be found
+    out."""
 
     path: str
     name: str
@@ -287,8 +288,9 @@ def content(facts: Facts, *, claim: bool) -> Iterator[Use]:
     if stamp and (stamp.serial not in facts.serials or stamp.size != facts.size):
         what = f"has the stamp of another disk (serial {stamp.serial}, {stamp.size} bytes)"
         yield Use(f"{what}: a copy, or it was resized", by_hand)
-    if not stamp and facts.zero is False and not claim:
-        yield Use("is not zero", "if nobody needs its data: blocklab disks claim")
+    elif facts.zero is False and not claim:
+        what = "was written to since it was claimed" if stamp else "is not zero"
+        yield Use(what, "if nobody needs its data: blocklab disks claim")
 
 
 def reasons(facts: Facts, asked: Asked, *, claim: bool = False, held: str = "") -> list[str]:
@@ -398,11 +400,13 @@ def read_at(fd: int, at: int, size: int) -> bytes:
         return memory[:]
 
 
-def all_zero(fd: int, size: int) -> bool:
-    """A sample of at least 2 MiB: the first, the last and some random MiB."""
-    nothing, chance = bytes(MIB), random.SystemRandom()
-    inner = (chance.randrange(0, size - MIB + 1, BLOCK) for _ in range(SAMPLES))
-    return all(read_at(fd, at, MIB) == nothing for at in (0, size - MIB, *inner))
+def all_zero(fd: int, size: int, *, stamped: bool) -> bool:
+    """A sample of at least 2 MiB: the first, the last and some random MiB. Of a stamped disk only what nobody but
+    its owner has written to: the rest of the first MiB, and the last one."""
+    chance = random.SystemRandom()
+    inner = (chance.randrange(0, size - MIB + 1, BLOCK) for _ in range(0 if stamped else SAMPLES))
+    first = read_at(fd, 0, MIB)[SECTOR if stamped else 0 :]
+    return not any(first) and all(read_at(fd, at, MIB) == bytes(MIB) for at in (size - MIB, *inner))
 
 
 def holders_of(names: Iterable[str]) -> dict[str, str]:
@@ -414,8 +418,8 @@ def holders_of(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def facts_of(host: Host, name: str, fd: int, *, busy: bool) -> Facts:
-    """All that is known of one disk, which is open."""
+def facts_of(host: Host, name: str, fd: int, *, busy: bool, held: str = "") -> Facts:
+    """All that is known of one disk, which is open; ``held`` is a map that is meant to stand on it."""
     place, path = f"/sys/block/{name}", f"/dev/{name}"
     inside = [each for each in entries(place) if os.path.exists(f"{place}/{each}/partition")]
     numbers = {each: text_of(f"/sys/class/block/{each}/dev") for each in (name, *inside)}
@@ -440,8 +444,9 @@ def facts_of(host: Host, name: str, fd: int, *, busy: bool) -> Facts:
     if size < 2 * MIB:
         return facts
     facts = facts._replace(first=read_at(fd, 0, 2 * BLOCK), last=read_at(fd, size - 2 * BLOCK, 2 * BLOCK))
-    blank = not (busy or uses(facts) or facts.first.startswith(MAGIC))
-    return facts._replace(zero=all_zero(fd, size) if blank else None)
+    if uses(facts, held) or (busy and not held):
+        return facts
+    return facts._replace(zero=all_zero(fd, size, stamped=facts.first.startswith(MAGIC)))
 
 
 def number_of(status: os.stat_result) -> str:
@@ -527,7 +532,7 @@ def check(asked: Asked, given: int, *, claim: bool, held: str) -> dict[str, Any]
     """The disk, where it may be used. ``Refused``, ``OSError``."""
     name = resolve(asked.id)
     with contextlib.nullcontext((given, False)) if given >= 0 else opened(name) as (fd, busy):
-        facts = facts_of(look(), name, fd, busy=busy)
+        facts = facts_of(look(), name, fd, busy=busy, held=held)
     if why := reasons(facts, asked, claim=claim, held=held):
         raise Refused(*why)
     return shown(facts)

@@ -260,16 +260,25 @@ def test_what_a_layout_leaves_behind_does_not_pass_for_the_disks_own(disk: BareD
 
 
 def test_a_claim_takes_a_disk_that_is_not_zero(disk: BareDisk) -> None:
-    disk.write(0, os.urandom(400))
-    disk.write(5 * MIB, os.urandom(100))
-    before = disk.read(4096, SIZE)
+    for at in (0, 800_000, 5 * MIB, SIZE - 1000):
+        disk.write(at, os.urandom(400))
+    before = disk.read(MIB, SIZE - 2 * MIB)
     code, found = ask(disk.host, "claims", "claim", *disk.words())
     assert code == 0 and found["stamp"]["serial"] == "S0000" and found["stamp"]["size"] == SIZE
-    assert disk.read(4096, SIZE) == before
+    assert disk.read(MIB, SIZE - 2 * MIB) == before
+    assert not any(disk.read(512, MIB - 512)) and not any(disk.read(SIZE - MIB, MIB))
     code, again = ask(disk.host, "claims", "claim", *disk.words())
     assert code == 0 and again["stamp"] == found["stamp"]
     taken(disk)
-    assert released(disk.host) and disk.read(4096, SIZE) == before
+    assert released(disk.host) and disk.read(MIB, SIZE - 2 * MIB) == before
+    for at in (600, MIB - 1, SIZE - MIB, SIZE - 1):
+        disk.write(at, b"x")
+        (reason,) = refused(disk, "claims", "take", need=NEED, minor=600)
+        assert "was written to since it was claimed" in reason
+        disk.write(at, b"\0")
+    disk.write(600, b"x")
+    code, third = ask(disk.host, "claims", "claim", *disk.words())
+    assert code == 0 and third["stamp"]["id"] != found["stamp"]["id"]
 
 
 def test_a_stamp_excuses_no_later_use(disks: list[BareDisk]) -> None:
