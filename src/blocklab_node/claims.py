@@ -1,11 +1,11 @@
 """Claims a disk that ``disks`` lets through, and maps a part of it: nothing of blocklab addresses the disk itself.
 Runs as root.
 
-claims.py claim ID --serial S --size BYTES   writes the stamp; the disk need not be zero, but its first and last MiB
-                                             are then
+claims.py claim ID --serial S --size BYTES
 claims.py take ID --serial S --size BYTES --need BYTES --minor N [--zero]
 claims.py release --minor N
 
+``claim`` makes the first and the last MiB zero, with a stamp in front; the disk need not be zero before.
 ``take`` writes the stamp where there is none, which needs a disk that is zero, and makes /dev/mapper/dm-N: NEED
 bytes of the disk from 1 MiB on, with the minor N, so that the kernel calls it dm-N too. ``--zero`` writes zeroes
 over them. What an earlier ``take`` of the same disk left at N, however it ended, is removed first. ``release``

@@ -91,9 +91,8 @@ class Asked(NamedTuple):
 class Facts(NamedTuple):
     """What was read of one disk. ``others``: the serials of the other disks; ``numbers``: major:minor of it and of
     its partitions; ``holders``: kernel name -> its UUID if blocklab made it, else its name in device-mapper;
-    ``types``: what lsblk says is on it and on its partitions; ``zero``: whether samples of it are, of a stamped
-    one its first and its last MiB but for the stamp, None where none was read; ``unknown``: what could not be found
-    out."""
+    ``types``: what lsblk says is on it and on its partitions; ``zero``: whether samples of it are, or of a stamped
+    one all but the stamp in its first and last MiB, None where none was read; ``unknown``: what is not known."""
 
     path: str
     name: str
