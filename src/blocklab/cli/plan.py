@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -183,22 +183,29 @@ def _grid(study: Study, wanted: Sequence[Cell], site: Site, *, as_json: bool) ->
 
 
 def planned(study: Study, name: str, site: Site) -> list[Command]:
-    """All that happens for a stack, in order: the phases that a run carries out."""
+    """All that happens for a stack, in order, as commands."""
+    listed = _Listed()
+    for label, phases in phases_of(study, name, site):
+        listed.add(phases, label)
+    listed.add([Undo()], "")
+    return listed.commands
+
+
+def phases_of(study: Study, name: str, site: Site) -> Iterator[tuple[str, Sequence[DrillPhase]]]:
+    """The phases that a run carries out for a stack, in order, each with its workload's name."""
     shape = topology(study, [name])
     ground, nodes = site.ground(shape), Nodes(snapshots=Snapshots in site.offers)
-    listed, facts = _Listed(), facts_of(study, [name], ground)[name]
+    facts = facts_of(study, [name], ground)[name]
     ports = plan_stack(study, name, 0, ground).ports
     for label, workload in study.workloads.items():
         phases, nodes = ready(study, name, workload, ground, nodes)
-        listed.add(phases, label)
+        yield label, phases
         if isinstance(workload, Drilled) and is_drill(study, label):
-            listed.add(whole(study, name, workload, ground, facts), label)
+            yield label, whole(study, name, workload, ground, facts)
             nodes = replace(nodes, plain=False)
         else:
             port = port_for(workload, ports, ground)
-            listed.add(measurement(workload, port, facts, list(shape.nodes), folders_of(ports)), label)
-    listed.add([Undo()], "")
-    return listed.commands
+            yield label, measurement(workload, port, facts, list(shape.nodes), folders_of(ports))
 
 
 class _Listed:

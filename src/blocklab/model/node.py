@@ -11,8 +11,8 @@ from blocklab.model.plan import Argv
 # Not on a disk: a host that boots again gets them again.
 FOLDER = "/run/blocklab/node"
 NAMES = (
-    "checksum", "drbd", "fill", "latency", "monitor", "net_mirror", "open_loop", "sampler", "stamp",
-    "tables", "verbs",
+    "checksum", "claims", "disks", "drbd", "fill", "latency", "monitor", "net_mirror", "open_loop", "sampler",
+    "stamp", "tables", "verbs",
 )  # fmt: skip
 
 

@@ -31,14 +31,14 @@ class Taken(msgspec.Struct, frozen=True):
     minor: int
 
 
-def take(host: SshHost, disk: Disk, minor: int, size: int, *, zero: bool) -> Taken:
-    """Claim a disk and give its first ``size`` bytes a device of their own; ``zero``: all zero. Raises
+def take(host: SshHost, disk: Disk, minor: int, size: int, *, fresh: bool, zero: bool) -> Taken:
+    """Claim a disk and give its first ``size`` bytes a device of their own; ``fresh``: whatever is on it may go; ``zero``: it is all zero then. Raises
     ``SetupError`` with all that speaks against it."""
     undo = node.program("claims", "release", "--minor", str(minor))
     host.note(FIRST_UNDO + minor, undo)
     argv = node.program(
         "claims", "take", disk.id, "--serial", disk.serial, "--size", str(int(disk.size)), "--need", str(size),
-        "--minor", str(minor), *(["--zero"] if zero else []),
+        "--minor", str(minor), *(["--fresh"] if fresh else []), *(["--zero"] if zero else []),
     )  # fmt: skip
     ask(host, argv, timeout=CLAIM_SECONDS + size / LEAST_SPEED)
     return Taken(host.name, minor)

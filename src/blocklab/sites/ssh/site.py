@@ -87,7 +87,9 @@ class SshLab:
             index = self._site.disk(spec, name)
             disk = list(self._site.hosts.hosts[name].disks.values())[index]
             minor = DISK_MINOR + self._site.hosts.first + index
-            return take(self._hosts[name], disk, minor, int(spec.profile.size), zero=fresh and spec.alike)
+            return take(
+                self._hosts[name], disk, minor, int(spec.profile.size), fresh=fresh, zero=fresh and spec.alike
+            )
 
         # Writing zeroes takes a while: all at once.
         wanted = [(name, spec) for spec in self._topology.volumes for name in spec.nodes if name in hosts]
