@@ -7,9 +7,10 @@ claims.py release --minor N
 
 ``claim`` makes the first and the last MiB zero, with a stamp in front; the disk need not be zero before.
 ``take`` writes the stamp where there is none, which needs a disk that is zero, and makes /dev/mapper/dm-N: NEED
-bytes of the disk from 1 MiB on, with the minor N, so that the kernel calls it dm-N too. ``--fresh`` makes the
-ends of them zero before, so that nothing of an earlier layout is found there; ``--zero`` all of them. What an earlier ``take`` of the same disk left at N, however it ended, is removed first. ``release``
-removes the map; it may be gone already.
+bytes of the disk from 1 MiB on, with the minor N, so that the kernel calls it dm-N too. ``--fresh`` makes their
+ends zero before, so that nothing of an earlier layout is found there, ``--zero`` all of them. What an earlier
+``take`` of the same disk left at N, however it ended, is removed first. ``release`` removes the map; it may be
+gone already.
 
 One JSON object is printed. A refusal has all reasons in ``refused``, and exit code 1; nothing is mapped then.
 """

@@ -26,6 +26,7 @@ from blocklab.sites.names import ground
 from blocklab.sites.ssh.hosts import known_hosts_of
 from blocklab.sites.uml.node import Node
 from blocklab.sites.uml.site import UmlLab, UmlSite
+from tests.lab.bare_disks import plug
 
 SSHD = """\
 HostKey /etc/blocklab-test/host
@@ -102,8 +103,11 @@ class Bridge:
 class Reached:
     """Hosts by a hosts file. ``lab`` is behind them, for a test to plant things and to look."""
 
-    def __init__(self, lab: UmlLab, folder: Path, bridges: Mapping[str, Bridge]) -> None:
+    def __init__(
+        self, lab: UmlLab, folder: Path, bridges: Mapping[str, Bridge], disks: Mapping[str, dict[str, Any]]
+    ) -> None:
         self.lab = lab
+        self.disks = disks
         self.folder = folder
         self.bridges = bridges
         self.file = folder / "hosts.yaml"
@@ -117,7 +121,7 @@ class Reached:
         """What a hosts file has to say of one."""
         return {
             "address": name, "user": "root", "become": "none", "identity": str(self.folder / "user"),
-            "ssh_config": str(self.folder / "ssh_config"), **more,
+            "ssh_config": str(self.folder / "ssh_config"), "disks": self.disks.get(name, {}), **more,
         }  # fmt: skip
 
 
@@ -134,7 +138,11 @@ def reached(topology: Topology) -> Iterator[Reached]:
         lines = []
         for name, node in lab.nodes.items():
             for file in ("host", "user.pub"):
-                node.put(f"/etc/blocklab-test/{file}", (folder / file).read_bytes(), 0o600)
+                node.put(
+                    f"/etc/blocklab-test/{file}",
+                    (folder / file).read_bytes(),
+                    0o644 if file == "user.pub" else 0o600,
+                )
             node.put("/etc/blocklab-test/sshd_config", SSHD.encode())
             must(node, ["mkdir", "-p", "/run/sshd"])
             bridges[name] = Bridge(node, folder / f"{name}.sock")
@@ -143,11 +151,19 @@ def reached(topology: Topology) -> Iterator[Reached]:
         (folder / "ssh_config").write_text("".join(lines))
         public = " ".join((folder / "host.pub").read_text().split()[:2])
         known_hosts_of(folder / "hosts.yaml").write_text("".join(f"{name} {public}\n" for name in lab.nodes))
-        for link, ends in ground(topology).ends.items():
+        names = ground(topology)
+        for link, ends in names.ends.items():
             for host, end in ends.items():
                 must(lab.nodes[host], ["ip", "link", "set", end.nic, "mtu", str(topology.links[link].mtu), "up"])
                 must(lab.nodes[host], ["ip", "addr", "add", f"{end.address}/24", "dev", end.nic])
-        yield Reached(lab, folder, bridges)
+        disks: dict[str, dict[str, Any]] = {}
+        for spec in topology.volumes:
+            for name in spec.nodes:
+                device, serial = names.devices[spec.stack][name][spec.index], f"{name}-{spec.index}"
+                disks.setdefault(name, {})[f"disk{spec.index}"] = {
+                    "id": plug(lab.nodes[name], device, serial), "serial": serial, "size": str(spec.profile.size),
+                }  # fmt: skip
+        yield Reached(lab, folder, bridges, disks)
     finally:
         for bridge in bridges.values():
             bridge.close()

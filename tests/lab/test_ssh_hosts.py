@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from blocklab.errors import NodeLost, SetupError
+from blocklab.layers.volume import Volume
 from blocklab.model.ground import LinkSpec, NodeSpec, Profile, Topology, VolumeSpec
 from blocklab.model.host import must
 from blocklab.model.units import Duration, Size
@@ -18,6 +23,7 @@ from blocklab.sites.ssh.connect import Unreachable
 from blocklab.sites.ssh.host import SshHost
 from blocklab.sites.ssh.hosts import Hosts, known_hosts_of, load
 from blocklab.sites.ssh.site import SshSite
+from blocklab.study.read import read
 from tests.lab.reached import Reached, reached
 
 DISK = Size("640MiB")
@@ -37,9 +43,9 @@ def there() -> Iterator[Reached]:
         yield found
 
 
-def plain(there: Reached, **more: Any) -> dict[str, Any]:
-    """A hosts file for both."""
-    names = ground(shape())
+def plain(there: Reached, topology: Topology | None = None, **more: Any) -> dict[str, Any]:
+    """A hosts file for all of them."""
+    names = ground(topology or shape())
     ends = {
         name: {"ends": {host: {"interface": end.nic, "address": end.address} for host, end in each.items()}}
         for name, each in names.ends.items()
@@ -164,7 +170,8 @@ def test_another_host_key_is_refused(there: Reached) -> None:
 def test_a_slow_shell_that_talks_and_sudo_that_asks(there: Reached) -> None:
     node = there.lab.nodes["a1"]
     must(node, ["sh", "-c", "echo 'echo hello from bashrc; sleep 1' > /root/.bashrc"])
-    must(node, ["useradd", "-m", "-s", "/bin/bash", "admin"])
+    # A locked account may not log in at all.
+    must(node, ["useradd", "-m", "-s", "/bin/bash", "-p", "*", "admin"])
     try:
         connected(there).close()
         with pytest.raises(Unreachable, match="sudo asks for a password"):
@@ -190,3 +197,107 @@ def test_the_journal_outlives_the_agent(there: Reached) -> None:
     assert site.clean() == []
     assert there.lab.nodes["a1"].get("/tmp/undone") == b"two\none\n"
     assert site.clean() == []
+
+
+STUDY = """\
+blocklab: 2
+name: over-ssh
+question: Does a mirror stand on hosts?
+baseline: local
+nodes:
+  a1: {memory: 768MiB}
+  a2: {memory: 768MiB}
+links:
+  zone: {between: [a1, a2], rtt: 0.2ms}
+stacks:
+  local:
+    on: a1
+    layers: [&disk {layer: volume, size: 512MiB, write_latency: 300us}, {layer: ext4}, {layer: postgres}]
+  mirror:
+    on: a1
+    layers: [*disk, {layer: drbd, peer: a2, link: zone}, {layer: ext4}, {layer: postgres}]
+workloads:
+  io: {workload: fio, size: 32MiB, jobs: {w: {rw: randwrite, bs: 4k, runtime: 2, time_based: 1, direct: 1}}}
+  tx: {workload: pgbench, scale: 1, clients: 4, transactions: 100}
+"""
+
+
+def blocklab(*argv: str, folder: Path) -> tuple[int, str]:
+    """The command line as a user calls it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "blocklab.cli.main", *argv],
+        cwd=folder,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode() + done.stderr.decode()
+
+
+def residue(there: Reached) -> dict[str, str]:
+    """What a run would leave on the hosts, if it left anything."""
+    look = (
+        "cat /proc/mounts | grep blocklab-; ls /sys/block | grep -E 'dm-|drbd|md'; ls /etc/drbd.d | grep blocklab; "
+        "ls /run/blocklab | grep -v '^lock$'; ls -d /mnt/blocklab-* /var/tmp/blocklab-* /var/log/blocklab-*; "
+        "cat /var/lib/blocklab/journal.jsonl; pgrep -fa '[p]ostgres|[f]io|[s]ampler|[h]eld'; tc qdisc | grep netem"
+    )
+    return {name: node.run(["sh", "-c", f"({look}) 2> /dev/null"]).text for name, node in there.lab.nodes.items()}
+
+
+def test_a_study_on_hosts(there: Reached, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    hosts = str(there.write(plain(there)))
+    code, said = blocklab("hosts", "check", "study.yaml", "--hosts", hosts, folder=tmp_path)
+    assert code == 0, said
+    assert "a2 disk disk0" in said and "link zone" in said and "FAIL" not in said
+    before = residue(there)
+    code, said = blocklab("run", "study.yaml", "--hosts", hosts, folder=tmp_path)
+    assert code == 0, said
+    assert residue(there) == before
+    cells = [json.loads(path.read_text()) for path in tmp_path.glob("runs/over-ssh/cells/*/outcome.json")]
+    assert [cell["status"] for cell in cells] == ["ok"] * 4
+    stacks = [json.loads(path.read_text()) for path in tmp_path.glob("runs/over-ssh/cells/*/stack.json")]
+    found = {what: tuned for stack in stacks for what, tuned in stack["tuned"].items()}
+    assert found["link zone"]["asked"] == 0.0002 and found["link zone"]["added"] == 0
+    assert found["writes of dm-700 on a1"]["reached"]["median"] > 0
+    # The first MiB has the stamp; the last one of the disk was never written to.
+    volume = there.lab.volume("any", "a1")
+    assert volume is not None
+    data = volume.read_bytes()
+    assert data[:12] == b"blocklab-dis" and not any(data[-(1 << 20) :])
+
+
+DRBD_AZ = Path(__file__).parents[2] / "studies" / "drbd-az.yaml"
+
+
+def cloud() -> Topology:
+    """Three hosts with disks as drbd-az expects them; the links are what they are."""
+    study = read(DRBD_AZ, quick=True)
+    disk = study.stacks["local"].layers[0]
+    assert isinstance(disk, Volume)
+    profile = msgspec.structs.replace(disk.profiles()[0], size=Size("3100MiB"))
+    volumes = tuple(VolumeSpec("any", (name,), profile) for name in study.nodes)
+    return Topology(study.nodes, study.links, volumes)
+
+
+@pytest.mark.long
+def test_drbd_az_has_the_same_verdicts_as_on_the_lab(tmp_path: Path) -> None:
+    with reached(cloud()) as there:
+        names = ground(cloud())
+        for name, link in cloud().links.items():
+            # Half of it at each end.
+            for host, end in names.ends[name].items():
+                delay = f"{float(link.rtt) / 2 * 1e6:.0f}us"
+                must(
+                    there.lab.nodes[host], ["tc", "qdisc", "add", "dev", end.nic, "root", "netem", "delay", delay]
+                )
+        hosts = str(there.write(plain(there, cloud())))
+        code, said = blocklab("run", str(DRBD_AZ), "--quick", "--hosts", hosts, folder=tmp_path)
+        assert code == 0, said
+        (tmp_path / "said.txt").write_text(said)
+        for node in there.lab.nodes.values():
+            left = node.run(["sh", "-c", "ls /sys/block | grep -E 'dm-|drbd|md'; ls /run/blocklab | grep -v lock"])
+            assert left.text == ""
+    found = json.loads((tmp_path / "runs/drbd-az-quick/report.json").read_text())["verdicts"]
+    assert {each["status"] for each in found} == {"unknown"}, "one build decides nothing"
+    assert not [each["says"] for each in found if each["inside"] is False], said

@@ -32,8 +32,8 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 def take(host: SshHost, disk: Disk, minor: int, size: int, *, fresh: bool, zero: bool) -> Taken:
-    """Claim a disk and give its first ``size`` bytes a device of their own; ``fresh``: whatever is on it may go; ``zero``: it is all zero then. Raises
-    ``SetupError`` with all that speaks against it."""
+    """Claim a disk and give its first ``size`` bytes a device of their own; ``fresh``: whatever is on it may go;
+    ``zero``: it is all zero then. Raises ``SetupError`` with all that speaks against it."""
     undo = node.program("claims", "release", "--minor", str(minor))
     host.note(FIRST_UNDO + minor, undo)
     argv = node.program(

@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from blocklab.errors import HostError, HostTimeout, NodeLost, SetupError
+from blocklab.errors import HostError, NodeLost, SetupError
 from blocklab.model.host import Result, must
 from blocklab.model.plan import Argv
 from blocklab.sites import portable
 from blocklab.sites.agented import Agented, AgentProc
-from blocklab.sites.channel import collect
+from blocklab.sites.channel import Call, collect
 from blocklab.sites.ssh import facts
 from blocklab.sites.ssh.connect import Connection, connect
 from blocklab.sites.ssh.hosts import HostEntry, Hosts
@@ -65,6 +65,7 @@ class SshHost(Agented):
         self._token = secrets.token_hex(8)
         self.address = ""
         self._provided: set[str] = set()
+        self._ending: Call | None = None
         super().__init__(name, HeldLine(name, self._connect))
         if not self.channel.ready.wait(READY_SECONDS):
             self.close()
@@ -153,13 +154,20 @@ class SshHost(Agented):
 
     # -- the end ---------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """End the agent with all that it started, then the connection."""
+    def dismiss(self) -> None:
+        """Tell the agent to end all that it started, and itself."""
         self.channel.expected.set()
         with contextlib.suppress(HostError):
-            call = self.order("end", lambda *_: None)
-            with contextlib.suppress(HostTimeout):
-                call.wait(END_SECONDS)
+            self._ending = self.order("end", lambda *_: None)
+
+    def close(self) -> None:
+        """End the agent, then the connection."""
+        if self._ending is None:
+            self.dismiss()
+        with contextlib.suppress(HostError):
+            if self._ending is not None:
+                # It does not answer: the line ends with it.
+                self._ending.wait(END_SECONDS)
         self.channel.close()
 
 

@@ -305,7 +305,11 @@ class SshSite(door.ByDoor):
     def close(self) -> None:
         """End the agents."""
         hosts, self._connected = self._connected, {}
-        parallel(SshHost.close, list(hosts.values()))
+        # All at once, and without threads: at the interpreter's end there are no new ones.
+        for host in hosts.values():
+            host.dismiss()
+        for host in hosts.values():
+            host.close()
 
 
 def connected_host(name: str, entry: HostEntry, known_hosts: Path, *, patient: bool) -> SshHost:
