@@ -188,6 +188,12 @@ def opened(disk: BareDisk, _: BareDisk) -> Undo:
     return meanwhile(disk, "open", "python3", "-c", code)
 
 
+def open_in_a_process(disk: BareDisk, _: BareDisk) -> Undo:
+    """As a VM's disk is."""
+    code = f"import os, time; os.open('{disk.device}', os.O_RDWR); print('open', flush=True); time.sleep(600)"
+    return meanwhile(disk, "open", "python3", "-c", code)
+
+
 def xdr(name: bytes, value: int | bytes) -> bytes:
     """A pair of a ZFS label: a number of 64 bits or a text."""
     kind, data = (8, struct.pack(">Q", value)) if isinstance(value, int) else (9, text_of(value))
@@ -272,6 +278,7 @@ CASES: list[tuple[Plant, list[str]]] = [
     (drbd_9, ["has DRBD metadata"]),
     (holder, ["(theirs)"]),
     (opened, ["is in use, for it cannot be opened exclusively"]),
+    (open_in_a_process, ["is open for writing in python3 (process "]),
     (zfs, ["belongs to a ZFS pool"]),
     (read_only, ["is read-only"]),
     (some_bytes, ["is not zero"]),
