@@ -437,14 +437,16 @@ def writes(pid: str, fd: str, numbers: Iterable[str]) -> bool:
     """Whether a process has one of these devices open for writing there."""
     try:
         path = os.readlink(f"/proc/{pid}/fd/{fd}")
-        if not path.startswith("/dev/") or number_of(os.stat(path)) not in numbers:
+        if not path.startswith("/dev/"):
             return False
+        status = os.stat(path)
     except OSError:
         # It has ended, or closed it.
         return False
     # "flags:  02100002"
     flags = re.search(r"^flags:\s+(\d+)$", text_of(f"/proc/{pid}/fdinfo/{fd}"), re.MULTILINE)
-    return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY
+    ours = stat.S_ISBLK(status.st_mode) and number_of(status) in numbers
+    return ours and (flags is None or int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY)
 
 
 def facts_of(host: Host, name: str, fd: int, *, busy: bool, held: str = "") -> Facts:
