@@ -209,7 +209,7 @@ def text_of(text: bytes) -> bytes:
 def zfs(disk: BareDisk, _: BareDisk) -> Undo:
     """The labels: a list of names and values, and a ring of uberblocks."""
     pairs: dict[bytes, int | bytes] = {
-        b"version": 5000, b"name": b"tank", b"txg": 4, b"pool_guid": 7**20, b"guid": 3**30,
+        b"version": 5000, b"name": b"tank", b"state": 0, b"txg": 4, b"pool_guid": 7**20, b"guid": 3**30,
     }  # fmt: skip
     text = struct.pack(">4B2I", 1, 1, 0, 0, 0, 1) + b"".join(xdr(*pair) for pair in pairs.items())
     ring = (struct.pack("<QQQ", 0x00BAB10C, 5000, 4) + bytes(1000)) * 128

@@ -167,9 +167,9 @@ def test_an_id_that_is_no_link_to_a_whole_disk_is_refused(disks: list[BareDisk])
     try:
         for path, said in cases.items():
             (reason,) = refused(disk, "disks", "check", id=path, need=NEED)
-            assert said in reason and path in reason
+            assert said in reason and path in reason, reason
             (reason,) = refused(disk, "claims", "take", id=path, need=NEED, minor=600)
-            assert said in reason
+            assert said in reason, reason
         assert [each.settle() for each in disks] == before
     finally:
         must(host, ["dmsetup", "remove", "--noudevsync", "theirs"])
@@ -348,7 +348,7 @@ def test_a_take_that_is_killed_is_taken_again(disk: BareDisk, alone: bool) -> No
         first = disk.read(0, MIB)
         assert not any(first) or (first.startswith(b"blocklab-disk-stamp 1\n") and not any(first[512:]))
         # What it had started may still be ending.
-        must(host, ["sh", "-c", "while pgrep -f 'disks.py|dmsetup' > /dev/null; do sleep 0.05; done"])
+        must(host, ["sh", "-c", "while pgrep -f '[d]isks.py|[d]msetup' > /dev/null; do sleep 0.05; done"])
         taken(disk)
         assert must(host, ["dmsetup", "table", "dm-600"]).split()[1] == str(NEED // 512)
         assert released(host)
