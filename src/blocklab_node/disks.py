@@ -359,7 +359,8 @@ def serials_of(name: str, lsblk: str) -> list[str]:
     # b"\x00\x80\x00\x0c", and 12 letters
     unit = raw_of(f"{place}/device/vpd_pg80")[4:].decode(errors="replace").strip(" \0")
     found = dict.fromkeys([lsblk, read.pop("serial"), read.pop("device/serial"), unit, *read.values()])
-    return [serial for serial in found if serial.strip("0 ")]
+    # A driver without one may say so.
+    return [serial for serial in found if serial.strip("0 ") and serial != "(null)"]
 
 
 class Host(NamedTuple):

@@ -179,6 +179,8 @@ def drbd_9(disk: BareDisk, _: BareDisk) -> Undo:
 def holder(disk: BareDisk, _: BareDisk) -> Undo:
     table = f"0 2048 linear {disk.device} 8"
     run(disk, "dmsetup", "create", "theirs", "--noudevsync", "--table", table)
+    # Without udev nobody else makes its name.
+    run(disk, "dmsetup", "mknodes", "theirs")
     return later(disk, "dmsetup", "remove", "--noudevsync", "theirs")
 
 

@@ -356,27 +356,42 @@ def test_a_take_that_is_killed_is_taken_again(disk: BareDisk, alone: bool) -> No
             disk.empty()
 
 
-def test_a_real_scsi_disk_has_its_serial_from_the_kernel(
-    host: Host, disks: list[BareDisk], tmp_path: Path
-) -> None:
-    """Without udev: its unit serial number and its WWID are what sysfs has of it."""
+@pytest.fixture
+def scsi(host: Host, disks: list[BareDisk]) -> Iterator[dict[str, Any]]:
+    """Two SCSI disks of 16 MiB, as the kernel's own debug driver makes them; udev names them."""
+    must(host, ["/usr/lib/systemd/systemd-udevd", "--daemon"])
     must(host, ["modprobe", "sd_mod"])
-    if host.run(["modprobe", "scsi_debug", "dev_size_mb=8", "num_tgts=1"]).code:
-        pytest.skip("this kernel has no scsi_debug")
+    must(host, ["modprobe", "scsi_debug", "dev_size_mb=16", "num_tgts=2", "per_host_store=1"])
     try:
-        wait = "for i in $(seq 100); do test -e /sys/block/sda/size && exit; sleep 0.1; done; exit 1"
-        must(host, ["sh", "-c", wait])
+        must(host, ["udevadm", "settle"])
         code, found = ask(host, "disks", "survey")
-        (sda,) = (each for each in found["disks"] if each["name"] == "sda")
-        assert code == 0 and sda["size"] == 8 * MIB and len(sda["serials"]) >= 2
-        assert any(serial.startswith(("naa.", "t10.")) for serial in sda["serials"])
-        assert sda["refused"] == ["/dev/sda has no name below /dev/disk/by-id/: let udev make one"]
-        path = f"{BY_ID}/scsi-0Linux_scsi_debug_{sda['serial']}"
-        must(host, ["ln", "-s", "/dev/sda", path])
-        words = (path, "--serial", sda["serial"], "--size", str(8 * MIB), "--need", str(4 * MIB))
-        assert ask(host, "disks", "check", *words)[0] == 0
-        assert ask(host, "claims", "take", *words, "--minor", "600")[0] == 0
-        assert released(host)
-        assert ask(host, "disks", "check", *words)[1]["stamp"]["serial"] == sda["serial"]
+        assert code == 0
+        yield {each["name"]: each for each in found["disks"]}
     finally:
+        released(host)
+        must(host, ["udevadm", "settle"])
         must(host, ["modprobe", "-r", "scsi_debug"])
+        must(host, ["udevadm", "control", "--exit"])
+
+
+def test_real_disks_with_a_real_udev(host: Host, scsi: dict[str, Any]) -> None:
+    """Serial and WWID are the kernel's, names below by-id are udev's, and so is the map's."""
+    one, two = scsi["sda"], scsi["sdb"]
+    assert one["usable"] and two["usable"] and one["size"] == 16 * MIB and one["model"] == "scsi_debug"
+    assert len(one["serials"]) == 2 and not set(one["serials"]) & set(two["serials"])
+    assert {Path(path).name.partition("-")[0] for path in one["ids"]} == {"scsi", "wwn"}
+    for serial, path in zip(one["serials"], one["ids"], strict=True):
+        words = (path, "--serial", serial, "--size", str(16 * MIB), "--need", str(8 * MIB))
+        assert ask(host, "disks", "check", *words)[0] == 0
+        code, found = ask(host, "claims", "take", *words, "--minor", "600")
+        assert code == 0 and found["path"] == "/dev/mapper/dm-600", found
+        numbers = must(host, ["lsblk", "-dno", "KNAME,MAJ:MIN", found["path"]]).split()
+        assert numbers[0] == "dm-600" and numbers[1].endswith(":600")
+        assert released(host)
+    words = (two["ids"][0], "--serial", two["serial"], "--size", str(16 * MIB), "--need", str(8 * MIB))
+    must(host, ["mkfs.ext4", "-q", "/dev/sdb"])
+    must(host, ["udevadm", "settle"])
+    code, found = ask(host, "disks", "check", *words)
+    assert code == 1 and [reason.partition(":")[0] for reason in found["refused"]] == [
+        "/dev/sdb has the signature of ext4"
+    ]
