@@ -332,6 +332,36 @@ def test_of_two_that_take_a_disk_at_once_one_gets_it_or_none(disk: BareDisk) -> 
     assert taken(disk) and released(disk.host)
 
 
+@pytest.mark.parametrize(
+    ("act", "said", "undo"),
+    [
+        ("mkfs.ext4 -q -F $DISK", ["has the signature of ext4"], "true"),
+        ("$REAL create theirs --noudevsync --table '0 8 linear '$DISK' 8'",
+         ["(theirs)", "is not held by dm-600 alone"], "dmsetup remove --noudevsync theirs"),
+        ("echo x | dd of=$DISK bs=1 seek=700000", ["was written to since it was claimed"], "true"),
+        ("mkfs.ext4 -q -F $DISK; mkdir -p /mnt/gap; mount $DISK /mnt/gap",
+         ["dmsetup load dm-600"], "umount /mnt/gap"),
+    ],
+    ids=["mkfs", "map", "write", "mount"],
+)  # fmt: skip
+def test_who_comes_between_the_check_and_the_map_is_seen(
+    disk: BareDisk, act: str, said: list[str], undo: str
+) -> None:
+    """Played by a dmsetup that does something else before it loads the map's table."""
+    host, real = disk.host, "/run/dmsetup.real"
+    must(host, ["cp", "/usr/sbin/dmsetup", real])
+    script = f'#!/bin/sh\nDISK={disk.device} REAL={real}\n[ $1 != load ] || {{ {act}; }}\nexec {real} "$@"\n'
+    host.put("/run/gap", script.encode(), 0o755)
+    must(host, ["mount", "--bind", "/run/gap", "/usr/sbin/dmsetup"])
+    try:
+        reasons = refused(disk, "claims", "take", need=NEED, minor=600)
+    finally:
+        must(host, ["umount", "/usr/sbin/dmsetup"])
+    assert len(reasons) == len(said) and all(part in reason for part, reason in zip(said, reasons, strict=True))
+    assert maps(host) == []
+    must(host, ["sh", "-c", undo])
+
+
 @pytest.mark.parametrize("alone", [False, True], ids=["with its children", "alone"])
 def test_a_take_that_is_killed_is_taken_again(disk: BareDisk, alone: bool) -> None:
     """At any moment: the disk is blank or stamped, and what is left of the map is ours."""
