@@ -321,7 +321,7 @@ def test_a_minor_that_is_somebody_elses_stays(disks: list[BareDisk]) -> None:
 def test_of_two_that_take_a_disk_at_once_one_gets_it_or_none(disk: BareDisk) -> None:
     won = 0
     with ThreadPoolExecutor(2) as pool:
-        for _ in range(6):
+        for _ in range(4):
             words = [disk.words(need=NEED, minor=minor) for minor in (600, 601)]
             both = list(pool.map(lambda each: ask(disk.host, "claims", "take", *each), words))
             codes = [code for code, _ in both]
@@ -369,7 +369,7 @@ def test_a_take_that_is_killed_is_taken_again(disk: BareDisk, alone: bool) -> No
     whole = taken(disk)["seconds"]
     released(host)
     disk.empty()
-    moments = 8
+    moments = 6
     for number in range(moments):
         argv = programs.program("claims", "take", *disk.words(need=NEED, minor=600), "--zero")
         seconds = whole * (number + 1) / moments
