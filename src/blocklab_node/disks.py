@@ -123,8 +123,9 @@ class Facts(NamedTuple):
 
 def parse_lsblk(text: str) -> dict[str, dict[str, str]]:
     """``lsblk -J -o KNAME,TYPE,SERIAL,MODEL,FSTYPE`` by name, with partitions and holders. ``ValueError``."""
-    # {"blockdevices": [{"kname": "sda", "type": "disk", "serial": "3", "model": "X", "fstype": null,
-    #   "children": [{"kname": "sda1", "type": "part", "serial": null, "model": null, "fstype": "ext4"}]}]}
+    # {"blockdevices": [{"kname": "sda", "type": "disk", "serial": "3", "model": "X", "fstype": null},
+    #   {"kname": "sda1", "type": "part", "serial": null, "model": null, "fstype": "ext4"}]}
+    # Older versions may print a tree, with a row's "children" in it.
     found: dict[str, dict[str, str]] = {}
     try:
         rows = list(json.loads(text)["blockdevices"])
