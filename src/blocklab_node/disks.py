@@ -108,6 +108,7 @@ class Facts(NamedTuple):
     mounts: Sequence[str] = ()
     swaps: Sequence[str] = ()
     arrays: Sequence[str] = ()
+    writers: Sequence[str] = ()
     types: Mapping[str, str] = {}
     signatures: Sequence[str] = ()
     first: bytes = b""
@@ -122,8 +123,9 @@ class Facts(NamedTuple):
 
 def parse_lsblk(text: str) -> dict[str, dict[str, str]]:
     """``lsblk -J -o KNAME,TYPE,SERIAL,MODEL,FSTYPE`` by name, with partitions and holders. ``ValueError``."""
-    # {"blockdevices": [{"kname": "sda", "type": "disk", "serial": "3", "model": "X", "fstype": null,
-    #   "children": [{"kname": "sda1", "type": "part", "serial": null, "model": null, "fstype": "ext4"}]}]}
+    # {"blockdevices": [{"kname": "sda", "type": "disk", "serial": "3", "model": "X", "fstype": null},
+    #   {"kname": "sda1", "type": "part", "serial": null, "model": null, "fstype": "ext4"}]}
+    # Older versions may print a tree, with a row's "children" in it.
     found: dict[str, dict[str, str]] = {}
     try:
         rows = list(json.loads(text)["blockdevices"])
@@ -231,6 +233,7 @@ def uses(facts: Facts, ours: str = "") -> list[Use]:
     found += [Use(f"is swap in use ({name})", f"swapoff /dev/{name}") for name in facts.swaps]
     arrays = [name for name in facts.arrays if name not in facts.holders]
     found += [Use(f"is in the MD array {name}", f"mdadm --stop /dev/{name}") for name in arrays]
+    found += [Use(f"is open for writing in {process}", "end that process") for process in facts.writers]
     kinds = {*facts.signatures, facts.types.get(facts.name, "")} - TABLES - {""}
     if drbd_metadata(facts.first) or drbd_metadata(facts.last):
         kinds.add("drbd")
@@ -295,7 +298,7 @@ def content(facts: Facts, *, claim: bool) -> Iterator[Use]:
 def reasons(facts: Facts, asked: Asked, *, claim: bool = False, held: str = "") -> list[str]:
     """Why a disk may not be used; empty if it may. ``claim``: it need not be zero; ``held``: by this map alone."""
     found = [*identity(facts, asked), *fitness(facts, asked), *uses(facts, held), *content(facts, claim=claim)]
-    if facts.busy and not (facts.holders or facts.mounts or facts.swaps or facts.arrays):
+    if facts.busy and not (facts.holders or facts.mounts or facts.swaps or facts.arrays or facts.writers):
         found.append(Use("is in use, for it cannot be opened exclusively", "end what uses it (DRBD, ZFS, a VM)"))
     if held and list(facts.holders) != [held]:
         found.append(Use(f"is not held by {held} alone", "find out what else uses it"))
@@ -337,7 +340,10 @@ def text_of(path: str) -> str:
 
 def entries(path: str) -> list[str]:
     """The names in a folder, sorted; empty without one."""
-    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+    try:
+        return sorted(os.listdir(path))
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def virtual(name: str) -> bool:
@@ -354,7 +360,8 @@ def serials_of(name: str, lsblk: str) -> list[str]:
     # b"\x00\x80\x00\x0c", and 12 letters
     unit = raw_of(f"{place}/device/vpd_pg80")[4:].decode(errors="replace").strip(" \0")
     found = dict.fromkeys([lsblk, read.pop("serial"), read.pop("device/serial"), unit, *read.values()])
-    return [serial for serial in found if serial.strip("0 ")]
+    # A driver without one may say so.
+    return [serial for serial in found if serial.strip("0 ") and serial != "(null)"]
 
 
 class Host(NamedTuple):
@@ -405,7 +412,7 @@ def all_zero(fd: int, size: int, *, stamped: bool) -> bool:
     chance = random.SystemRandom()
     inner = (chance.randrange(0, size - MIB + 1, BLOCK) for _ in range(0 if stamped else SAMPLES))
     first = read_at(fd, 0, MIB)[SECTOR if stamped else 0 :]
-    return not any(first) and all(read_at(fd, at, MIB) == bytes(MIB) for at in (size - MIB, *inner))
+    return first == bytes(len(first)) and all(read_at(fd, at, MIB) == bytes(MIB) for at in (size - MIB, *inner))
 
 
 def holders_of(names: Iterable[str]) -> dict[str, str]:
@@ -417,6 +424,33 @@ def holders_of(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def writers_of(numbers: Iterable[str]) -> list[str]:
+    """The processes that have one of these devices open for writing, but for us and who started us: a VM's disk is
+    open in a process that claims nothing."""
+    pids = [pid for pid in entries("/proc") if pid.isdigit() and int(pid) not in (os.getpid(), os.getppid())]
+    return [
+        f"{text_of(f'/proc/{pid}/comm')} (process {pid})"
+        for pid in pids
+        if any(writes(pid, fd, numbers) for fd in entries(f"/proc/{pid}/fd"))
+    ]
+
+
+def writes(pid: str, fd: str, numbers: Iterable[str]) -> bool:
+    """Whether a process has one of these devices open for writing there."""
+    try:
+        path = os.readlink(f"/proc/{pid}/fd/{fd}")
+        if not path.startswith("/dev/"):
+            return False
+        status = os.stat(path)
+    except OSError:
+        # It has ended, or closed it.
+        return False
+    # "flags:  02100002"
+    flags = re.search(r"^flags:\s+(\d+)$", text_of(f"/proc/{pid}/fdinfo/{fd}"), re.MULTILINE)
+    ours = stat.S_ISBLK(status.st_mode) and number_of(status) in numbers
+    return ours and (flags is None or int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY)
+
+
 def facts_of(host: Host, name: str, fd: int, *, busy: bool, held: str = "") -> Facts:
     """All that is known of one disk, which is open; ``held`` is a map that is meant to stand on it."""
     place, path = f"/sys/block/{name}", f"/dev/{name}"
@@ -426,7 +460,7 @@ def facts_of(host: Host, name: str, fd: int, *, busy: bool, held: str = "") -> F
     size = int(text_of(f"{place}/size")) * SECTOR
     if {number_of(os.fstat(fd)), number_of(os.stat(path))} != {numbers[name]}:
         unknown.append("its name in /dev leads to another device; wait for udev, and try again")
-    if host.rows and not row:
+    if not row and not unknown:
         unknown.append("lsblk does not list it")
     try:
         signatures = parse_wipefs(tool("wipefs", "-J", "--no-act", path))
@@ -437,8 +471,8 @@ def facts_of(host: Host, name: str, fd: int, *, busy: bool, held: str = "") -> F
         text_of(f"{place}/ro") != "0", host.ids.get(name, []), host.serials.get(name, []),
         {other: serials for other, serials in host.serials.items() if other != name}, numbers, holders_of(numbers),
         mounts_of(host.mounts, numbers), swaps_of(host.swaps, numbers), arrays_of(host.mdstat, numbers),
-        {each: host.rows[each]["fstype"] for each in numbers if each in host.rows}, signatures,
-        busy=busy, unknown=unknown,
+        writers_of(numbers.values()), {each: host.rows[each]["fstype"] for each in numbers if each in host.rows},
+        signatures, busy=busy, unknown=unknown,
     )  # fmt: skip
     if size < 2 * MIB:
         return facts

@@ -179,12 +179,20 @@ def drbd_9(disk: BareDisk, _: BareDisk) -> Undo:
 def holder(disk: BareDisk, _: BareDisk) -> Undo:
     table = f"0 2048 linear {disk.device} 8"
     run(disk, "dmsetup", "create", "theirs", "--noudevsync", "--table", table)
+    # Without udev nobody else makes its name.
+    run(disk, "dmsetup", "mknodes", "theirs")
     return later(disk, "dmsetup", "remove", "--noudevsync", "theirs")
 
 
 def opened(disk: BareDisk, _: BareDisk) -> Undo:
     """Exclusively, as DRBD and ZFS do, of which the kernel shows no holder."""
     code = f"import os, time; os.open('{disk.device}', os.O_EXCL); print('open', flush=True); time.sleep(600)"
+    return meanwhile(disk, "open", "python3", "-c", code)
+
+
+def open_in_a_process(disk: BareDisk, _: BareDisk) -> Undo:
+    """As a VM's disk is."""
+    code = f"import os, time; os.open('{disk.device}', os.O_RDWR); print('open', flush=True); time.sleep(600)"
     return meanwhile(disk, "open", "python3", "-c", code)
 
 
@@ -203,7 +211,7 @@ def text_of(text: bytes) -> bytes:
 def zfs(disk: BareDisk, _: BareDisk) -> Undo:
     """The labels: a list of names and values, and a ring of uberblocks."""
     pairs: dict[bytes, int | bytes] = {
-        b"version": 5000, b"name": b"tank", b"txg": 4, b"pool_guid": 7**20, b"guid": 3**30,
+        b"version": 5000, b"name": b"tank", b"state": 0, b"txg": 4, b"pool_guid": 7**20, b"guid": 3**30,
     }  # fmt: skip
     text = struct.pack(">4B2I", 1, 1, 0, 0, 0, 1) + b"".join(xdr(*pair) for pair in pairs.items())
     ring = (struct.pack("<QQQ", 0x00BAB10C, 5000, 4) + bytes(1000)) * 128
@@ -272,6 +280,7 @@ CASES: list[tuple[Plant, list[str]]] = [
     (drbd_9, ["has DRBD metadata"]),
     (holder, ["(theirs)"]),
     (opened, ["is in use, for it cannot be opened exclusively"]),
+    (open_in_a_process, ["is open for writing in python3 (process "]),
     (zfs, ["belongs to a ZFS pool"]),
     (read_only, ["is read-only"]),
     (some_bytes, ["is not zero"]),

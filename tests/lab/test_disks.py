@@ -167,9 +167,9 @@ def test_an_id_that_is_no_link_to_a_whole_disk_is_refused(disks: list[BareDisk])
     try:
         for path, said in cases.items():
             (reason,) = refused(disk, "disks", "check", id=path, need=NEED)
-            assert said in reason and path in reason
+            assert said in reason and path in reason, reason
             (reason,) = refused(disk, "claims", "take", id=path, need=NEED, minor=600)
-            assert said in reason
+            assert said in reason, reason
         assert [each.settle() for each in disks] == before
     finally:
         must(host, ["dmsetup", "remove", "--noudevsync", "theirs"])
@@ -321,7 +321,7 @@ def test_a_minor_that_is_somebody_elses_stays(disks: list[BareDisk]) -> None:
 def test_of_two_that_take_a_disk_at_once_one_gets_it_or_none(disk: BareDisk) -> None:
     won = 0
     with ThreadPoolExecutor(2) as pool:
-        for _ in range(6):
+        for _ in range(4):
             words = [disk.words(need=NEED, minor=minor) for minor in (600, 601)]
             both = list(pool.map(lambda each: ask(disk.host, "claims", "take", *each), words))
             codes = [code for code, _ in both]
@@ -332,6 +332,36 @@ def test_of_two_that_take_a_disk_at_once_one_gets_it_or_none(disk: BareDisk) -> 
     assert taken(disk) and released(disk.host)
 
 
+@pytest.mark.parametrize(
+    ("act", "said", "undo"),
+    [
+        ("mkfs.ext4 -q -F $DISK", ["has the signature of ext4"], "true"),
+        ("$REAL create theirs --noudevsync --table '0 8 linear '$DISK' 8'",
+         ["(theirs)", "is not held by dm-600 alone"], "dmsetup remove --noudevsync theirs"),
+        ("echo x | dd of=$DISK bs=1 seek=700000", ["was written to since it was claimed"], "true"),
+        ("mkfs.ext4 -q -F $DISK; mkdir -p /mnt/gap; mount $DISK /mnt/gap",
+         ["dmsetup load dm-600"], "umount /mnt/gap"),
+    ],
+    ids=["mkfs", "map", "write", "mount"],
+)  # fmt: skip
+def test_who_comes_between_the_check_and_the_map_is_seen(
+    disk: BareDisk, act: str, said: list[str], undo: str
+) -> None:
+    """Played by a dmsetup that does something else before it loads the map's table."""
+    host, real = disk.host, "/run/dmsetup.real"
+    must(host, ["cp", "/usr/sbin/dmsetup", real])
+    script = f'#!/bin/sh\nDISK={disk.device} REAL={real}\n[ $1 != load ] || {{ {act}; }}\nexec {real} "$@"\n'
+    host.put("/run/gap", script.encode(), 0o755)
+    must(host, ["mount", "--bind", "/run/gap", "/usr/sbin/dmsetup"])
+    try:
+        reasons = refused(disk, "claims", "take", need=NEED, minor=600)
+    finally:
+        must(host, ["umount", "/usr/sbin/dmsetup"])
+    assert len(reasons) == len(said) and all(part in reason for part, reason in zip(said, reasons, strict=True))
+    assert maps(host) == []
+    must(host, ["sh", "-c", undo])
+
+
 @pytest.mark.parametrize("alone", [False, True], ids=["with its children", "alone"])
 def test_a_take_that_is_killed_is_taken_again(disk: BareDisk, alone: bool) -> None:
     """At any moment: the disk is blank or stamped, and what is left of the map is ours."""
@@ -339,7 +369,7 @@ def test_a_take_that_is_killed_is_taken_again(disk: BareDisk, alone: bool) -> No
     whole = taken(disk)["seconds"]
     released(host)
     disk.empty()
-    moments = 8
+    moments = 6
     for number in range(moments):
         argv = programs.program("claims", "take", *disk.words(need=NEED, minor=600), "--zero")
         seconds = whole * (number + 1) / moments
@@ -348,7 +378,7 @@ def test_a_take_that_is_killed_is_taken_again(disk: BareDisk, alone: bool) -> No
         first = disk.read(0, MIB)
         assert not any(first) or (first.startswith(b"blocklab-disk-stamp 1\n") and not any(first[512:]))
         # What it had started may still be ending.
-        must(host, ["sh", "-c", "while pgrep -f 'disks.py|dmsetup' > /dev/null; do sleep 0.05; done"])
+        must(host, ["sh", "-c", "while pgrep -f '[d]isks.py|[d]msetup' > /dev/null; do sleep 0.05; done"])
         taken(disk)
         assert must(host, ["dmsetup", "table", "dm-600"]).split()[1] == str(NEED // 512)
         assert released(host)
@@ -356,27 +386,42 @@ def test_a_take_that_is_killed_is_taken_again(disk: BareDisk, alone: bool) -> No
             disk.empty()
 
 
-def test_a_real_scsi_disk_has_its_serial_from_the_kernel(
-    host: Host, disks: list[BareDisk], tmp_path: Path
-) -> None:
-    """Without udev: its unit serial number and its WWID are what sysfs has of it."""
+@pytest.fixture
+def scsi(host: Host, disks: list[BareDisk]) -> Iterator[dict[str, Any]]:
+    """Two SCSI disks of 16 MiB, as the kernel's own debug driver makes them; udev names them."""
+    must(host, ["/usr/lib/systemd/systemd-udevd", "--daemon"])
     must(host, ["modprobe", "sd_mod"])
-    if host.run(["modprobe", "scsi_debug", "dev_size_mb=8", "num_tgts=1"]).code:
-        pytest.skip("this kernel has no scsi_debug")
+    must(host, ["modprobe", "scsi_debug", "dev_size_mb=16", "num_tgts=2", "per_host_store=1"])
     try:
-        wait = "for i in $(seq 100); do test -e /sys/block/sda/size && exit; sleep 0.1; done; exit 1"
-        must(host, ["sh", "-c", wait])
+        must(host, ["udevadm", "settle"])
         code, found = ask(host, "disks", "survey")
-        (sda,) = (each for each in found["disks"] if each["name"] == "sda")
-        assert code == 0 and sda["size"] == 8 * MIB and len(sda["serials"]) >= 2
-        assert any(serial.startswith(("naa.", "t10.")) for serial in sda["serials"])
-        assert sda["refused"] == ["/dev/sda has no name below /dev/disk/by-id/: let udev make one"]
-        path = f"{BY_ID}/scsi-0Linux_scsi_debug_{sda['serial']}"
-        must(host, ["ln", "-s", "/dev/sda", path])
-        words = (path, "--serial", sda["serial"], "--size", str(8 * MIB), "--need", str(4 * MIB))
-        assert ask(host, "disks", "check", *words)[0] == 0
-        assert ask(host, "claims", "take", *words, "--minor", "600")[0] == 0
-        assert released(host)
-        assert ask(host, "disks", "check", *words)[1]["stamp"]["serial"] == sda["serial"]
+        assert code == 0
+        yield {each["name"]: each for each in found["disks"]}
     finally:
+        released(host)
+        must(host, ["udevadm", "settle"])
         must(host, ["modprobe", "-r", "scsi_debug"])
+        must(host, ["udevadm", "control", "--exit"])
+
+
+def test_real_disks_with_a_real_udev(host: Host, scsi: dict[str, Any]) -> None:
+    """Serial and WWID are the kernel's, names below by-id are udev's, and so is the map's."""
+    one, two = scsi["sda"], scsi["sdb"]
+    assert one["usable"] and two["usable"] and one["size"] == 16 * MIB and one["model"] == "scsi_debug"
+    assert len(one["serials"]) == 2 and not set(one["serials"]) & set(two["serials"])
+    assert {Path(path).name.partition("-")[0] for path in one["ids"]} == {"scsi", "wwn"}
+    for serial, path in zip(one["serials"], one["ids"], strict=True):
+        words = (path, "--serial", serial, "--size", str(16 * MIB), "--need", str(8 * MIB))
+        assert ask(host, "disks", "check", *words)[0] == 0
+        code, found = ask(host, "claims", "take", *words, "--minor", "600")
+        assert code == 0 and found["path"] == "/dev/mapper/dm-600", found
+        numbers = must(host, ["lsblk", "-dno", "KNAME,MAJ:MIN", found["path"]]).split()
+        assert numbers[0] == "dm-600" and numbers[1].endswith(":600")
+        assert released(host)
+    words = (two["ids"][0], "--serial", two["serial"], "--size", str(16 * MIB), "--need", str(8 * MIB))
+    must(host, ["mkfs.ext4", "-q", "/dev/sdb"])
+    must(host, ["udevadm", "settle"])
+    code, found = ask(host, "disks", "check", *words)
+    assert code == 1 and [reason.partition(":")[0] for reason in found["refused"]] == [
+        "/dev/sdb has the signature of ext4"
+    ]
