@@ -11,9 +11,11 @@ from blocklab.model.plan import Argv
 # Not on a disk: a host that boots again gets them again.
 FOLDER = "/run/blocklab/node"
 NAMES = (
-    "checksum", "claims", "disks", "drbd", "fill", "latency", "monitor", "net_mirror", "open_loop", "sampler",
-    "stamp", "tables", "verbs",
+    "checksum", "drbd", "fill", "latency", "monitor", "net_mirror", "open_loop", "sampler", "stamp",
+    "tables", "verbs",
 )  # fmt: skip
+# For hosts whose disks are not the lab's.
+OF_DISKS = ("claims", "disks")
 
 
 def path(name: str) -> str:

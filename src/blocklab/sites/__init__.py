@@ -17,12 +17,9 @@ __all__ = ["COMMANDS", "DEFAULT", "SITES", "command", "open_site", "portable"]
 
 DEFAULT = "uml"
 # Name -> module and function that opens it; what is not asked for is not loaded.
-SITES = {
-    "uml": ("blocklab.sites.uml.registered", "open_site"),
-    "ssh": ("blocklab.sites.ssh.registered", "open_site"),
-}
-# Whose hosts stand in a file.
-BY_FILE = "ssh"
+SITES = {"uml": ("blocklab.sites.uml.registered", "open_site")}
+# The one of a hosts file.
+BY_FILE = ("blocklab.sites.ssh.registered", "open_site")
 # Commands that only one site has: name -> module and its typer application.
 COMMANDS = {
     "image": ("blocklab.sites.uml.commands", "app"),
@@ -37,16 +34,12 @@ def open_site(
     """A site by its name, or the one of a hosts file. ``volumes`` is a folder for volumes, where it keeps any on
     this machine; ``addons`` are what its hosts must have beyond the usual programs. Raises ``StudyError`` for an
     unknown name and for a wrong file, ``SetupError``, ``ImageError``."""
-    if hosts is not None:
-        if name not in (DEFAULT, BY_FILE) or volumes is not None:
-            given = "--volumes" if volumes is not None else f"--site {name}"
-            raise StudyError("", f"{given} and --hosts: which one?", hint="give one of them")
-        name = BY_FILE
-    elif name == BY_FILE:
-        raise StudyError("", f"--site {name}: which hosts?", hint="--hosts FILE instead")
     if name not in SITES:
         raise StudyError("", f"--site {name}: no such site", hint=f"there is: {', '.join(SITES)}")
-    module, function = SITES[name]
+    if hosts is not None and (name != DEFAULT or volumes is not None):
+        given = "--volumes" if volumes is not None else f"--site {name}"
+        raise StudyError("", f"{given} and --hosts: which one?", hint="give one of them")
+    module, function = SITES[name] if hosts is None else BY_FILE
     site: Site = getattr(importlib.import_module(module), function)(volumes, tuple(addons), hosts)
     return site
 

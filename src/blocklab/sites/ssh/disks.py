@@ -20,7 +20,7 @@ FIRST_UNDO = 1_000_000
 
 def equip(host: SshHost) -> None:
     """Put the programs on a host that look at disks and claim them."""
-    for name in ("disks", "claims"):
+    for name in node.OF_DISKS:
         host.put(node.path(name), node.text(name).encode())
 
 
