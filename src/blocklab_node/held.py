@@ -52,7 +52,7 @@ ALONE_SECONDS = 30.0
 # What commands print is left in their pipes while so much of it has not arrived.
 MOST_KEPT = 8 << 20
 TERM_SECONDS = 3.0
-MARK = "BLOCKLAB_AGENT="
+MARK = "_BLOCKLAB_AGENT="
 # What runs leave in files, which nobody needs after them.
 OURS = (f"{FOLDER}/*", "/var/tmp/blocklab-*", "/var/log/blocklab-*")
 KEPT = f"{FOLDER}/lock"

@@ -169,7 +169,7 @@ def test_another_host_key_is_refused(there: Reached) -> None:
 
 def test_a_slow_shell_that_talks_and_sudo_that_asks(there: Reached) -> None:
     node = there.lab.nodes["a1"]
-    must(node, ["sh", "-c", "echo 'echo hello from bashrc; sleep 1' > /root/.bashrc"])
+    must(node, ["sh", "-c", "echo 'echo hello from bashrc; sleep 1' > ~/.bashrc"])
     # A locked account may not log in at all.
     must(node, ["useradd", "-m", "-s", "/bin/bash", "-p", "*", "admin"])
     try:
@@ -181,7 +181,7 @@ def test_a_slow_shell_that_talks_and_sudo_that_asks(there: Reached) -> None:
         assert host.run(["id", "-u"]).out == b"0\n"
         host.close()
     finally:
-        must(node, ["rm", "-f", "/root/.bashrc", "/etc/sudoers.d/admin"])
+        must(node, ["sh", "-c", "rm -f ~/.bashrc /etc/sudoers.d/admin"])
         must(node, ["userdel", "-r", "admin"])
 
 
@@ -237,7 +237,7 @@ def blocklab(*argv: str, folder: Path) -> tuple[int, str]:
 def residue(there: Reached) -> dict[str, str]:
     """What a run would leave on the hosts, if it left anything."""
     look = (
-        "cat /proc/mounts | grep blocklab-; ls /sys/block | grep -E 'dm-|drbd|md'; ls /etc/drbd.d | grep blocklab; "
+        "grep blocklab- /proc/mounts; ls /sys/block | grep -E 'dm-|drbd|md'; ls /etc/drbd.d | grep blocklab; "
         "ls /run/blocklab | grep -v '^lock$'; ls -d /mnt/blocklab-* /var/tmp/blocklab-* /var/log/blocklab-*; "
         "cat /var/lib/blocklab/journal.jsonl; pgrep -fa '[p]ostgres|[f]io|[s]ampler|[h]eld'; tc qdisc | grep netem"
     )

@@ -24,7 +24,9 @@ def run(name: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_all_of_them_are_known() -> None:
     """Beside the agents, which bring the others."""
-    assert sorted(path.stem for path in FOLDER.glob("[!_]*.py")) == sorted([*node.NAMES, *node.OF_DISKS, "agent", "held"])
+    assert sorted(path.stem for path in FOLDER.glob("[!_]*.py")) == sorted(
+        [*node.NAMES, *node.OF_DISKS, "agent", "far", "held"]
+    )
 
 
 @pytest.mark.parametrize("name", [*node.NAMES, *node.OF_DISKS])

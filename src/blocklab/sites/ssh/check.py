@@ -136,8 +136,7 @@ def _clock(host: SshHost) -> Line:
 
 
 def _programs(host: SshHost, wanted: Sequence[str], family: str) -> Iterator[Line]:
-    script = 'for name; do command -v "$name" > /dev/null || echo "$name"; done'
-    missing = [each for each in must(host, ("sh", "-c", script, "sh", *wanted)).split() if each not in PORTABLE]
+    missing = [each for each in host.lacking(wanted) if each not in PORTABLE]
     if not missing:
         yield Line(host.name, "programs", "ok", f"all {len(wanted)} are there")
     for program in missing:

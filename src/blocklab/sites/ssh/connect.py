@@ -11,13 +11,13 @@ import subprocess
 import tempfile
 import time
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import IO, NoReturn
 
 import msgspec
 
 from blocklab.errors import SetupError
+from blocklab.model import node
 from blocklab.sites.ssh.hosts import HostEntry
 
 CONNECT_SECONDS = 15
@@ -27,15 +27,8 @@ GREETING = b"\nblocklab-agent "
 # What start-up files print before that; more is no shell that waits for a command.
 MOST_NOISE = 1 << 20
 NEEDS = "blocklab needs Python 3.9 or newer there"
-# Reads a program of so many bytes, as the first line says, and runs it. An older Python must get as far as saying
-# so.
-FAR = (
-    "import sys; r = sys.stdin.buffer.raw; n = b''\n"
-    "while n[-1:] != b'\\n': n += r.read(1) or sys.exit(1)\n"
-    "n, s = int(n), b''\n"
-    "while len(s) < n: s += r.read(n - len(s)) or sys.exit(1)\n"
-    "exec(s)"
-)
+# In the order in which one needs the other.
+PROGRAMS = ("agent", "held")
 
 
 class Greeting(msgspec.Struct):
@@ -74,24 +67,12 @@ def ssh_argv(entry: HostEntry, known_hosts: Path) -> list[str]:
 
 @cache
 def _programs() -> dict[str, str]:
-    package = files("blocklab_node")
-    return {name: package.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in ("agent", "held")}
+    return {name: node.text(name) for name in PROGRAMS}
 
 
 def far_end(order: dict[str, object]) -> bytes:
-    """The program that ``FAR`` reads: the agent's text, and what it is to do."""
-    text = f"""\
-import sys, types
-if sys.version_info < (3, 9):
-    sys.stdout.write('\\nblocklab-agent {{"ok": false, "kind": "python", "why": "Python is %d.%d"}}\\n' % sys.version_info[:2])
-    sys.exit(0)
-sys.modules["blocklab_node"] = types.ModuleType("blocklab_node")
-for name, text in {_programs()!r}.items():
-    module = sys.modules["blocklab_node." + name] = types.ModuleType("blocklab_node." + name)
-    exec(compile(text, name + ".py", "exec"), module.__dict__)
-module.main({order!r})
-"""  # noqa: E501
-    data = text.encode()
+    """What ``blocklab_node.far`` reads: the agent's programs, and what it is to do."""
+    data = msgspec.json.encode({"programs": _programs(), "order": {**order, "load": PROGRAMS}})
     return b"%d\n" % len(data) + data
 
 
@@ -117,7 +98,7 @@ class Connection:
 
 def connect(name: str, entry: HostEntry, known_hosts: Path, order: dict[str, object]) -> Connection:
     """Connect to a host. Raises ``Unreachable`` with what is wrong and what to do."""
-    there = ["python3", "-I", "-S", "-u", "-c", FAR]
+    there = ["python3", "-I", "-S", "-u", "-c", node.text("far")]
     there = ["sudo", "-n", *there] if entry.become == "sudo" else there
     # The shell fills in the addresses of this connection, which sudo would take out of the environment.
     command = shlex.join(there) + ' "$SSH_CONNECTION"'

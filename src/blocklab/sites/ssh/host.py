@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from blocklab.errors import HostError, NodeLost, SetupError
+from blocklab.model import node
 from blocklab.model.host import Result, must
 from blocklab.model.plan import Argv
 from blocklab.sites import portable
@@ -97,9 +98,17 @@ class SshHost(Agented):
         """Put one of them on the host, when it is asked for the first time."""
         if program in PORTABLE and program not in self._provided:
             self._provided.add(program)
-            there = super().run(("sh", "-c", 'command -v "$1"', "sh", program)).code == 0
-            if not there and (ours := portable(program)) is not None:
+            if self.lacking([program]) and (ours := portable(program)) is not None:
                 self.put(f"{PROGRAMS}/{program}", ours.read_bytes(), 0o755)
+
+    def lacking(self, programs: Sequence[str]) -> list[str]:
+        """Which of these it has not."""
+        return must(self, self.verb("lacking", *programs)).split()
+
+    def verb(self, *words: str) -> Argv:
+        """The command of a verb (``blocklab_node.verbs``), which is put there."""
+        self.put(node.path("verbs"), node.text("verbs").encode())
+        return node.program("verbs", *words)
 
     # -- the journal -----------------------------------------------------------------------------------
 

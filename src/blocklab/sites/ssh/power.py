@@ -19,7 +19,6 @@ BOOT_SECONDS = 900.0
 COMMAND_SECONDS = 120.0
 LOOK_SECONDS = 1.0
 ORDERLY = "/var/lib/blocklab/orderly"
-SYSRQ = "echo 1 > /proc/sys/kernel/sysrq; echo b > /proc/sysrq-trigger"
 
 
 def allowed(host: SshHost) -> bool:
@@ -41,7 +40,8 @@ def end(host: SshHost) -> str:
     else:
         host.channel.expected.set()
         with contextlib.suppress(HostError):
-            host.run(("sh", "-c", SYSRQ), timeout=20.0)
+            must(host, host.verb("write", "/proc/sys/kernel/sysrq", "1"))
+            host.run(host.verb("write", "/proc/sysrq-trigger", "b"), timeout=20.0)
             raise SetupError(f"{host.name} goes on after sysrq b", hint="is sysrq disabled in its kernel?")
     host.channel.expected.set()
     host.channel.fail(NodeLost(host.name, "crashed on purpose"))
