@@ -9,8 +9,9 @@ import altair as alt
 
 from blocklab.charts.base import BASELINE, PALETTE, PAPER, Chart, Panel, named, numbers, panel, rows_of, text
 from blocklab.stats.format import plus_minus
+from blocklab.stats.naming import cell_label
 from blocklab.stats.ratio import NOTABLE, OPEN
-from blocklab.stats.versus import Pair, cell_label
+from blocklab.stats.versus import Pair
 
 ROW = 24
 # More lines than this in one panel are a page to scroll through.
