@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Phase, Sample, Transaction
+from blocklab.model.stack_map import StackMap
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
 from blocklab.study.read import build
+from blocklab.study.types import Cell
 
 HOST: dict[str, Any] = {"kernel": "6.1.0", "cpu": "Some CPU @ 2.50GHz", "cpus": 2}
 ENVIRONMENT: dict[str, Any] = {
@@ -50,11 +52,13 @@ def make(
     environment: Mapping[str, Any] = ENVIRONMENT,
     knobs: Mapping[str, str] | None = None,
     noise: float = 0.0,
+    stood: Callable[[Cell], StackMap] | None = None,
     **changes: Any,
 ) -> StudyFolder:
     """A study's folder. ``tps`` has for each stack a rate for each block; stacks without are not measured.
 
     ``noise``: by what part the seconds of a series go up and down; 0: there is no series, and so no interval.
+    ``stood``: what a cell stood on.
     """
     blocks = max(len(values) for values in tps.values())
     plan = build({**copy.deepcopy(RAW), "repeats": blocks, **changes})
@@ -74,6 +78,7 @@ def make(
                 cell, outcome, environment=dict(environment), records=[],
                 knobs=[Knob("a1", "postgres", name, value) for name, value in (knobs or {"fsync": "on"}).items()],
                 parsed=Parsed(tuple(rows), (Phase("tx", start, start + 40),), tuple(done)),
+                stack=StackMap() if stood is None else stood(cell),
             )  # fmt: skip
     return folder
 

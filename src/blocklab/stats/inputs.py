@@ -112,8 +112,7 @@ class Inputs:
 
 
 def _place(stack: StackMap, what: str) -> str:
-    """``writes of vda on a1`` as ``writes of volume 1 on a1``; all else, and a volume that is not in the map, as it
-    is."""
+    """``writes of vda on a1`` as ``writes of volume 1 on a1``; as it is what is no volume of the map."""
     for level in stack.levels:
         for number, device in enumerate(level.devices if level.number == 0 else (), 1):
             end = f" of {device} on {level.host}"

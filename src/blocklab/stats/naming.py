@@ -36,16 +36,21 @@ class Naming:
 
     def cell(self, stack: str, workload: str, levels: Mapping[str, str]) -> CellKey:
         """The key of a cell by its names and levels in its own study."""
-        if self._name is not None:
-            return (*self._name, ())
-        kept = (
-            (name, level) for name, level in sorted(levels.items()) if (stack, workload, name) in self._telling
-        )
-        return stack, workload, tuple(kept)
+        return (*self._name, ()) if self._name is not None else self._own(stack, workload, levels)
 
     def of(self, cell: Cell) -> CellKey:
         """The key of a cell."""
         return self.cell(cell.stack, cell.workload, cell.levels)
+
+    def beside(self, cell: Cell) -> CellKey:
+        """The key of a cell that others are compared with: of two single runs, too, by its own names."""
+        return self._own(cell.stack, cell.workload, cell.levels)
+
+    def _own(self, stack: str, workload: str, levels: Mapping[str, str]) -> CellKey:
+        kept = (
+            (name, level) for name, level in sorted(levels.items()) if (stack, workload, name) in self._telling
+        )
+        return stack, workload, tuple(kept)
 
 
 def _levels_of(source: Source) -> dict[tuple[str, str, str], set[str]]:

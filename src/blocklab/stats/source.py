@@ -56,8 +56,7 @@ class Source:
     ``rows`` are those of all repeats together (``stats.blocks``), ``cells`` what stands at each place,
     ``gaps`` the cells without usable values. ``study`` is None for a run without a study; ``limited`` says why a
     value is the lab's own, or nothing; None where that is not known. ``single``: it is one run. ``baselines``:
-    the labels of the stacks that others are compared with; ``bases``: which it is of each place, the baselines' own
-    left out.
+    the labels of the stacks that others are compared with; ``bases``: what each other place is compared with.
     """
 
     path: Path
