@@ -17,7 +17,7 @@ from blocklab.stats.inputs import Apart
 from blocklab.stats.summary import Estimate
 from blocklab.stats.versus import Versus
 
-MACHINES = "The two sides are two machines, whose own difference is in each of these ratios."
+MACHINES = "Ratios of values are also those of the two machines."
 _STYLES = {"differ": "bold", "agree": "", "unknown": "dim"}
 
 

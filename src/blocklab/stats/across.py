@@ -180,7 +180,7 @@ def _lone(found: Versus, both: Versus, bases: Mapping[str, Mapping[CellKey, Cell
     for cell in dict.fromkeys(pair.cell for pair in both.pairs):
         here, there = bases["A"][cell], bases["B"][cell]
         if here != there:
-            yield Lone("a", cell, f"a share of {cell_label(there)}, in A of {cell_label(here)}")
+            yield Lone("a", cell, f"in A a share of {cell_label(here)}, in B of {cell_label(there)}")
 
 
 def _cpus(source: Source) -> str:
