@@ -303,6 +303,8 @@ def test_a_wrong_tolerance_is_refused(tmp_path: Path, shell: Shell, within: str)
     a, b = lab(tmp_path), hosts(tmp_path)
     code, out, err = shell("compare", str(a.path), str(b.path), "--across", "--within", within)
     assert (code, out) == (2, "") and "--within" in err and "10%" in err
+    code, out, err = shell("compare", str(a.path), str(b.path), "--within", "5%")
+    assert (code, out) == (2, "") and "add --across" in err
 
 
 def test_the_page_has_a_section_of_shares(tmp_path: Path, shell: Shell) -> None:

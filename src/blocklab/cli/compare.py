@@ -12,6 +12,7 @@ from rich.console import Console
 from blocklab.cli.pages import page_file
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.units import Share
+from blocklab.stats.across import WITHIN
 from blocklab.stats.across import across as shares
 from blocklab.stats.guard import condition, judge
 from blocklab.stats.source import Source, source
@@ -34,8 +35,9 @@ def compare(
         ),
     ] = False,
     within: Annotated[
-        str, typer.Option("--within", help="With --across: shares agree if they surely are this close.")
-    ] = "10%",
+        str | None,
+        typer.Option("--within", help="With --across: shares agree if they surely are this close; default 10%."),
+    ] = None,
     fail_on: Annotated[
         list[str] | None,
         typer.Option("--fail-on", help='Exit with 1 if this certainly holds, e.g. "tps < 0.95 stack=mirror".'),
@@ -54,7 +56,9 @@ def compare(
     if strict and not conditions:
         raise StudyError("", "--strict without --fail-on decides nothing", hint='add e.g. --fail-on "tps < 0.95"')
     output = page_file(output, "compare.html")
-    close = tolerance(within)
+    if within is not None and not across:
+        raise StudyError("", "--within is of shares, which --across compares", hint="add --across")
+    close = WITHIN if within is None else tolerance(within)
     found = comparable(_source(a), _source(b), across=across)
     shown = chosen(found, metric or [], every=every)
     laid = shares(found, close, metric or ()) if across else None
