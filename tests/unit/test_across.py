@@ -56,7 +56,8 @@ def on(device: str = "vda", volume: float = 0.45e-3, link: float = 1.0e-3) -> Ca
 
 def lab(tmp_path: Path, share: float = 0.5, **changes: Any) -> StudyFolder:
     tps = {"local": LOCAL, "mirror": [share * rate * build for rate, build in zip(LOCAL, BUILDS, strict=True)]}
-    return versions.make(tmp_path / "lab", **{"tps": tps, "stood": on(), **changes})
+    usual: dict[str, Any] = {"tps": tps, "stood": on()}
+    return versions.make(tmp_path / "lab", **usual | changes)
 
 
 def hosts(
@@ -73,7 +74,7 @@ def hosts(
         stack: [each * rate / build for rate, build in zip(base, builds, strict=True)]
         for stack, each in {"mirror": share, **(planted or {})}.items()
     }
-    usual = {"tps": tps, "environment": HOSTS, "stood": on("dm-932", 0.71e-3)}
+    usual: dict[str, Any] = {"tps": tps, "environment": HOSTS, "stood": on("dm-932", 0.71e-3)}
     return versions.make(tmp_path / "hosts", **usual | changes)
 
 

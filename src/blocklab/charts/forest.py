@@ -61,7 +61,7 @@ def _panel(rows: Sequence[dict[str, Any]], axis: str, within: float) -> Panel:
                       labelPadding=8)  # fmt: skip
     y = alt.Y("item:N", sort=labels, axis=axis_y)
     ticks = {"format": ".2~f", "tickCount": alt.expr("width / 70"), "grid": True, "domain": False, "ticks": False}
-    x = numbers(alt.X, "ratio", axis, [low - room, high + room], axis=ticks)
+    x = numbers(alt.X, "ratio", axis, [low - room, high + room], axis=ticks, zero=False)
     said = {each: shade for each, shade in _COLOURS.items() if any(row["verdict"] == each for row in rows)}
     # One below the other: beside each other they are wider than a phone.
     legend = alt.Legend(title=None, orient="top", direction="vertical", symbolType="circle")

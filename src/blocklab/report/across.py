@@ -12,7 +12,7 @@ from rich.text import Text
 from blocklab.report.grid import grid
 from blocklab.stats import longform
 from blocklab.stats.across import SAME, Across, Share, sides
-from blocklab.stats.format import NBSP, listed, percent, quantity
+from blocklab.stats.format import NBSP, listed, percent, quantity, shortened
 from blocklab.stats.inputs import Apart
 from blocklab.stats.summary import Estimate
 from blocklab.stats.versus import Versus
@@ -87,9 +87,18 @@ def terminal(laid: Across) -> Iterator[RenderableType]:
             last = place
         titles = (f"share of {baselines(laid)}", "metric", "A", "B", "B / A", "verdict")
         yield grid(titles, rows, left=("metric", "verdict"), whole=("B / A",))
-        yield from (Text(f"{each.verdict}: {each.pair.label}: {each.why}") for each in laid.shares if each.why)
+        yield from map(Text, reasons(laid))
     yield from (Text(f"no share to compare: {lone.label} ({lone.gap})", style="yellow") for lone in laid.lone)
     yield grid(("what they stood on", "A", "B"), inputs(laid), left=("A", "B"))
+
+
+def reasons(laid: Across) -> Iterator[str]:
+    """Why shares differ or are unknown, those with one reason together."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for each in laid.shares:
+        if each.why:
+            found.setdefault((each.verdict, each.why), []).append(each.pair.label)
+    yield from (f"{verdict}: {shortened(labels, 4)}: {why}" for (verdict, why), labels in found.items())
 
 
 def inputs(laid: Across) -> Iterator[tuple[str, str, str]]:

@@ -211,6 +211,7 @@ def page(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = (), la
         machines=beside.MACHINES,
         laid=laid,
         baselines="" if laid is None else beside.baselines(laid),
+        reasons=() if laid is None else tuple(beside.reasons(laid)),
         inputs=() if laid is None else tuple(beside.inputs(laid)),
         shown=shown,
         charts={name: chart for name, chart in drawn.items() if isinstance(chart, Chart)},
