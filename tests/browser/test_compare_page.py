@@ -15,7 +15,7 @@ from blocklab.stats.guard import condition, judge
 from blocklab.stats.source import source
 from blocklab.stats.versus import headlines, versus
 from tests.browser.visits import OVERLAPPING, WIDER, visit
-from tests.unit import test_across, versions
+from tests.unit import machines, versions
 
 HOSTILE = "</script><script>document.title='owned'</script>"
 
@@ -57,9 +57,9 @@ def test_the_page_of_a_comparison(browser: Browser, width: int, scheme: str, tmp
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
 def test_the_shares_of_two_machines(browser: Browser, width: int, scheme: str, tmp_path: Path) -> None:
-    a = test_across.lab(tmp_path, factors=test_across.RTT)
+    a = machines.lab(tmp_path, factors=machines.RTT)
     planted = {"mirror rtt=5ms": 0.6, "mirror rtt=10ms": 0.54}
-    b = test_across.hosts(tmp_path, planted=planted, factors=test_across.RTT)
+    b = machines.hosts(tmp_path, planted=planted, factors=machines.RTT)
     found = versus(source(a.path), source(b.path))
     file = tmp_path / "across.html"
     write_page(file, found, headlines(found.pairs), (), across(found))

@@ -15,7 +15,7 @@ from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from tests.fake import runs
-from tests.fake.test_tune import Machine
+from tests.fake.links import Machine
 
 
 def measured(small: dict[str, Any], path: Path, machine: str, round_trip: float) -> Source:
