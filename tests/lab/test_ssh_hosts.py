@@ -23,6 +23,7 @@ from blocklab.sites.ssh.connect import Unreachable
 from blocklab.sites.ssh.host import SshHost
 from blocklab.sites.ssh.hosts import Hosts, known_hosts_of, load
 from blocklab.sites.ssh.site import SshSite
+from blocklab.store.folder import StudyFolder
 from blocklab.study.read import read
 from tests.lab.reached import Reached, reached
 
@@ -132,7 +133,7 @@ def test_a_second_blocklab_is_refused_with_the_name_of_the_first(there: Reached)
 @pytest.mark.parametrize(
     ("plant", "entry", "said"),
     [
-        ("", {"user": "nobody"}, "the login was refused"),
+        ("", {"user": "stranger"}, "the login was refused"),
         ("mv /usr/bin/python3 /usr/bin/kept", {}, "there is no Python: .*python3"),
         ("mount -t tmpfs -o size=0,nr_inodes=1 tmpfs /run/blocklab", {}, "No space left"),
     ],
@@ -228,7 +229,7 @@ def blocklab(*argv: str, folder: Path) -> tuple[int, str]:
         [sys.executable, "-m", "blocklab.cli.main", *argv],
         cwd=folder,
         capture_output=True,
-        timeout=300,
+        timeout=1500,
         check=False,
     )
     return done.returncode, done.stdout.decode() + done.stderr.decode()
@@ -254,12 +255,12 @@ def test_a_study_on_hosts(there: Reached, tmp_path: Path) -> None:
     code, said = blocklab("run", "study.yaml", "--hosts", hosts, folder=tmp_path)
     assert code == 0, said
     assert residue(there) == before
-    cells = [json.loads(path.read_text()) for path in tmp_path.glob("runs/over-ssh/cells/*/outcome.json")]
-    assert [cell["status"] for cell in cells] == ["ok"] * 4
-    stacks = [json.loads(path.read_text()) for path in tmp_path.glob("runs/over-ssh/cells/*/stack.json")]
-    found = {what: tuned for stack in stacks for what, tuned in stack["tuned"].items()}
-    assert found["link zone"]["asked"] == 0.0002 and found["link zone"]["added"] == 0
-    assert found["writes of dm-700 on a1"]["reached"]["median"] > 0
+    runs = list(StudyFolder(tmp_path / "runs/over-ssh").runs())
+    assert [run.outcome.status for run in runs] == ["ok"] * 4
+    found = {what: tuned for run in runs for what, tuned in run.stack.tuned.items()}
+    assert found["link zone"].asked == 0.0002 and found["link zone"].added == 0
+    assert found["writes of dm-700 on a1"].reached.median > 0
+    assert set(runs[0].environment["hosts"]) == {"a1", "a2"} and runs[0].environment["site"] == "ssh"
     # The first MiB has the stamp; the last one of the disk was never written to.
     volume = there.lab.volume("any", "a1")
     assert volume is not None
