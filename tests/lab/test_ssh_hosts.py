@@ -18,7 +18,6 @@ from blocklab.layers.volume import Volume
 from blocklab.model.ground import LinkSpec, NodeSpec, Profile, Topology, VolumeSpec
 from blocklab.model.host import must
 from blocklab.model.units import Duration, Size
-from blocklab.sites.names import ground
 from blocklab.sites.ssh.connect import Unreachable
 from blocklab.sites.ssh.host import SshHost
 from blocklab.sites.ssh.hosts import Hosts, known_hosts_of, load
@@ -44,18 +43,8 @@ def there() -> Iterator[Reached]:
         yield found
 
 
-def plain(there: Reached, topology: Topology | None = None, **more: Any) -> dict[str, Any]:
-    """A hosts file for all of them."""
-    names = ground(topology or shape())
-    ends = {
-        name: {"ends": {host: {"interface": end.nic, "address": end.address} for host, end in each.items()}}
-        for name, each in names.ends.items()
-    }
-    return {"hosts": {name: there.entry(name) for name in there.lab.nodes}, "links": ends, **more}
-
-
 def connected(there: Reached, name: str = "a1", **more: Any) -> SshHost:
-    hosts: Hosts = load(there.write({"hosts": {name: there.entry(name, **more)}}))
+    hosts: Hosts = load(Path(there.write(hosts={name: there.entry(name, **more)}, links={})))
     return SshHost(name, hosts.hosts[name], known_hosts_of(there.file))
 
 
@@ -194,7 +183,7 @@ def test_the_journal_outlives_the_agent(there: Reached) -> None:
     with pytest.raises(NodeLost, match="its agent is gone"):
         host.run(["true"], timeout=60.0)
     host.close()
-    site = SshSite(there.write(plain(there)))
+    site = SshSite(Path(there.write()))
     assert site.clean() == []
     assert there.lab.nodes["a1"].get("/tmp/undone") == b"two\none\n"
     assert site.clean() == []
@@ -247,7 +236,7 @@ def residue(there: Reached) -> dict[str, str]:
 
 def test_a_study_on_hosts(there: Reached, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
-    hosts = str(there.write(plain(there)))
+    hosts = there.write()
     code, said = blocklab("hosts", "check", "study.yaml", "--hosts", hosts, folder=tmp_path)
     assert code == 0, said
     assert "a2 disk disk0" in said and "link zone" in said and "FAIL" not in said
@@ -284,15 +273,7 @@ def cloud() -> Topology:
 @pytest.mark.long
 def test_drbd_az_has_the_same_verdicts_as_on_the_lab(tmp_path: Path) -> None:
     with reached(cloud()) as there:
-        names = ground(cloud())
-        for name, link in cloud().links.items():
-            # Half of it at each end.
-            for host, end in names.ends[name].items():
-                delay = f"{float(link.rtt) / 2 * 1e6:.0f}us"
-                must(
-                    there.lab.nodes[host], ["tc", "qdisc", "add", "dev", end.nic, "root", "netem", "delay", delay]
-                )
-        hosts = str(there.write(plain(there, cloud())))
+        hosts = there.write()
         code, said = blocklab("run", str(DRBD_AZ), "--quick", "--hosts", hosts, folder=tmp_path)
         assert code == 0, said
         (tmp_path / "said.txt").write_text(said)
@@ -302,3 +283,46 @@ def test_drbd_az_has_the_same_verdicts_as_on_the_lab(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "runs/drbd-az-quick/report.json").read_text())["verdicts"]
     assert {each["status"] for each in found} == {"unknown"}, "one build decides nothing"
     assert not [each["says"] for each in found if each["inside"] is False], said
+
+
+FAILOVER = """\
+blocklab: 2
+name: failover-ssh
+question: What is lost when a host dies?
+baseline: mirror
+nodes:
+  c1: {memory: 256MiB}
+  a1: {memory: 512MiB}
+  a2: {memory: 512MiB}
+links:
+  beat: {between: [a1, a2]}
+  pair: {between: [a1, a2]}
+  front: {between: [c1, a1]}
+  back: {between: [c1, a2]}
+stacks:
+  mirror:
+    on: a1
+    layers: [{layer: volume, size: 240MiB}, {layer: drbd, peer: a2, link: pair}, {layer: ext4}, {layer: postgres}]
+workloads:
+  ledger: {workload: ledger, from: c1, connections: 2, time: 20s}
+faults:
+  kill: {fault: crash, at: 3s}
+"""
+
+
+@pytest.mark.long
+def test_a_drill_cuts_the_power_of_a_host(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(FAILOVER)
+    study = read(tmp_path / "study.yaml")
+    volumes = tuple(VolumeSpec("any", (name,), Profile(Size("256MiB"))) for name in ("a1", "a2"))
+    with reached(Topology(study.nodes, study.links, volumes)) as there:
+        hosts = there.write()
+        code, said = blocklab("drill", "study.yaml", "--hosts", hosts, folder=tmp_path)
+        assert code == 2 and "a crash, which needs power" in said
+        hosts = there.write(hosts={name: there.entry(name, power=there.power(name)) for name in study.nodes})
+        code, said = blocklab("drill", "study.yaml", "--hosts", hosts, folder=tmp_path)
+        assert code == 0, said
+        assert not [text for text in residue(there).values() if text]
+    [run] = StudyFolder(tmp_path / "runs/failover-ssh").runs()
+    assert run.drill is not None and run.drill.verdict.status == "ok", said
+    assert run.drill.mirror is not None and run.drill.mirror.status == "in sync"

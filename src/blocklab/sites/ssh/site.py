@@ -282,7 +282,7 @@ class SshSite(door.ByDoor):
         failed = []
         for name, entry in self.hosts.hosts.items():
             try:
-                with contextlib.closing(SshHost(name, entry, known)) as host:
+                with contextlib.closing(connected_host(name, entry, known, patient=True)) as host:
                     failed += host.replay()
             except BlocklabError as error:
                 failed.append(error.message)
