@@ -49,7 +49,8 @@ def overhead(site: Site) -> float:
             "nodes": {"a1": {"memory": "384MiB"}},
             "stacks": {"one": {"on": "a1", "layers": [{"layer": "volume", "size": "96MiB"}]}},
             "workloads": {
-                f"w{n}": {"workload": "fio", "size": "8MiB", "options": options, "jobs": {"w": job}} for n in range(4)
+                f"w{n}": {"workload": "fio", "size": "8MiB", "options": options, "jobs": {"w": job}}
+                for n in range(4)
             },
         }
     )  # fmt: skip
