@@ -102,13 +102,13 @@ class Refill(Protocol):
 
 
 class Journal(Protocol):
-    """Undos that are kept on disk, so that hosts which outlive blocklab can be cleaned later."""
+    """Undos that are kept where the hosts are, so that hosts which outlive blocklab can be cleaned later."""
 
     def note(self, host: str, number: int, argv: Argv) -> None:
-        """Keep an undo, before the step that it undoes runs. Raises ``StoreError``."""
+        """Keep an undo, before the step that it undoes runs. Raises ``HostError``."""
 
     def done(self, host: str, numbers: Sequence[int]) -> None:
-        """Drop undos that have run, or whose host is gone. Raises ``StoreError``."""
+        """Drop undos that have run, or whose host is gone. Raises ``HostError``."""
 
 
 # -- what a site may be able to do -----------------------------------------------------------------------------

@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from blocklab.errors import HostError, NodeLost, SetupError
+from blocklab.errors import HostError, SetupError
 from blocklab.model import node
 from blocklab.model.host import Result, must
 from blocklab.model.plan import Argv
 from blocklab.sites import portable
 from blocklab.sites.agented import Agented, AgentProc
 from blocklab.sites.channel import Call, collect
+from blocklab.sites.journal import Due, replay
 from blocklab.sites.ssh import facts
 from blocklab.sites.ssh.connect import Connection, connect
 from blocklab.sites.ssh.hosts import HostEntry, Hosts
@@ -36,16 +37,6 @@ PROGRAMS = "/run/blocklab/bin"
 READY_SECONDS = 20.0
 # Its commands get SIGTERM, then SIGKILL.
 END_SECONDS = 15.0
-# umount writes back what waits in memory.
-UNDO_SECONDS = 200.0
-
-
-class Due(msgspec.Struct, frozen=True, array_like=True):
-    """An undo in the journal. ``same_boot``: the host has not been booted since."""
-
-    number: int
-    argv: Argv
-    same_boot: bool
 
 
 def who() -> str:
@@ -137,28 +128,13 @@ class SshHost(Agented):
                 self.name, said, hint="make room below /var/lib on it: without it nothing could be undone"
             )
 
-    def replay(self) -> list[str]:
-        """Run the undos that an earlier run has left, the last first; in words what could not be undone, which
-        stays in the journal. What a reboot has undone already counts as done."""
-        failed = self._replayed()
+    def replay(self) -> str:
+        """Run the undos that an earlier run has left; in words what could not be undone. Raises ``NodeLost``."""
+        failed = replay(self, self.left(), self.done)
         if failed:
             # A program that outlived its agent may hold what is to be undone.
             self._journaled("sweep")
-            failed = self._replayed()
-        return failed
-
-    def _replayed(self) -> list[str]:
-        failed = []
-        for due in self.left():
-            try:
-                must(self, due.argv, timeout=UNDO_SECONDS)
-            except NodeLost:
-                raise
-            except HostError as error:
-                if due.same_boot:
-                    failed.append(f"{self.name}: {error.message}")
-                    continue
-            self.done([due.number])
+            failed = replay(self, self.left(), self.done)
         return failed
 
     # -- the end ---------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ class SshSite(door.ByDoor):
                 raise SetupError(f"{errors[0].message}{rest}", hint=errors[0].hint)
             for problem, hint in (each for host in found for each in suits(host, self.path, self.hosts)):
                 raise SetupError(problem, hint=hint)
-            if failed := [text for host in found for text in host.replay()]:
+            if failed := [text for host in found if (text := host.replay())]:
                 raise SetupError(
                     f"an earlier run cannot be undone: {failed[0]}", hint=f"blocklab down --hosts {self.path}"
                 )
@@ -279,11 +279,11 @@ class SshSite(door.ByDoor):
     def clean(self) -> list[str]:
         """Undo what an earlier run has left on the hosts."""
         known = known_hosts_of(self.path)
-        failed = []
+        failed: list[str] = []
         for name, entry in self.hosts.hosts.items():
             try:
                 with contextlib.closing(connected_host(name, entry, known, patient=True)) as host:
-                    failed += host.replay()
+                    failed += filter(None, [host.replay()])
             except BlocklabError as error:
                 failed.append(error.message)
         return failed
