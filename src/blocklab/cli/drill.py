@@ -11,7 +11,6 @@ from typing import Annotated
 import msgspec
 import typer
 
-from blocklab.cli.catalogue import study_file
 from blocklab.cli.studies import (
     AsJson,
     At,
@@ -40,6 +39,7 @@ from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.run import ledger_of
 from blocklab.study.grid import is_drill
 from blocklab.study.read import placed, read
+from blocklab.study.shipped import study_file
 from blocklab.study.types import Study
 from blocklab.workloads import ledger_output
 

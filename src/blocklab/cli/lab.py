@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from blocklab.cli.catalogue import study_file
 from blocklab.cli.studies import AsJson, At, HostsFile, Quick, SiteName, StudyFile, Volumes, levels_of, selected
 from blocklab.errors import SetupError
 from blocklab.model.site import Lab, Leftovers, Room, Standing, offered
@@ -22,6 +21,7 @@ from blocklab.sites import DEFAULT, open_site
 from blocklab.study.factors import variant
 from blocklab.study.grid import topology
 from blocklab.study.read import read
+from blocklab.study.shipped import study_file
 
 
 def up(

@@ -10,13 +10,13 @@ import typer
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from blocklab.cli.catalogue import study_file
 from blocklab.cli.studies import HostsFile, StudyFile
 from blocklab.errors import StudyError
 from blocklab.model.files import write_whole
 from blocklab.runner.like import Disk, Likeness, measured
 from blocklab.sites import open_site
 from blocklab.study.read import load_yaml, read
+from blocklab.study.shipped import study_file
 
 # A disk that does more has no cap that the lab could hold it to.
 MOST_IOPS = 100_000

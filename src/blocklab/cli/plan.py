@@ -14,7 +14,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from blocklab.cli.catalogue import study_file
 from blocklab.cli.remaining import Machine, Remaining
 from blocklab.cli.studies import (
     AsJson,
@@ -66,6 +65,7 @@ from blocklab.study.phases import (
     ready,
 )
 from blocklab.study.read import read
+from blocklab.study.shipped import study_file
 from blocklab.study.types import Cell, Study
 
 # A longer argument hides the command that it belongs to; so much of its start is enough to know it.

@@ -16,7 +16,6 @@ import typer
 from rich.console import Console
 
 from blocklab import report
-from blocklab.cli.catalogue import study_file
 from blocklab.cli.floor import fresh_floor
 from blocklab.cli.live import showing
 from blocklab.cli.notes import too_short
@@ -41,6 +40,7 @@ from blocklab.study.grid import cells, layouts, topology
 from blocklab.study.needs import site_problems
 from blocklab.study.read import placed, read
 from blocklab.study.room import hardwares
+from blocklab.study.shipped import study_file
 from blocklab.study.sweep import idle_problems
 from blocklab.study.types import Cell, Study
 

@@ -25,6 +25,7 @@ from blocklab.sites.ssh.hosts import HostEntry, known_hosts_of, load
 from blocklab.sites.ssh.site import SshSite
 from blocklab.study.grid import topology
 from blocklab.study.read import read
+from blocklab.study.shipped import study_file
 
 hosts_app = typer.Typer(no_args_is_help=True, help="Add hosts to a hosts file, and check them.")
 disks_app = typer.Typer(no_args_is_help=True, help="List the disks of hosts, and claim them.")
@@ -97,7 +98,7 @@ def picked(found: list[adding.Found], serials: list[str] | None) -> list[adding.
 
 @hosts_app.command()
 def check(
-    study: Annotated[Path | None, typer.Argument(help="A study file: what it needs is looked for too.")] = None,
+    study: Annotated[Path | None, typer.Argument(help="A study: what it needs is looked for too.")] = None,
     hosts: File = HOSTS,
     as_json: AsJson = False,
 ) -> None:
@@ -109,7 +110,7 @@ def check(
     programs: dict[str, tuple[str, ...]] = {}
     modules: dict[str, tuple[str, ...]] = {}
     if study is not None:
-        what = read(study)
+        what = read(study_file(study))
         ground = site.ground(topology(what, list(what.stacks)))
         programs, modules = needs.programs(what, ground), needs.modules(what, ground)
     found = checks(hosts, site.hosts, programs, modules)
@@ -150,7 +151,9 @@ def show(name: str, disks: list[adding.Found]) -> None:
     """A host's disks as a table."""
     rows = Table(name, "size", "serial", "id", "use", box=None, pad_edge=False)
     for each in disks:
-        state = "it can be used" if each.usable else "; ".join(each.refused)
+        # What speaks against it begins with its path.
+        reasons = (reason.removeprefix(each.path).lstrip(": ") for reason in each.refused)
+        state = "it can be used" if each.usable else "; ".join(reasons)
         state = f"claimed by blocklab; {state}" if each.stamp else state
         rows.add_row(
             each.path, size_of(each.size), each.serial or "none", each.ids[0] if each.ids else "none", state
