@@ -170,3 +170,11 @@ def test_names_that_are_taken_are_found() -> None:
     ]
     assert list(facts.taken({**texts, "drbd": "", "mounts": ""}, 200, 1)) == []
     assert list(facts.taken_minors("dm-700\ndm-701\n", 100, 1)) == ["/dev/dm-700 is there already"]
+
+
+def test_what_a_mirror_overwrites_is_said_before(tmp_path: Path) -> None:
+    study = read(STUDIES / "drbd-az.yaml")
+    there = site(tmp_path)
+    said = there.room(topology(study, ["drbd0"]), 1)
+    assert said == ("the volumes of a mirror get zeroes before each build (3 GiB on each host): 26 s at 125 MB/s")
+    assert there.room(topology(study, ["local"]), 1) == ""

@@ -26,6 +26,7 @@ from blocklab.model.site import (
     Leftovers,
     Power,
     Requirement,
+    Room,
     Standing,
 )
 from blocklab.sites import door
@@ -39,9 +40,11 @@ from blocklab.sites.ssh.hosts import DISK_MINOR, HostEntry, Hosts, known_hosts_o
 
 T = TypeVar("T")
 
-OFFERS = frozenset({Doctor, GivenGround, Journal, Leftovers, Standing})
+OFFERS = frozenset({Doctor, GivenGround, Journal, Leftovers, Room, Standing})
 # An agent that is alone ends after 30 s.
 PATIENCE = 45.0
+# Bytes a second that a cloud's ordinary disk writes.
+TYPICAL = 125e6
 
 
 class SshLab:
@@ -267,6 +270,18 @@ class SshSite(door.ByDoor):
             "host": {name: first[name] for name in ("kernel", "cpu", "cpus")},
             "hosts": found,
         }
+
+    def room(self, topology: Topology, copies: int) -> str:
+        """How much has to be zero before a mirror stands, and about how long that takes; the disks' sizes are
+        looked at when they are claimed."""
+        alike = [int(spec.profile.size) for spec in topology.volumes if spec.alike]
+        if not alike:
+            return ""
+        most = max(alike)
+        return (
+            f"the volumes of a mirror get zeroes before each build ({most / 2**30:.3g} GiB on each host): "
+            f"{most / TYPICAL:.0f} s at {TYPICAL / 1e6:.0f} MB/s"
+        )
 
     def requirements(self) -> Sequence[Requirement]:
         """What the hosts have and lack."""
