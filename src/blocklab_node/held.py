@@ -430,7 +430,7 @@ def start(path: str, order: Header) -> None:
         folders = [path for pattern in POSTGRESQL for path in sorted(glob.glob(pattern), reverse=True)[:1]]
         words = dict(ENVIRONMENT, **{MARK[:-1]: order["token"]})
         words["PATH"] = ":".join(
-            [*folders, f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{FOLDER}/bin"]
+            [*folders, f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/libexec:{FOLDER}/bin"]
         )
         os.environ["PATH"] = words["PATH"]
         Held(listener, words).serve()

@@ -45,6 +45,7 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
     "nbd-client": {"debian": "nbd-client", "": "nbd"},
     "nbd-server": {"debian": "nbd-server", "": "nbd"},
     "qemu-storage-daemon": {"debian": "qemu-utils", "": "qemu-img"},
+    "start-stop-daemon": {"debian": "dpkg", "rhel": "dpkg (EPEL)", "": "dpkg"},
     "sysbench": {"rhel": "sysbench (EPEL)", "": "sysbench"},
 }  # fmt: skip
 # Claiming a disk and looking at links takes these, whatever the study.
