@@ -13,14 +13,12 @@ import msgspec
 
 from blocklab.errors import BlocklabError, HostError
 from blocklab.model import node
-from blocklab.model.host import must
-from blocklab.model.stack_map import Clock
+from blocklab.model.clock import EXCHANGES, clock
 from blocklab.sites.ssh import facts, needs
 from blocklab.sites.ssh.disks import ask, equip
 from blocklab.sites.ssh.host import PORTABLE, SshHost, parallel, suits
 from blocklab.sites.ssh.hosts import Disk, HostEntry, Hosts, LinkEntry, known_hosts_of
 
-EXCHANGES = 20
 # Two clocks that are further apart (s) are not kept by anything.
 CLOCK_SECONDS = 0.1
 # Raw output, histories and databases' logs go there.
@@ -43,17 +41,6 @@ class Line(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """Host and fact."""
         return f"{self.host} {self.about}".strip()
-
-
-def clock(host: SshHost, exchanges: int = EXCHANGES) -> Clock:
-    """A host's clock less ours: of several exchanges the one with the shortest round trip."""
-    found = []
-    for _ in range(exchanges):
-        before, asked = time.time(), time.monotonic()
-        there = float(must(host, ("date", "+%s.%N")))
-        took = time.monotonic() - asked
-        found.append(Clock(there - (before + took / 2), took / 2))
-    return min(found, key=lambda each: each.error)
 
 
 def checks(
@@ -126,7 +113,7 @@ def _of_host(
 
 
 def _clock(host: SshHost) -> Line:
-    found = clock(host)
+    found = min((clock(host) for _ in range(EXCHANGES)), key=lambda each: each.error)
     apart = f"{found.offset * 1e3:+,.1f} ms from this machine's, known to {found.error * 1e3:.1f} ms"
     if abs(found.offset) > CLOCK_SECONDS + found.error:
         return Line(
