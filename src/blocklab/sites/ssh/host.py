@@ -59,7 +59,12 @@ class SshHost(Agented):
         self._provided: set[str] = set()
         self._ending: Call | None = None
         super().__init__(name, HeldLine(name, self._connect))
-        if not self.channel.ready.wait(READY_SECONDS):
+        until = time.monotonic() + READY_SECONDS
+        while not self.channel.ready.wait(0.1) and not self.channel.lost and time.monotonic() < until:
+            pass
+        if not self.channel.ready.is_set():
+            # Where it is lost, this says why.
+            self.left()
             self.close()
             raise SetupError(f"{name} ({entry.address}): its agent does not answer", hint="try again")
 
