@@ -162,7 +162,7 @@ class SshHost(Agented):
 
 
 def suits(host: SshHost, path: Path, hosts: Hosts) -> Iterator[tuple[str, str]]:
-    """What of a host is not as its file says, with the cure; and netem where our own connection is."""
+    """What of a host is not as its file says, with a hint; and netem where our own connection is."""
     entry = hosts.hosts[host.name]
     called = host.run(facts.MACHINE["name"]).text.strip()
     if called != (entry.hostname or host.name):
