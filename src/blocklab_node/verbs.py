@@ -7,7 +7,7 @@ verbs.py adopt FILE                 writes the number of the process that starte
 verbs.py until TEXT FILE            prints FILE; exit code 1 where it does not hold TEXT
 verbs.py lacking PROGRAM...         prints those that PATH does not have, a line each
 verbs.py sysctl NAME VALUE          sets a kernel parameter, and keeps what it was
-verbs.py unsysctl NAME              sets it to what was kept
+verbs.py restore                    sets all that were kept to what they were
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def lacking(*programs: str) -> None:
 def _parameter(name: str) -> tuple[str, str]:
     # net.ipv4.tcp_rmem; a name with a dot inside (of an interface) is written net/ipv4/conf/eth0.1/forwarding
     path = name if "/" in name else name.replace(".", "/")
-    return f"/proc/sys/{path}", f"{KEPT}/{name.replace('/', '.')}"
+    return f"/proc/sys/{path}", f"{KEPT}/{path.replace('/', '%')}"
 
 
 def sysctl(name: str, value: str) -> None:
@@ -71,17 +71,17 @@ def sysctl(name: str, value: str) -> None:
     write(path, value)
 
 
-def unsysctl(name: str) -> None:
+def restore() -> None:
     """Nothing where nothing was kept."""
-    path, kept = _parameter(name)
-    if os.path.exists(kept):
+    for name in os.listdir(KEPT) if os.path.isdir(KEPT) else ():
+        path, kept = _parameter(name.replace("%", "/"))
         with open(kept) as file:
             write(path, file.read().rstrip("\n"))
         os.unlink(kept)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "write": write, "adopt": adopt, "until": until, "lacking": lacking, "sysctl": sysctl, "unsysctl": unsysctl,
+    "write": write, "adopt": adopt, "until": until, "lacking": lacking, "sysctl": sysctl, "restore": restore,
 }  # fmt: skip
 
 

@@ -256,3 +256,25 @@ def reached(topology: Topology) -> Iterator[Reached]:
             yield there
     finally:
         shutil.rmtree(folder)
+
+
+def blocklab(*argv: str, folder: Path) -> tuple[int, str]:
+    """The command line as a user calls it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "blocklab.cli.main", *argv],
+        cwd=folder,
+        capture_output=True,
+        timeout=1500,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode() + done.stderr.decode()
+
+
+def residue(there: Reached) -> dict[str, str]:
+    """What a run would leave on the hosts, if it left anything."""
+    look = (
+        "grep blocklab- /proc/mounts; ls /sys/block | grep -E 'dm-|drbd|md'; ls /etc/drbd.d | grep blocklab; "
+        "ls /run/blocklab | grep -v '^lock$'; ls -d /mnt/blocklab-* /var/tmp/blocklab-* /var/log/blocklab-*; "
+        "cat /var/lib/blocklab/journal.jsonl; pgrep -fa '[p]ostgres|[f]io|[s]ampler|[h]eld'; tc qdisc | grep netem"
+    )
+    return {name: node.run(["sh", "-c", f"({look}) 2> /dev/null"]).text for name, node in there.lab.nodes.items()}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +22,7 @@ from blocklab.sites.ssh.hosts import Hosts, known_hosts_of, load
 from blocklab.sites.ssh.site import SshSite
 from blocklab.store.folder import StudyFolder
 from blocklab.study.read import read
-from tests.lab.reached import OWN, Reached, reached
+from tests.lab.reached import OWN, Reached, blocklab, reached, residue
 
 DISK = Size("640MiB")
 
@@ -210,28 +208,6 @@ workloads:
   io: {workload: fio, size: 32MiB, jobs: {w: {rw: randwrite, bs: 4k, runtime: 2, time_based: 1, direct: 1}}}
   tx: {workload: pgbench, scale: 1, clients: 4, transactions: 100}
 """
-
-
-def blocklab(*argv: str, folder: Path) -> tuple[int, str]:
-    """The command line as a user calls it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "blocklab.cli.main", *argv],
-        cwd=folder,
-        capture_output=True,
-        timeout=1500,
-        check=False,
-    )
-    return done.returncode, done.stdout.decode() + done.stderr.decode()
-
-
-def residue(there: Reached) -> dict[str, str]:
-    """What a run would leave on the hosts, if it left anything."""
-    look = (
-        "grep blocklab- /proc/mounts; ls /sys/block | grep -E 'dm-|drbd|md'; ls /etc/drbd.d | grep blocklab; "
-        "ls /run/blocklab | grep -v '^lock$'; ls -d /mnt/blocklab-* /var/tmp/blocklab-* /var/log/blocklab-*; "
-        "cat /var/lib/blocklab/journal.jsonl; pgrep -fa '[p]ostgres|[f]io|[s]ampler|[h]eld'; tc qdisc | grep netem"
-    )
-    return {name: node.run(["sh", "-c", f"({look}) 2> /dev/null"]).text for name, node in there.lab.nodes.items()}
 
 
 def test_a_study_on_hosts(there: Reached, tmp_path: Path) -> None:

@@ -19,10 +19,9 @@ from blocklab.model.ground import LinkSpec, NodeSpec, Profile, Topology, VolumeS
 from blocklab.model.host import must
 from blocklab.model.units import Duration, Size
 from blocklab.store.folder import StudyFolder
-from tests.lab.reached import Reached, reached
-from tests.lab.test_ssh_hosts import blocklab, residue
+from tests.lab.reached import Reached, blocklab, reached, residue
 
-MOMENTS = int(os.environ.get("MOMENTS", 20))
+MOMENTS = 20
 STUDY = """\
 blocklab: 2
 name: killed

@@ -23,15 +23,15 @@ _ANSWER = re.compile(r"^\d+ bytes from .* time=(\d+(?:\.\d+)?) ms$", re.MULTILIN
 
 def plan_wires(shape: Topology, ground: Ground) -> Plan:
     """What nodes get once after they booted, for as long as they run: programs, kernel parameters, interfaces,
-    bonds, addresses. Of it only kernel parameters are undone: a vec interface that went down does not come up
-    again. Interfaces that are given are left alone, whatever their MTU."""
+    bonds, addresses. None of it is undone with a stack: a vec interface that went down does not come up again.
+    Hosts that go on afterwards get their own kernel parameters back by their site. Interfaces that are given are
+    left alone, whatever their MTU."""
     steps: list[Step] = []
     facts: list[Fact] = []
     for host, spec in shape.nodes.items():
         steps.append(Equip(host))
         for name, value in spec.sysctl.items():
-            steps.append(Run(host, node.program("verbs", "sysctl", name, str(value)),
-                             undo=node.program("verbs", "unsysctl", name)))  # fmt: skip
+            steps.append(Run(host, node.program("verbs", "sysctl", name, str(value))))
             facts.append(
                 Fact(host, "sysctl", ("sysctl", "-n", name), partial(_sysctl, name), _sysctl(name, str(value)))
             )

@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 from blocklab import __version__
 from blocklab.errors import BlocklabError, SetupError, StudyError
+from blocklab.model import node
 from blocklab.model.ground import End, Ground, Topology, VolumeSpec
-from blocklab.model.host import Host
+from blocklab.model.host import Host, must
 from blocklab.model.plan import Argv
 from blocklab.model.site import (
     Doctor,
@@ -33,7 +34,7 @@ from blocklab.sites import door
 from blocklab.sites.ssh import facts, power
 from blocklab.sites.ssh.check import checks
 from blocklab.sites.ssh.connect import Unreachable
-from blocklab.sites.ssh.disks import Taken, equip, release, take
+from blocklab.sites.ssh.disks import FIRST_UNDO, Taken, equip, release, take
 from blocklab.sites.ssh.facts import PREFIX
 from blocklab.sites.ssh.host import SshHost, parallel, suits
 from blocklab.sites.ssh.hosts import DISK_MINOR, HostEntry, Hosts, known_hosts_of, load
@@ -43,6 +44,8 @@ T = TypeVar("T")
 OFFERS = frozenset({Doctor, GivenGround, Journal, Leftovers, Room, Standing})
 # An agent that is alone ends after 30 s.
 PATIENCE = 45.0
+# Below the numbers of disks' undos, above those of the engine's.
+RESTORE = FIRST_UNDO - 1
 # Bytes a second that a cloud's ordinary disk writes.
 TYPICAL = 125e6
 
@@ -59,6 +62,9 @@ class SshLab:
         # Of hosts that were ended on purpose: the id of that boot.
         self._ended: dict[str, str] = {}
         try:
+            for host in self._hosts.values():
+                # Kernel parameters that a study sets are the host's own again.
+                host.note(RESTORE, host.verb("restore"))
             self._check_free(site.hosts, topology)
             self._take(tuple(self._hosts), fresh=True)
         except BaseException:
@@ -138,6 +144,10 @@ class SshLab:
         for each in reversed(taken):
             with contextlib.suppress(BlocklabError):
                 release(self._hosts[each.host], each)
+        for host in self._hosts.values():
+            with contextlib.suppress(BlocklabError):
+                must(host, node.program("verbs", "restore"))
+                host.done([RESTORE])
 
 
 class SshSite(door.ByDoor):
