@@ -29,6 +29,8 @@ BARE = {
 PATIENCE = {"ping-timeout": 5, "timeout": 60}
 # The activity log that create-md makes has 8 blocks of 4 KiB, one of them in use, of 919 extents each.
 EXTENTS = 7 * 919
+# The first ones of DRBD 9 that anybody asks for.
+QUORUM = frozenset({"quorum", "on-no-quorum"})
 # Texts of the user's own, which may begin with anything.
 _FREE = frozenset({"shared-secret"})
 # The commands that take a section's options, and have beside them only flags of their own. drbdsetup itself tells
@@ -126,6 +128,10 @@ def _unknown(section: str, name: str, value: str, table: Table) -> str | None:
     knob = table[section].get(name)
     if knob is None:
         other = next((other for other, options in table.items() if name in options), "")
+        if not other and name in QUORUM:
+            return (
+                "needs DRBD 9, and the driver of the image is 8.4; `blocklab image build --modules` takes another"
+            )
         if not other:
             return f"DRBD has no such {section} option{nearest(name, table[section])}"
         return f"is an option of DRBD's {other} section; write it there"
