@@ -291,6 +291,22 @@ def test_drbd_broken(text: str) -> None:
 # --- the sampler itself
 
 
+def test_the_status_of_drbd_9_follows_its_version(tmp_path: Path) -> None:
+    status = FOLDER / "drbd9" / "status.json"
+    tool = tmp_path / "drbdsetup"
+    tool.write_text(f'#!/bin/sh\n[ "$*" = "status --json" ] && exec /bin/cat {status}\n')
+    tool.chmod(0o755)
+    file = tmp_path / "drbd"
+    for head, more in (("version: 9.3.3 (api:2)\n", status.read_text()), (EMPTY, "")):
+        file.write_text(head)
+        argv = [sys.executable, "-I", "-S", str(SAMPLER), "0.1", str(file)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, env={"PATH": str(tmp_path)}) as process:
+            assert process.stdout is not None
+            found = json.loads(process.stdout.readline())
+            process.send_signal(signal.SIGINT)
+        assert found["text"] == head + more and process.returncode == 0
+
+
 def test_sampler_runs_until_it_is_told(tmp_path: Path) -> None:
     """Real time: a line each tenth of a second, of a file that is absent at first, until SIGINT; none is cut."""
     file = tmp_path / "counter"
