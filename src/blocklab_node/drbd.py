@@ -4,7 +4,6 @@ All commands take the device's minor number and the resource's name.
 
 drbd.py load          loads the driver; what only DRBD 9 takes is struck out of the resource file where it is 8.4
 drbd.py connected     until both sides know each other
-drbd.py status        prints role, connection and disks
 drbd.py mark          ends the connection, where there is one; then a line in the kernel's log, from which on
                       "parted" looks
 drbd.py met           until both sides have looked at each other, but for a few seconds at most
@@ -236,11 +235,6 @@ def connected(minor: str, name: str) -> None:
         time.sleep(0.05)
 
 
-def status(minor: str, name: str) -> None:
-    now = state(minor)
-    print(f"role {now.role}\ncstate {now.cs}\ndstate {now.ds}")
-
-
 def mark(minor: str, name: str) -> None:
     # A connection to a node that is gone may still count as one. drbdadm of 8.4 fails where there is none.
     if state(minor).cs not in ("StandAlone", "Unconfigured"):
@@ -337,7 +331,7 @@ def parted(minor: str, name: str) -> None:
 
 
 COMMANDS: dict[str, Callable[[str, str], None]] = {
-    "load": load, "connected": connected, "status": status, "mark": mark, "met": met, "again": again,
+    "load": load, "connected": connected, "mark": mark, "met": met, "again": again,
     "attached": attached, "hurry": hurry, "joined": joined, "verified": verified, "differ": differ,
     "parted": parted,
 }  # fmt: skip

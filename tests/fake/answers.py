@@ -103,8 +103,10 @@ class Answers:
             return f"{SIZE}\n".encode()
         if argv[:2] == ("cat", "/proc/mounts"):
             return self.mounted.get(host, "").encode()
-        if argv[:5] == program("drbd", "status"):
-            return b"role Primary\ncstate Connected\ndstate UpToDate/UpToDate\n"
+        if argv[:2] == ("drbdadm", "cstate"):
+            return b"Connected\n"
+        if argv[:2] == ("drbdadm", "dstate"):
+            return b"UpToDate/UpToDate\n"
         if argv == ("cat", VERSION):
             return b"8.4.11\n"
         if argv[:2] == ("drbdadm", "get-gi"):

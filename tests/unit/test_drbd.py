@@ -232,16 +232,6 @@ class TestOnEither:
         with pytest.raises(SystemExit, match="the comparison did not end, the connection did: Connecting"):
             node.told("verified")
 
-    def test_the_status(
-        self, says: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        Node(monkeypatch, says("Ahead", "UpToDate/Consistent")).told("status")
-        found = drbd.parse_status(capsys.readouterr().out)
-        assert found == {
-            "role": "Primary", "cstate": "Ahead", "connection": "kept", "dstate": "UpToDate/Consistent",
-            "local disk": "UpToDate",
-        }  # fmt: skip
-
     def test_it_hurries_by_the_options_that_the_driver_has(
         self, says: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -15,7 +15,6 @@ import pytest
 from blocklab.cli.main import main
 from blocklab.errors import CommandError, KnobError, ParseError, StoreError
 from blocklab.model.host import Result
-from blocklab.model.node import program
 from blocklab.model.plan import Argv
 from blocklab.model.workload import QueueDepths
 from blocklab.runner import calibrate as bench
@@ -314,8 +313,8 @@ class Says:
             delay = {"delay": self.delay, "jitter": 0}
             return json.dumps([{"kind": "netem", "options": {"limit": 100000, "delay": delay}}])
         answers = {
-            " ".join(program("drbd", "status")): "cstate Connected\ndstate UpToDate/UpToDate",
-            "blockdev --getsize64": str(64 * 2**20),
+            "drbdadm cstate": "Connected",
+            "drbdadm dstate": "UpToDate/UpToDate", "blockdev --getsize64": str(64 * 2**20),
             "ip -j": '[{"ifname":"vec0","mtu":1500}]',
             "drbdsetup show": "resource m {\n net {\n protocol C;\n }\n"
             " disk {\n disk-flushes no;\n md-flushes no;\n al-extents 6433;\n }\n}\n",

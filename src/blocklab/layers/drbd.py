@@ -13,14 +13,12 @@ from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
 from blocklab.model.layer import Place
 from blocklab.model.plan import UNCHANGED, Argv, Fact, Plan, Port, Run, Step, Wait
-from blocklab_node.drbd import NEWER, VERSION
+from blocklab_node.drbd import NEWER, SYNC_SECONDS, VERSION
 
 FIRST_PORT = 7000
 # What the primary's connection may be when it may run ahead of its peer (on-congestion: pull-ahead).
 LAGGING = frozenset({"Connected", "Ahead", "SyncSource", "PausedSyncS"})
 GENERATION = "data generation"
-# 9 knows that the other disk is outdated, 8.4 knows nothing of it.
-_ALONE = {"cstate": "StandAlone", "local disk": "UpToDate"}
 # Internal metadata of DRBD 8.4 in sectors: 8 for each 2^18 of the device (its bitmap), and 72.
 _SECTOR, _BITMAP, _NOTES = 512, 2**18, 72
 
@@ -167,7 +165,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         else:
             steps.append(Run(here, ("drbdadm", "--", "--clear-bitmap", "new-current-uuid", name), once=True))
         steps.append(Run(here, promote, undo=("drbdadm", "secondary", name)))
-        steps.append(drbd_pair.up_to_date(here, number, name))
+        steps.append(Wait(here, ("drbdadm", "dstate", name), until="UpToDate/UpToDate", seconds=SYNC_SECONDS))
         if self.standalone:
             # No undo: "down" takes a mirror down in either state.
             steps.append(Run(here, ("drbdadm", "disconnect", name), late=True))
@@ -177,7 +175,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
                 # Alone, the primary has no connection that could have options.
                 *(self._options(name, host, net=host != here or not self.standalone) for host in sides),
                 *(Fact(host, "drbd", ("cat", VERSION), parse_driver, lasting=True) for host in sides),
-                *self._states(place),
+                *self._states(name, here),
             ),
             ports=(Port(here, "block", f"/dev/drbd{number}"),),
         )
@@ -205,7 +203,8 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
 
     def alone(self, place: Place, below: tuple[Port, ...]) -> tuple[Fact, ...]:
         """No connection, so none of its options; the local disk up to date."""
-        return self._options(place.stack, place.host, net=False), _status(place, _ALONE)
+        name, here = place.stack, place.host
+        return (self._options(name, here, net=False), *_alone(name, here))
 
     def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
         """Up on the other node, connected, synchronised; nothing for a mirror that is run alone."""
@@ -261,18 +260,24 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         """What was sent over the link before it has arrived."""
         return Wait(host, ("ping", "-q", "-c", "1", "-W", "7", place.ground.ends[self.link][other].address))
 
-    def _states(self, place: Place) -> tuple[Fact, ...]:
+    def _states(self, name: str, host: str) -> tuple[Fact, ...]:
         """Asked before and after each workload: a mirror that broke meanwhile was not measured."""
         if self.standalone:
-            return (_status(place, _ALONE),)
-        if self.net.get("on-congestion", "block") != "block":
-            # Asked to pull ahead, it may well be ahead, or be catching up.
-            return (_status(place, {"connection": "kept", "local disk": "UpToDate"}),)
-        asked = ("drbdadm", "get-gi", place.stack)
+            return _alone(name, host)
+        if self.net.get("on-congestion", "block") == "block":
+            return (
+                _state(host, name, "cstate", "Connected"),
+                _state(host, name, "dstate", "UpToDate/UpToDate"),
+                # Between the two it may have been alone, and have caught up.
+                Fact(
+                    host, "drbd", ("drbdadm", "get-gi", name), parse_generation, {GENERATION: UNCHANGED},
+                    steady=True,
+                ),
+            )  # fmt: skip
+        # Asked to pull ahead, it may well be ahead, or be catching up.
         return (
-            _status(place, {"cstate": "Connected", "dstate": "UpToDate/UpToDate"}),
-            # Between the two it may have been alone, and have caught up.
-            Fact(place.host, "drbd", asked, parse_generation, {GENERATION: UNCHANGED}, steady=True),
+            Fact(host, "drbd", ("drbdadm", "cstate", name), parse_lagging, {"connection": "kept"}),
+            Fact(host, "drbd", ("drbdadm", "dstate", name), parse_local, {"local disk": "UpToDate"}),
         )
 
     @property
@@ -296,9 +301,14 @@ def _sides(below: tuple[Port, ...]) -> dict[str, str]:
     return {port.host: port.where for port in below}
 
 
-def _status(place: Place, wanted: Mapping[str, str]) -> Fact:
-    argv = drbd_pair.ask(place.number, "status", place.stack)
-    return Fact(place.host, "drbd", argv, parse_status, wanted)
+def _alone(name: str, host: str) -> tuple[Fact, Fact]:
+    # 9 knows that the other disk is outdated, 8.4 knows nothing of it.
+    local = Fact(host, "drbd", ("drbdadm", "dstate", name), parse_local, {"local disk": "UpToDate"})
+    return _state(host, name, "cstate", "StandAlone"), local
+
+
+def _state(host: str, name: str, what: str, wanted: str) -> Fact:
+    return Fact(host, "drbd", ("drbdadm", what, name), lambda text: {what: text.strip()}, {what: wanted})
 
 
 def parse_driver(text: str) -> dict[str, str]:
@@ -313,18 +323,16 @@ def parse_generation(text: str) -> dict[str, str]:
     return {GENERATION: generation.strip()} if colon else {}
 
 
-def parse_status(text: str) -> dict[str, str]:
-    """What the program on the host says of a mirror; the local disk's state alone too, and the connection of one
-    that may pull ahead of its peer: ``kept`` in each state that belongs to it."""
-    # role Primary
-    # cstate Connected
-    # dstate UpToDate/UpToDate
-    found = dict(line.split(" ", 1) for line in text.splitlines())
-    if not {"cstate", "dstate"} <= found.keys():
-        return found
-    state, disks = found["cstate"], found["dstate"]
-    more = {"connection": "kept" if state in LAGGING else state, "local disk": disks.partition("/")[0]}
-    return found | more
+def parse_lagging(text: str) -> dict[str, str]:
+    """The connection of a mirror that may pull ahead of its peer: ``kept`` in each state that belongs to it. 9
+    says ``Connected`` in all of them."""
+    state = text.strip()
+    return {"cstate": state, "connection": "kept" if state in LAGGING else state}
+
+
+def parse_local(text: str) -> dict[str, str]:
+    """The disk states, and the local one alone: ``UpToDate/Consistent`` while the peer is behind."""
+    return {"dstate": text.strip(), "local disk": text.strip().partition("/")[0]}
 
 
 def parse_show(text: str) -> dict[str, str]:
