@@ -13,14 +13,15 @@ import pytest
 
 from blocklab.errors import CommandError, ImageError
 from blocklab.model.host import must
-from blocklab.model.plan import Put
+from blocklab.model.plan import Put, Run
 from blocklab.runner.run import standing
 from blocklab.sites.uml import environment, image, recipe, rootfs
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.grid import plan_stack, topology
 from blocklab.study.read import build
+from blocklab.study.takeover import rejoin, replicas
 from blocklab.study.types import Study
-from blocklab_node.drbd import NEWER
+from blocklab_node.drbd import NEWER, QUICKLY
 
 KERNEL_MODULES = "/usr/lib/uml/modules"
 
@@ -47,9 +48,18 @@ def test_one_resource_file_is_taken_by_both_drivers(small: dict[str, Any]) -> No
         nine = ["env", "DRBD_DRIVER_VERSION_OVERRIDE=9.3.3", "drbdadm", "--config-file=/tmp/new.res"]
         dump = must(host, [*nine, "dump", "one"])
         assert "auto-promote      no;" in dump and "node-id 0;" in dump and "node-id 1;" in dump
-        commands = must(host, [*nine, "--dry-run", "up", "one"])
-        assert "new-resource one 0 --auto-promote=no" in commands
-        assert "peer-device-options one 1 0 --c-max-rate=1G" in commands
+        # Each command that is run on either driver is one for 9 too; what it would do is shown.
+        compared = replicas(study, "one", 0, UmlSite().ground(topology(study, ["one"])))
+        back = rejoin(study, "one", 0, UmlSite().ground(topology(study, ["one"])))
+        runs = [step for step in (*steps, *back, *(compared.verify if compared else ())) if isinstance(step, Run)]
+        asked = {argv[1:] for step in runs for argv in (step.argv, step.undo) if argv[:1] == ("drbdadm",)}
+        assert len(asked) > 8
+        asked |= {("get-gi", "one"), ("disconnect", "--force", "one"), ("peer-device-options", *QUICKLY, "one")}
+        shown = "".join(must(host, [*nine, "--dry-run", *argv]) for argv in sorted(asked))
+        for words in ("new-resource one 0 --auto-promote=no", "peer-device-options one 1 0 --c-max-rate=1G",
+                      "new-current-uuid 0 --clear-bitmap", "verify one 1 0", "disconnect one 1 --force",
+                      "create-md 1 --force"):  # fmt: skip
+            assert words in shown
         # 8.4 would stop at the first thing that it does not know.
         old = host.run(["drbdadm", "--config-file=/tmp/new.res", "dump", "one"])
         assert old.code and "auto-promote" in old.said
