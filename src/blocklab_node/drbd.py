@@ -19,12 +19,14 @@ drbd.py parted        prints what the kernel said of a split brain since the las
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+
+# A takeover waits for this program: re, typing and subprocess take longer than the rest of its start.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
 
 # How long an active side waits for the other one to connect: DRBD tries every 10 s (connect-int).
 CONNECT_SECONDS = 40
@@ -52,19 +54,18 @@ UNMET = {
 ABSENT = {"Unconfigured", "StandAlone", "Connecting"}
 
 
-class Peer(NamedTuple):
+class Peer:
     """The other side of a mirror, as this one sees it.
 
     ``cs``: the connection's state, and what is copied over it where something is (``Connected``, ``SyncSource``,
     ``VerifyS``, ``Ahead``, ``Connecting``), as 8.4 has it, by 9's names.
     """
 
-    cs: str
-    role: str
-    disk: str
+    def __init__(self, cs: str, role: str, disk: str) -> None:
+        self.cs, self.role, self.disk = cs, role, disk
 
 
-class Device(NamedTuple):
+class Device:
     """One side of a mirror, whatever the driver.
 
     ``counters`` have 9's names, in KiB or pieces: ``sent``, ``received``, ``written``, ``read``, ``al-writes``,
@@ -72,10 +73,8 @@ class Device(NamedTuple):
     peers the sum. 8.4 has ``epochs`` too.
     """
 
-    role: str
-    disk: str
-    peers: tuple[Peer, ...]
-    counters: dict[str, int]
+    def __init__(self, role: str, disk: str, peers: tuple[Peer, ...], counters: dict[str, int]) -> None:
+        self.role, self.disk, self.peers, self.counters = role, disk, peers, counters
 
     @property
     def cs(self) -> str:
@@ -92,18 +91,6 @@ class Device(NamedTuple):
 # No such device.
 NONE = Device("Unknown", "Diskless", (Peer("Unconfigured", "Unknown", "DUnknown"),), {})
 
-# version: 8.4.11 (api:1/proto:86-101)
-#  0: cs:SyncSource ro:Primary/Secondary ds:UpToDate/Inconsistent C r-----
-#     ns:4420 nr:0 dw:4840 dr:60 al:12 bm:0 lo:0 pe:0 ua:0 ap:0 ep:1 wo:f oos:420
-# 	[===================>] sync'ed:100.0% (420/480)K
-# 	finish: 0:00:01 speed: 60 (60) K/sec
-#  1: cs:Unconfigured
-_DEVICE = re.compile(
-    r"^ *(?P<minor>\d+): cs:(?P<cs>\w+) ro:(?P<role>\w+)/(?P<peer>\w+) ds:(?P<disk>\w+)/(?P<other>\w+) .*\n"
-    r" *(?P<counters>ns:\d+ (?:\w+:\w+ )*oos:\d+)$",
-    re.MULTILINE,
-)
-_ANY_DEVICE = re.compile(r"^ *\d+: cs:(?!Unconfigured)", re.MULTILINE)
 _COUNTERS = {
     "ns": "sent", "nr": "received", "dw": "written", "dr": "read", "al": "al-writes", "bm": "bm-writes",
     "lo": "lower-pending", "ap": "upper-pending", "pe": "pending", "ua": "unacked", "oos": "out-of-sync",
@@ -132,16 +119,26 @@ def devices(text: str) -> dict[int, Device]:
 
 
 def _of_8(text: str) -> dict[int, Device]:
+    # version: 8.4.11 (api:1/proto:86-101)
+    #  0: cs:SyncSource ro:Primary/Secondary ds:UpToDate/Inconsistent C r-----
+    #     ns:4420 nr:0 dw:4840 dr:60 al:12 bm:0 lo:0 pe:0 ua:0 ap:0 ep:1 wo:f oos:420
+    # 	[===================>] sync'ed:100.0% (420/480)K
+    # 	finish: 0:00:01 speed: 60 (60) K/sec
+    #  1: cs:Unconfigured
     found = {}
-    for match in _DEVICE.finditer(text):
-        pairs = dict(pair.split(":") for pair in match["counters"].split())
-        if missing := _COUNTERS.keys() - pairs.keys():
-            raise ValueError(f"without {', '.join(sorted(missing))}")
-        counters = {name: int(pairs[key]) for key, name in _COUNTERS.items()}
-        peer = Peer(_RENAMED.get(match["cs"], match["cs"]), match["peer"], match["other"])
-        found[int(match["minor"])] = Device(match["role"], match["disk"], (peer,), counters)
-    if len(found) != len(_ANY_DEVICE.findall(text)):
-        raise ValueError("not the table of DRBD 8.4")
+    lines = [*text.splitlines(), ""]
+    for number, line in enumerate(lines):
+        minor, colon, state = line.partition(": cs:")
+        if not colon or not minor.strip().isdecimal() or state.startswith("Unconfigured"):
+            continue
+        words = dict(word.split(":", 1) for word in f"cs:{state} {lines[number + 1]}".split() if ":" in word)
+        try:
+            (role, peer), (disk, other) = words["ro"].split("/"), words["ds"].split("/")
+            counters = {name: int(words[key]) for key, name in _COUNTERS.items()}
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"not a device of DRBD 8.4 ({error}): {line.strip()}") from error
+        cs = _RENAMED.get(words["cs"], words["cs"])
+        found[int(minor)] = Device(role, disk, (Peer(cs, peer, other),), counters)
     return found
 
 
@@ -191,11 +188,13 @@ def state(minor: str) -> Device:
     return devices(seen()).get(int(minor), NONE)
 
 
-def called(*argv: str) -> str:
+def called(*argv: str, meaning: str = "") -> str:
     """What a command prints; its failure ends this program."""
+    import subprocess
+
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        sys.exit(f"{' '.join(argv)} ended with exit code {done.returncode}")
+        sys.exit(f"{' '.join(argv)} ended with exit code {done.returncode}{meaning}")
     return done.stdout
 
 
@@ -222,8 +221,8 @@ def load(minor: str, name: str) -> None:
             known = [line for line in file if not line.rstrip().endswith(NEWER)]
         with open(path, "w") as file:
             file.writelines(known)
-    if subprocess.run(["drbdadm", "dump", name], stdout=subprocess.DEVNULL).returncode:
-        sys.exit(f"the driver here is DRBD {driver()}, and its drbdadm does not take {path}: see above")
+    unread = f": the driver here is DRBD {driver()}, and its drbdadm does not take {path}"
+    called("drbdadm", "dump", name, meaning=unread)
 
 
 def connected(minor: str, name: str) -> None:
@@ -257,8 +256,8 @@ def since_mark(minor: str) -> list[str] | None:
 def split(minor: str) -> list[str]:
     # 8.4: block drbd0: Split-Brain detected but unresolved, dropping connection!
     # 9: drbd m/0 drbd0 a2: Split-Brain detected but unresolved, dropping connection!
-    found = re.compile(rf"\bdrbd{minor}( \S+)?: Split-Brain detected")
-    return [line for line in since_mark(minor) or () if found.search(line)]
+    lines = ((line, *line.partition(": Split-Brain detected")) for line in since_mark(minor) or ())
+    return [line for line, where, found, _ in lines if found and f"drbd{minor}" in where.split()[-2:]]
 
 
 def met(minor: str, name: str) -> None:
@@ -304,7 +303,7 @@ def joined(minor: str, name: str) -> None:
             # Nothing is being copied, so nothing will change any more.
             sys.exit(f"drbd{minor} is connected, and its disks stay {now.ds}")
         time.sleep(0.05)
-    sys.exit(f"drbd{minor} is not in sync after {SYNC_SECONDS:g} s: {state(minor)}")
+    sys.exit(f"drbd{minor} is not in sync after {SYNC_SECONDS:g} s: {state(minor).cs}")
 
 
 def verified(minor: str, name: str) -> None:

@@ -17,7 +17,7 @@ from blocklab.study.grid import plan_stack, topology
 from blocklab.study.read import build
 from blocklab.study.takeover import failed_over, rejoin
 from blocklab_node import drbd as follower
-from blocklab_node.drbd import Device, Peer, devices
+from blocklab_node.drbd import devices
 from blocklab_node.monitor import LOST, STATE
 from tests.unit.golden import FOLDER
 
@@ -65,13 +65,14 @@ def test_both_drivers_say_the_same_in_one_model(says: Any, cs: str, shown: str) 
 def test_a_status_of_drbd_9() -> None:
     """Made after real output: a resync; and of two peers one that is lost."""
     found = devices(f"version: 9.3.3\n{(GOLDEN / 'status.json').read_text()}")
-    assert found[3] == Device(
-        "Primary", "UpToDate", (Peer("SyncSource", "Secondary", "Inconsistent"),),
-        {
-            "written": 143360, "read": 2048, "al-writes": 12, "bm-writes": 8, "lower-pending": 2,
-            "upper-pending": 1, "sent": 2048, "received": 0, "pending": 3, "unacked": 8, "out-of-sync": 50176,
-        },
-    )  # fmt: skip
+    assert (found[3].role, found[3].disk) == ("Primary", "UpToDate")
+    assert [vars(peer) for peer in found[3].peers] == [
+        {"cs": "SyncSource", "role": "Secondary", "disk": "Inconsistent"}
+    ]
+    assert found[3].counters == {
+        "written": 143360, "read": 2048, "al-writes": 12, "bm-writes": 8, "lower-pending": 2,
+        "upper-pending": 1, "sent": 2048, "received": 0, "pending": 3, "unacked": 8, "out-of-sync": 50176,
+    }  # fmt: skip
     assert (found[4].cs, found[4].ds) == ("Connecting", "UpToDate/DUnknown/UpToDate")
     assert found[4].counters["sent"] == 61572 + 61568
     assert devices("version: 9.3.3\n[\n]\n") == {}
