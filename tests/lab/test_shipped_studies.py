@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from blocklab.cli.catalogue import shipped
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import build, load_yaml, merge_patch
+from blocklab.study.shipped import shipped
 from tests.fake.runs import Silent
 
 TINY = {"size": "16MiB", "stop": None, "options": {"time_based": True, "runtime": 1, "ramp_time": None}}

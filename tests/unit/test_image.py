@@ -306,14 +306,6 @@ def test_the_key_of_a_part_follows_from_what_goes_into_it(change: dict[str, Any]
     assert (recipe.part_key(recipe.MYSQL._replace(**change)) != recipe.part_key(recipe.MYSQL)) is changes
 
 
-def test_node_files_leaves_out_what_is_not_for_the_node(tmp_path: Path) -> None:
-    for name in ("init", "agent.py", "__init__.py", ".hidden"):
-        (tmp_path / name).write_text(name)
-    (tmp_path / "__pycache__").mkdir()
-    assert recipe.node_files(tmp_path) == {"agent.py": b"agent.py", "init": b"init"}
-    assert recipe.node_files(tmp_path / "missing") == {}
-
-
 def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/x")
     monkeypatch.delenv("BLOCKLAB_CACHE", raising=False)

@@ -245,7 +245,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         for host, device in sides.items():
             address = place.ground.ends[self.link][host].address
             lines += [
-                f"  on {host} {{",
+                f"  on {place.ground.hostname(host)} {{",
                 # The same whichever is the active one: the metadata have it too.
                 f"    node-id {sorted(sides).index(host)}; {NEWER}",
                 f"    device /dev/drbd{place.number} minor {place.number};",

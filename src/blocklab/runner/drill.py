@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from blocklab.checks.ledger import bins, check
 from blocklab.errors import BlocklabError, CommandError, HostError, ParseError
+from blocklab.model.clock import EXCHANGES
 from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Proc
@@ -143,7 +144,7 @@ class Drilling:
             else:
                 assert isinstance(phase, Do)
                 self._engine.go(phase)
-        self._offset = {name: clock.offset for name, clock in clocks(self._engine.hosts)[0].items()}
+        self._offset = {name: clock.offset for name, clock in clocks(self._engine.hosts, EXCHANGES)[0].items()}
 
     # -- while the client writes -----------------------------------------------------------------------------
 
