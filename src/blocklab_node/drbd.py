@@ -2,7 +2,7 @@
 
 All commands take the device's minor number and the resource's name.
 
-drbd.py load          loads the driver; what only DRBD 9 takes is struck out of the resource file where it is 8.4
+drbd.py fit           strikes out of the resource file what only DRBD 9 takes, where the driver is 8.4
 drbd.py connected     until both sides know each other
 drbd.py mark          ends the connection, where there is one; then a line in the kernel's log, from which on
                       "parted" looks
@@ -212,9 +212,7 @@ def log() -> Iterator[str]:
             continue
 
 
-def load(minor: str, name: str) -> None:
-    # There are no handlers; asking drbdadm for them at each change only takes the node's time.
-    called("modprobe", "drbd", "usermode_helper=disabled")
+def fit(minor: str, name: str) -> None:
     path = f"/etc/drbd.d/{name}.res"
     if driver().startswith("8."):
         with open(path) as file:
@@ -330,7 +328,7 @@ def parted(minor: str, name: str) -> None:
 
 
 COMMANDS: dict[str, Callable[[str, str], None]] = {
-    "load": load, "connected": connected, "mark": mark, "met": met, "again": again,
+    "fit": fit, "connected": connected, "mark": mark, "met": met, "again": again,
     "attached": attached, "hurry": hurry, "joined": joined, "verified": verified, "differ": differ,
     "parted": parted,
 }  # fmt: skip

@@ -141,7 +141,7 @@ def test_the_resource_file_has_the_same_ids_whoever_is_active(small: dict[str, A
     # The file is there before the driver that strikes out what it does not know, and before any that reads it.
     kinds = ["put" if isinstance(step, Put) else step.argv[-3:] for step in built
              if isinstance(step, Put | Run) and step.host == "a2" and "mirror" in str(step)][:3]  # fmt: skip
-    assert kinds == ["put", ("load", "0", "mirror"), ("create-md", "--force", "mirror")]
+    assert kinds == ["put", ("fit", "0", "mirror"), ("create-md", "--force", "mirror")]
 
 
 # -- the program on a host --------------------------------------------------------------------------------------

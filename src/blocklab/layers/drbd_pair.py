@@ -26,8 +26,13 @@ def ask(minor: int, what: str, stack: str) -> Argv:
 
 
 def loaded(host: str, minor: int, stack: str, config: str) -> tuple[Step, ...]:
-    """The resource file, and the driver that reads it."""
-    return Put(host, f"/etc/drbd.d/{stack}.res", config), Run(host, ask(minor, "load", stack))
+    """The driver, and the resource file as it reads one."""
+    return (
+        # There are no handlers; asking drbdadm for them at each change only takes the node's time.
+        Run(host, ("modprobe", "drbd", "usermode_helper=disabled")),
+        Put(host, f"/etc/drbd.d/{stack}.res", config),
+        Run(host, ask(minor, "fit", stack)),
+    )
 
 
 def promoted(host: str, stack: str) -> tuple[Step, ...]:
