@@ -128,7 +128,8 @@ class Held(Agent):
         self.gets: dict[int, int] = {}
         self.journal = Journal()
         # systemd and its like send it before they switch off.
-        signal.signal(signal.SIGTERM, lambda *_: self.shut_down())
+        self.orderly = False
+        signal.signal(signal.SIGTERM, self.on_term)
         self.ending = self.told = False
 
     # -- orders --------------------------------------------------------------------------------------
@@ -245,36 +246,45 @@ class Held(Agent):
         """Until it is told to end, or hears nothing for too long."""
         self.listen()
         beat = 0.0
-        while not self.ending:
-            now = time.monotonic()
-            if now - self.heard > ALONE_SECONDS:
-                break
-            if now >= beat:
+        while not self.ending and time.monotonic() - self.heard <= ALONE_SECONDS:
+            if self.orderly:
+                self.shut_down()
+            if time.monotonic() >= beat:
                 # Without anybody who hears it, it would only pile up.
                 if self.connection is not None:
                     self.send({"beat": time.time()})
-                beat = now + BEAT_SECONDS
+                beat = time.monotonic() + BEAT_SECONDS
             self.flush()
-            room = len(self.outbox) < MOST_KEPT
-            if room:
-                self.read_on()
-            watched = [self.listener.fileno(), self.wake, *(self.by_fd if room else ())]
-            writers = list(self.hungry)
-            if self.connection is not None:
-                watched.append(self.line)
-                if self.hello is None and self.sent < len(self.outbox):
-                    writers.append(self.line)
-            rest = 0.0 if self.gets and room else max(0.0, beat - time.monotonic())
-            readable, writable, _ = select.select(watched, writers, [], rest)
-            if self.line in readable:
-                self.hear()
-            if self.listener.fileno() in readable:
-                self.accept()
-            self.attend(readable, writable)
+            self.turn(beat)
         self.end()
 
+    def turn(self, beat: float) -> None:
+        """Wait until somebody has something to say, at most until the next beat."""
+        room = len(self.outbox) < MOST_KEPT
+        if room:
+            self.read_on()
+        watched = [self.listener.fileno(), self.wake, *(self.by_fd if room else ())]
+        writers = list(self.hungry)
+        if self.connection is not None:
+            watched.append(self.line)
+            if self.hello is None and self.sent < len(self.outbox):
+                writers.append(self.line)
+        rest = 0.0 if self.gets and room else max(0.0, beat - time.monotonic())
+        readable, writable, _ = select.select(watched, writers, [], rest)
+        if self.line in readable:
+            self.hear()
+        if self.listener.fileno() in readable:
+            self.accept()
+        self.attend(readable, writable)
+
+    def on_term(self, *_: object) -> None:
+        """The loop, which this wakes, looks at it."""
+        self.orderly = True
+
     def shut_down(self) -> None:
-        """Note that this boot has ended in good order: what was to be a power cut was none."""
+        """Tell, and note, that this boot has ended in good order: what was to be a power cut was none."""
+        self.send({"id": 0, "orderly": True})
+        self.flush()
         with contextlib.suppress(OSError), open(ORDERLY, "w") as file:
             file.write(self.journal.boot)
             file.flush()
@@ -284,8 +294,8 @@ class Held(Agent):
     def end(self) -> None:
         """End all that was started here, and take netem off; the rest of the journal stays."""
         put_down(descendants, self.reap)
-        if self.told:
-            # After an end that nobody asked for, undos may need them.
+        if self.told and not self.journal.due():
+            # Undos that are due need them.
             for path in [path for pattern in OURS for path in glob.glob(pattern) if path != KEPT]:
                 with contextlib.suppress(OSError):
                     shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
@@ -365,11 +375,18 @@ def main(order: Header) -> None:
         line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         line.connect(path)
     except (FileNotFoundError, ConnectionRefusedError):
-        refuse("gone", "its agent is gone")
+        refuse("gone", last_words())
     except OSError as error:
         refuse("failed", f"{error.filename or FOLDER}: {error.strerror}")
     greet({"ok": True, "connection": sys.argv[1] if len(sys.argv) > 1 else ""})
     relay(line)
+
+
+def last_words() -> str:
+    """What the agent said of its end; empty where it was killed."""
+    with contextlib.suppress(OSError), open(f"{FOLDER}/agent.log") as file:
+        return (file.read().strip().splitlines() or [""])[-1]
+    return ""
 
 
 def greet(words: Header) -> None:

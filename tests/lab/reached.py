@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ PermitRootLogin yes
 PidFile none
 """
 # Hands the connection to ssh (ProxyUseFdpass): no process of ours in between.
+# A stack of this name has hosts' own disks: for what they keep over a boot.
+OWN = "own"
 PROXY = (
     "import socket, sys; line = socket.socket(socket.AF_UNIX); line.connect(sys.argv[1]); "
     "socket.send_fds(socket.socket(fileno=1), [b'!'], [line.fileno()])"
@@ -149,6 +152,11 @@ class Reached:
         for spec in self._topology.volumes:
             if name in spec.nodes:
                 device, serial = self._ground.devices[spec.stack][name][spec.index], f"{name}-{spec.index}"
+                if spec.stack == OWN:
+                    # Formatted once: what is on it outlives the node, as a host's own disk does.
+                    node.run(["sh", "-c", f"blkid {device} || mkfs.ext4 -q {device}"])
+                    must(node, ["mount", "-m", device, "/var/lib/blocklab"])
+                    continue
                 entry = {"id": plug(node, device, serial), "serial": serial, "size": str(spec.profile.size)}
                 self.disks.setdefault(name, {})[f"disk{spec.index}"] = entry
         if name in self.bridges:
@@ -181,11 +189,11 @@ class Reached:
             "ssh_config": str(self.folder / "ssh_config"), "disks": self.disks.get(name, {}), **more,
         }  # fmt: skip
 
-    def power(self, name: str) -> dict[str, Any]:
-        """Commands that switch its power."""
+    def power(self, name: str, off: str = "off") -> dict[str, Any]:
+        """Commands that switch its power; ``off`` may be ``shutdown``."""
         call = [sys.executable, "-c", CALL, str(self.folder / "power.sock")]
         return {
-            "off": [*call, "off", name],
+            "off": [*call, off, name],
             "check": [*call, "check", name],
             "is_off": "off",
             "on": [*call, "on", name],
@@ -220,7 +228,11 @@ class Switch:
                     line.sendall(self._do(what, name).encode())
 
     def _do(self, what: str, name: str) -> str:
-        if what == "off":
+        if what == "shutdown":
+            # What systemd does to all that is still there.
+            self._there.lab.nodes[name].run(["pkill", "-TERM", "-f", "python3 -I -S -u -c"])
+            time.sleep(1.0)
+        if what in ("off", "shutdown"):
             self._off.add(name)
             self._there.lab.crash(name)
             self._there.bridges[name].break_off()

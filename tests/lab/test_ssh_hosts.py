@@ -24,7 +24,7 @@ from blocklab.sites.ssh.hosts import Hosts, known_hosts_of, load
 from blocklab.sites.ssh.site import SshSite
 from blocklab.store.folder import StudyFolder
 from blocklab.study.read import read
-from tests.lab.reached import Reached, reached
+from tests.lab.reached import OWN, Reached, reached
 
 DISK = Size("640MiB")
 
@@ -315,11 +315,15 @@ faults:
 def test_a_drill_cuts_the_power_of_a_host(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(FAILOVER)
     study = read(tmp_path / "study.yaml")
-    volumes = tuple(VolumeSpec("any", (name,), Profile(Size("256MiB"))) for name in ("a1", "a2"))
-    with reached(Topology(study.nodes, study.links, volumes)) as there:
+    disks = [VolumeSpec("any", (name,), Profile(Size("256MiB"))) for name in ("a1", "a2")]
+    own = [VolumeSpec(OWN, (name,), Profile(Size("16MiB"))) for name in study.nodes]
+    with reached(Topology(study.nodes, study.links, (*disks, *own))) as there:
         hosts = there.write()
         code, said = blocklab("drill", "study.yaml", "--hosts", hosts, folder=tmp_path)
         assert code == 2 and "a crash, which needs power" in said
+        gentle = {name: there.entry(name, power=there.power(name, "shutdown")) for name in study.nodes}
+        code, said = blocklab("drill", "study.yaml", "--hosts", there.write(hosts=gentle), folder=tmp_path)
+        assert code == 1 and "a1: its end should be a power cut" in said, said
         hosts = there.write(hosts={name: there.entry(name, power=there.power(name)) for name in study.nodes})
         code, said = blocklab("drill", "study.yaml", "--hosts", hosts, folder=tmp_path)
         assert code == 0, said

@@ -31,6 +31,7 @@ class Header(msgspec.Struct):
     error: str = ""
     beat: float = 0.0
     took: int = 0
+    orderly: bool = False
     n: int = 0
 
 
@@ -73,6 +74,8 @@ class Channel:
         self.node = node
         self.last_beat = time.monotonic()
         self.ready = threading.Event()
+        self.orderly = threading.Event()
+        """Whether the agent was told that its host shuts down."""
         self._window = window
         self._patience = patience
         self._calls: dict[int, Call] = {}
@@ -161,6 +164,9 @@ class Channel:
         self.last_beat = time.monotonic()
         if header.beat:
             self.ready.set()
+            return
+        if header.orderly:
+            self.orderly.set()
             return
         if header.took:
             self._took_bytes(header.took)

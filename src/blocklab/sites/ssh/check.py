@@ -1,4 +1,4 @@
-"""Everything that a run on hosts will need, in one pass: one line a fact, with the cure."""
+"""Everything that a run on hosts will need, in one pass: one line for each fact, with a hint."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ def _programs(host: SshHost, wanted: Sequence[str], family: str) -> Iterator[Lin
 def _modules(host: SshHost, wanted: Sequence[str], kernel: str) -> Iterator[Line]:
     missing = [name for name in wanted if host.run(("modprobe", "-n", "-q", name)).code != 0]
     for name in missing:
-        cure = "install it for this kernel; Ubuntu has some in linux-modules-extra, Debian none in -cloud kernels"
-        yield Line(host.name, "modules", "fail", f"the kernel {kernel} has no module {name}", cure)
+        hint = "install it for this kernel; Ubuntu has some in linux-modules-extra, Debian none in -cloud kernels"
+        yield Line(host.name, "modules", "fail", f"the kernel {kernel} has no module {name}", hint)
     if wanted and not missing:
         said = f"{', '.join(wanted)}"
         if "drbd" in wanted:

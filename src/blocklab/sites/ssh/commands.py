@@ -102,7 +102,7 @@ def check(
     hosts: File = HOSTS,
     as_json: AsJson = False,
 ) -> None:
-    """Test everything that a run on the hosts needs; one line a fact, with the cure. Changes nothing.
+    """Test everything that a run on the hosts needs; one line for each fact, with a hint. Changes nothing.
 
     Exit code 1 when something is missing.
     """

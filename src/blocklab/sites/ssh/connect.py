@@ -217,9 +217,8 @@ def _refused(name: str, entry: HostEntry, greeting: Greeting) -> NoReturn:
         "user": "log in as root, or let sudo do it: become: sudo",
         "failed": "is there room on the host, and may root write there?",
     }
-    problem = {"gone": "its agent is gone: it was rebooted, or the agent was killed"}.get(
-        greeting.kind, greeting.why
-    )
+    gone = f"its agent is gone: {greeting.why or 'it was killed, or the host was booted again'}"
+    problem = gone if greeting.kind == "gone" else greeting.why
     raise Unreachable(f"{at}: {problem}", hint=hints.get(greeting.kind, ""))
 
 

@@ -59,7 +59,12 @@ class SshHost(Agented):
         self._provided: set[str] = set()
         self._ending: Call | None = None
         super().__init__(name, HeldLine(name, self._connect))
-        if not self.channel.ready.wait(READY_SECONDS):
+        until = time.monotonic() + READY_SECONDS
+        while not self.channel.ready.wait(0.1) and not self.channel.lost and time.monotonic() < until:
+            pass
+        if not self.channel.ready.is_set():
+            # Where it is lost, this says why.
+            self.left()
             self.close()
             raise SetupError(f"{name} ({entry.address}): its agent does not answer", hint="try again")
 
@@ -157,7 +162,7 @@ class SshHost(Agented):
 
 
 def suits(host: SshHost, path: Path, hosts: Hosts) -> Iterator[tuple[str, str]]:
-    """What of a host is not as its file says, with the cure; and netem where our own connection is."""
+    """What of a host is not as its file says, with a hint; and netem where our own connection is."""
     entry = hosts.hosts[host.name]
     called = host.run(facts.MACHINE["name"]).text.strip()
     if called != (entry.hostname or host.name):

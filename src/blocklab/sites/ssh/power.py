@@ -7,7 +7,7 @@ import contextlib
 import subprocess
 import time
 
-from blocklab.errors import BlocklabError, HostError, HostTimeout, NodeLost, SetupError
+from blocklab.errors import BlocklabError, HostError, KnobError, NodeLost, SetupError
 from blocklab.model.host import must
 from blocklab.sites.ssh.host import SshHost
 from blocklab.sites.ssh.hosts import PowerEntry
@@ -44,6 +44,8 @@ def end(host: SshHost) -> str:
             host.run(host.verb("write", "/proc/sysrq-trigger", "b"), timeout=20.0)
             raise SetupError(f"{host.name} goes on after sysrq b", hint="is sysrq disabled in its kernel?")
     host.channel.expected.set()
+    if host.channel.orderly.is_set():
+        raise orderly(host.name)
     host.channel.fail(NodeLost(host.name, "crashed on purpose"))
     host.channel.close()
     return boot
@@ -80,7 +82,8 @@ def _local(host: SshHost, what: str, argv: tuple[str, ...]) -> str:
 
 def wake(host: SshHost, boot: str) -> SshHost:
     """The host after its next boot, connected. ``boot``: the id of the one that ended. Raises ``NodeLost`` where
-    it does not come up, ``SetupError`` where it had ended by a shutdown, or had not ended at all."""
+    it does not come up, ``KnobError`` where it had ended by a shutdown, ``SetupError`` where it had not ended at
+    all."""
     if host.entry.power is not None and host.entry.power.on:
         _local(host, "on", host.entry.power.on)
     until = time.monotonic() + BOOT_SECONDS
@@ -99,14 +102,19 @@ def wake(host: SshHost, boot: str) -> SshHost:
             )
         with contextlib.suppress(FileNotFoundError):
             if new.get(ORDERLY).decode().strip() == boot:
-                raise SetupError(
-                    f"{host.name} was shut down in good order, which writes everything back: that is no power cut",
-                    hint="power.off has to cut it off (ipmitool chassis power off, stop-instances --force)",
-                )
-    except (HostError, HostTimeout, SetupError):
+                raise orderly(host.name)
+    except BlocklabError:
         new.close()
         raise
     return new
+
+
+def orderly(name: str) -> KnobError:
+    """Of a host that ended otherwise than it should have: it wrote everything back, so its drill is invalid."""
+    return KnobError(
+        name, "its end", "a power cut", "a shutdown in good order",
+        hint="power.off has to cut it off (ipmitool chassis power off, stop-instances --force)",
+    )  # fmt: skip
 
 
 def boot_id(host: SshHost) -> str:
