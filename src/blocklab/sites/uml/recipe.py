@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from blocklab.model.cache import cache_folder
 from blocklab.sites.uml import go_programs, volume_program
 
 LAYOUT = 1
@@ -283,6 +284,16 @@ def node_files() -> dict[str, bytes]:
     return {"agent.py": AGENT.read_bytes(), "init": (_HERE / "init").read_bytes()}
 
 
+MODULES = "modules"
+"""The folder of the cache that has the user's own kernel modules."""
+
+
+def own_modules() -> dict[str, str]:
+    """Their file names -> SHA-256; empty without any."""
+    sums = cache_folder() / MODULES / "sums.json"
+    return dict(json.loads(sums.read_text())) if sums.exists() else {}
+
+
 def base_recipe() -> dict[str, object]:
     """Every ingredient of the base stage, as plain data."""
     return {
@@ -319,6 +330,7 @@ def recipe(addons: Iterable[str] = ()) -> dict[str, object]:
         "parts": {part.name: part_key(part) for part in parts(addons)},
         "shim": hashlib.sha256(SHIM_SOURCE.read_bytes()).hexdigest(),
         "node": {name: hashlib.sha256(content).hexdigest() for name, content in node_files().items()},
+        **({"modules": modules} if (modules := own_modules()) else {}),
     }
 
 
