@@ -175,7 +175,7 @@ def test_an_id_that_is_no_link_to_a_whole_disk_is_refused(disks: list[BareDisk])
         must(host, ["dmsetup", "remove", "--noudevsync", "theirs"])
 
 
-@pytest.mark.parametrize("tool", ["lsblk", "wipefs"])
+@pytest.mark.parametrize("tool", [pytest.param("lsblk", marks=pytest.mark.long), "wipefs"])
 def test_a_tool_that_says_something_else_or_nothing_is_a_reason(disk: BareDisk, tool: str) -> None:
     host, path = disk.host, must(disk.host, ["sh", "-c", f"readlink -f $(command -v {tool})"]).strip()
     for text, said in (
@@ -362,7 +362,9 @@ def test_who_comes_between_the_check_and_the_map_is_seen(
     must(host, ["sh", "-c", undo])
 
 
-@pytest.mark.parametrize("alone", [False, True], ids=["with its children", "alone"])
+@pytest.mark.parametrize(
+    "alone", [False, pytest.param(True, marks=pytest.mark.long)], ids=["with its children", "alone"]
+)
 def test_a_take_that_is_killed_is_taken_again(disk: BareDisk, alone: bool) -> None:
     """At any moment: the disk is blank or stamped, and what is left of the map is ours."""
     host = disk.host

@@ -83,6 +83,7 @@ def test_a_connection_that_breaks_is_no_dead_host(there: Reached, tmp_path: Path
         host.close()
 
 
+@pytest.mark.long
 def test_a_host_that_stays_away_is_lost(there: Reached, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("blocklab.sites.ssh.line.AGAIN_SECONDS", 2.0)
     host = connected(there)
