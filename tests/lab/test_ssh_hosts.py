@@ -234,6 +234,20 @@ def test_a_study_on_hosts(there: Reached, tmp_path: Path) -> None:
     assert data[:12] == b"blocklab-dis" and not any(data[-(1 << 20) :])
 
 
+@pytest.mark.long
+def test_a_study_for_the_lab_that_is_like_the_hosts(there: Reached, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    code, said = blocklab("like", "study.yaml", "--hosts", there.write(), "--out", "like.yaml", folder=tmp_path)
+    assert code == 0, said
+    made = read(tmp_path / "like.yaml")
+    assert made.name == "over-ssh-like"
+    disk = made.stacks["mirror"].layers[0]
+    assert isinstance(disk, Volume) and disk.write_latency is not None and disk.write_iops is not None
+    # The hosts' disks take 0.3 ms for a write and next to nothing for a read.
+    assert 0.0003 <= disk.write_latency <= 0.003 and (disk.read_latency or 0) < disk.write_latency
+    assert 0 < made.links["zone"].rtt < 0.05
+
+
 DRBD_AZ = Path(__file__).parents[2] / "studies" / "drbd-az.yaml"
 
 

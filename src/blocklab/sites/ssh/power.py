@@ -18,6 +18,8 @@ OFF_SECONDS = 300.0
 BOOT_SECONDS = 900.0
 COMMAND_SECONDS = 120.0
 LOOK_SECONDS = 1.0
+# A kernel that takes sysrq b does not answer.
+GONE_SECONDS = 2.0
 ORDERLY = "/var/lib/blocklab/orderly"
 
 
@@ -41,11 +43,9 @@ def end(host: SshHost) -> str:
         host.channel.expected.set()
         with contextlib.suppress(HostError):
             must(host, host.verb("write", "/proc/sys/kernel/sysrq", "1"))
-            host.run(host.verb("write", "/proc/sysrq-trigger", "b"), timeout=20.0)
+            host.run(host.verb("write", "/proc/sysrq-trigger", "b"), timeout=GONE_SECONDS)
             raise SetupError(f"{host.name} goes on after sysrq b", hint="is sysrq disabled in its kernel?")
     host.channel.expected.set()
-    if host.channel.orderly.is_set():
-        raise orderly(host.name)
     host.channel.fail(NodeLost(host.name, "crashed on purpose"))
     host.channel.close()
     return boot
@@ -100,9 +100,11 @@ def wake(host: SshHost, boot: str) -> SshHost:
             raise SetupError(
                 f"{host.name} was not booted again: it never was off", hint="is power.off the right command?"
             )
+        told = host.channel.orderly.is_set()
         with contextlib.suppress(FileNotFoundError):
-            if new.get(ORDERLY).decode().strip() == boot:
-                raise orderly(host.name)
+            told = told or new.get(ORDERLY).decode().strip() == boot
+        if told:
+            raise orderly(host.name)
     except BlocklabError:
         new.close()
         raise

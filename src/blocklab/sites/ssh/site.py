@@ -63,8 +63,7 @@ class SshLab:
         self._ended: dict[str, str] = {}
         try:
             for host in self._hosts.values():
-                # Kernel parameters that a study sets are the host's own again.
-                host.note(RESTORE, host.verb("restore"))
+                restored_later(host)
             self._check_free(site.hosts, topology)
             self._take(tuple(self._hosts), fresh=True)
         except BaseException:
@@ -136,6 +135,7 @@ class SshLab:
         self._site.replaced(new)
         del self._ended[host]
         new.replay()
+        restored_later(new)
         self._take((host,), fresh=False)
 
     def close(self) -> None:
@@ -335,6 +335,11 @@ class SshSite(door.ByDoor):
             host.dismiss()
         for host in hosts.values():
             host.close()
+
+
+def restored_later(host: SshHost) -> None:
+    """Have the kernel parameters that a study will set be the host's own again, whatever happens."""
+    host.note(RESTORE, host.verb("restore"))
 
 
 def connected_host(name: str, entry: HostEntry, known_hosts: Path, *, patient: bool) -> SshHost:
