@@ -36,6 +36,8 @@ StrictModes no
 UsePAM no
 PermitRootLogin yes
 PidFile none
+# One is enough.
+MaxSessions 1
 """
 # Hands the connection to ssh (ProxyUseFdpass): no process of ours in between.
 # A stack of this name has hosts' own disks: for what they keep over a boot.

@@ -24,7 +24,7 @@ from blocklab.store.folder import StudyFolder
 from blocklab.study.read import read
 from tests.lab.reached import OWN, Reached, blocklab, reached, residue
 
-DISK = Size("640MiB")
+DISK = Size("320MiB")
 
 
 def shape() -> Topology:
@@ -201,14 +201,29 @@ links:
 stacks:
   local:
     on: a1
-    layers: [&disk {layer: volume, size: 512MiB, write_latency: 300us}, {layer: ext4}, {layer: postgres}]
+    layers: [&disk {layer: volume, size: 256MiB, write_latency: 300us}, {layer: ext4}, {layer: postgres}]
   mirror:
     on: a1
     layers: [*disk, {layer: drbd, peer: a2, link: zone}, {layer: ext4}, {layer: postgres}]
 workloads:
-  io: {workload: fio, size: 32MiB, jobs: {w: {rw: randwrite, bs: 4k, runtime: 2, time_based: 1, direct: 1}}}
   tx: {workload: pgbench, scale: 1, clients: 4, transactions: 100}
 """
+
+
+def test_a_clock_that_is_an_hour_off_and_a_full_disk_are_a_line_each(there: Reached, tmp_path: Path) -> None:
+    node, hosts = there.lab.nodes["a1"], there.write()
+    must(node, ["date", "--set", "+1 hour"])
+    must(node, ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/var/tmp"])
+    try:
+        code, said = blocklab("hosts", "check", "--hosts", hosts, "--json", folder=tmp_path)
+    finally:
+        must(node, ["umount", "/var/tmp"])
+        must(node, ["date", "--set", "-1 hour"])
+    found = {(line["host"], line["about"]): line for line in json.loads(said)}
+    assert found["a1", "clock"]["ok"] == "warn" and "+3,6" in found["a1", "clock"]["found"]
+    assert found["a2", "clock"]["ok"] == "ok"
+    assert code == 1 and found["a1", "room"]["ok"] == "fail"
+    assert "/var/tmp has 1 MiB free, and 256 are needed" in found["a1", "room"]["found"]
 
 
 def test_a_study_on_hosts(there: Reached, tmp_path: Path) -> None:
@@ -222,7 +237,7 @@ def test_a_study_on_hosts(there: Reached, tmp_path: Path) -> None:
     assert code == 0, said
     assert residue(there) == before
     runs = list(StudyFolder(tmp_path / "runs/over-ssh").runs())
-    assert [run.outcome.status for run in runs] == ["ok"] * 4
+    assert [run.outcome.status for run in runs] == ["ok"] * 2
     found = {what: tuned for run in runs for what, tuned in run.stack.tuned.items()}
     assert found["link zone"].asked == 0.0002 and found["link zone"].added == 0
     assert found["writes of dm-700 on a1"].reached.median > 0
