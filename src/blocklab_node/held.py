@@ -431,7 +431,8 @@ def start(path: str, order: Header) -> None:
     try:
         os.setsid()
         for number in (signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)
+            # Not SIG_IGN, which all commands would inherit.
+            signal.signal(number, lambda *_: None)
         log = os.open(f"{FOLDER}/agent.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         for fd, to in ((nothing, 0), (log, 1), (log, 2)):

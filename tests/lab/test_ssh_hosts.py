@@ -62,6 +62,11 @@ def test_commands_files_and_output(there: Reached, tmp_path: Path) -> None:
         proc = host.spawn(["sh", "-c", "echo begun; sleep 60"], tmp_path / "out", tmp_path / "err")
         proc.signal(15)
         assert proc.wait(30.0) == -15
+        # Ctrl-C and a hang-up too, which the agent itself does not heed.
+        for number in (1, 2):
+            proc = host.spawn(["sleep", "60"], tmp_path / "out", tmp_path / "err")
+            proc.signal(number)
+            assert proc.wait(30.0) == -number
     finally:
         host.close()
     assert "held" not in processes(there) and "sleep 60" not in processes(there)
