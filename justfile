@@ -43,7 +43,7 @@ long *options:
 browser *options:
     pytest tests/browser {{ options }}
 
-# Run benchmarks by name, or the short ones: agent, floor, launch, own_cpu, rebuild, rtt, shim; circle, coverage, drills, importing, inference, loading, overhead, parsing, reporting, same, stopping, volume.
+# Run benchmarks by name, or the short ones: agent, floor, launch, own_cpu, rebuild, rtt, shim; circle, coverage, drills, importing, inference, loading, overhead, parsing, reporting, same, ssh, stopping, volume.
 bench *names:
     for name in {{ if names == "" { "agent floor launch own_cpu rebuild rtt shim" } else { names } }}; do \
         python -m "bench.$name" || exit 1; \

@@ -5,13 +5,19 @@ verbs.py write FILE TEXT [DEVICE]   writes TEXT; in it {number} is the device's 
 verbs.py adopt FILE                 writes the number of the process that started this: into a cgroup's
                                     cgroup.procs, so that all that it starts later is in that group
 verbs.py until TEXT FILE            prints FILE; exit code 1 where it does not hold TEXT
+verbs.py lacking PROGRAM...         prints those that PATH does not have, a line each
+verbs.py sysctl NAME VALUE          sets a kernel parameter, and keeps what it was
+verbs.py restore                    sets all that were kept to what they were
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
+
+KEPT = "/run/blocklab/sysctl"
 
 
 def _of(device: str, name: str) -> str:
@@ -42,7 +48,41 @@ def until(text: str, path: str) -> None:
         sys.exit(1)
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"write": write, "adopt": adopt, "until": until}
+def lacking(*programs: str) -> None:
+    """In the order in which they were asked for."""
+    for program in programs:
+        if shutil.which(program) is None:
+            print(program)
+
+
+def _parameter(name: str) -> tuple[str, str]:
+    # net.ipv4.tcp_rmem; a name with a dot inside (of an interface) is written net/ipv4/conf/eth0.1/forwarding
+    path = name if "/" in name else name.replace(".", "/")
+    return f"/proc/sys/{path}", f"{KEPT}/{path.replace('/', '%')}"
+
+
+def sysctl(name: str, value: str) -> None:
+    """The first value that is kept stays: it is the host's own."""
+    path, kept = _parameter(name)
+    os.makedirs(KEPT, exist_ok=True)
+    if not os.path.exists(kept):
+        with open(path) as file, open(kept, "w") as copy:
+            copy.write(file.read())
+    write(path, value)
+
+
+def restore() -> None:
+    """Nothing where nothing was kept."""
+    for name in os.listdir(KEPT) if os.path.isdir(KEPT) else ():
+        path, kept = _parameter(name.replace("%", "/"))
+        with open(kept) as file:
+            write(path, file.read().rstrip("\n"))
+        os.unlink(kept)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "write": write, "adopt": adopt, "until": until, "lacking": lacking, "sysctl": sysctl, "restore": restore,
+}  # fmt: skip
 
 
 def main(argv: Sequence[str]) -> int:

@@ -10,10 +10,12 @@ import pytest
 from playwright.sync_api import Browser
 
 from blocklab.report.versus import write_page
+from blocklab.stats.across import across
 from blocklab.stats.guard import condition, judge
 from blocklab.stats.source import source
 from blocklab.stats.versus import headlines, versus
-from tests.unit import versions
+from tests.browser.visits import OVERLAPPING, WIDER, visit
+from tests.unit import machines, versions
 
 HOSTILE = "</script><script>document.title='owned'</script>"
 
@@ -50,4 +52,24 @@ def test_the_page_of_a_comparison(browser: Browser, width: int, scheme: str, tmp
     shown = page.locator("#results tbody tr:not(.group) th").all_inner_texts()
     workloads = [row for row in rows if row["layer"] == "pgbench"]
     assert [text.split()[0] for text in shown] == [row["metric"] for row in workloads]
+    page.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_the_shares_of_two_machines(browser: Browser, width: int, scheme: str, tmp_path: Path) -> None:
+    a = machines.lab(tmp_path, factors=machines.RTT)
+    planted = {"mirror rtt=5ms": 0.6, "mirror rtt=10ms": 0.54}
+    b = machines.hosts(tmp_path, planted=planted, factors=machines.RTT)
+    found = versus(source(a.path), source(b.path))
+    file = tmp_path / "across.html"
+    write_page(file, found, headlines(found.pairs), (), across(found))
+    page, said, asked = visit(browser, file, (width, 900), scheme)
+    assert (said, asked) == ([], [file.as_uri()])
+    points = "svg .mark-symbol path[aria-roledescription=point]"
+    assert [page.locator(f"#{chart} {points}").count() for chart in ("shares", "forest")] == [5, 6]
+    verdicts = page.locator("#shares-table .verdict").all_inner_texts()
+    assert verdicts == ["agree", "agree", "differ", "differ", "agree"]
+    assert page.locator("#answer .lead").inner_text().startswith("3 of 5 shares agree within 10")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert (page.evaluate(WIDER), page.evaluate(OVERLAPPING)) == ([], [])
     page.close()

@@ -15,6 +15,7 @@ from blocklab.model.plan import Argv, Port, Run, Step
 from blocklab.probes import sampler
 from blocklab.sites.fake import FakeSite, Play
 from blocklab.workloads.fio import JOBFILE, Fio
+from blocklab_node.drbd import VERSION
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "golden"
 SIZE = 512 * 2**20
@@ -102,12 +103,12 @@ class Answers:
             return f"{SIZE}\n".encode()
         if argv[:2] == ("cat", "/proc/mounts"):
             return self.mounted.get(host, "").encode()
-        if argv[:2] == ("drbdadm", "role"):
-            return b"Secondary/Secondary\n"
         if argv[:2] == ("drbdadm", "cstate"):
             return b"Connected\n"
         if argv[:2] == ("drbdadm", "dstate"):
             return b"UpToDate/UpToDate\n"
+        if argv == ("cat", VERSION):
+            return b"8.4.11\n"
         if argv[:2] == ("drbdadm", "get-gi"):
             return (GOLDEN / "knobs" / "drbdadm-get-gi").read_bytes()
         if argv[0] == "drbdsetup":

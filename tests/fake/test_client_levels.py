@@ -37,7 +37,7 @@ def pgbench(site: FakeSite) -> set[tuple[frozenset[str], str, str]]:
         (frozenset(lab.hosts), host, argv[-1].partition("host=")[2])
         for lab in site.labs
         for host, argv in lab.log
-        if any(word.endswith("/pgbench") for word in argv) and any(word.startswith("--time") for word in argv)
+        if "pgbench" in argv and any(word.startswith("--time") for word in argv)
     }
 
 

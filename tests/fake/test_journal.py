@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from blocklab.errors import StoreError
+from blocklab.errors import HostError
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv, Put, Run, Step
 from blocklab.runner.engine import Engine
 from blocklab.sites.fake import FakeSite
-from blocklab.sites.journal import FileJournal
 from tests.fake.labs import lab
 
 STEPS: list[Step] = [
@@ -57,11 +56,12 @@ def test_what_a_kill_left_is_undone_later_in_reverse_and_once(tmp_path: Path, nu
 
 
 def test_a_run_that_undoes_itself_leaves_nothing(tmp_path: Path) -> None:
-    engine = Engine(lab("a1", "a2", site=FakeSite(journal=tmp_path)))
+    site = FakeSite(journal=tmp_path)
+    engine = Engine(lab("a1", "a2", site=site))
     engine.carry_out(STEPS, "build")
-    assert FileJournal(tmp_path).hosts() == ["a1", "a2"]
+    assert site.with_undos() == ["a1", "a2"]
     engine.undo()
-    assert FileJournal(tmp_path).hosts() == [] and list(tmp_path.iterdir()) == []
+    assert site.with_undos() == [] and list(tmp_path.iterdir()) == []
 
 
 def test_what_cannot_be_undone_stays_with_all_below_it(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_an_undo_that_fails_in_the_run_is_left_for_later(tmp_path: Path) -> None
     engine = Engine(lab("a1", "a2", site=FakeSite(busy, journal=tmp_path)))
     engine.carry_out(STEPS, "build")
     engine.undo()
-    assert [argv for _, argv in FileJournal(tmp_path).left("a1")] == [("unmake", "1")]
+    assert [due.argv for due in FakeSite(journal=tmp_path).left("a1")] == [("unmake", "1")]
 
 
 def test_a_crashed_host_has_nothing_to_undo(tmp_path: Path) -> None:
@@ -95,24 +95,21 @@ def test_a_crashed_host_has_nothing_to_undo(tmp_path: Path) -> None:
     engine.carry_out(STEPS, "build")
     hosts.crash("a1")
     engine.forget("a1")
-    assert FileJournal(tmp_path).hosts() == ["a2"]
+    assert FakeSite(journal=tmp_path).with_undos() == ["a2"]
 
 
 def test_a_line_that_a_crash_cut_is_of_a_step_that_never_began(tmp_path: Path) -> None:
     killed_at(1, tmp_path)
     with (tmp_path / "a1.jsonl").open("ab") as file:
         file.write(b'{"number":9,"argv":["unma')
-    assert [argv for _, argv in FileJournal(tmp_path).left("a1")] == [("unmake", "0")]
+    assert [due.argv for due in FakeSite(journal=tmp_path).left("a1")] == [("unmake", "0")]
 
 
-def test_a_journal_that_cannot_be_read_names_its_file(tmp_path: Path) -> None:
-    (tmp_path / "a1.jsonl").write_bytes(b"garbage\n")
-    with pytest.raises(StoreError, match=r"a1\.jsonl cannot be read"):
-        FileJournal(tmp_path).left("a1")
-    # Where nothing can be noted, nothing is done: it could never be undone.
+def test_where_nothing_can_be_noted_nothing_is_done(tmp_path: Path) -> None:
+    """It could never be undone."""
     blocked = tmp_path / "file"
     blocked.write_text("")
     hosts = lab("a1", site=FakeSite(journal=blocked))
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(HostError, match="a1: its journal of undos cannot be written"):
         Engine(hosts).carry_out(STEPS[:1], "build")
     assert hosts.log == []

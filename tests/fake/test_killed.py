@@ -52,7 +52,7 @@ class Busy(Answers):
         return super().__call__(host, argv)
 
 
-def opened(name: str, volumes: Path | None = None) -> FakeSite:
+def opened(name: str, volumes: Path | None = None, hosts: Path | None = None) -> FakeSite:
     """In place of the site that the command line opens."""
     return FakeSite(Busy())
 

@@ -30,6 +30,7 @@ def test_a_table_of_quantiles_is_found_again_where_the_machine_allows_it(times: 
     assert again.true, said
 
 
+@pytest.mark.long
 def test_fio_on_a_volume_makes_a_profile(tmp_path: Path) -> None:
     """By the command of the documents, but shorter: the volume's own constant and table, and what is refused."""
     named = {f"p{100 * quantile:g}": Duration(f"{seconds * 4e3:g}ms") for quantile, seconds in TABLE}

@@ -77,6 +77,7 @@ def begun(said: str) -> list[str]:
     return re.findall(r"cell \d+ of \d+: (.*)", said)
 
 
+@pytest.mark.long
 def test_a_study_killed_at_five_moments_is_resumed(study: Path, tmp_path: Path) -> None:
     """One after the other, each a resume of what the one before left; the last resume comes to the end."""
     runs, before = tmp_path / "runs", leftovers()

@@ -316,6 +316,7 @@ def packets(host: Host, nic: str) -> int:
     )
 
 
+@pytest.mark.long
 def test_two_lanes_do_not_stop_a_slow_volume(small: dict[str, Any]) -> None:
     """The kernel by itself loses the volume's interrupt after some hundred MB: the second fault in shim.c."""
     if image.require().shim is None:

@@ -128,6 +128,7 @@ def test_sysbench_on_postgres(stand: Standing, tmp_path: Path) -> None:
     assert {"errors", "commits", "log.syncs", "log.bytes"} <= set(found)
 
 
+@pytest.mark.long
 def test_tpcc_on_postgres(stand: Standing, tmp_path: Path) -> None:
     found = measured(stand, "pg", TPCC, tmp_path / "raw")
     assert found["tpmc"] > 0 and found["payment.latency.p50"] > 0

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from ruamel.yaml import YAML
 
 from blocklab.store.folder import StudyFolder
@@ -15,6 +16,7 @@ from blocklab.store.folder import StudyFolder
 CAP = 1000
 
 
+@pytest.mark.long
 def test_a_volume_carries_what_is_below_its_cap_and_nothing_above(tmp_path: Path) -> None:
     document = {
         "blocklab": 2,

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from blocklab.cli.catalogue import shipped
 from blocklab.cli.main import app
 from blocklab.errors import ImageError, StudyError
 from blocklab.model.knobs import Tables
@@ -17,6 +16,7 @@ from blocklab.runner.knobs import ask
 from blocklab.sites import open_site
 from blocklab.study import knobs
 from blocklab.study.read import read
+from blocklab.study.shipped import shipped
 
 PROGRAMS = ("drbd", "fio", "mariadb", "postgres", "sysctl")
 

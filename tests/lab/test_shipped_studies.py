@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from blocklab.cli.catalogue import shipped
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import build, load_yaml, merge_patch
+from blocklab.study.shipped import shipped
 from tests.fake.runs import Silent
 
 TINY = {"size": "16MiB", "stop": None, "options": {"time_based": True, "runtime": 1, "ramp_time": None}}
@@ -53,7 +53,13 @@ SMALLER: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", SMALLER)
+# What the others build is built in test_layers, test_mirrors and test_stripe_cap too.
+QUICK = ("stripe",)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in SMALLER]
+)
 def test_each_layout_of_a_shipped_study(name: str, tmp_path: Path) -> None:
     plain = merge_patch(load_yaml(shipped()[name]), {**SMALLER[name], "expect": None, "quick": None, "repeats": 1})
     study = build(plain)

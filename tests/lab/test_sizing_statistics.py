@@ -22,6 +22,7 @@ SETTINGS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_need_of_mariadb_is_what_the_kernel_counted_at_its_volume(tmp_path: Path) -> None:
     document = {
         "blocklab": 2,

@@ -102,6 +102,7 @@ def test_each_direction_has_its_cap_and_large_requests_count_as_several() -> Non
         assert 70 <= large["iops"] <= 102
 
 
+@pytest.mark.long
 def test_bandwidth_is_capped_and_a_burst_is_used_up_and_filled_again() -> None:
     with served("a1", iops=200, burst_iops=1000, burst_seconds=3, bandwidth=Bandwidth("200MB/s")) as lab:
         host = lab.hosts["a1"]

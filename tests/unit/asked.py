@@ -20,9 +20,9 @@ WHERE = {
 }
 
 
-def asked(question: Question) -> Table:
+def asked(question: Question, version: str = "") -> Table:
     """The table of a program, of the answers in its golden file."""
-    answers = json.loads((FOLDER / "asked" / f"{question.program}.json").read_text())
+    answers = json.loads((FOLDER / "asked" / f"{question.program}{version}.json").read_text())
 
     def tell(*argv: str) -> str:
         # Of a query only the option that it comes with.

@@ -238,6 +238,20 @@ def test_two_machines_of_one_kind_are_told_apart(tmp_path: Path, shell: Shell) -
     assert shell("compare", str(before.path), str(here.path))[0] == 0
 
 
+def test_two_drivers_are_two_inputs(tmp_path: Path, shell: Shell) -> None:
+    """As two kernels are: a mirror of DRBD 8.4 and one of 9 are not compared unless asked for."""
+    old, new, before = (
+        versions.make(tmp_path / name, {"local": LOCAL}, knobs=knobs)
+        for name, knobs in (("a", {"driver": "8.4.11"}), ("b", {"driver": "9.3.3"}), ("c", {"fsync": "on"}))
+    )
+    code, out, err = shell("compare", str(old.path), str(new.path))
+    assert code == 2 and out == "" and "driver: 8.4.11 / 9.3.3" in err and "--across" in err
+    first, *_ = differences(source(old.path), source(new.path))
+    assert (first.part, first.a, first.b) == ("machine", "8.4.11", "9.3.3")
+    # Runs of before do not say.
+    assert shell("compare", str(before.path), str(new.path))[0] == 0
+
+
 def test_mistakes_are_one_message_and_exit_code_2(tmp_path: Path, shell: Shell) -> None:
     a, b = two(tmp_path)
     c = versions.make(tmp_path / "c", {"local": LOCAL}, workloads={"other": versions.RAW["workloads"]["tx"]})

@@ -10,23 +10,23 @@ from pathlib import Path
 import pytest
 
 from blocklab.errors import NodeLost, StoreError
-from blocklab.sites.uml import channel
-from blocklab.sites.uml.channel import Channel
+from blocklab.sites.uml import line as serial
+from blocklab.sites.uml.line import SerialLine
 from blocklab.sites.uml.node import Node
 
 
 @pytest.fixture
-def closed() -> Channel:
+def closed() -> SerialLine:
     """A line whose other end is closed, as by a kernel that was killed."""
     ours, theirs = socket.socketpair()
     theirs.close()
-    return Channel("a1", ours)
+    return SerialLine("a1", ours)
 
 
 def test_what_became_of_the_node_is_said_rather_than_that_its_line_is_closed(
-    closed: Channel, monkeypatch: pytest.MonkeyPatch
+    closed: SerialLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel, "WHY_SECONDS", 30.0)
+    monkeypatch.setattr(serial, "WHY_SECONDS", 30.0)
     timer = threading.Timer(0.1, closed.fail, [NodeLost("a1", "its kernel ended with exit code -9")])
     timer.start()
     with pytest.raises(NodeLost, match="a1: node lost: its kernel ended with exit code -9"):
@@ -35,8 +35,8 @@ def test_what_became_of_the_node_is_said_rather_than_that_its_line_is_closed(
     closed.close()
 
 
-def test_a_closed_line_is_said_when_nobody_knows_more(closed: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "WHY_SECONDS", 0.0)
+def test_a_closed_line_is_said_when_nobody_knows_more(closed: SerialLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serial, "WHY_SECONDS", 0.0)
     with pytest.raises(NodeLost, match=r"a1: node lost: its control line is closed \(.*Broken pipe\)"):
         closed.order("ping", lambda *_: None)
     closed.close()
@@ -45,7 +45,7 @@ def test_a_closed_line_is_said_when_nobody_knows_more(closed: Channel, monkeypat
 def test_whatever_a_node_says_is_a_sign_of_life() -> None:
     """While it passes on a large file its agent has no time for its heart."""
     ours, theirs = socket.socketpair()
-    line = Channel("a1", ours)
+    line = SerialLine("a1", ours)
     try:
         line.last_beat = 0.0
         theirs.sendall(b'{"id": 7, "stream": 1, "n": 3}\nabc')

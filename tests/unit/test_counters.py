@@ -89,7 +89,7 @@ def test_every_cut_is_noticed() -> None:
         ("8.23 1.89", "up 8 s", "not two numbers"),
         (" 16 ubdb 29 0 512", " 16 ubdb 29 - 512", "a line is not a device"),
         ("  vec0:  369189", "  vec0:  many", "a line is not an interface"),
-        ("version: 8.4.11", "garbage", "not the table of DRBD"),
+        ("version: 8.4.11", "garbage", "neither the table of DRBD 8.4 nor"),
         ("==> /proc/diskstats <==", "==> /proc/other <==", "without /proc/diskstats"),
         ("==> /proc/net/dev <==", "==> /proc/other <==", "without /proc/net/dev"),
     ],

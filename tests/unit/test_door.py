@@ -21,10 +21,11 @@ from typing import IO, Any
 import pytest
 
 from blocklab.errors import SetupError
-from blocklab.sites.uml import door
+from blocklab.sites import door
+from blocklab.sites.uml import recipe
 from blocklab.sites.uml.node import Node
 
-AGENT = Path(door.__file__).parent / "node" / "agent.py"
+AGENT = recipe.AGENT
 SERVE = "import runpy, sys; runpy.run_path(sys.argv[1])['Agent'](int(sys.argv[2])).serve()"
 BLOCKLAB = (sys.executable, "-m", "blocklab.cli.main")
 PROMPTS = (b"# ", b"$ ")

@@ -313,7 +313,7 @@ class Says:
             delay = {"delay": self.delay, "jitter": 0}
             return json.dumps([{"kind": "netem", "options": {"limit": 100000, "delay": delay}}])
         answers = {
-            "drbdadm role": "Secondary/Secondary", "drbdadm cstate": "Connected",
+            "drbdadm cstate": "Connected",
             "drbdadm dstate": "UpToDate/UpToDate", "blockdev --getsize64": str(64 * 2**20),
             "ip -j": '[{"ifname":"vec0","mtu":1500}]',
             "drbdsetup show": "resource m {\n net {\n protocol C;\n }\n"

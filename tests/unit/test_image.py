@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
 import io
 import json
 import os
@@ -19,7 +20,7 @@ from typing import IO, Any
 import pytest
 
 from blocklab.errors import ImageError, StudyError
-from blocklab.sites.uml import go_programs, image, recipe, rootfs, tools, volume_program
+from blocklab.sites.uml import go_programs, image, modules, recipe, rootfs, tools, volume_program
 from blocklab.sites.uml import sources as texts
 from blocklab.sites.uml.processes import group_lives
 
@@ -305,14 +306,6 @@ def test_the_key_of_a_part_follows_from_what_goes_into_it(change: dict[str, Any]
     assert (recipe.part_key(recipe.MYSQL._replace(**change)) != recipe.part_key(recipe.MYSQL)) is changes
 
 
-def test_node_files_leaves_out_what_is_not_for_the_node(tmp_path: Path) -> None:
-    for name in ("init", "agent.py", "__init__.py", ".hidden"):
-        (tmp_path / name).write_text(name)
-    (tmp_path / "__pycache__").mkdir()
-    assert recipe.node_files(tmp_path) == {"agent.py": b"agent.py", "init": b"init"}
-    assert recipe.node_files(tmp_path / "missing") == {}
-
-
 def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/x")
     monkeypatch.delenv("BLOCKLAB_CACHE", raising=False)
@@ -492,6 +485,39 @@ def test_a_moved_image_is_none(fake_stages: Path, monkeypatch: pytest.MonkeyPatc
     assert image.build(lambda _: None).folder.parent.parent.name == "elsewhere"
 
 
+def test_kernel_modules_of_ones_own_are_in_every_image_until_they_are_taken_out(
+    fake_stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted: list[Path] = []
+    monkeypatch.setattr(tools, "fit_modules", lambda tools, rootfs, log: fitted.append(rootfs))
+    plain = image.build(lambda _: None)
+    own = tmp_path / "own"
+    own.mkdir()
+    with pytest.raises(ImageError, match=r"has no kernel modules \(\*\.ko\)"):
+        image.build(lambda _: None, own=str(own))
+    (own / "drbd.ko").write_bytes(b"drbd 9")
+    built = image.build(lambda _: None, own=str(own))
+    assert built.key != plain.key and not plain.modules and fitted == [built.rootfs]
+    assert built.modules == {"drbd.ko": hashlib.sha256(b"drbd 9").hexdigest()}
+    assert debugfs(built.rootfs, f"cat {modules.FOLDER}/drbd.ko") == "drbd 9"
+    # Nobody has to name them again; another build of them is another image.
+    assert image.require() == built == image.build(lambda _: pytest.fail("built again"))
+    (own / "drbd.ko").write_bytes(b"drbd 9 again")
+    again = image.build(lambda _: None, own=str(own))
+    assert again.key not in (plain.key, built.key)
+
+    # One that is refused changes nothing.
+    console = "boot\nblocklab: drbd.ko is made for kernel 6.12.1, and nodes run 7.2.7\r\npanic"
+    monkeypatch.setattr(tools, "fit_modules", lambda *_: modules.check(console))
+    (own / "drbd.ko").write_bytes(b"drbd 8")
+    with pytest.raises(ImageError, match=r"^drbd.ko is made for kernel 6.12.1, and nodes run 7.2.7\n"):
+        image.build(lambda _: None, own=str(own))
+    assert image.require() == again
+    assert image.build(lambda _: pytest.fail("built again"), own=modules.NONE) == plain == image.require()
+    image.build(lambda _: None, own=None)
+    assert {each.key for each in image.listing()} == {plain.key, built.key, again.key}
+
+
 @pytest.mark.parametrize("stage", ["build", "install", "verify"])
 def test_a_failed_build_leaves_nothing_half_built(
     fake_stages: Path, monkeypatch: pytest.MonkeyPatch, stage: str
@@ -591,7 +617,7 @@ def test_a_temporary_folder_that_is_not_there_is_named(
 TRIED = """
 import os, signal, sys, time
 from pathlib import Path
-from blocklab.sites.uml import tools
+from blocklab.sites.uml import modules, tools
 with tools._running(["sleep", "600"], sys.stderr) as process:
     while Path(f"/proc/{process.pid}/comm").read_text() != "sleep\\n":
         time.sleep(0.01)

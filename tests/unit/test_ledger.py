@@ -33,7 +33,7 @@ def history(*lines: bytes) -> bytes:
 def test_the_command() -> None:
     workload = Ledger(client="app", rate=500, connections=4, time=Duration("5s")).command(PG)
     assert workload.argv == (
-        "/usr/bin/blocklab-ledger", "--kind=postgresql", "--server=10.77.0.1:5433", "--user=postgres",
+        "blocklab-ledger", "--kind=postgresql", "--server=10.77.0.1:5433", "--user=postgres",
         "--database=bench", "--connections=4", "--rate=500", "--seconds=5", "--patience=1s",
         "--history=/var/tmp/blocklab-ledger.tsv",
     )  # fmt: skip

@@ -13,7 +13,6 @@ import pytest
 import typer
 from rich.console import Console
 
-from blocklab.cli.catalogue import shipped
 from blocklab.cli.live import Live, clock_text, interim_text, showing
 from blocklab.cli.main import app
 from blocklab.cli.progress import Lines
@@ -27,6 +26,7 @@ from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Outcome, Rate
 from blocklab.study.grid import cells
 from blocklab.study.read import build, read
+from blocklab.study.shipped import shipped
 from tests.unit.import_logs import two
 from tests.unit.synthetic import make, make_patterns, make_sweep, study, sweep
 from tests.unit.synthetic_drills import drill, failover, make_drills
@@ -265,8 +265,9 @@ def test_the_terminal_is_left_as_it_was(error: type[BaseException]) -> None:
 
 
 def test_every_command_that_prints_results_has_json() -> None:
-    # ``schema`` prints nothing else; ``export`` has formats, JSON lines among them; ``sh`` is another program's.
-    without = {"schema", "export", "sh"}
+    # ``schema`` prints nothing else, ``like`` a study; ``export`` has formats, JSON lines among them; ``sh`` is
+    # another program's; ``hosts add`` and ``disks claim`` ask people.
+    without = {"schema", "like", "export", "sh", "hosts add", "disks claim"}
 
     def walk(name: str, command: Any) -> dict[str, Any]:
         if hasattr(command, "commands"):

@@ -254,6 +254,7 @@ def test_a_mirror_that_pulls_ahead_is_in_force_while_it_lags() -> None:
         assert drbd.parse_lagging(f"{state}\n") == {"cstate": state, "connection": "kept"}
     assert drbd.parse_lagging("WFConnection\n")["connection"] == "WFConnection"
     assert drbd.parse_local("UpToDate/Consistent\n") == {"dstate": "UpToDate/Consistent", "local disk": "UpToDate"}
+    assert drbd.parse_driver("") == {}
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9-]{0,24}", fullmatch=True), st.integers(0, 10**9)))

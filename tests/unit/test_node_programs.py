@@ -23,10 +23,13 @@ def run(name: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_all_of_them_are_known() -> None:
-    assert sorted(path.stem for path in FOLDER.glob("[!_]*.py")) == sorted(node.NAMES)
+    """Beside the agents, which bring the others."""
+    assert sorted(path.stem for path in FOLDER.glob("[!_]*.py")) == sorted(
+        [*node.NAMES, *node.OF_DISKS, "agent", "far", "held"]
+    )
 
 
-@pytest.mark.parametrize("name", node.NAMES)
+@pytest.mark.parametrize("name", [*node.NAMES, *node.OF_DISKS])
 def test_a_program_needs_the_standard_library_only_and_does_nothing_when_imported(name: str) -> None:
     tree = ast.parse(node.text(name))
     names = {alias.name for each in ast.walk(tree) if isinstance(each, ast.Import) for alias in each.names}

@@ -9,6 +9,7 @@ import pytest
 
 from blocklab.cli.options import check_options, learn_options
 from blocklab.errors import StudyError
+from blocklab.layers import drbd_options
 from blocklab.layers.drbd_options import BARE
 from blocklab.layers.filesystem import Ext4, Xfs
 from blocklab.layers.postgres import Postgres, parse_settings
@@ -52,7 +53,8 @@ def changed(small: dict[str, Any], stack: str, layer: int, field: str, value: An
         ("net", {"max-buffers": -5}, "-5 is out of range: from 32 to 131072"),
         ("net", {"max-buffers": 10_000_000}, "10000000 is out of range: from 32 to 131072"),
         ("net", {"al-extents": 6433}, "is an option of DRBD's disk section; write it there"),
-        ("net", {"cpu-mask": 1}, "is an option of DRBD's options section; a study does not set those"),
+        ("net", {"cpu-mask": 1}, "is an option of DRBD's options section; write it there"),
+        ("options", {"quorum": "majority"}, "needs DRBD 9, and the driver of the image is 8.4"),
         ("net", {"on-congestion": "pullahead"}, "did you mean pull-ahead?"),
         ("net", {"tcp-cork": "on"}, "'on' is neither true nor false"),
         ("net", {"sndbuf-size": "11M"}, "11M is out of range: from 0 to 10485760"),
@@ -82,6 +84,7 @@ def test_options_of_drbd(small: dict[str, Any], section: str, options: dict[str,
         ("net", {"rr-conflict": "call-pri-lost"}, "calls a handler"),
         ("net", {"after-sb-1pri": "call-pri-lost-after-sb"}, "calls a handler"),
         ("net", {"ping-timeout": "long"}, "'long' is not a number"),
+        ("options", {"auto-promote": True}, "is always off"),
     ],
 )
 def test_options_of_drbd_that_no_node_can_have(
@@ -110,8 +113,28 @@ def test_options_of_drbd_that_are_taken(small: dict[str, Any]) -> None:
 
 
 def test_the_units_of_bare_numbers_are_what_drbd_says() -> None:
-    units = {name: knob.unit for section in ("net", "disk") for name, knob in tables()["drbd"][section].items()}
+    both = tables()["drbd"], asked(drbd_options.QUESTION, "9")
+    units = {name: knob.unit for table in both for options in table.values() for name, knob in options.items()}
     assert {name: unit for name, unit in units.items() if unit} == BARE
+
+
+@pytest.mark.parametrize(
+    ("section", "options", "why"),
+    [
+        ("options", {"quorum": "majority", "on-no-quorum": "io-error"}, None),
+        ("options", {"quorum": 2}, None),
+        ("options", {"quorum": "majrity"}, "'majrity' is not a number, nor one of off, majority, all"),
+        ("options", {"quorum": 33}, "33 is out of range: from 1 to 32"),
+        ("options", {"on-no-quorum": "suspend"}, "did you mean suspend-io?"),
+        ("net", {"unplug-watermark": 128}, "DRBD has no such net option"),
+        ("disk", {"resync-rate": 10240, "al-extents": 6433}, None),
+    ],
+)
+def test_options_of_drbd_9(section: str, options: dict[str, Any], why: str | None) -> None:
+    table = asked(drbd_options.QUESTION, "9")
+    found = list(drbd_options.unknown({section: options}, table))
+    assert [name for name, said in found if why is None or why not in said] == []
+    assert bool(found) == (why is not None)
 
 
 @pytest.mark.parametrize(

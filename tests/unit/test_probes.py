@@ -24,7 +24,7 @@ from blocklab.probes import sampler as sampler_of_all
 from blocklab.probes.drbd import devices
 from blocklab.probes.points import rate
 from blocklab_node import sampler
-from tests.unit.golden import Golden, read
+from tests.unit.golden import FOLDER, Golden, read
 
 SAMPLER = Path(sampler.__file__)
 
@@ -239,7 +239,27 @@ def test_drbd_states() -> None:
     found = devices(json.loads(raw[5])["text"])
     assert found["drbd0"].cs == "SyncSource"
     assert found["drbd0"].ds == "UpToDate/Inconsistent"
-    assert found["drbd1"].ro == "Secondary/Primary"
+    assert (found["drbd1"].role, found["drbd1"].peers[0].role) == ("Secondary", "Primary")
+
+
+def test_drbd_9_by_hand() -> None:
+    """Its status follows the version. Made after real output, in the middle of a resync; the second resource has
+    two peers, one of them lost."""
+    status = (FOLDER / "drbd9" / "status.json").read_text()
+    text = f"version: 9.3.3 (api:2/proto:118-124)\nTransports (api:21): tcp (9.3.3)\n{status}"
+    later = text.replace('"written": 143360', '"written": 143460').replace('"sent": 61568', '"sent": 61578')
+    samples = DrbdCounters().parse(lines(text, later, path="/proc/drbd"), "db1")
+    assert values(samples, "disk.write", "drbd3") == [100 * 1024]
+    assert values(samples, "net.send", "drbd4") == [10 * 1024]
+    assert values(samples, "out-of-sync", "drbd3") == [50176 * 1024] * 2
+    assert values(samples, "out-of-sync", "drbd4") == [12 * 1024] * 2
+    assert values(samples, "unacknowledged", "drbd3") == [8, 8] and values(samples, "local", "drbd3") == [2, 2]
+    assert values(samples, "connected", "drbd3") == [1, 1] and values(samples, "connected", "drbd4") == [0, 0]
+    assert values(samples, "peer.uptodate", "drbd3") == [0, 0] and values(samples, "primary", "drbd4") == [1, 1]
+    assert not values(samples, "epochs", "drbd3")
+    assert (
+        DrbdCounters().parse(lines("version: 9.3.3 (api:2/proto:118-124)\n[\n]\n", path="/proc/drbd"), "db1") == ()
+    )
 
 
 EMPTY = "version: 8.4.11 (api:1/proto:86-101)\nsrcversion: DA6B55A41DED5E58CDBAB30 \n"
@@ -257,6 +277,8 @@ def test_drbd_without_module_or_devices() -> None:
     [
         "",
         "version: 9.2.8 (api:2/proto:86-122)\n",
+        'version: 9.2.8 (api:2/proto:86-122)\n[\n{"name": "m", "devices": [{"volume": 0}]}\n]\n',
+        'version: 9.2.8 (api:2/proto:86-122)\n[\n{"name": "m", "devi',
         EMPTY + " 0: cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C r-----\n",
         EMPTY + " 0: cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C r-----\n    ns:0 nr:0 oos:0\n",
     ],
@@ -267,6 +289,22 @@ def test_drbd_broken(text: str) -> None:
 
 
 # --- the sampler itself
+
+
+def test_the_status_of_drbd_9_follows_its_version(tmp_path: Path) -> None:
+    status = FOLDER / "drbd9" / "status.json"
+    tool = tmp_path / "drbdsetup"
+    tool.write_text(f'#!/bin/sh\n[ "$*" = "status --json" ] && exec /bin/cat {status}\n')
+    tool.chmod(0o755)
+    file = tmp_path / "drbd"
+    for head, more in (("version: 9.3.3 (api:2)\n", status.read_text()), (EMPTY, "")):
+        file.write_text(head)
+        argv = [sys.executable, "-I", "-S", str(SAMPLER), "0.1", str(file)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, env={"PATH": str(tmp_path)}) as process:
+            assert process.stdout is not None
+            found = json.loads(process.stdout.readline())
+            process.send_signal(signal.SIGINT)
+        assert found["text"] == head + more and process.returncode == 0
 
 
 def test_sampler_runs_until_it_is_told(tmp_path: Path) -> None:

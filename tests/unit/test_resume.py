@@ -17,7 +17,7 @@ from blocklab.cli import studies
 from blocklab.cli.main import main
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.model.sample import Parsed
-from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Power
+from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Pauses, Power
 from blocklab.store.folder import Manifest, StudyFolder, claimed
 from blocklab.store.identity import identity
 from blocklab.store.run import Outcome, draft
@@ -29,7 +29,7 @@ from blocklab.study.types import Cell, Study
 class Site:
     """Told where the volumes are to be."""
 
-    offers = frozenset({Power, EmulatedLinks, EmulatedVolumes})
+    offers = frozenset({Power, Pauses, EmulatedLinks, EmulatedVolumes})
 
     def __init__(self, volumes: Path | None, machine: str) -> None:
         self.volumes = volumes
@@ -82,7 +82,7 @@ class Lab:
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     made = Lab(tmp_path / "runs")
     monkeypatch.setattr(sys, "argv", [])
-    monkeypatch.setattr(studies, "open_site", lambda name, volumes=None: Site(volumes, made.machine))
+    monkeypatch.setattr(studies, "open_site", lambda name, volumes=None, hosts=None: Site(volumes, made.machine))
     monkeypatch.setattr(studies, "run_study", made)
     # Reports are others' affair.
     monkeypatch.setattr(studies, "analyse", lambda folder: None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -27,7 +26,6 @@ from blocklab.study.takeover import (
     takeover,
 )
 from blocklab.study.types import Study
-from blocklab_node import drbd as follower
 from tests.unit.golden import Golden
 
 VOLUME = {"layer": "volume", "size": "512MiB"}
@@ -199,51 +197,3 @@ def test_a_load_that_is_not_drilled_needs_no_other_link(drilled: dict[str, Any])
     assert "other" in topology(build(drilled), ["mirror"]).links
     drilled["faults"] = {}
     assert "other" not in topology(build(drilled), ["mirror"]).links
-
-
-class Node:
-    """A node's DRBD program: the states that it finds, one after the other, each 50 ms later; and what it runs."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *states: dict[str, str]) -> None:
-        self.now = 0.0
-        self.ran: list[list[str]] = []
-        left = list(states)
-        clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self._sleep)
-        tools = SimpleNamespace(run=lambda argv, check: self.ran.append(argv))
-        state = {"state": lambda minor: left.pop(0) if len(left) > 1 else left[0], "since_mark": lambda minor: []}
-        for name, value in {**state, "time": clock, "subprocess": tools}.items():
-            monkeypatch.setattr(follower, name, value)
-
-    def _sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def told(self, what: str, *words: str) -> None:
-        """A command."""
-        follower.main(["drbd.py", what, *words])
-
-
-SYNCED = {"cs": "Connected", "ds": "UpToDate/UpToDate"}
-COPIED = {"cs": "SyncSource", "ds": "UpToDate/Inconsistent"}
-
-
-@pytest.mark.parametrize("disks", ["Diskless/UpToDate", "UpToDate/Diskless", "Inconsistent/UpToDate"])
-def test_nobody_waits_an_hour_for_a_side_without_its_disk(disks: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(monkeypatch, {"cs": "Connected", "ds": disks})
-    with pytest.raises(SystemExit, match=f"drbd0 is connected, and its disks stay {disks}"):
-        node.told("joined", "0")
-    assert node.now < 60
-
-
-def test_a_copy_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle = {**COPIED, "cs": "Connected"}
-    node = Node(monkeypatch, *[idle] * 20, *[COPIED] * 4000, *[idle] * 20, SYNCED)
-    node.told("joined", "0")
-    assert node.now > 3 * follower.CONNECT_SECONDS
-
-
-def test_only_a_disk_that_was_given_up_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    attach = ["drbdadm", "attach", "one"]
-    for disks, ran in (("Diskless/UpToDate", [attach]), ("UpToDate/Diskless", []), ("UpToDate/UpToDate", [])):
-        node = Node(monkeypatch, {"cs": "Connected", "ds": disks})
-        node.told("attached", "0", "one")
-        assert node.ran == ran

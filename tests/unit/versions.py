@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Phase, Sample, Transaction
+from blocklab.model.stack_map import StackMap
+from blocklab.stats.grid import label_of
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
 from blocklab.study.read import build
+from blocklab.study.types import Cell
 
 HOST: dict[str, Any] = {"kernel": "6.1.0", "cpu": "Some CPU @ 2.50GHz", "cpus": 2}
 ENVIRONMENT: dict[str, Any] = {
@@ -50,18 +53,21 @@ def make(
     environment: Mapping[str, Any] = ENVIRONMENT,
     knobs: Mapping[str, str] | None = None,
     noise: float = 0.0,
+    stood: Callable[[Cell], StackMap] | None = None,
     **changes: Any,
 ) -> StudyFolder:
-    """A study's folder. ``tps`` has for each stack a rate for each block; stacks without are not measured.
+    """A study's folder. ``tps`` has for each stack, or stack at its levels, a rate for each block; others are
+    not measured.
 
     ``noise``: by what part the seconds of a series go up and down; 0: there is no series, and so no interval.
+    ``stood``: what a cell stood on.
     """
     blocks = max(len(values) for values in tps.values())
     plan = build({**copy.deepcopy(RAW), "repeats": blocks, **changes})
     grid = cells(plan)
     folder = StudyFolder.create(runs, Manifest(plan, grid))
     for number, cell in enumerate(grid):
-        rates = tps.get(cell.stack, ())
+        rates = tps.get(label_of(cell.stack, cell.levels), tps.get(cell.stack, ()))
         if cell.repeat >= len(rates):
             continue
         start = EPOCH + 100 * number
@@ -74,6 +80,7 @@ def make(
                 cell, outcome, environment=dict(environment), records=[],
                 knobs=[Knob("a1", "postgres", name, value) for name, value in (knobs or {"fsync": "on"}).items()],
                 parsed=Parsed(tuple(rows), (Phase("tx", start, start + 40),), tuple(done)),
+                stack=None if stood is None else stood(cell),
             )  # fmt: skip
     return folder
 

@@ -14,32 +14,12 @@ from rich.table import Table
 
 from blocklab.cli.remaining import Remaining
 from blocklab.errors import StoreError, StudyError
-from blocklab.model.knobs import nearest
 from blocklab.runner.estimate import between, costs
 from blocklab.study.grid import cells
 from blocklab.study.read import build, load_yaml, read
 from blocklab.study.room import memory
+from blocklab.study.shipped import shipped
 from blocklab.study.types import Name
-
-
-def shipped() -> dict[str, Path]:
-    """Name -> file of the studies that come with blocklab: in the package, or beside its source."""
-    inside = Path(str(resources.files("blocklab"))) / "shipped"
-    # In a checkout they stand where people look for them; a wheel carries them in the package.
-    folder = inside if inside.is_dir() else Path(__file__).parents[3] / "studies"
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-
-
-def study_file(given: Path) -> Path:
-    """A file as it was given, else the shipped study of that name. Raises ``StudyError`` where it is neither."""
-    known = shipped()
-    if given.is_file() or given.suffix:
-        return given
-    # A folder of that name is no study, and may well be there.
-    if str(given) not in known and not given.exists():
-        problem = f"no such study file, and no study of that name comes with blocklab{nearest(str(given), known)}"
-        raise StudyError("", problem, file=str(given), hint="blocklab studies lists those that do")
-    return known.get(str(given), given)
 
 
 def studies(as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False) -> None:

@@ -11,6 +11,9 @@ from rich.console import Console
 
 from blocklab.cli.pages import page_file
 from blocklab.errors import StoreError, StudyError
+from blocklab.model.units import Share
+from blocklab.stats.across import WITHIN
+from blocklab.stats.across import across as shares
 from blocklab.stats.guard import condition, judge
 from blocklab.stats.source import Source, source
 from blocklab.stats.versus import Pair, Versus, headlines, metrics_of, versus
@@ -26,8 +29,15 @@ def compare(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Compare every metric, also of probes and layers.")] = False,
     across: Annotated[
-        bool, typer.Option("--across", help="Compare even though machine, kernel or image differ.")
+        bool,
+        typer.Option(
+            "--across", help="Compare two machines, kernels or images: which shares of the baseline agree."
+        ),
     ] = False,
+    within: Annotated[
+        str | None,
+        typer.Option("--within", help="With --across: shares agree if they surely are this close; default 10%."),
+    ] = None,
     fail_on: Annotated[
         list[str] | None,
         typer.Option("--fail-on", help='Exit with 1 if this certainly holds, e.g. "tps < 0.95 stack=mirror".'),
@@ -46,18 +56,22 @@ def compare(
     if strict and not conditions:
         raise StudyError("", "--strict without --fail-on decides nothing", hint='add e.g. --fail-on "tps < 0.95"')
     output = page_file(output, "compare.html")
+    if within is not None and not across:
+        raise StudyError("", "--within is of shares, which --across compares", hint="add --across")
+    close = WITHIN if within is None else tolerance(within)
     found = comparable(_source(a), _source(b), across=across)
     shown = chosen(found, metric or [], every=every)
+    laid = shares(found, close, metric or ()) if across else None
     judged = judge(conditions, found)
     # The charts' library takes a second to import: not for what was refused, nor for other commands.
     from blocklab.report import versus as pages
 
     if output is not None:
-        pages.write_page(output, found, shown, judged)
+        pages.write_page(output, found, shown, judged, laid)
     if as_json:
-        typer.echo(pages.as_json(found, shown, judged).decode(), nl=False)
+        typer.echo(pages.as_json(found, shown, judged, laid).decode(), nl=False)
     else:
-        Console(highlight=False).print(pages.terminal(found, shown, judged, every=every or bool(metric)))
+        Console(highlight=False).print(pages.terminal(found, shown, judged, laid, every=every or bool(metric)))
         if output is not None:
             typer.echo(f"page: {output}")
     bad = {"fails", "undecided"} if strict else {"fails"}
@@ -81,6 +95,19 @@ def _source(path: Path) -> Source:
     return found
 
 
+def tolerance(text: str) -> float:
+    """A part of 1 that is above 0. Raises ``StudyError``."""
+    try:
+        found = float(Share(text))
+    except ValueError as error:
+        raise StudyError("", f"--within: {error}", hint="give e.g. --within 10%") from error
+    if not 0 < found < 1:
+        raise StudyError(
+            "", f"--within {text}: it must be above 0 % and below 100 %", hint="give e.g. --within 10%"
+        )
+    return found
+
+
 def comparable(a: Source, b: Source, *, across: bool) -> Versus:
     """Both sides paired. Raises ``StudyError`` where nothing pairs, or the machines differ."""
     if a.path.resolve() == b.path.resolve():
@@ -92,7 +119,7 @@ def comparable(a: Source, b: Source, *, across: bool) -> Versus:
         said = "; ".join(f"{each.name}: {each.a} / {each.b}" for each in found.machine)
         raise StudyError(
             "", f"A and B were not measured on the same machine, kernel and image: {said}",
-            hint="give --across to compare them all the same: the ratios are then also those of the machines",
+            hint="give --across to compare shares of the baseline; ratios of values are then also the machines'",
         )  # fmt: skip
     return found
 

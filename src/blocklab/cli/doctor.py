@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from blocklab.cli.studies import SiteName
+from blocklab.cli.studies import HostsFile, SiteName
 from blocklab.errors import BlocklabError, ImageError
 from blocklab.model.ground import NodeSpec, Topology
 from blocklab.model.host import must
-from blocklab.model.site import Doctor, Requirement, Site, offered
+from blocklab.model.site import Doctor, GivenGround, Requirement, Site, offered
 from blocklab.model.units import Size
 from blocklab.sites import DEFAULT, open_site
 
@@ -53,19 +53,23 @@ def boot(site: Site) -> Boot:
 
 def doctor(
     site: SiteName = DEFAULT,
+    hosts: HostsFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     host_packages: Annotated[
         bool, typer.Option("--host-packages", help="Print only the Debian packages that are missing.")
     ] = False,
 ) -> None:
-    """Boot a node; report missing requirements and how to fix them. Exit code 1 when blocklab cannot work here."""
-    there = open_site(site)
+    """Boot a node; report missing requirements and how to fix them. Exit code 1 when blocklab cannot work here.
+
+    With --hosts: what those hosts have and lack, as `blocklab hosts check` does.
+    """
+    there = open_site(site, hosts=hosts)
     asked = offered(there, Doctor)
     if host_packages:
         missing = asked.missing_packages()
         typer.echo(json.dumps(list(missing)) if as_json else " ".join(missing))
         return
-    found: list[Requirement] = [*asked.requirements(), boot(there)]
+    found: list[Requirement] = [*asked.requirements(), *([] if GivenGround in there.offers else [boot(there)])]
     if as_json:
         rows = [{"name": each.name, "ok": each.ok, "found": each.found, "hint": each.hint} for each in found]
         typer.echo(json.dumps(rows, indent=1))

@@ -11,10 +11,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from blocklab.cli.catalogue import study_file
 from blocklab.cli.studies import (
     AsJson,
     At,
+    HostsFile,
     Plain,
     Quick,
     Runs,
@@ -22,6 +22,7 @@ from blocklab.cli.studies import (
     Stacks,
     StudyFile,
     Volumes,
+    Where,
     carry_out,
     chosen,
     expanded,
@@ -38,6 +39,7 @@ from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.run import ledger_of
 from blocklab.study.grid import is_drill
 from blocklab.study.read import placed, read
+from blocklab.study.shipped import study_file
 from blocklab.study.types import Study
 from blocklab.workloads import ledger_output
 
@@ -54,6 +56,7 @@ def drill(
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
     site: SiteName = DEFAULT,
+    hosts: HostsFile = None,
     again: Annotated[bool, typer.Option("--again", help="Repeat finished drills.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
     plain: Plain = False,
@@ -84,7 +87,9 @@ def drill(
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
     with claimed(place_of(runs, what, quick=quick)):
-        folder = StudyFolder.create(runs, started(manifest, wanted, site, volumes, again=again), study)
+        folder = StudyFolder.create(
+            runs, started(manifest, wanted, Where(site, hosts, volumes), again=again), study
+        )
         carry_out(folder, plain=plain, as_json=as_json)
 
 

@@ -13,8 +13,7 @@ from typing import Annotated
 
 import typer
 
-from blocklab.cli.catalogue import study_file
-from blocklab.cli.studies import AsJson, At, Quick, SiteName, StudyFile, Volumes, levels_of, selected
+from blocklab.cli.studies import AsJson, At, HostsFile, Quick, SiteName, StudyFile, Volumes, levels_of, selected
 from blocklab.errors import SetupError
 from blocklab.model.site import Lab, Leftovers, Room, Standing, offered
 from blocklab.runner.run import standing
@@ -22,6 +21,7 @@ from blocklab.sites import DEFAULT, open_site
 from blocklab.study.factors import variant
 from blocklab.study.grid import topology
 from blocklab.study.read import read
+from blocklab.study.shipped import study_file
 
 
 def up(
@@ -31,13 +31,14 @@ def up(
     at: At = None,
     volumes: Volumes = None,
     site: SiteName = DEFAULT,
+    hosts: HostsFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Build stacks of a study and leave them running, for `blocklab sh`."""
     what = read(study_file(study), quick=quick)
     what = variant(what, levels_of(what, at))
     names = selected(what, stack)
-    there = open_site(site, volumes=volumes)
+    there = open_site(site, volumes=volumes, hosts=hosts)
     door = offered(there, Standing)
     if (running := door.about()) is not None:
         raise SetupError(f"a lab of study {running['study']} is running already", hint="blocklab down")
@@ -85,18 +86,19 @@ def sh(
     raise typer.Exit(code if code >= 0 else 128 - code)
 
 
-def down(site: SiteName = DEFAULT, as_json: AsJson = False) -> None:
+def down(site: SiteName = DEFAULT, hosts: HostsFile = None, as_json: AsJson = False) -> None:
     """Remove the running lab, and what an interrupted run left on its hosts.
 
     Stacks are undone, nodes end, volumes go. On hosts that outlive blocklab, all undos that are still in the
     journal run, the last first; exit code 1 when one of them fails.
     """
-    there = open_site(site)
+    there = open_site(site, hosts=hosts)
     about, failed = None, []
+    # What stands holds its hosts.
+    if Standing in there.offers and (Leftovers not in there.offers or offered(there, Standing).about()):
+        about = offered(there, Standing).take_down()
     if Leftovers in there.offers:
         failed = offered(there, Leftovers).clean()
-    if Standing in there.offers:
-        about = offered(there, Standing).take_down()
     if as_json:
         typer.echo(json.dumps({"down": about, "failed": failed}))
     else:

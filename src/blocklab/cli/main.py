@@ -19,6 +19,7 @@ from blocklab.cli.compare import compare
 from blocklab.cli.doctor import doctor
 from blocklab.cli.drill import drill, verdict
 from blocklab.cli.export import export, query
+from blocklab.cli.like import like
 from blocklab.cli.plan import plan
 from blocklab.cli.report import report
 from blocklab.cli.size import size
@@ -36,7 +37,7 @@ app = typer.Typer(
 _COMMANDS: tuple[Callable[..., None], ...] = (
     studies.run, studies.resume, studies.check, plan, studies.schema, report,
     drill, verdict, compare, size, export, query, catalogue.studies, catalogue.new, lab.up, lab.down, doctor,
-    calibrate,
+    calibrate, like,
 )  # fmt: skip
 for command in _COMMANDS:
     app.command()(command)

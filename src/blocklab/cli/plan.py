@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -14,11 +14,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from blocklab.cli.catalogue import study_file
 from blocklab.cli.remaining import Machine, Remaining
 from blocklab.cli.studies import (
     AsJson,
     At,
+    HostsFile,
     Quick,
     Repeats,
     SiteName,
@@ -65,6 +65,7 @@ from blocklab.study.phases import (
     ready,
 )
 from blocklab.study.read import read
+from blocklab.study.shipped import study_file
 from blocklab.study.types import Cell, Study
 
 # A longer argument hides the command that it belongs to; so much of its start is enough to know it.
@@ -113,6 +114,7 @@ def plan(
     ] = False,
     in_full: Annotated[bool, typer.Option("--whole", help="Print long arguments in full.")] = False,
     site: SiteName = DEFAULT,
+    hosts: HostsFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Print every command that a run would execute, host by host, in order. Runs none of them.
@@ -129,10 +131,15 @@ def plan(
     )
     names, levels = selected(what, stack), levels_of(what, at)
     if only_cells:
-        _grid(what, chosen(expanded(what, study, quick=quick), names, levels), open_site(site), as_json=as_json)
+        _grid(
+            what,
+            chosen(expanded(what, study, quick=quick), names, levels),
+            open_site(site, hosts=hosts),
+            as_json=as_json,
+        )
         return
     changed = variant(what, levels)
-    there = open_site(site)
+    there = open_site(site, hosts=hosts)
     listing = {name: planned(changed, name, there) for name in names}
     if as_json:
         rows = {name: [command.as_json() for command in commands] for name, commands in listing.items()}
@@ -176,22 +183,29 @@ def _grid(study: Study, wanted: Sequence[Cell], site: Site, *, as_json: bool) ->
 
 
 def planned(study: Study, name: str, site: Site) -> list[Command]:
-    """All that happens for a stack, in order: the phases that a run carries out."""
+    """All that happens for a stack, in order, as commands."""
+    listed = _Listed()
+    for label, phases in phases_of(study, name, site):
+        listed.add(phases, label)
+    listed.add([Undo()], "")
+    return listed.commands
+
+
+def phases_of(study: Study, name: str, site: Site) -> Iterator[tuple[str, Sequence[DrillPhase]]]:
+    """The phases that a run carries out for a stack, in order, each with its workload's name."""
     shape = topology(study, [name])
     ground, nodes = site.ground(shape), Nodes(snapshots=Snapshots in site.offers)
-    listed, facts = _Listed(), facts_of(study, [name], ground)[name]
+    facts = facts_of(study, [name], ground)[name]
     ports = plan_stack(study, name, 0, ground).ports
     for label, workload in study.workloads.items():
         phases, nodes = ready(study, name, workload, ground, nodes)
-        listed.add(phases, label)
+        yield label, phases
         if isinstance(workload, Drilled) and is_drill(study, label):
-            listed.add(whole(study, name, workload, ground, facts), label)
+            yield label, whole(study, name, workload, ground, facts)
             nodes = replace(nodes, plain=False)
         else:
             port = port_for(workload, ports, ground)
-            listed.add(measurement(workload, port, facts, list(shape.nodes), folders_of(ports)), label)
-    listed.add([Undo()], "")
-    return listed.commands
+            yield label, measurement(workload, port, facts, list(shape.nodes), folders_of(ports))
 
 
 class _Listed:

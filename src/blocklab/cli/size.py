@@ -11,7 +11,6 @@ import msgspec
 import typer
 from rich.console import Console
 
-from blocklab.cli.catalogue import study_file
 from blocklab.cli.imports import zone_of
 from blocklab.cli.pages import page_file
 from blocklab.errors import StoreError, StudyError
@@ -23,6 +22,7 @@ from blocklab.sizing.kinds import KINDS
 from blocklab.sizing.need import Need, busy_hours, need
 from blocklab.sizing.need import Options as NeedOptions
 from blocklab.sizing.readers.base import Reading
+from blocklab.study.shipped import study_file
 
 Quantity = TypeVar("Quantity", Duration, Share, Size)
 

@@ -16,7 +16,6 @@ import typer
 from rich.console import Console
 
 from blocklab import report
-from blocklab.cli.catalogue import study_file
 from blocklab.cli.floor import fresh_floor
 from blocklab.cli.live import showing
 from blocklab.cli.notes import too_short
@@ -41,6 +40,7 @@ from blocklab.study.grid import cells, layouts, topology
 from blocklab.study.needs import site_problems
 from blocklab.study.read import placed, read
 from blocklab.study.room import hardwares
+from blocklab.study.shipped import study_file
 from blocklab.study.sweep import idle_problems
 from blocklab.study.types import Cell, Study
 
@@ -71,6 +71,9 @@ At = Annotated[
 ]
 Volumes = Annotated[Path | None, typer.Option("--volumes", help="Keep the volumes in this folder, not in memory.")]
 SiteName = Annotated[str, typer.Option("--site", help=f"Take hosts from this site: {', '.join(SITES)}.")]
+HostsFile = Annotated[
+    Path | None, typer.Option("--hosts", help="Use the hosts of this file, over SSH, instead of nodes here.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print one line per event, even on a terminal.")]
 
@@ -83,6 +86,7 @@ def run(
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
     site: SiteName = DEFAULT,
+    hosts: HostsFile = None,
     again: Annotated[bool, typer.Option("--again", help="Measure finished cells again.")] = False,
     at: At = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
@@ -111,7 +115,9 @@ def run(
     seed = None if order is Order.AS_WRITTEN else random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
     with claimed(place_of(runs, what, quick=quick)):
-        folder = StudyFolder.create(runs, started(manifest, wanted, site, volumes, again=again), study)
+        folder = StudyFolder.create(
+            runs, started(manifest, wanted, Where(site, hosts, volumes), again=again), study
+        )
         carry_out(folder, plain=plain, as_json=as_json)
 
 
@@ -120,13 +126,23 @@ def often(study: Study, repeats: int | None) -> Study:
     return study if repeats is None else msgspec.structs.replace(study, repeats=repeats)
 
 
-def started(
-    manifest: Manifest, wanted: Sequence[Cell], site: str, volumes: Path | None, *, again: bool
-) -> Manifest:
+class Where(msgspec.Struct, frozen=True):
+    """Where hosts come from: the site's name, a hosts file, a folder for volumes."""
+
+    site: str
+    hosts: Path | None = None
+    volumes: Path | None = None
+
+    def open(self) -> Site:
+        """That site. Raises what ``open_site`` raises."""
+        return open_site(self.site, volumes=self.volumes, hosts=self.hosts)
+
+
+def started(manifest: Manifest, wanted: Sequence[Cell], where: Where, *, again: bool) -> Manifest:
     """With how the study is started, so that ``resume`` goes on with the same."""
-    todo, kept = tuple(cell.key for cell in wanted), str(volumes.absolute()) if volumes else ""
-    since = time.time() if again else 0.0
-    return msgspec.structs.replace(manifest, site=site, volumes=kept, todo=todo, since=since)
+    volumes, hosts = (str(path.absolute()) if path else "" for path in (where.volumes, where.hosts))
+    todo, since = tuple(cell.key for cell in wanted), time.time() if again else 0.0
+    return msgspec.structs.replace(manifest, site=where.site, hosts=hosts, volumes=volumes, todo=todo, since=since)
 
 
 def resume(
@@ -154,7 +170,7 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
     another folder for the volumes. Raises ``typer.Exit``."""
     manifest = folder.manifest()
     study, seed = manifest.study, manifest.seed
-    volumes = elsewhere or (Path(manifest.volumes) if manifest.volumes else None)
+    hosts, volumes = (Path(kept) if kept else None for kept in (manifest.hosts, manifest.volumes))
     keys = {cell.key for cell in manifest.cells} if manifest.todo is None else set(manifest.todo)
     wanted = [cell for cell in manifest.cells if cell.key in keys]
     todo = folder.missing(wanted, manifest.since)
@@ -163,7 +179,7 @@ def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool
         console.print(f"finished: all {len(wanted)} cells are measured; --again measures them again")
     bad = 0
     if todo:
-        site = open_site(manifest.site or DEFAULT, volumes=volumes)
+        site = Where(manifest.site or DEFAULT, hosts, elsewhere or volumes).open()
         # Every stack's needs are checked before the first one starts.
         notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
         left_out: list[str] = []
@@ -335,13 +351,14 @@ def check(
     quick: Quick = False,
     volumes: Volumes = None,
     site: SiteName = DEFAULT,
+    hosts: HostsFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Validate a study: fields, units, stacks, every combination, what the site offers, memory. Starts nothing."""
     study = study_file(study)
     what = read(study, quick=quick, first=lambda what: sure(what, yes=False))
     grid = expanded(what, study, quick=quick)
-    for note in fitting(what, grid, study, open_site(site, volumes=volumes), quick=quick):
+    for note in fitting(what, grid, study, Where(site, hosts, volumes).open(), quick=quick):
         typer.echo(f"note: {note}", err=True)
     if as_json:
         typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))

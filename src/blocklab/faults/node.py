@@ -7,6 +7,7 @@ from typing import ClassVar
 from blocklab.faults.base import Base
 from blocklab.model.plan import Power, Step
 from blocklab.model.protocols import Scene
+from blocklab.model.site import Pauses
 from blocklab.model.site import Power as PowerControl
 
 
@@ -91,7 +92,7 @@ class Freeze(Base, frozen=True, tag="freeze"):
           pause: {fault: freeze, at: 5s, for: 3s}
     """
 
-    needs: ClassVar[tuple[type, ...]] = (PowerControl,)
+    needs: ClassVar[tuple[type, ...]] = (Pauses,)
 
     node: str = "active"
     """``active``, ``peer`` or a node's name."""

@@ -1,4 +1,4 @@
-"""A synchronous or asynchronous mirror of a block device on a peer: the kernel's DRBD 8.4."""
+"""A synchronous or asynchronous mirror of a block device on a peer: DRBD 8.4 or 9."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
 from blocklab.model.layer import Place
-from blocklab.model.plan import UNCHANGED, Argv, Fact, Plan, Port, Put, Run, Step, Wait
-from blocklab_node.drbd import SYNC_SECONDS
+from blocklab.model.plan import UNCHANGED, Argv, Fact, Plan, Port, Run, Step, Wait
+from blocklab_node.drbd import NEWER, SYNC_SECONDS, VERSION
 
 FIRST_PORT = 7000
 # What the primary's connection may be when it may run ahead of its peer (on-congestion: pull-ahead).
@@ -24,10 +24,13 @@ _SECTOR, _BITMAP, _NOTES = 512, 2**18, 72
 
 
 class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
-    """A synchronous or asynchronous mirror of the block device below on another node: the kernel's DRBD 8.4.
+    """A synchronous or asynchronous mirror of the block device below on another node: DRBD 8.4 or 9.
 
-    Its metadata are internal: at the end of the volume. See [its
-    guide](https://linbit.com/drbd-user-guide/users-guide-drbd-8-4/).
+    The driver is the one that the host's kernel loads: 8.4 on a node of the lab, unless its image has modules of
+    your own (``blocklab image build --modules``). Its version is stored with each run and stands in the report, as
+    ``driver``. The metadata are internal: at the end of the volume. See the guides of
+    [8.4](https://linbit.com/drbd-user-guide/users-guide-drbd-8-4/) and
+    [9](https://linbit.com/drbd-user-guide/drbd-guide-9_0-en/).
 
     Example::
 
@@ -46,10 +49,15 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     healed since. With ``on-congestion: pull-ahead`` it may be ahead of its peer, or be catching up, and its
     generation is not looked at.
 
-    What DRBD 8.4 of the kernel cannot do: a resource has one peer and one connection, which is one TCP stream for
-    the data and one for acknowledgements; there is no multi-path. Two links at once are only had below it, by
-    ``lanes`` of a link: ``balance-rr`` spreads the packets of the one stream over all lanes, whereas
-    ``balance-xor`` and ``active-backup`` send one stream over one lane, so that nothing is gained.
+    A mirror has one peer and one connection, which is one TCP stream for the data and one for acknowledgements.
+    Two links at once are only had below it, by ``lanes`` of a link: ``balance-rr`` spreads the packets of the one
+    stream over all lanes, whereas ``balance-xor`` and ``active-backup`` send one stream over one lane, so that
+    nothing is gained.
+
+    What is other with DRBD 9: nodes have fixed ids, and ``auto-promote`` is off, so that opening the device never
+    promotes it. There is no ``unplug-watermark`` and no ``max-bio-bvecs``; ``fencing`` is an option of ``net``.
+    ``epochs`` are not counted, and DRBD's own totals of a workload are not read (its rates by the second are). An
+    option that the driver of a host does not have ends the build with what ``drbdadm`` says of it.
     """
 
     link: str
@@ -66,6 +74,9 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     it does not have in this section and values that it would not take."""
     disk: dict[str, Value] = {}
     """The same of the ``disk`` section: ``disk-flushes``, ``md-flushes``, ``al-extents``, ..."""
+    options: dict[str, Value] = {}
+    """The same of the ``options`` section. With DRBD 9 ``quorum`` and ``on-no-quorum`` are among them. One of two
+    nodes is no majority: alone it does not write, and takes over from nobody."""
     initial_sync: bool = False
     """Copy the whole device first. Without it both sides start as equal (``new-current-uuid --clear-bitmap``),
     since both volumes are fresh and zero."""
@@ -80,14 +91,16 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """A peer that is not another known node, a link that does not join the two, options DRBD cannot read."""
         found = peer_problems(self.peer, host, lab) + link_problems(self.link, self.peer, host, lab)
-        found += drbd_options.problems({"net": self.net, "disk": self.disk})
+        found += drbd_options.problems(self._sections)
+        if self.standalone and self.options.get("quorum", "off") not in ("off", False):
+            found.append(("options.quorum", "a mirror that is run alone has none; leave it out"))
         if self.net.get("on-congestion") in ("pull-ahead", "disconnect") and self.protocol != "A":
             found.append(("net.on-congestion", "only protocol A can pull ahead; set protocol: A or leave it out"))
         return found or self._too_far(lab)
 
     def unknown(self, table: Table) -> Iterator[tuple[str, str]]:
         """Options that DRBD does not have, or not in this section, and bad values."""
-        return drbd_options.unknown({"net": self.net, "disk": self.disk}, table)
+        return drbd_options.unknown(self._sections, table)
 
     def _too_far(self, lab: Topology) -> list[tuple[str, str]]:
         """A link over which no answer comes in time."""
@@ -124,14 +137,13 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Both sides up and connected, ``place.host`` primary, both disks up to date; then alone, if asked."""
-        here, name = place.host, place.stack
+        here, name, number = place.host, place.stack, place.number
         sides = _sides(below)
         config = self.config(place, sides)
         steps: list[Step] = []
         for host in sides:
             steps += [
-                drbd_pair.module(host),
-                Put(host, f"/etc/drbd.d/{name}.res", config),
+                *drbd_pair.loaded(host, number, name, config),
                 Run(host, ("drbdadm", "create-md", "--force", name), once=True),
             ]
         up = {host: Run(host, ("drbdadm", "up", name), undo=("drbdadm", "down", name)) for host in sides}
@@ -142,8 +154,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
             # later (connect-int), again and again: so the peer's call is refused before this side listens.
             self._there_and_back(place, self.peer, here),
             up[here],
-            # Not "cstate Connected": over data that were written alone the connection begins with a resync.
-            *(Wait(host, ("drbdadm", "role", name), until="Secondary/Secondary") for host in sides),
+            *(Run(host, drbd_pair.ask(number, "connected", name)) for host in sides),
             # The peer tells its state again once it is connected. If that came after the new UUID, this side would
             # take the peer for inconsistent for good.
             self._there_and_back(place, here, self.peer),
@@ -163,9 +174,10 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
             facts=(
                 # Alone, the primary has no connection that could have options.
                 *(self._options(name, host, net=host != here or not self.standalone) for host in sides),
+                *(Fact(host, "drbd", ("cat", VERSION), parse_driver, lasting=True) for host in sides),
                 *self._states(name, here),
             ),
-            ports=(Port(here, "block", f"/dev/drbd{place.number}"),),
+            ports=(Port(here, "block", f"/dev/drbd{number}"),),
         )
 
     @property
@@ -184,8 +196,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         """Up and primary, without waiting for the other side."""
         here, name = place.host, place.stack
         return (
-            drbd_pair.module(here),
-            Put(here, f"/etc/drbd.d/{name}.res", self.config(place, _sides(below))),
+            *drbd_pair.loaded(here, place.number, name, self.config(place, _sides(below))),
             Run(here, ("drbdadm", "up", name), undo=("drbdadm", "down", name)),
             *drbd_pair.promoted(here, name),
         )
@@ -205,7 +216,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
 
     def split_brain(self, place: Place) -> tuple[str, Argv]:
         """What the kernel said when ``rejoin`` connected the two."""
-        return place.host, drbd_pair.ask(place.number, "parted")
+        return place.host, drbd_pair.ask(place.number, "parted", place.stack)
 
     def replicas(self, place: Place, below: tuple[Port, ...]) -> Replicas | None:
         """``drbdadm verify``, and checksums of the devices below, but for DRBD's notes at their ends."""
@@ -222,16 +233,21 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         return not drbd_pair.RATES & set(self.disk)
 
     def config(self, place: Place, sides: Mapping[str, str]) -> str:
-        """The resource file, the same on both sides."""
-        lines = [f"resource {place.stack} {{", "  net {", f"    protocol {self.protocol};"]
-        lines += [f"    {name} {text_of(value)};" for name, value in self.net.items()]
-        lines += ["  }", "  disk {"]
-        lines += [f"    {name} {text_of(value)};" for name, value in self.disk.items()]
-        lines += ["  }"]
+        """The resource file, the same on both sides, for either driver."""
+        lines = [f"resource {place.stack} {{"]
+        # Or whoever opens the device of 9 promotes it.
+        given: dict[str, list[str]] = {"options": [f"auto-promote no; {NEWER}"]}
+        given["net"], given["disk"] = [f"protocol {self.protocol};"], []
+        for section, values in self._sections.items():
+            given[section] += [f"{name} {text_of(value)};" for name, value in values.items()]
+        for section, each in given.items():
+            lines += [f"  {section} {{", *(f"    {line}" for line in each), "  }"]
         for host, device in sides.items():
             address = place.ground.ends[self.link][host].address
             lines += [
-                f"  on {host} {{",
+                f"  on {place.ground.hostname(host)} {{",
+                # The same whichever is the active one: the metadata have it too.
+                f"    node-id {sorted(sides).index(host)}; {NEWER}",
                 f"    device /dev/drbd{place.number} minor {place.number};",
                 f"    disk {device};",
                 f"    address {address}:{FIRST_PORT + place.number};",
@@ -264,10 +280,15 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
             Fact(host, "drbd", ("drbdadm", "dstate", name), parse_local, {"local disk": "UpToDate"}),
         )
 
+    @property
+    def _sections(self) -> dict[str, dict[str, Value]]:
+        return {"options": self.options, "net": self.net, "disk": self.disk}
+
     def _options(self, name: str, host: str, *, net: bool) -> Fact:
         wanted: dict[str, str] = {"net.protocol": self.protocol} if net else {}
-        sections = {"net": self.net, "disk": self.disk} if net else {"disk": self.disk}
-        for section, options in sections.items():
+        for section, options in self._sections.items():
+            if section == "net" and not net:
+                continue
             wanted |= {
                 f"{section}.{option}": canonical(text_of(value), bare=BARE.get(option, ""))
                 for option, value in options.items()
@@ -281,11 +302,18 @@ def _sides(below: tuple[Port, ...]) -> dict[str, str]:
 
 
 def _alone(name: str, host: str) -> tuple[Fact, Fact]:
-    return _state(host, name, "cstate", "StandAlone"), _state(host, name, "dstate", "UpToDate/DUnknown")
+    # 9 knows that the other disk is outdated, 8.4 knows nothing of it.
+    local = Fact(host, "drbd", ("drbdadm", "dstate", name), parse_local, {"local disk": "UpToDate"})
+    return _state(host, name, "cstate", "StandAlone"), local
 
 
 def _state(host: str, name: str, what: str, wanted: str) -> Fact:
     return Fact(host, "drbd", ("drbdadm", what, name), lambda text: {what: text.strip()}, {what: wanted})
+
+
+def parse_driver(text: str) -> dict[str, str]:
+    """The driver's version, of which there is nothing where it is not loaded."""
+    return {"driver": text.strip()} if text.strip() else {}
 
 
 def parse_generation(text: str) -> dict[str, str]:
@@ -296,7 +324,8 @@ def parse_generation(text: str) -> dict[str, str]:
 
 
 def parse_lagging(text: str) -> dict[str, str]:
-    """The connection of a mirror that may pull ahead of its peer: ``kept`` in each state that belongs to it."""
+    """The connection of a mirror that may pull ahead of its peer: ``kept`` in each state that belongs to it. 9
+    says ``Connected`` in all of them."""
     state = text.strip()
     return {"cstate": state, "connection": "kept" if state in LAGGING else state}
 
@@ -316,7 +345,7 @@ def parse_show(text: str) -> dict[str, str]:
             sections.append(line.removesuffix("{").strip())
         elif line == "}":
             sections.pop()
-        elif line.endswith(";") and sections and sections[-1] in ("net", "disk", "options"):
+        elif line.endswith(";") and line[0] != "_" and sections and sections[-1] in ("net", "disk", "options"):
             # "max-buffers \t8000", but "unplug-watermark\t128": a name of 16 letters leaves no blank
             option, *value = line.removesuffix(";").split(maxsplit=1)
             found[f"{sections[-1]}.{option}"] = canonical("".join(value).strip('"'))

@@ -12,7 +12,7 @@ from blocklab.model.knobs import Knob, Question, Table, Tell, bad_word, nearest,
 
 Value: TypeAlias = str | int | bool
 Options: TypeAlias = Mapping[str, Mapping[str, Value]]
-"""Section (``net``, ``disk``) -> name -> value."""
+"""Section (``net``, ``disk``, ``options``) -> name -> value."""
 
 # DRBD's own names are lower-case words with dashes; anything else could end the option and start another.
 _OPTION = re.compile(r"^[a-z][a-z0-9-]*$")
@@ -23,18 +23,20 @@ _UNITS = {"": 1, "s": 512, "k": 2**10, "m": 2**20, "g": 2**30}
 # What a bare number means, where it is not bytes or a count.
 BARE = {
     "resync-rate": "k", "c-max-rate": "k", "c-min-rate": "k",
-    "c-fill-target": "s", "congestion-fill": "s", "size": "s",
+    "c-fill-target": "s", "congestion-fill": "s", "size": "s", "peer-ack-window": "s",
 }  # fmt: skip
 # Tenths of a second that DRBD waits for an answer before it drops the connection, where the study has no others.
 PATIENCE = {"ping-timeout": 5, "timeout": 60}
 # The activity log that create-md makes has 8 blocks of 4 KiB, one of them in use, of 919 extents each.
 EXTENTS = 7 * 919
+# The first ones of DRBD 9 that anybody asks for.
+QUORUM = frozenset({"quorum", "on-no-quorum"})
 # Texts of the user's own, which may begin with anything.
 _FREE = frozenset({"shared-secret"})
-# Without the number it tells the options of DRBD 9, whatever module is loaded.
-_DRBDSETUP = "/usr/lib/drbd/drbdsetup-84"
-# The command that takes a section's options, and has beside them only flags of its own.
-_SECTIONS = {"net": "net-options", "disk": "attach", "options": "resource-options"}
+# The commands that take a section's options, and have beside them only flags of their own. drbdsetup itself tells
+# those of DRBD 9, whatever module is loaded.
+_SECTIONS_8 = {"net": ("net-options",), "disk": ("attach",), "options": ("resource-options",)}
+_SECTIONS_9 = {**_SECTIONS_8, "net": ("new-peer",), "disk": ("attach", "peer-device-options")}
 
 
 def text_of(value: Value) -> str:
@@ -68,6 +70,8 @@ def _problem(section: str, name: str, value: str) -> str | None:
         return f"{value!r} is not a value that drbd.conf can hold"
     if (section, name) == ("net", "protocol"):
         return "give the protocol as the layer's own field"
+    if (section, name) == ("options", "auto-promote"):
+        return "is always off, since a mirror is promoted on purpose; leave it out"
     # Without a handler's success ``fencing`` lets no side be promoted alone.
     # call-local-io-error, call-pri-lost, call-pri-lost-after-sb
     if (value.startswith("call-") and name not in _FREE) or (name == "fencing" and value != "dont-care"):
@@ -80,14 +84,22 @@ def _problem(section: str, name: str, value: str) -> str | None:
 
 
 def ask(tell: Tell, where: str) -> Table:
-    """The options that ``drbdsetup`` takes, by the sections of drbd.conf."""
-    return {name: dict(parse_help(tell(_DRBDSETUP, "xml-help", command))) for name, command in _SECTIONS.items()}
+    """The options that ``drbdsetup`` takes, by the sections of drbd.conf: those of the driver that would be
+    loaded."""
+    newer = tell("modinfo", "--field", "version", "drbd").startswith("9.")
+    setup, sections = ("drbdsetup", _SECTIONS_9) if newer else ("/usr/lib/drbd/drbdsetup-84", _SECTIONS_8)
+    return {
+        name: {option: knob for each in commands for option, knob in parse_help(tell(setup, "xml-help", each))}
+        for name, commands in sections.items()
+    }
 
 
 def parse_help(text: str) -> Iterator[tuple[str, Knob]]:
     """What ``drbdsetup xml-help COMMAND`` says of its options."""
     # <option name="c-fill-target" type="numeric"><min>0</min><max>1048576</max><default>100</default>
     #   <unit_prefix>s</unit_prefix><unit>bytes</unit></option>
+    # <option name="quorum" type="numeric-or-symbol"><min>1</min><max>32</max><default>off</default>
+    #   <symbol>off</symbol><symbol>majority</symbol><symbol>all</symbol></option>
     # <option name="on-congestion" type="handler"><handler>block</handler><handler>pull-ahead</handler></option>
     try:
         options = list(ElementTree.fromstring(text).iter("option"))
@@ -95,9 +107,13 @@ def parse_help(text: str) -> Iterator[tuple[str, Knob]]:
         raise ValueError(f"drbdsetup listed no options: {text[:200]!r}") from error
     for option in options:
         name, kind = option.attrib["name"], option.attrib["type"]
-        if kind == "numeric":
+        if kind.startswith("numeric"):
             unit = option.findtext("unit_prefix", "1").removeprefix("1")
-            yield name, Knob("integer", number(option.findtext("min")), number(option.findtext("max")), unit=unit)
+            bounds = number(option.findtext("min")), number(option.findtext("max"))
+            yield (
+                name,
+                Knob("integer", *bounds, unit=unit, words=tuple(s.text or "" for s in option.iter("symbol"))),
+            )
         elif kind == "handler":
             yield name, Knob("word", words=tuple(each.text or "" for each in option.iter("handler")))
         elif kind != "flag":
@@ -112,10 +128,13 @@ def _unknown(section: str, name: str, value: str, table: Table) -> str | None:
     knob = table[section].get(name)
     if knob is None:
         other = next((other for other, options in table.items() if name in options), "")
+        if not other and name in QUORUM:
+            return (
+                "needs DRBD 9, and the driver of the image is 8.4; `blocklab image build --modules` takes another"
+            )
         if not other:
             return f"DRBD has no such {section} option{nearest(name, table[section])}"
-        hint = "write it there" if other in ("net", "disk") else "a study does not set those"
-        return f"is an option of DRBD's {other} section; {hint}"
+        return f"is an option of DRBD's {other} section; write it there"
     # drbd.conf has a resource's name, which drbdadm makes a number of.
     if name == "resync-after":
         return None
@@ -123,11 +142,12 @@ def _unknown(section: str, name: str, value: str, table: Table) -> str | None:
         return f"{value!r} is neither true nor false"
     if knob.kind == "word":
         return bad_word(knob, value)
-    if knob.kind != "integer":
+    if knob.kind != "integer" or value in knob.words:
         return None
     match = _SIZE.match(value)
     if match is None:
-        return f"{value!r} is not a number; write it like 8000 or 2M"
+        words = f", nor one of {', '.join(knob.words)}" if knob.words else ""
+        return f"{value!r} is not a number{words}; write it like 8000 or 2M"
     # Bounds are in the option's own unit, sectors or KiB for some.
     size = int(match["number"]) * _UNITS[match["unit"].lower() or knob.unit]
     return outside(knob, size / _UNITS[knob.unit], value, knob.unit)

@@ -8,7 +8,7 @@ from blocklab.layers import checksum
 from blocklab.model.drill import Replicas
 from blocklab.model.node import program
 from blocklab.model.plan import Argv, Put, Run, Step
-from blocklab_node.drbd import SYNC_SECONDS
+from blocklab_node.drbd import QUICKLY, SYNC_SECONDS
 
 # Of two sides that parted the one that finds it first drops the connection, often before the other one could find
 # it; it is to be found on the active one.
@@ -16,22 +16,23 @@ MEETINGS = 4
 # The kernel has it built in, and it is the quickest one; an independent SHA-256 stands beside it.
 VERIFY_ALG = "crc32c"
 
-# By itself DRBD begins at 250 KiB/s, and waits 0.1 s after each request while there is other I/O. Nobody waits for
-# anything else now: 132 MiB were copied in 4 s with these and in 20 s without.
-QUICKLY: Argv = (
-    "--c-plan-ahead=20", "--c-fill-target=16M", "--c-max-rate=1G", "--c-min-rate=0", "--resync-rate=200M",
-)  # fmt: skip
-RATES = frozenset({"c-plan-ahead", "c-fill-target", "c-max-rate", "c-min-rate", "resync-rate"})
+# The options that it then sets for as long as it takes.
+RATES = frozenset(option.removeprefix("--").partition("=")[0] for option in QUICKLY)
 
 
-def ask(minor: int, what: str, *words: str) -> Argv:
-    """The command ``what`` of the program that follows a device."""
-    return program("drbd", what, str(minor), *words)
+def ask(minor: int, what: str, stack: str) -> Argv:
+    """The command ``what`` of the program that knows both drivers."""
+    return program("drbd", what, str(minor), stack)
 
 
-def module(host: str) -> Run:
-    """There are no handlers; asking drbdadm for them at each change only takes the node's time."""
-    return Run(host, ("modprobe", "drbd", "usermode_helper=disabled"))
+def loaded(host: str, minor: int, stack: str, config: str) -> tuple[Step, ...]:
+    """The driver, and the resource file as it reads one."""
+    return (
+        # There are no handlers; asking drbdadm for them at each change only takes the node's time.
+        Run(host, ("modprobe", "drbd", "usermode_helper=disabled")),
+        Put(host, f"/etc/drbd.d/{stack}.res", config),
+        Run(host, ask(minor, "fit", stack)),
+    )
 
 
 def promoted(host: str, stack: str) -> tuple[Step, ...]:
@@ -53,21 +54,25 @@ def joined(
     return (
         # Before the other side is up: nothing is to happen before the mark.
         Run(here, ask(minor, "mark", stack)),
-        module(there),
-        Put(there, f"/etc/drbd.d/{stack}.res", config),
+        *loaded(there, minor, stack, config),
         # Like "up", also where it was never taken down: on a node that was only cut off.
         Run(there, ("drbdadm", "adjust", stack), undo=("drbdadm", "down", stack)),
-        *_rates((here, there), stack, quickly=quickly),
+        *_rates((here, there), minor, stack, quickly=quickly),
         Run(here, ("drbdadm", "connect", stack)),
-        Run(here, ask(minor, "met")),
+        Run(here, ask(minor, "met", stack)),
         *(
-            Run(host, ask(minor, *words))
+            Run(host, ask(minor, what, stack))
             for _ in range(1, MEETINGS)
-            for host, *words in ((there, "again", stack), (here, "met"))
+            for host, what in ((there, "again"), (here, "met"))
         ),
-        Run(here, ask(minor, "joined"), timeout=SYNC_SECONDS + 60.0),
+        up_to_date(here, minor, stack),
         *_as_written((here, there), stack, quickly=quickly),
     )
+
+
+def up_to_date(host: str, minor: int, stack: str) -> Run:
+    """Waits until both sides are connected and up to date."""
+    return Run(host, ask(minor, "joined", stack), timeout=SYNC_SECONDS + 60.0)
 
 
 def compared(
@@ -80,22 +85,21 @@ def compared(
         verify=(
             # After an I/O error a side goes on with the other one's disk, for good.
             *(Run(host, ask(minor, "attached", stack)) for host in sides),
-            *_rates(sides, stack, quickly=quickly),
+            *_rates(sides, minor, stack, quickly=quickly),
             # A fault that has just been mended may have parted them; then they find each other by themselves.
-            Run(here, ask(minor, "joined"), timeout=SYNC_SECONDS + 60.0),
+            up_to_date(here, minor, stack),
             *chosen,
             Run(here, ("drbdadm", "verify", stack)),
-            Run(here, ask(minor, "verified"), timeout=SYNC_SECONDS + 60.0),
+            Run(here, ask(minor, "verified", stack), timeout=SYNC_SECONDS + 60.0),
             *_as_written(sides, stack, quickly=quickly),
         ),
-        differ=(here, ask(minor, "differ")),
+        differ=(here, ask(minor, "differ", stack)),
         copies={host: checksum.of_beginning(device, f"drbd{minor}") for host, device in sides.items()},
     )
 
 
-def _rates(hosts: Iterable[str], stack: str, *, quickly: bool) -> tuple[Step, ...]:
-    options = ("drbdadm", "disk-options", *QUICKLY, stack)
-    return tuple(Run(host, options) for host in hosts) if quickly else ()
+def _rates(hosts: Iterable[str], minor: int, stack: str, *, quickly: bool) -> tuple[Step, ...]:
+    return tuple(Run(host, ask(minor, "hurry", stack)) for host in hosts) if quickly else ()
 
 
 def _as_written(hosts: Iterable[str], stack: str, *, quickly: bool) -> tuple[Step, ...]:

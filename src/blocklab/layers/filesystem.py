@@ -113,7 +113,7 @@ class _FileSystem(Base, frozen=True):
         return Plan(
             steps=(
                 Run(host, (f"mkfs.{self.name}", *self.make(), device), once=True),
-                Run(host, ("mkdir", "-p", folder)),
+                Run(host, ("mkdir", "-p", folder), undo=("rmdir", folder)),
                 Run(host, ("mount", "-t", self.name, *options, device, folder), undo=("umount", folder)),
             ),
             facts=(self._fact(host, device, folder),),

@@ -104,7 +104,9 @@ class _Server(Base, frozen=True):
                 (
                     "start-stop-daemon", "--start", "--background", "--pidfile", pid, "--make-pidfile",
                     # It starts as root and becomes mysql by itself, since it raises its limit of open files.
-                    "--output", log, "--startas", self.program, "--", f"--defaults-file={run}/server.conf",
+                    # env finds it, since start-stop-daemon asks for a path.
+                    "--output", log, "--startas", "/usr/bin/env", "--", self.program,
+                    f"--defaults-file={run}/server.conf",
                 ),
                 # A clean stop would write the whole buffer pool through the mirror, for nothing.
                 undo=(
@@ -148,7 +150,7 @@ class MariaDb(_Server, frozen=True, tag="mariadb"):
 
     name: ClassVar[str] = "mariadb"
     title: ClassVar[str] = "MariaDB"
-    program: ClassVar[str] = "/usr/sbin/mariadbd"
+    program: ClassVar[str] = "mariadbd"
     question: ClassVar[Question] = Question(
         name, partial(mysql_settings.ask, program=program, query=mysql_settings.MARIADB_VARIABLES), server=True
     )

@@ -17,7 +17,6 @@ from blocklab.model.knobs import Question, Table
 from blocklab.model.layer import Place
 from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run
 from blocklab.model.programs import AS_POSTGRES
-from blocklab.model.programs import POSTGRES_BIN as BIN
 
 FIRST_PORT = 5432
 DATABASE = "bench"
@@ -80,14 +79,14 @@ class Postgres(Base, frozen=True, tag="postgres"):
         data = f"{below[0].where}/postgres"
         run, port = f"/run/blocklab/{place.stack}", FIRST_PORT + place.number
         log = f"/var/log/blocklab-{place.stack}.log"
-        control = (*AS_POSTGRES, f"{BIN}/pg_ctl", "-D", data, "-w")
+        control = (*AS_POSTGRES, "pg_ctl", "-D", data, "-w")
         server = ("-h", run, "-p", str(port), "-U", "postgres")
         steps = (
             Run(host, ("install", "-d", "-o", "postgres", "-m", "700", data, run)),
             Run(host, ("install", "-o", "postgres", "-m", "600", "/dev/null", log)),
             Run(
                 host,
-                (*AS_POSTGRES, f"{BIN}/initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-instructions",
+                (*AS_POSTGRES, "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-instructions",
                  "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", *self.initdb),
                 once=True,
             ),
@@ -104,13 +103,13 @@ class Postgres(Base, frozen=True, tag="postgres"):
             ),
             Run(
                 host,
-                (*AS_POSTGRES, f"{BIN}/createdb", *server, DATABASE),
+                (*AS_POSTGRES, "createdb", *server, DATABASE),
                 once=True,
             ),
             # Or the server writes the new database back little by little, under whatever load comes first.
             Run(
                 host,
-                (*AS_POSTGRES, f"{BIN}/psql", *server, "-X", "-q", "-c", "CHECKPOINT", DATABASE),
+                (*AS_POSTGRES, "psql", *server, "-X", "-q", "-c", "CHECKPOINT", DATABASE),
                 once=True,
             ),
             # initdb was told not to sync. A crash would leave files without content, which no checkpoint mends.
@@ -137,7 +136,7 @@ class Postgres(Base, frozen=True, tag="postgres"):
             "coalesce(unit, ''))) FROM pg_settings WHERE source <> 'default'"
         )
         wanted = {name: text_of(value) for name, value in self.settings.items()}
-        argv = (*AS_POSTGRES, f"{BIN}/psql", "-X", "-A", "-t", "-d", dsn, "-c", query)
+        argv = (*AS_POSTGRES, "psql", "-X", "-A", "-t", "-d", dsn, "-c", query)
         return Fact(host, "postgres", argv, partial(parse_settings, wanted=wanted), wanted)
 
 

@@ -217,7 +217,7 @@ class Volume(Base, frozen=True, tag="volume"):
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Wait for the devices that the site attached and check that they are some, and as big as asked."""
-        host, devices = place.host, place.ground.devices[place.stack][place.host]
+        host, devices = place.host, place.devices
         return Plan(
             # A missing device would let a tool write to a plain file of that name: insist on a block device.
             steps=tuple(Wait(host, ("test", "-b", device), seconds=5.0) for device in devices),

@@ -155,13 +155,15 @@ class VolumeSpec(msgspec.Struct, frozen=True):
     """One raw volume that the site must give.
 
     ``nodes`` are the nodes that it is attached to: one, or several for a shared disk. ``index`` numbers the
-    volumes of a stack on a node, from 0.
+    volumes of a stack on a node, from 0. ``alike``: it has to be as empty as its twin on another node, to the last
+    byte, since they will be copies of each other.
     """
 
     stack: str
     nodes: tuple[str, ...]
     profile: Profile
     index: int = 0
+    alike: bool = False
 
 
 class Topology(msgspec.Struct, frozen=True):
@@ -185,12 +187,15 @@ class Topology(msgspec.Struct, frozen=True):
 class End(msgspec.Struct, frozen=True):
     """One end of a link: its interface and its IPv4 address on that node.
 
-    ``lanes`` are the interfaces below a bond; just the interface itself without one.
+    ``lanes`` are the interfaces below a bond; just the interface itself without one. ``given``: it was there
+    before and stays as it is, address, MTU and all. ``shaped``: netem may be put on it.
     """
 
     nic: str
     address: str
     lanes: tuple[str, ...]
+    given: bool = False
+    shaped: bool = True
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -199,8 +204,18 @@ class Ground(msgspec.Struct, frozen=True):
     ``ends[link][node]`` is that end; ``devices[stack][node]`` are the volumes' block devices by their index.
     ``delays[link]`` is what netem adds (s) to a link whose round trip was tuned on this machine (``study.links``);
     one that is not in it gets the whole ``rtt``.
+
+    On hosts with a life of their own: ``prefix`` stands before the names of what stacks make there, numbers of
+    devices and ports count from ``first``, and ``hostnames`` says what a host calls itself.
     """
 
     ends: Mapping[str, Mapping[str, End]]
     devices: Mapping[str, Mapping[str, tuple[str, ...]]]
     delays: Mapping[str, float] = {}
+    prefix: str = ""
+    first: int = 0
+    hostnames: Mapping[str, str] = {}
+
+    def hostname(self, host: str) -> str:
+        """What ``uname -n`` prints there."""
+        return self.hostnames.get(host, host)

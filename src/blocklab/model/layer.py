@@ -14,11 +14,11 @@ from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Step
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a layer is planned: its stack, the host it is active on, a number unique to the stack in the lab
-    (DRBD minors, TCP ports), and the ground.
+    """Where a layer is planned: the name of its stack there (mount points, resources), the host it is active on, a
+    number unique to the stack there (DRBD minors, TCP ports), and the ground.
 
-    ``listen``: addresses at which workloads on other nodes want to reach a database, beside its own socket and
-    loopback.
+    ``devices``: the stack's raw volumes on that host. ``listen``: addresses at which workloads on other nodes want
+    to reach a database, beside its own socket and loopback.
     """
 
     stack: str
@@ -26,6 +26,7 @@ class Place(msgspec.Struct, frozen=True):
     number: int
     ground: Ground
     listen: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
 
 
 class Layer(Protocol):

@@ -14,6 +14,8 @@ NAMES = (
     "checksum", "drbd", "fill", "latency", "monitor", "net_mirror", "open_loop", "sampler", "stamp",
     "tables", "verbs",
 )  # fmt: skip
+# For hosts whose disks are not the lab's.
+OF_DISKS = ("claims", "disks")
 
 
 def path(name: str) -> str:

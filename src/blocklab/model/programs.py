@@ -1,12 +1,10 @@
-"""Where the image keeps the databases' programs, and as whom they run: the servers and their workloads must
-agree."""
+"""The databases' programs, and as whom they run: the servers and their workloads must agree. A program has no
+folder here: PATH on every host begins with PostgreSQL's own, since Debian's /usr/bin has only a wrapper."""
 
 from __future__ import annotations
 
 from blocklab.model.plan import Argv
 
-# Not /usr/bin: what is there is Debian's pg_wrapper, a Perl program.
-POSTGRES_BIN = "/usr/lib/postgresql/17/bin"
 # The server refuses to run as root; the image's package made this user.
 AS_POSTGRES: Argv = ("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups")
 

@@ -64,19 +64,24 @@ class Power(Protocol):
     """Control of the hosts' power, by their names."""
 
     def crash(self, host: str) -> None:
-        """End a host at once, as a power cut does; nothing when it is dead. It is gone on return."""
-
-    def freeze(self, host: str) -> None:
-        """Stop a host where it is: it neither answers nor ends, and does not notice."""
-
-    def thaw(self, host: str) -> None:
-        """Let a frozen host go on."""
+        """End a host at once, as a power cut does; nothing when it is dead. It is gone on return. Raises
+        ``SetupError`` where it goes on."""
 
     def boot(self, host: str) -> None:
         """Start a crashed host again, with its volumes as they are; ``hosts`` has the new one.
 
         Raises ``SetupError`` for one that is not dead, ``NodeLost`` when it does not come up.
         """
+
+
+class Pauses(Protocol):
+    """Hosts that can be stopped for a while, by their names."""
+
+    def freeze(self, host: str) -> None:
+        """Stop a host where it is: it neither answers nor ends, and does not notice."""
+
+    def thaw(self, host: str) -> None:
+        """Let a frozen host go on."""
 
 
 class Snapshots(Protocol):
@@ -97,13 +102,13 @@ class Refill(Protocol):
 
 
 class Journal(Protocol):
-    """Undos that are kept on disk, so that hosts which outlive blocklab can be cleaned later."""
+    """Undos that are kept where the hosts are, so that hosts which outlive blocklab can be cleaned later."""
 
     def note(self, host: str, number: int, argv: Argv) -> None:
-        """Keep an undo, before the step that it undoes runs. Raises ``StoreError``."""
+        """Keep an undo, before the step that it undoes runs. Raises ``HostError``."""
 
     def done(self, host: str, numbers: Sequence[int]) -> None:
-        """Drop undos that have run, or whose host is gone. Raises ``StoreError``."""
+        """Drop undos that have run, or whose host is gone. Raises ``HostError``."""
 
 
 # -- what a site may be able to do -----------------------------------------------------------------------------
@@ -120,6 +125,14 @@ class EmulatedVolumes(Protocol):
         """What a volume adds (s) to the time that a request takes by itself, by direction (``read``, ``write``).
         ``whole``: with the caps of its profile, and a table of quantiles that has this as its median; or a
         constant without caps, to measure. Raises ``SetupError``."""
+
+
+class GivenGround(Protocol):
+    """Hosts, links and disks that were there before and stay as they are. What a study asks of a link's round trip
+    and of a volume's latency and caps is what is expected there; what is found is stored beside it."""
+
+    def lacking(self, topology: Topology) -> list[tuple[str, str]]:
+        """What of a topology is not there: (field of the study, problem) pairs."""
 
 
 class OneMachine(Protocol):

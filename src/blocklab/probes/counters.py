@@ -132,8 +132,8 @@ def _mirrors(text: str) -> dict[str, Mirror]:
     found = {}
     for name, device in devices(text).items():
         counted = device.counters
-        kib = [counted[key] * 1024 for key in ("ns", "nr", "dw", "dr")]
-        found[name] = Mirror(kib[0], kib[1], kib[2], kib[3], counted["al"], counted["bm"])
+        kib = [counted[key] * 1024 for key in ("sent", "received", "written", "read")]
+        found[name] = Mirror(kib[0], kib[1], kib[2], kib[3], counted["al-writes"], counted["bm-writes"])
     return found
 
 

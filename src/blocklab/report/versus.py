@@ -14,12 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from blocklab import __version__
+from blocklab.charts.base import Chart
 from blocklab.charts.forest import forest
+from blocklab.report import across as beside
+from blocklab.report.across import ratio_text
 from blocklab.report.build import dress, environment, written
 from blocklab.report.export import as_csv
 from blocklab.report.grid import grid
 from blocklab.stats import longform
-from blocklab.stats.format import NBSP, listed, percent, plus_minus
+from blocklab.stats.across import Across
+from blocklab.stats.format import listed, percent, plus_minus
 from blocklab.stats.guard import Judged
 from blocklab.stats.ratio import NOTABLE
 from blocklab.stats.versus import Pair, Versus
@@ -31,16 +35,6 @@ MOST_DIFFERENCES = 12
 MOST_LONE = 8
 _STYLES = {"differs": "bold", "no difference shown": ""}
 _OUTCOMES = {"fails": ("✗ fails", "red"), "undecided": ("? undecided", "yellow"), "passes": ("✓ passes", "green")}
-
-
-def ratio_text(pair: Pair) -> str:
-    """``0.80 ± 0.02``; a dash where A's value is 0."""
-    if pair.ratio is None:
-        return "–"
-    if pair.ratio.half is None:
-        return f"{pair.ratio.value:.2f}"
-    digits = 3 if pair.ratio.half < 0.01 else 2
-    return f"{pair.ratio.value:.{digits}f}{NBSP}±{NBSP}{pair.ratio.half:.{digits}f}"
 
 
 def summary(found: Versus, shown: Sequence[Pair]) -> str:
@@ -56,7 +50,7 @@ def summary(found: Versus, shown: Sequence[Pair]) -> str:
         if differ:
             most = worst(differ, key=_above)
             the_most = "the most " if len(differ) > 1 else ""
-            parts.append(f"{len(differ)} {word} ({the_most}{most.label}: {ratio_text(most)})")
+            parts.append(f"{len(differ)} {word} ({the_most}{most.label}: {ratio_text(most.ratio)})")
     counts = Counter(str(pair.verdict) for pair in decided)
     words = {
         "no difference shown": f"with no difference shown (within {percent(NOTABLE)})",
@@ -65,6 +59,11 @@ def summary(found: Versus, shown: Sequence[Pair]) -> str:
     }  # fmt: skip
     parts += [f"{counts[verdict]} {text}" for verdict, text in words.items() if counts[verdict]]
     return f"Of {len(decided)} value{'s' if len(decided) > 1 else ''} in B, beside A's: {listed(parts)}."
+
+
+def lead(found: Versus, shown: Sequence[Pair], laid: Across | None) -> str:
+    """The answer: what the shares say where they are asked for, else the values."""
+    return summary(found, shown) if laid is None else beside.answer(found, laid)
 
 
 def one_build(found: Versus) -> str:
@@ -82,12 +81,20 @@ def _above(pair: Pair) -> float:
 
 
 def terminal(
-    found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = (), *, every: bool = False
+    found: Versus,
+    shown: Sequence[Pair],
+    judged: Sequence[Judged] = (),
+    laid: Across | None = None,
+    *,
+    every: bool = False,
 ) -> RenderableType:
-    """The table and what to know with it, for 100 columns."""
+    """The table and what to know with it, for 100 columns. ``laid``: the shares, which go before the values."""
     parts: list[RenderableType] = [
-        Text(f"A: {found.a.path}"), Text(f"B: {found.b.path}"), Text(), Text(summary(found, shown), style="bold"),
+        Text(f"A: {found.a.path}"), Text(f"B: {found.b.path}"), Text(),
+        Text(lead(found, shown, laid), style="bold"),
     ]  # fmt: skip
+    if laid is not None:
+        parts += [*beside.terminal(laid), Text(f"{summary(found, shown)} {beside.MACHINES}")]
     rows = list(shown)
     if len(rows) > MOST_ROWS and not every:
         rows = [pair for pair in shown if pair.verdict == "differs"][:MOST_ROWS] or rows[:MOST_ROWS]
@@ -108,7 +115,7 @@ def _table(rows: Sequence[Pair]) -> Table:
     for pair in rows:
         metric = pair.metric if pair.own else f"{pair.metric} ({pair.layer} on {pair.host})"
         a, b = (plus_minus(each.value, each.half, pair.unit, pair.metric) for each in (pair.a, pair.b))
-        share = ratio_text(pair) + ("†" if pair.limited else "")
+        share = ratio_text(pair.ratio) + ("†" if pair.limited else "")
         verdict = Text(pair.verdict or "no ratio", style=_STYLES.get(pair.verdict or "", "dim"))
         found.append((pair.place if pair.place != last else "", metric, a, b, share, verdict))
         last = pair.place
@@ -154,7 +161,9 @@ def _differences(found: Versus) -> Iterator[RenderableType]:
         yield Text(f"{more} more differences; -o and --json have all of them", style="dim")
 
 
-def as_json(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) -> bytes:
+def as_json(
+    found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = (), laid: Across | None = None
+) -> bytes:
     """Everything as a document."""
     document = {
         "format": FORMAT,
@@ -168,6 +177,7 @@ def as_json(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ())
         ],
         "differences": found.differences,
         "fail_on": judged,
+        "across": None if laid is None else beside.document(found, laid),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
@@ -176,26 +186,36 @@ def _cell(cell: tuple[str, str, tuple[tuple[str, str], ...]]) -> dict[str, Any]:
     return {"stack": cell[0], "workload": cell[1], "levels": dict(cell[2])}
 
 
-def write_page(path: Path, found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) -> None:
+def write_page(
+    path: Path, found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = (), laid: Across | None = None
+) -> None:
     """The comparison as one file that needs no network; its tables have ``shown`` and all values of the workloads.
 
     Raises ``StoreError``."""
-    written({path: page(found, shown, judged).encode()})
+    written({path: page(found, shown, judged, laid).encode()})
 
 
-def page(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = ()) -> str:
+def page(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = (), laid: Across | None = None) -> str:
     """The page."""
     made = environment()
-    lead = summary(found, shown)
     names = (found.a.name, found.b.name) if found.a.name != found.b.name else ("A", "B")
-    drawn = forest(shown, *names, lead)
+    values = summary(found, shown)
+    drawn = {"ratios": forest(shown, *names, values)}
+    if laid is not None:
+        drawn["shares"] = forest([e.pair for e in laid.shares], *names, beside.answer(found, laid), laid.within)
     return made.get_template("versus.html.j2").render(
         version=__version__,
         found=found,
-        lead=lead,
+        lead=lead(found, shown, laid),
+        values=values,
+        machines=beside.MACHINES,
+        laid=laid,
+        baselines="" if laid is None else beside.baselines(laid),
+        reasons=() if laid is None else tuple(beside.reasons(laid)),
+        inputs=() if laid is None else tuple(beside.inputs(laid)),
         shown=shown,
-        chart=None if isinstance(drawn, str) else drawn,
-        left_out=drawn if isinstance(drawn, str) else "",
+        charts={name: chart for name, chart in drawn.items() if isinstance(chart, Chart)},
+        left_out={name: text for name, text in drawn.items() if isinstance(text, str)},
         groups=_groups(found.pairs, shown),
         judged=sorted(judged, key=lambda each: list(_OUTCOMES).index(each.outcome)),
         outcomes={name: word for name, (word, _) in _OUTCOMES.items()},

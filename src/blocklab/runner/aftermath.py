@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from blocklab.errors import BlocklabError, HostError, ParseError
+from blocklab.errors import BlocklabError, HostError, KnobError, ParseError
 from blocklab.model.drill import Ledger, Mirror
 from blocklab.model.host import must
 from blocklab.model.plan import Argv, Power
@@ -136,6 +136,9 @@ class Aftermath:
                 else:
                     assert isinstance(phase, Do | Undo)
                     self._go(phase)
+        except KnobError:
+            # The fault was not the one that was asked for.
+            raise
         except (BlocklabError, ValueError) as error:
             if replicas is None:
                 raise

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from blocklab.checks.ledger import bins, check
-from blocklab.errors import BlocklabError, CommandError, HostError, ParseError
+from blocklab.errors import BlocklabError, CommandError, HostError, KnobError, ParseError
+from blocklab.model.clock import EXCHANGES
 from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Proc
@@ -143,7 +144,7 @@ class Drilling:
             else:
                 assert isinstance(phase, Do)
                 self._engine.go(phase)
-        self._offset = {name: clock.offset for name, clock in clocks(self._engine.hosts)[0].items()}
+        self._offset = {name: clock.offset for name, clock in clocks(self._engine.hosts, EXCHANGES)[0].items()}
 
     # -- while the client writes -----------------------------------------------------------------------------
 
@@ -304,6 +305,8 @@ class Drilling:
                 return ledger, why
         try:
             self._after.restart()
+        except KnobError:
+            raise
         except BlocklabError as error:
             return None, f"the stack could not be built again over its data: {error.message}"
         return self._after.ledger(self._workload)
@@ -316,6 +319,9 @@ class Drilling:
             # What could not be looked at is not to be built upon.
             self.unmended = self.unmended or (mirror is not None and mirror.status == "unknown")
             return mirror
+        except KnobError:
+            self.unmended = True
+            raise
         except BlocklabError as error:
             self.unmended = True
             said = f"{old} could not be taken in again" if old else "the stack could not be looked at afterwards"

@@ -10,7 +10,7 @@ from blocklab.model import node
 from blocklab.model.host import Host, Result
 from blocklab.model.plan import UNCHANGED, Argv, Equip, Fact, Knob, Put, Run, Step, Wait, undo_of
 from blocklab.model.plan import Power as PowerStep
-from blocklab.model.site import Journal, Lab, Power, offered
+from blocklab.model.site import Journal, Lab, Pauses, Power, offered
 from blocklab.model.stack_map import Took
 from blocklab.model.undo import Undos
 from blocklab.store.run import Record
@@ -207,8 +207,7 @@ class Engine:
 
     def _power(self, step: PowerStep, part: str) -> None:
         started = time.monotonic()
-        power = offered(self._lab, Power)
-        getattr(power, step.what)(step.host)
+        getattr(offered(self._lab, Pauses if step.what in ("freeze", "thaw") else Power), step.what)(step.host)
         if step.what == "crash":
             self.forget(step.host)
         self.records.append(Record(part, step.host, ("power", step.what), 0, time.monotonic() - started))

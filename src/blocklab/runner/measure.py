@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from blocklab.errors import BlocklabError, HostError, KnobError, NodeLost, ParseError
-from blocklab.model.host import Host, Proc, must
+from blocklab.model.clock import clock
+from blocklab.model.host import Host, Proc
 from blocklab.model.plan import Argv, Fact, Knob, Port
 from blocklab.model.sample import OWN, Parsed, Sample, Spread
 from blocklab.model.stack_map import Clock, StackMap
@@ -296,25 +297,23 @@ def knob_error(wrong: Sequence[Knob], so: str) -> KnobError:
     )  # fmt: skip
 
 
-def clocks(hosts: Mapping[str, Host]) -> tuple[dict[str, Clock], list[str]]:
-    """Each host's clock less ours, as far as a command's round trip tells; and the lost hosts.
+def clocks(hosts: Mapping[str, Host], exchanges: int = 1) -> tuple[dict[str, Clock], list[str]]:
+    """Each host's clock less ours, as far as the shortest of so many round trips tells; and the lost hosts.
 
     A host that took more than a second to answer is left out.
     """
     found: dict[str, Clock] = {}
     lost: list[str] = []
     for name, host in hosts.items():
-        before, asked = time.time(), time.monotonic()
         try:
-            there = float(must(host, ("date", "+%s.%N")))
+            best = min((clock(host) for _ in range(exchanges)), key=lambda each: each.error)
         except NodeLost:
             lost.append(name)
             continue
         except (HostError, ValueError):
             continue
-        took = time.monotonic() - asked
-        if took <= CLOCK_SECONDS:
-            found[name] = Clock(there - (before + took / 2), took / 2)
+        if 2 * best.error <= CLOCK_SECONDS:
+            found[name] = best
     return found, lost
 
 

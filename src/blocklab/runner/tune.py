@@ -1,4 +1,5 @@
 """Tunes the round trips of emulated links and the latencies of emulated volumes: measure, correct, measure again.
+Those that are given are measured, beside what the study expects.
 
 What they take by themselves depends on the machine, on what else runs there, and on what is added. A constant that
 is taken off would hold on one machine only.
@@ -52,6 +53,16 @@ def tuned_volume(engine: Engine, lab: EmulatedVolumes, phase: TuneVolume) -> dic
         found |= _tuned(engine, fact, phase.asked[way], added[way], add)
     lab.set_latencies(phase.spec, added, whole=True)
     return found
+
+
+def given(engine: Engine, phase: TuneLink | TuneVolume) -> dict[str, Tuned]:
+    """What a link or a volume takes that is what it is."""
+    if isinstance(phase, TuneLink):
+        asked = [(float(phase.link.rtt), phase.pings)]
+    else:
+        asked = [(phase.asked[way], fact) for way, fact in phase.facts.items()]
+    found = ((fact.timed, expected, _took(engine, fact)) for expected, fact in asked)
+    return {what: Tuned(expected, 0.0, took) for what, expected, took in found if took is not None}
 
 
 def _tuned(

@@ -18,14 +18,15 @@ import msgspec
 from blocklab.errors import BlocklabError, NodeLost, SetupError
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Fact, Port
-from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Lab, Refill, Site, Snapshots, offered
+from blocklab.model.site import EmulatedLinks, EmulatedVolumes, GivenGround, Lab, Refill, Site, Snapshots, offered
 from blocklab.model.stack_map import Level, StackMap, Tuned, device_of
 from blocklab.model.workload import Workload
 from blocklab.runner.engine import Engine
-from blocklab.runner.tune import tuned_link, tuned_volume
+from blocklab.runner.tune import given, tuned_link, tuned_volume
 from blocklab.store.run import Record
 from blocklab.study.copies import copied
 from blocklab.study.grid import Layout, hardware, plan_stack, planned, topology, wires
+from blocklab.study.links import shaped
 from blocklab.study.phases import (
     Build,
     Do,
@@ -88,10 +89,14 @@ class Standing:
             if isinstance(phase, TuneVolume):
                 if EmulatedVolumes in self.lab.offers:
                     found |= tuned_volume(self.engine, offered(self.lab, EmulatedVolumes), phase)
+                elif GivenGround in self.lab.offers:
+                    found |= given(self.engine, phase)
             elif isinstance(phase, TuneLink):
-                if EmulatedLinks in self.lab.offers:
+                if shaped(phase.name, self.ground) and self.lab.offers & {EmulatedLinks, GivenGround}:
                     found |= (link := tuned_link(self.engine, self.ground, phase))
                     delays.update((phase.name, each.added) for each in link.values())
+                elif GivenGround in self.lab.offers:
+                    found |= given(self.engine, phase)
             else:
                 self.engine.go(phase)
         self.ground = msgspec.structs.replace(self.ground, delays=delays)
@@ -138,19 +143,20 @@ class Workshop:
         repeat."""
         shape = topology(layout.study, [layout.stack])
         ground = self._site.ground(shape)
-        turn = Turn(self, self.lab(shape, say), layout, ground, say)
+        turn = Turn(self, self.lab(shape, say, ground), layout, ground, say)
         try:
             yield turn
         finally:
             turn.clear()
 
-    def lab(self, shape: Topology, say: Say, *, fresh: bool = False) -> Lab:
+    def lab(self, shape: Topology, say: Say, ground: Ground, *, fresh: bool = False) -> Lab:
         """Nodes for a topology: those that are there if they are alike, unless ``fresh``."""
-        if self._lab is None or self._hardware != hardware(shape) or fresh:
+        alike = hardware(shape, ground)
+        if self._lab is None or self._hardware != alike or fresh:
             self.close()
             say("starting nodes")
             self._lab = self._site.start(shape)
-            self._hardware = hardware(shape)
+            self._hardware = alike
         return self._lab
 
     def shortage(self) -> str:
@@ -215,7 +221,7 @@ class Turn:
             self.make_way()
         elif isinstance(phase, Renew):
             shape = topology(self._layout.study, [self._layout.stack])
-            self._lab = self._workshop.lab(shape, self._say, fresh=True)
+            self._lab = self._workshop.lab(shape, self._say, self._ground, fresh=True)
         elif isinstance(phase, Do):
             assert self._stand is not None
             self._stand.engine.go(phase)

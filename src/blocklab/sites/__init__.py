@@ -13,24 +13,42 @@ if TYPE_CHECKING:
     # At run time only the standard library: `doctor` works before anything is installed.
     from blocklab.model.site import Site
 
-__all__ = ["COMMANDS", "DEFAULT", "SITES", "command", "open_site"]
+__all__ = ["COMMANDS", "DEFAULT", "SITES", "command", "open_site", "portable"]
 
 DEFAULT = "uml"
 # Name -> module and function that opens it; what is not asked for is not loaded.
 SITES = {"uml": ("blocklab.sites.uml.registered", "open_site")}
+# The one of a hosts file.
+BY_FILE = ("blocklab.sites.ssh.registered", "open_site")
 # Commands that only one site has: name -> module and its typer application.
-COMMANDS = {"image": ("blocklab.sites.uml.commands", "app")}
+COMMANDS = {
+    "image": ("blocklab.sites.uml.commands", "app"),
+    "hosts": ("blocklab.sites.ssh.commands", "hosts_app"),
+    "disks": ("blocklab.sites.ssh.commands", "disks_app"),
+}
 
 
-def open_site(name: str = DEFAULT, *, volumes: Path | None = None, addons: Iterable[str] = ()) -> Site:
-    """A site by its name. ``volumes`` is a folder for volumes, where it keeps any on this machine; ``addons`` are
-    what its hosts must have beyond the usual programs. Raises ``StudyError`` for an unknown name, ``SetupError``,
-    ``ImageError``."""
+def open_site(
+    name: str = DEFAULT, *, volumes: Path | None = None, addons: Iterable[str] = (), hosts: Path | None = None
+) -> Site:
+    """A site by its name, or the one of a hosts file. ``volumes`` is a folder for volumes, where it keeps any on
+    this machine; ``addons`` are what its hosts must have beyond the usual programs. Raises ``StudyError`` for an
+    unknown name and for a wrong file, ``SetupError``, ``ImageError``."""
     if name not in SITES:
         raise StudyError("", f"--site {name}: no such site", hint=f"there is: {', '.join(SITES)}")
-    module, function = SITES[name]
-    site: Site = getattr(importlib.import_module(module), function)(volumes=volumes, addons=tuple(addons))
+    if hosts is not None and (name != DEFAULT or volumes is not None):
+        given = "--volumes" if volumes is not None else f"--site {name}"
+        raise StudyError("", f"{given} and --hosts: which one?", hint="give one of them")
+    module, function = SITES[name] if hosts is None else BY_FILE
+    site: Site = getattr(importlib.import_module(module), function)(volumes, tuple(addons), hosts)
     return site
+
+
+def portable(name: str) -> Path | None:
+    """A static program that was built with the node image and runs on other hosts as well; None without an
+    image."""
+    found: Path | None = importlib.import_module("blocklab.sites.uml.registered").portable(name)
+    return found
 
 
 def command(name: str) -> Any:

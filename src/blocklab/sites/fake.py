@@ -6,14 +6,16 @@ raise ``NodeLost`` to play a crash. It offers every capability, of which a test 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from blocklab.errors import HostTimeout, NodeLost, SetupError
-from blocklab.model.ground import Ground, Topology, VolumeSpec
+from blocklab.errors import HostError, HostTimeout, NodeLost, SetupError
+from blocklab.model.ground import Ground, NodeSpec, Topology, VolumeSpec
 from blocklab.model.host import Result
 from blocklab.model.knobs import Tables
 from blocklab.model.plan import Argv
@@ -24,13 +26,15 @@ from blocklab.model.site import (
     KnownOptions,
     Leftovers,
     OneMachine,
+    Pauses,
     Power,
     Refill,
     Room,
     Snapshots,
 )
-from blocklab.sites.journal import FileJournal, replay
+from blocklab.sites.journal import Due, replay
 from blocklab.sites.names import ground
+from blocklab_node.held import Journal as Journaled
 
 Answer = Callable[[str, Argv], Result]
 OK = Result(0, b"", b"")
@@ -149,7 +153,19 @@ class FakeHost:
 
 
 OFFERS = frozenset(
-    {Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, OneMachine, Room, Journal, Leftovers, KnownOptions}
+    {
+        Power,
+        Pauses,
+        Snapshots,
+        Refill,
+        EmulatedLinks,
+        EmulatedVolumes,
+        OneMachine,
+        Room,
+        Journal,
+        Leftovers,
+        KnownOptions,
+    }
 )
 
 
@@ -214,14 +230,16 @@ class FakeLab:
         self.log.append(("", ("refill", "all")))
 
     def note(self, host: str, number: int, argv: Argv) -> None:
-        """In the site's journal, where it has one."""
+        """In the host's journal, where the site keeps one. Raises ``HostError``."""
         if self._site.journal is not None:
-            self._site.journal.note(host, number, argv)
+            with self._site.journaled(host) as journal:
+                journal.note(number, list(argv))
 
     def done(self, host: str, numbers: Sequence[int]) -> None:
-        """In the site's journal, where it has one."""
-        if self._site.journal is not None:
-            self._site.journal.done(host, numbers)
+        """In the host's journal, where the site keeps one. Raises ``HostError``."""
+        if self._site.journal is not None and numbers:
+            with self._site.journaled(host) as journal:
+                journal.done(list(numbers))
 
     def shortage(self) -> str:
         """What ``lacks`` says."""
@@ -235,8 +253,8 @@ class FakeLab:
 class FakeSite:
     """Gives fake labs; ``labs`` keeps them all, for a test to look at.
 
-    ``without``: capabilities that it does not offer. ``journal``: a folder for the undos of its hosts, which then
-    outlive their lab: ``clean`` runs what is left.
+    ``without``: capabilities that it does not offer. ``journal``: a folder for the journals of its hosts, which
+    then outlive their lab: ``clean`` runs what is left.
     """
 
     name = "fake"
@@ -247,7 +265,8 @@ class FakeSite:
         self.offers = OFFERS - set(without)
         self.labs: list[FakeLab] = []
         self.answer = answer
-        self.journal = FileJournal(journal) if journal else None
+        self.journal = journal
+        self.cleaned: list[tuple[str, Argv]] = []
         self.machine = "0123456789ab"
         self.tables: Tables = {}
 
@@ -276,9 +295,32 @@ class FakeSite:
         """All that one wants."""
         return ""
 
-    def clean(self) -> list[str]:
-        """Run what is left in the journal, on hosts that answer as those of a lab do."""
+    @contextlib.contextmanager
+    def journaled(self, host: str) -> Iterator[Journaled]:
+        """A host's own journal. Raises ``HostError``."""
         assert self.journal is not None
-        log: list[tuple[str, Argv]] = []
-        self.cleaned = log
-        return replay(self.journal, {name: FakeHost(name, self.answer, log) for name in self.journal.hosts()})
+        try:
+            yield Journaled(str(self.journal / f"{host}.jsonl"))
+        except OSError as error:
+            raise HostError(host, f"its journal of undos cannot be written: {error.strerror}") from error
+
+    def left(self, host: str) -> list[Due]:
+        """The undos that are due on a host, the last one first."""
+        with self.journaled(host) as journal:
+            return [Due(each["number"], tuple(each["argv"]), True) for each in journal.due()[::-1]]
+
+    def with_undos(self) -> list[str]:
+        """The hosts on which something is left."""
+        assert self.journal is not None
+        return sorted(path.stem for path in self.journal.glob("*.jsonl"))
+
+    def clean(self) -> list[str]:
+        """Run what is left in the journals, on hosts that answer as those of a lab do."""
+        self.cleaned = []
+        lab = FakeLab(Topology(dict.fromkeys(self.with_undos(), NodeSpec()), {}, ()), self)
+        failed = []
+        for name in lab.hosts:
+            host = FakeHost(name, self.answer, self.cleaned)
+            said = replay(host, self.left(name), functools.partial(lab.done, name))
+            failed += [said] if said else []
+        return failed

@@ -33,7 +33,8 @@ class Difference(msgspec.Struct, frozen=True):
 
 def differences(a: Source, b: Source) -> tuple[Difference, ...]:
     """All of them, those of the machine first."""
-    return (*_environments(a, b), *_studies(a, b), *_knobs(a, b))
+    found = (*_environments(a, b), *_studies(a, b), *_knobs(a, b))
+    return tuple(sorted(found, key=lambda each: each.part != "machine"))
 
 
 def _environments(a: Source, b: Source) -> Iterator[Difference]:
@@ -117,7 +118,9 @@ def _knobs(a: Source, b: Source) -> Iterator[Difference]:
         # A stack that only one side has is no difference of knobs.
         shared = single or all(name.partition(": ")[0] in each for each in stacks)
         if mine != other and shared:
-            yield Difference("knobs", name, _text(mine, "absent"), _text(other, "absent"))
+            # The version of a driver belongs to the kernel, and only a host that runs it tells it.
+            part: Part = "machine" if name.endswith(" driver") and mine and other else "knobs"
+            yield Difference(part, name, _text(mine, "absent"), _text(other, "absent"))
 
 
 def _knobs_of(source: Source) -> Iterator[dict[str, Any]]:

@@ -10,8 +10,9 @@ from typing import Literal
 import msgspec
 
 from blocklab.errors import StudyError
+from blocklab.stats.naming import CellKey, cell_label
 from blocklab.stats.summary import Estimate
-from blocklab.stats.versus import CellKey, Pair, Versus, cell_label, metrics_of
+from blocklab.stats.versus import Pair, Versus, metrics_of
 
 Outcome = Literal["fails", "passes", "undecided"]
 # tps < 0.95 stack=mirror workload=tpcc rtt=10ms     tps < 0.95 commits="waited for"

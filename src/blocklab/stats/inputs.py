@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -39,17 +39,32 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Apart(msgspec.Struct, frozen=True):
-    """What took longer under one of two cells than under the other (s)."""
+    """A volume or a link under one of two cells and under the other: what it took (s). ``asked``: what was asked
+    for under each (s), None where nothing was."""
 
     what: str
     mine: float
     other: float
+    asked: tuple[float | None, float | None] = (None, None)
 
     @property
     def times(self) -> float:
         """How many times longer it took."""
         low, high = sorted((self.mine, self.other))
         return high / low if low > 0 else math.inf if high > 0 else 1.0
+
+    @property
+    def far(self) -> bool:
+        """Whether it took more than ``FAR`` longer under one, by more than an emulated time may be off."""
+        return self.times > 1 + FAR and abs(self.mine - self.other) > tolerance(min(self.mine, self.other))
+
+
+class _Median(NamedTuple):
+    """By what name something was timed, what was asked for (s), and what it took (s)."""
+
+    what: str
+    asked: float | None
+    took: float
 
 
 class Inputs:
@@ -65,31 +80,50 @@ class Inputs:
     def apart(self, at: At, other: At) -> Apart | None:
         """The volume or the link, asked for alike, that differs most between two cells; None where none took more
         than ``FAR`` longer under one than under the other."""
-        mine, theirs = self._medians(at), self._medians(other)
-        found = [
-            Apart(what, mine[what][1], theirs[what][1])
-            for what in mine.keys() & theirs.keys()
-            if mine[what][0] == theirs[what][0]
-        ]
-        most = max(found, key=lambda each: each.times, default=None)
-        if most is None or most.times <= 1 + FAR:
-            return None
-        return most if abs(most.mine - most.other) > tolerance(mine[most.what][0]) else None
+        alike = [each for each in self.beside(at, other) if None not in each.asked and len(set(each.asked)) == 1]
+        most = max(alike, key=lambda each: each.times, default=None)
+        return most if most is not None and most.far else None
 
-    def _medians(self, at: At) -> dict[str, tuple[float, float]]:
-        """What was asked for, and what was achieved."""
+    def beside(self, at: At, other: At) -> tuple[Apart, ...]:
+        """Every volume and link that both cells have, whatever was asked for. A volume is known by its place in
+        the layout, since a device may be called otherwise on another site."""
+        mine, theirs = self._medians(at), self._medians(other)
+        return tuple(
+            Apart(
+                here.what if here.what == there.what else name,
+                here.took, there.took, (here.asked, there.asked),
+            )
+            for name, here in mine.items()
+            if (there := theirs.get(name)) is not None
+        )  # fmt: skip
+
+    def _medians(self, at: At) -> dict[str, _Median]:
+        """By the name of the place."""
         found: dict[str, list[float]] = {}
-        asked = {}
+        known: dict[str, tuple[str, float | None]] = {}
         for stack in self._stacks.get(at, ()):
-            for what, tuned in stack.tuned.items():
-                asked[what] = tuned.asked
-                found.setdefault(what, []).extend(each.median for each in _times_of(stack, what))
-        return {what: (asked[what], statistics.median(values)) for what, values in found.items()}
+            for what in dict.fromkeys([*stack.tuned, *stack.times]):
+                place = _place(stack, what)
+                known[place] = (what, stack.tuned[what].asked if what in stack.tuned else None)
+                found.setdefault(place, []).extend(each.median for each in _times_of(stack, what))
+        return {
+            place: _Median(*known[place], statistics.median(values)) for place, values in found.items() if values
+        }
+
+
+def _place(stack: StackMap, what: str) -> str:
+    """``writes of vda on a1`` as ``writes of volume 1 on a1``; as it is what is no volume of the map."""
+    for level in stack.levels:
+        for number, device in enumerate(level.devices if level.number == 0 else (), 1):
+            end = f" of {device} on {level.host}"
+            if what.endswith(end):
+                return f"{what.removesuffix(end)} of volume {number} on {level.host}"
+    return what
 
 
 def _times_of(stack: StackMap, what: str) -> tuple[Took, ...]:
     """What was measured around the workload; else what was reached when it was tuned."""
-    return stack.times.get(what) or (stack.tuned[what].reached,)
+    return stack.times.get(what) or ((stack.tuned[what].reached,) if what in stack.tuned else ())
 
 
 def _untrue(stacks: Sequence[StackMap]) -> Iterator[Input]:

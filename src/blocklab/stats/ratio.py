@@ -22,12 +22,12 @@ Verdict: TypeAlias = Literal["differs", "no difference shown", "too noisy to say
 OPEN: tuple[Verdict, ...] = ("too noisy to say", "one build", "unlike machines")
 
 
-def verdict(share: Estimate) -> Verdict:
+def verdict(share: Estimate, within: float = NOTABLE) -> Verdict:
     """What a ratio and its 95 % interval say.
 
     ``differs`` where the interval leaves 1 out, among all comparisons of the study too (``stats.holm``); else ``no
-    difference shown`` if all of it lies within 5 % of 1, and ``too noisy to say`` if it reaches further. Of single
-    builds ``one build``; ``unlike machines`` where the two sides did not stand on the same.
+    difference shown`` if all of it is ``within`` that of 1, and ``too noisy to say`` if it reaches further. Of
+    single builds ``one build``; ``unlike machines`` where the two sides did not stand on the same.
     """
     if share.doubt == "unlike machines":
         return share.doubt
@@ -36,4 +36,4 @@ def verdict(share: Estimate) -> Verdict:
     if abs(share.value - 1) > share.half and not share.doubt:
         return "differs"
     # 1e-9: what was meant to be 5 % is, as a float.
-    return "no difference shown" if abs(share.value - 1) + share.half <= NOTABLE + 1e-9 else "too noisy to say"
+    return "no difference shown" if abs(share.value - 1) + share.half <= within + 1e-9 else "too noisy to say"

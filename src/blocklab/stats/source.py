@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from blocklab.errors import StoreError
 from blocklab.stats.analysis import Analysis, Gap, analyse
-from blocklab.stats.grid import Point
+from blocklab.stats.grid import Grid, Point
 from blocklab.stats.values import Measured, Row, rows_of
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Run, head, load
@@ -42,6 +42,13 @@ class Piece(msgspec.Struct, frozen=True):
         return self.run.outcome.status == "ok"
 
 
+class Base(msgspec.Struct, frozen=True):
+    """What a cell is compared with in its own study: the label of the ``stack`` as rows have it, and the cell."""
+
+    stack: str
+    cell: Cell
+
+
 @dataclass(frozen=True)
 class Source:
     """Runs and their values.
@@ -49,7 +56,7 @@ class Source:
     ``rows`` are those of all repeats together (``stats.blocks``), ``cells`` what stands at each place,
     ``gaps`` the cells without usable values. ``study`` is None for a run without a study; ``limited`` says why a
     value is the lab's own, or nothing; None where that is not known. ``single``: it is one run. ``baselines``:
-    the labels of the stacks that others are compared with.
+    the labels of the stacks that others are compared with; ``bases``: what each other place is compared with.
     """
 
     path: Path
@@ -62,6 +69,7 @@ class Source:
     limited: Callable[[Row], str] | None
     single: bool = False
     baselines: tuple[str, ...] = ()
+    bases: Mapping[Place, Base] = field(default_factory=dict)
 
     @property
     def imported(self) -> bool:
@@ -131,8 +139,17 @@ def of_study(folder: StudyFolder) -> Source:
 
     return Source(
         folder.path, folder.path.name, analysis.study, tuple(pieces), analysis.rows, cells, analysis.gaps,
-        limited, baselines=analysis.grid.baselines,
+        limited, baselines=analysis.grid.baselines, bases=_bases(analysis.grid, cells),
     )  # fmt: skip
+
+
+def _bases(places: Grid, cells: Mapping[Place, Cell]) -> dict[Place, Base]:
+    found = {}
+    for point in places.points:
+        base = places.base(point)
+        if base != point.stack and (base, point.workload) in cells:
+            found[point.stack, point.workload] = Base(base, cells[base, point.workload])
+    return found
 
 
 def _piece(analysis: Analysis, path: Path, cell: Cell, point: Point, rows: list[Row]) -> Piece | None:
@@ -182,7 +199,7 @@ def of_run(path: Path) -> Source:
                 only = _single(path, piece)
                 return replace(
                     only, name=f"{whole.name}/{only.name}", study=whole.study, limited=whole.limited,
-                    baselines=whole.baselines,
+                    baselines=whole.baselines, bases=whole.bases,
                 )  # fmt: skip
     run = load(path)
     cell = run.cell

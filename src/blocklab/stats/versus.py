@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from blocklab.model.metrics import metric, quoted
 from blocklab.model.stack_map import StackMap
 from blocklab.stats.differences import Difference, differences
-from blocklab.stats.grid import label_of
 from blocklab.stats.holm import cautious
 from blocklab.stats.inputs import Inputs
+from blocklab.stats.naming import CellKey, Naming, cell_label
 from blocklab.stats.ratio import Verdict, ratio, verdict
 from blocklab.stats.repeats import paired
 from blocklab.stats.source import Source
 from blocklab.stats.summary import Doubt, Estimate
 from blocklab.stats.values import Row
 
-# (stack, workload, levels): what both sides call a cell.
-CellKey = tuple[str, str, tuple[tuple[str, str], ...]]
 _ValueKey = tuple[CellKey, str, str, str, str, str]
 # Fewer pairs of repeats than this have no interval of their own.
 LEAST_PAIRS = 2
@@ -118,7 +116,7 @@ class Versus:
     pairs: tuple[Pair, ...]
     lone: tuple[Lone, ...]
     lone_values: tuple[LoneValue, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[Difference, ...] = ()
 
     @property
     def machine(self) -> tuple[Difference, ...]:
@@ -136,35 +134,34 @@ class Versus:
         )
 
 
-def cell_label(cell: CellKey) -> str:
-    """``mirror/tpcc rtt=10ms``."""
-    return label_of(f"{cell[0]}/{cell[1]}", dict(cell[2]))
-
-
 class _Value(msgspec.Struct):
     row: Row
     repeats: dict[int, Row]
 
 
 def versus(a: Source, b: Source) -> Versus:
-    """Pair the values of two sources.
+    """Pair the values of two sources, as ``matched`` does. Headlines differ where they do among all of them
+    (``stats.holm``), and no value does of a cell that did not stand on the same on both sides."""
+    naming = Naming(a, b)
+    found, inputs = matched(a, b, naming), stood(a, b, naming)
+    unlike = {pair.cell for pair in found.pairs if inputs.apart(("A", pair.cell), ("B", pair.cell))}
+    pairs = doubted(found.pairs, unlike, headlines(found.pairs))
+    return replace(found, pairs=pairs, differences=differences(a, b))
 
-    Cells match by the names of stack and workload and by the levels of the factors; a factor that only one side
-    has, at a single level, is left out. Two single runs match whatever they are called.
+
+def matched(a: Source, b: Source, naming: Naming) -> Versus:
+    """The values of two sources that both have, by the names of their cells, without doubts and differences.
 
     Where both sides have at least two repeats with a value, the ratio is taken within each (the first with the
     first, and so on) and its interval is that of the repeats' ratios; else it is the ratio of the two values,
-    which has none. Headlines differ where they do among all of them (``stats.holm``), and no value does of a cell
-    that did not stand on the same on both sides.
+    which has none.
     """
-    naming = _Naming(a, b)
     left, right = _values(a, naming), _values(b, naming)
     pairs = tuple(
         _pair(key, mine, right[key], a, b)
         for key, mine in left.items()
         if key in right and right[key].row.unit == mine.row.unit
     )
-    pairs = _doubted(pairs, Inputs(_stood("A", a, naming) | _stood("B", b, naming)))
     cells_a, cells_b = ({key[0]: None for key in side} for side in (left, right))
     lone = [
         Lone(side, cell, _gap(other, cell, naming), _metrics(mine, cell))
@@ -179,29 +176,32 @@ def versus(a: Source, b: Source) -> Versus:
         for key, value in mine.items()
         if value.row.own and key not in other and key[0] in both
     ]
-    return Versus(a, b, pairs, tuple(lone), tuple(values), differences(a, b))
+    return Versus(a, b, pairs, tuple(lone), tuple(values))
 
 
-def _stood(side: str, source: Source, naming: _Naming) -> dict[tuple[str, CellKey], list[StackMap]]:
+def stood(a: Source, b: Source, naming: Naming) -> Inputs:
+    """What the cells of both sides stood on, by the side, ``A`` or ``B``, and the cell's key."""
     found: dict[tuple[str, CellKey], list[StackMap]] = {}
-    for piece in source.pieces:
-        if piece.good:
-            cell = naming.cell(piece.cell.stack, piece.cell.workload, piece.levels)
-            found.setdefault((side, cell), []).append(piece.run.stack)
-    return found
+    for side, source in (("A", a), ("B", b)):
+        for piece in source.pieces:
+            if piece.good:
+                found.setdefault((side, naming.of(piece.cell)), []).append(piece.run.stack)
+    return Inputs(found)
 
 
-def _doubted(pairs: Sequence[Pair], inputs: Inputs) -> tuple[Pair, ...]:
-    unlike = {cell for cell in {pair.cell for pair in pairs} if inputs.apart(("A", cell), ("B", cell))}
+def doubted(pairs: Sequence[Pair], unlike: Collection[CellKey], among: Sequence[Pair]) -> tuple[Pair, ...]:
+    """The pairs with what their intervals do not tell: those of ``unlike`` cells decide nothing, and those
+    ``among`` which so many are judged may differ by chance."""
     found = [_told(pair, "unlike machines") if pair.cell in unlike else pair for pair in pairs]
-    chosen = set(map(id, headlines(found)))
-    at = [
-        (number, ((pair.stack, *pair.cell[2:]), pair.ratio))
-        for number, pair in enumerate(found)
-        if id(pair) in chosen and pair.ratio is not None
+    chosen = set(map(id, among))
+    asked = [
+        (number, share)
+        for number, (before, pair) in enumerate(zip(pairs, found, strict=True))
+        if id(before) in chosen and (share := pair.ratio) is not None
     ]
-    for (number, _), share in zip(at, cautious([each for _, each in at]), strict=True):
-        found[number] = _told(found[number], share.doubt)
+    judged = cautious([((found[at].stack, *found[at].cell[2:]), share) for at, share in asked])
+    for (at, _), share in zip(asked, judged, strict=True):
+        found[at] = _told(found[at], share.doubt)
     return tuple(found)
 
 
@@ -212,47 +212,7 @@ def _told(pair: Pair, doubt: Doubt) -> Pair:
     return msgspec.structs.replace(pair, ratio=share, verdict=verdict(share))
 
 
-class _Naming:
-    """What a cell is called on both sides."""
-
-    def __init__(self, a: Source, b: Source) -> None:
-        self._runs = a.single and b.single
-        self._name = self._common(a, b) if self._runs else None
-        known = [_levels_of(each) for each in (a, b)]
-        # One that a side lacks (it makes no difference there, or is no factor) tells only with several levels.
-        self._telling = {
-            at
-            for at in {*known[0], *known[1]}
-            if all(at in each for each in known) or any(len(each.get(at, ())) > 1 for each in known)
-        }
-
-    @staticmethod
-    def _common(a: Source, b: Source) -> tuple[str, str]:
-        cells = [each.pieces[0].cell for each in (a, b)]
-        names = [(cell.stack, cell.workload) for cell in cells]
-        stack, workload = (x if x == y else f"{x} → {y}" for x, y in zip(*names, strict=True))
-        return stack, workload
-
-    def cell(self, stack: str, workload: str, levels: Mapping[str, str]) -> CellKey:
-        """The key of a cell by its names and levels in its own study."""
-        if self._name is not None:
-            return (*self._name, ())
-        kept = (
-            (name, level) for name, level in sorted(levels.items()) if (stack, workload, name) in self._telling
-        )
-        return stack, workload, tuple(kept)
-
-
-def _levels_of(source: Source) -> dict[tuple[str, str, str], set[str]]:
-    """(stack, load, factor) -> its levels there."""
-    found: dict[tuple[str, str, str], set[str]] = {}
-    for cell in source.cells.values():
-        for name, level in cell.levels.items():
-            found.setdefault((cell.stack, cell.workload, name), set()).add(level)
-    return found
-
-
-def _values(source: Source, naming: _Naming) -> dict[_ValueKey, _Value]:
+def _values(source: Source, naming: Naming) -> dict[_ValueKey, _Value]:
     found: dict[_ValueKey, _Value] = {}
     for row in source.rows:
         found.setdefault(_key(source, naming, row), _Value(row, {}))
@@ -264,7 +224,7 @@ def _values(source: Source, naming: _Naming) -> dict[_ValueKey, _Value]:
     return found
 
 
-def _key(source: Source, naming: _Naming, row: Row) -> _ValueKey:
+def _key(source: Source, naming: Naming, row: Row) -> _ValueKey:
     known = source.cells.get((row.stack, row.workload))
     cell = naming.cell(row.stack_name, row.workload_name, row.levels if known is None else known.levels)
     # The highest device's name differs between stacks, and a workload's own value is of the workload.
@@ -276,10 +236,9 @@ def _metrics(values: Mapping[_ValueKey, _Value], cell: CellKey) -> tuple[str, ..
     return tuple(dict.fromkeys(key[2] for key, each in values.items() if key[0] == cell and each.row.own))
 
 
-def _gap(source: Source, cell: CellKey, naming: _Naming) -> str:
+def _gap(source: Source, cell: CellKey, naming: Naming) -> str:
     for gap in source.gaps:
-        known = source.cells[gap.stack, gap.workload]
-        if naming.cell(known.stack, known.workload, known.levels) == cell:
+        if naming.of(source.cells[gap.stack, gap.workload]) == cell:
             return f"{gap.status}: {gap.error}"
     return ""
 

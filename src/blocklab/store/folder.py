@@ -39,9 +39,9 @@ class Manifest(msgspec.Struct, frozen=True):
     """What ``study.json`` holds: the study with its quick patch applied, and its cells.
 
     ``seed`` decides the order in which cells that share a layout were run; None: as they stand in the file. How it
-    was started, for ``resume``: ``site`` (empty: the usual one); ``volumes`` is the folder for the volumes, empty
-    for memory; ``todo`` has the keys of the cells that were asked for, None for all of them; a run that began
-    before ``since`` (seconds since the epoch) is to be measured again.
+    was started, for ``resume``: ``site`` (empty: the usual one); ``hosts`` is a hosts file, empty without one;
+    ``volumes`` is the folder for the volumes, empty for memory; ``todo`` has the keys of the cells that were asked
+    for, None for all of them; a run that began before ``since`` (seconds since the epoch) is to be measured again.
     """
 
     study: Study
@@ -51,6 +51,7 @@ class Manifest(msgspec.Struct, frozen=True):
     seed: int | None = None
     volumes: str = ""
     site: str = ""
+    hosts: str = ""
     todo: tuple[str, ...] | None = None
     since: float = 0.0
     format: int = FORMAT

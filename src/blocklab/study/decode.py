@@ -30,7 +30,7 @@ def decoded(plain: Mapping[str, Any]) -> Study:
     try:
         return msgspec.convert(plain, study_type(), dec_hook=dec_hook)
     except msgspec.ValidationError as error:
-        problem, path = _located(plain, str(error))
+        problem, path = located(plain, str(error), study_type())
         raise StudyError(path, problem, hint=hint(plain, parts(path), path, problem)) from error
 
 
@@ -69,8 +69,9 @@ def _unstorable(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, "does not fit into 64 bits; use a smaller number"
 
 
-def _located(plain: Mapping[str, Any], text: str) -> tuple[str, str]:
-    """Message and path, with each ``[...]`` replaced by the key that fails.
+def located(plain: Mapping[str, Any], text: str, kind: Any) -> tuple[str, str]:
+    """msgspec's message and path, of what should be a ``kind``, with each ``[...]`` replaced by the key that
+    fails.
 
     The key is found by leaving the others out: the one whose map alone gives the same message is it.
     """
@@ -81,7 +82,7 @@ def _located(plain: Mapping[str, Any], text: str) -> tuple[str, str]:
         for key in items:
             alone = _replaced(plain, parts(parent), {key: items[key]})
             try:
-                msgspec.convert(alone, study_type(), dec_hook=dec_hook)
+                msgspec.convert(alone, kind, dec_hook=dec_hook)
             except msgspec.ValidationError as error:
                 if str(error) == text:
                     path = path.replace("[...]", f".{key}", 1)

@@ -12,7 +12,7 @@ import msgspec
 from blocklab.errors import StudyError
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, Topology, VolumeSpec
-from blocklab.model.layer import Equipped, Layer, Linked, Paired, Place, RawVolumes
+from blocklab.model.layer import Equipped, Layer, Linked, Mirror, Paired, Place, RawVolumes
 from blocklab.model.plan import Plan, Port
 from blocklab.model.units import Duration, enc_hook
 from blocklab.model.workload import Drilled, Workload
@@ -140,16 +140,17 @@ def layouts(study: Study, wanted: Sequence[Cell]) -> tuple[Layout, ...]:
     )
 
 
-def hardware(shape: Topology) -> str:
+def hardware(shape: Topology, ground: Ground | None = None) -> str:
     """A key that is the same for topologies between which no node has to boot again: delays and rates are undone
-    with the stack (``plan_links``)."""
+    with the stack (``plan_links``). With the ``ground``, for which the volumes have to be the same devices too."""
     links = {
         name: msgspec.structs.replace(link, rtt=Duration("0s"), jitter=Duration("0s"), rate=None)
         for name, link in shape.links.items()
     }
     # Two stacks of the same hardware may share it too.
     volumes = tuple(msgspec.structs.replace(volume, stack="") for volume in shape.volumes)
-    return key_of(_builtins(Topology(shape.nodes, links, volumes, shape.addons)))
+    devices = [] if ground is None else [ground.devices[each.stack] for each in shape.volumes]
+    return key_of({"shape": _builtins(Topology(shape.nodes, links, volumes, shape.addons)), "devices": devices})
 
 
 def _builtins(value: Any) -> Any:
@@ -233,11 +234,12 @@ def is_shared(stack: Stack) -> bool:
 def _volumes(name: str, stack: Stack) -> Iterator[VolumeSpec]:
     hosts = hosts_of(stack)
     lowest = stack.layers[0]
+    alike = any(isinstance(layer, Mirror) for layer in stack.layers)
     for index, profile in enumerate(lowest.profiles() if isinstance(lowest, RawVolumes) else ()):
         if is_shared(stack):
-            yield VolumeSpec(name, hosts, profile, index)
+            yield VolumeSpec(name, hosts, profile, index, alike)
         else:
-            yield from (VolumeSpec(name, (host,), profile, index) for host in hosts)
+            yield from (VolumeSpec(name, (host,), profile, index, alike) for host in hosts)
 
 
 def clients(study: Study, stack: str, ground: Ground) -> tuple[str, ...]:
@@ -297,7 +299,11 @@ def planned(study: Study, name: str, number: int, ground: Ground) -> Iterator[di
     for index, layer in enumerate(stack.layers):
         level: dict[str, Planned] = {}
         for host in hosts_at(stack, index):
-            place = Place(name, host, number, ground, clients(study, name, ground) if host == stack.on else ())
+            place = Place(
+                ground.prefix + name, host, ground.first + number, ground,
+                clients(study, name, ground) if host == stack.on else (),
+                ground.devices.get(name, {}).get(host, ()),
+            )  # fmt: skip
             below = tuple(port for peer in spans(layer, host) for port in given.get(peer, ()))
             level[host] = Planned(layer, place, below, layer.plan(place, below))
         given = {host: here.plan.ports for host, here in level.items()}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+from blocklab.model import node
 from blocklab.model.ground import End, Ground, LinkSpec, Topology
 from blocklab.model.netem import netem
 from blocklab.model.plan import Argv, Equip, Fact, Plan, Run, Step
@@ -22,19 +23,25 @@ _ANSWER = re.compile(r"^\d+ bytes from .* time=(\d+(?:\.\d+)?) ms$", re.MULTILIN
 
 def plan_wires(shape: Topology, ground: Ground) -> Plan:
     """What nodes get once after they booted, for as long as they run: programs, kernel parameters, interfaces,
-    bonds, addresses. None of it is undone: a vec interface that went down does not come up again."""
+    bonds, addresses. None of it is undone with a stack: a vec interface that went down does not come up again.
+    Hosts that go on afterwards get their own kernel parameters back by their site. Interfaces that are given are
+    left alone, whatever their MTU."""
     steps: list[Step] = []
     facts: list[Fact] = []
-    for host, node in shape.nodes.items():
+    for host, spec in shape.nodes.items():
         steps.append(Equip(host))
-        for name, value in node.sysctl.items():
-            steps.append(Run(host, ("sysctl", "-w", f"{name}={value}")))
+        for name, value in spec.sysctl.items():
+            steps.append(Run(host, node.program("verbs", "sysctl", name, str(value))))
             facts.append(
                 Fact(host, "sysctl", ("sysctl", "-n", name), partial(_sysctl, name), _sysctl(name, str(value)))
             )
     for name, link in shape.links.items():
         for host in link.between:
             end = ground.ends[name][host]
+            show = ("ip", "-j", "link", "show", "dev", end.nic)
+            if end.given:
+                facts.append(Fact(host, f"link {name}", show, _mtu))
+                continue
             if link.lanes > 1:
                 steps += _bond(host, end, link)
                 wanted = {"lanes": str(link.lanes), "bond": link.bond}
@@ -43,7 +50,6 @@ def plan_wires(shape: Topology, ground: Ground) -> Plan:
                 Run(host, ("ip", "link", "set", end.nic, "mtu", str(link.mtu), "up")),
                 Run(host, ("ip", "addr", "add", f"{end.address}/24", "dev", end.nic)),
             ]
-            show = ("ip", "-j", "link", "show", "dev", end.nic)
             facts.append(Fact(host, f"link {name}", show, _mtu, {"mtu": str(link.mtu)}))
     return Plan(tuple(steps), tuple(facts))
 
@@ -54,6 +60,8 @@ def plan_links(shape: Topology, ground: Ground) -> Plan:
     facts: list[Fact] = []
     for name, link in shape.links.items():
         for side, host in enumerate(link.between):
+            if not shaped(name, ground):
+                break
             delay, wanted = netem(link, first=side == 0, delay=ground.delays.get(name))
             for lane in ground.ends[name][host].lanes if delay else ():
                 steps.append(
@@ -70,6 +78,11 @@ def plan_links(shape: Topology, ground: Ground) -> Plan:
         argv, count = _ping(name, link, ground)
         facts.append(Fact(link.between[0], f"link {name}", argv, partial(_rtt, count), timed=f"link {name}"))
     return Plan(tuple(steps), tuple(facts))
+
+
+def shaped(name: str, ground: Ground) -> bool:
+    """Whether netem makes a link's delay and rate."""
+    return all(end.shaped for end in ground.ends[name].values())
 
 
 def delayed(name: str, link: LinkSpec, ground: Ground, delay: float) -> tuple[Run, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from blocklab.model.ground import LinkSpec
 from blocklab.model.protocols import NeedsOfSite
-from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Power, words
+from blocklab.model.site import EmulatedLinks, EmulatedVolumes, GivenGround, Power, words
 from blocklab.study.grid import is_drill, layouts, topology
 from blocklab.study.types import Cell, Study
 
@@ -14,11 +14,15 @@ _LINK = ("rtt", "jitter", "rate", "lanes", "mtu")
 
 
 def site_problems(study: Study, cells: Sequence[Cell], offers: Collection[type]) -> Iterator[tuple[str, str]]:
-    """(field, problem) pairs: what these cells need and the site does not offer."""
+    """(field, problem) pairs: what these cells need and the site does not offer. Of links and volumes that are
+    given, what the study says is what is expected."""
     said = set()
+    given = {EmulatedLinks, EmulatedVolumes} if GivenGround in offers else set()
     for layout in layouts(study, cells):
         drilled = any(is_drill(layout.study, cell.workload) for cell in layout.cells)
         for field, capability, what in _needs(layout.study, layout.stack, drilled=drilled):
+            if capability in given and not field.startswith("faults"):
+                continue
             if capability not in offers and field not in said:
                 said.add(field)
                 yield field, f"{what}, which needs {words(capability)}; this site has none"

@@ -11,7 +11,6 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.model.plan import Fact, Kind, Port, Step
-from blocklab.model.programs import POSTGRES_BIN
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
 from blocklab.model.workload import Command
@@ -87,7 +86,7 @@ class Commit(Base, frozen=True, tag="commit"):
 
     def command(self, port: Port) -> Command:
         argv = (
-            f"{POSTGRES_BIN}/pg_test_fsync",
+            "pg_test_fsync",
             f"--filename={target(port, 'fsync')}",
             f"--secs-per-test={int(self.time)}",
         )
@@ -96,7 +95,7 @@ class Commit(Base, frozen=True, tag="commit"):
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # pg_test_fsync (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)
-        ask = (f"{POSTGRES_BIN}/pg_test_fsync", "--version")
+        ask = ("pg_test_fsync", "--version")
         return (version(port.host, LAYER, ask, lambda text: text.partition(") ")[2].strip()),)
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:

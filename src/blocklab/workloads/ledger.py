@@ -15,7 +15,7 @@ from blocklab.model.workload import Command, Way
 from blocklab.workloads import ledger_output, servers
 from blocklab.workloads.base import Base, version
 
-PROGRAM = "/usr/bin/blocklab-ledger"
+PROGRAM = "blocklab-ledger"
 HISTORY = "/var/tmp/blocklab-ledger.tsv"
 LAYER = ledger_output.LAYER
 

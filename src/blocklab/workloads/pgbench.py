@@ -12,7 +12,6 @@ import msgspec
 
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
 from blocklab.model.programs import AS_POSTGRES
-from blocklab.model.programs import POSTGRES_BIN as BIN
 from blocklab.model.sample import Parsed, Phase
 from blocklab.model.units import Duration
 from blocklab.model.workload import Asked, Command
@@ -171,10 +170,10 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         """The tables (which ends with a VACUUM), and a checkpoint, so that a workload starts with nothing left to
         write back."""
         tables = (
-            *AS_POSTGRES, *PLAIN, f"{BIN}/pgbench", "--initialize", "--quiet", f"--scale={self.scale}",
+            *AS_POSTGRES, *PLAIN, "pgbench", "--initialize", "--quiet", f"--scale={self.scale}",
             *_arguments(self.init), port.where,
         )  # fmt: skip
-        checkpoint = (*AS_POSTGRES, f"{BIN}/psql", "-X", "-q", "-c", "CHECKPOINT", port.where)
+        checkpoint = (*AS_POSTGRES, "psql", "-X", "-q", "-c", "CHECKPOINT", port.where)
         return (
             # 15 MiB of tables and as much of log for each unit of scale, at 1 MiB/s
             Run(port.host, tables, timeout=300.0 + 30.0 * self.scale),
@@ -201,7 +200,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
             slowest = max(_SLOWEST, 2 / float(rate) if rate else 0.0)
             length, seconds = f"--transactions={each}", each * self.clients * slowest
         argv = [
-            *AS_POSTGRES, *PLAIN, f"{BIN}/pgbench", f"--client={self.clients}", f"--jobs={self.jobs}", length,
+            *AS_POSTGRES, *PLAIN, "pgbench", f"--client={self.clients}", f"--jobs={self.jobs}", length,
             "--progress=1", "--progress-timestamp",
         ]  # fmt: skip
         if self.log:
@@ -217,7 +216,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # "pgbench (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)"
-        ask = (f"{BIN}/pgbench", "--version")
+        ask = ("pgbench", "--version")
         return (version(port.host, "pgbench", ask, lambda text: text.partition(") ")[2].strip()),)
 
     def parse(self, raw: Mapping[str, bytes], host: str) -> Parsed:

@@ -11,7 +11,7 @@ import msgspec
 from blocklab.errors import ParseError
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Kind, Port, Run, Step, Wait
-from blocklab.model.programs import MYSQL_CLIENT, POSTGRES_BIN
+from blocklab.model.programs import MYSQL_CLIENT
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
 from blocklab.workloads.base import Stoppable
@@ -31,7 +31,7 @@ _CLEANING = {"innodb_max_dirty_pages_pct": 0, "innodb_io_capacity_max": 100_000,
 def sql(port: Port, text: str) -> Argv:
     """The command that runs SQL and prints bare rows (columns apart by tabs); the first error ends it."""
     if port.kind == "postgresql":
-        program = f"{POSTGRES_BIN}/psql"
+        program = "psql"
         return (program, "-X", "-q", "-A", "-t", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-d", port.where, "-c", text)
     dsn = Dsn.of(port.where)
     where = (

@@ -33,6 +33,14 @@ def build(
         list[str] | None,
         typer.Option("--with", metavar="ADDON", help=f"Also put this into it: {', '.join(images.ADDONS)}."),
     ] = None,
+    own: Annotated[
+        str | None,
+        typer.Option(
+            "--modules",
+            metavar="DIR",
+            help="Also put the kernel modules (*.ko) of DIR into it and all later ones.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build the node image of this version, unless it is there (about 3 minutes).
@@ -42,9 +50,13 @@ def build(
     Debian packages come from the mirror in BLOCKLAB_MIRROR, else from Debian's own; the Go modules of go-tpc from
     the proxy in GOPROXY. Root is not needed. --with mysql (MySQL 9 from Debian unstable) may also be given later,
     then only that is added. An image with an add-on also serves where the add-on is not needed.
+
+    --modules takes modules made for the kernel of the image, which are loaded in place of its own: drbd.ko and
+    drbd_transport_tcp.ko of DRBD 9, say. Nodes run with them until --modules none. Their hashes are stored with
+    each run.
     """
     started = time.monotonic()
-    image = images.build(say, addons or ())
+    image = images.build(say, addons or (), own)
     if as_json:
         typer.echo(_json({**_about(image), "seconds": round(time.monotonic() - started, 1)}))
         return
@@ -70,7 +82,8 @@ def list_(
     for image in found:
         star, kernel = "*" if image.key in wanted else "", image.packages.get("user-mode-linux", "?")
         shim = "yes" if image.shim else "no"
-        table.add_row(star, image.key, _mib(image.bytes), image.built[:16], kernel, shim, ", ".join(image.addons))
+        also = ", ".join((*image.addons, *image.modules))
+        table.add_row(star, image.key, _mib(image.bytes), image.built[:16], kernel, shim, also)
     if found:
         Console(highlight=False).print(table)
     else:
@@ -107,6 +120,7 @@ def _about(image: images.Image) -> dict[str, object]:
     return {
         "key": image.key, "folder": image.folder, "bytes": image.bytes, "built": image.built,
         "kernel": image.packages.get("user-mode-linux"), "shim": image.shim is not None, "addons": image.addons,
+        "modules": image.modules,
     }  # fmt: skip
 
 

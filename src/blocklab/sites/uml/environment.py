@@ -35,7 +35,8 @@ def machine(files: Sequence[Path] = (Path("/etc/machine-id"), Path("/var/lib/dbu
 
 
 def environment(image: Image) -> dict[str, Any]:
-    """blocklab, host kernel, CPU model and count, image key, shim, and every package's version in the image."""
+    """blocklab, host kernel, CPU model and count, image key, shim, every package's version in the image, and
+    the SHA-256 of kernel modules of the user's own."""
     return {
         "blocklab": __version__,
         "site": "uml",
@@ -49,4 +50,5 @@ def environment(image: Image) -> dict[str, Any]:
         "image": image.key,
         "shim": image.shim is not None,
         "packages": image.packages,
+        **({"modules": image.modules} if image.modules else {}),
     }

@@ -40,6 +40,9 @@ echo "go-tpc {GO_TPC_VERSION}" > "$out/packages"
 go ledger build -mod=readonly -trimpath -ldflags "-s -w -X main.version=@VERSION@" -o blocklab-ledger .
 install -m 755 "$root/build/ledger/blocklab-ledger" "$out/tree/usr/bin/blocklab-ledger"
 echo "blocklab-ledger @VERSION@" >> "$out/packages"
+# Static, so that hosts which are no nodes can have them too.
+mkdir "$out/tools"
+cp "$out/tree/usr/bin/go-tpc" "$out/tree/usr/bin/blocklab-ledger" "$out/tools/"
 """
 
 

@@ -3,6 +3,7 @@
 The cache folder (``recipe.cache_folder``)::
 
     bases/<base key>/     root.ext4, tools/ (unpatched), packages.json, build.log
+    modules/              the user's own kernel modules, sums.json
     parts/<part key>/     tree/, tools/ (of some), packages.json, build.log
     images/<key>/         root.ext4, tools/, packages.json, recipe.json, build.log, image.json, options.json
     build.lock            held while building or removing
@@ -32,7 +33,7 @@ from blocklab.errors import ImageError, StudyError
 from blocklab.model.cache import cache_folder
 from blocklab.model.files import write_whole
 from blocklab.model.knobs import Knob, Tables
-from blocklab.sites.uml import recipe, rootfs, tools
+from blocklab.sites.uml import modules, recipe, rootfs, tools
 from blocklab.sites.uml.recipe import ADDONS, recipe_key, recipe_keys
 
 __all__ = [
@@ -88,6 +89,8 @@ class Image(msgspec.Struct, frozen=True):
     """When, as ISO 8601 in UTC."""
     addons: tuple[str, ...] = ()
     """Names in ``ADDONS``, sorted."""
+    modules: dict[str, str] = {}
+    """The user's own kernel modules in it: file name -> SHA-256."""
 
     @property
     def options(self) -> Tables:
@@ -147,16 +150,17 @@ def listing() -> list[Image]:
     return sorted((image for image in images if image), key=lambda image: image.built)
 
 
-def build(say: Say, addons: Iterable[str] = ()) -> Image:
+def build(say: Say, addons: Iterable[str] = (), own: str | None = None) -> Image:
     """Build the image unless it is there; returns it. Two builds at the same time: the second waits.
 
+    ``own``: the folder of kernel modules that images have from now on, ``none`` for none; None changes nothing.
     Where there is one with more add-ons, that one is taken. Raises ``ImageError``: no network, no room, a host
     tool missing, tools that do not run here; ``StudyError`` for an add-on that there is not.
     """
     addons = _known(addons)
     cache = cache_folder()
     try:
-        with _locked(cache, say), (cache / "build.log").open("w") as log:
+        with _locked(cache, say), modules.chosen(cache, own), (cache / "build.log").open("w") as log:
             image = find(addons)
             # One without a shim is built again once there is a compiler, but not under running nodes.
             if image and (image.shim or shutil.which("cc") is None or _users(image.folder)):
@@ -208,6 +212,8 @@ def prune(*, everything: bool) -> list[str]:
             if path.name not in keep:
                 with _locked(cache_folder()):
                     _discard(path)
+    if everything:
+        shutil.rmtree(cache_folder() / recipe.MODULES, ignore_errors=True)
     return gone
 
 
@@ -249,7 +255,8 @@ def _part(part: recipe.Part, cache: Path, say: Say) -> Path:
 def _image(
     base: Path, parts: Sequence[Path], final: Path, addons: tuple[str, ...], log: IO[str], say: Say
 ) -> Image:
-    """The last stage: the parts, blocklab's own files, the patched tools, the shim; then every tool is tried."""
+    """The last stage: the parts, blocklab's own files, the patched tools, the shim; then modules of the user's own
+    are fitted in and every tool is tried."""
     if final.exists():  # unfinished, moved, or without a shim
         _discard(final)
     with _new_folder(final) as folder:
@@ -269,6 +276,9 @@ def _image(
         (folder / "packages.json").write_text(json.dumps(packages, indent=1, sort_keys=True) + "\n")
         (folder / "recipe.json").write_text(json.dumps(_whole_recipe(addons), indent=1) + "\n")
     try:
+        if recipe.own_modules():
+            say("image: your own kernel modules")
+            tools.fit_modules(final / "tools", final / "root.ext4", log)
         say("image: trying the tools")
         if why := tools.verify(final / "tools", final / "root.ext4", log):
             say(f"warning: {why}: {ZEROS_COST}")
@@ -303,6 +313,7 @@ def _describe(folder: Path, addons: tuple[str, ...]) -> Image:
         bytes=sum(path.stat().st_blocks * 512 for path in folder.rglob("*")),
         built=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         addons=addons,
+        modules=recipe.own_modules(),
     )
 
 
@@ -314,6 +325,8 @@ def _add_node_files(folder: Path, log: IO[str]) -> None:
     for name, content in recipe.node_files().items():
         (stage / name).write_bytes(content)
         (stage / name).chmod(0o755 if name == "init" else 0o644)
+    if recipe.own_modules():
+        modules.write(cache_folder(), tree)
     rootfs.add_tree(folder / "root.ext4", tree, log)
     shutil.rmtree(tree)
 

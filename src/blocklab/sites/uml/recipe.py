@@ -5,7 +5,7 @@ Nothing here touches the network or starts a process: the texts below are handed
 
 Stages with a key each. The *base* is Debian itself (a minute to make). A *part* is a program that Debian's
 release does not have, made in a tree of its own; an *add-on* is a part that only some studies need. The *image*
-is a base and parts plus the files of ``node/``, which change often while blocklab is developed, plus the tools for
+is a base and parts plus ``init`` and the agent, which change often while blocklab is developed, plus the tools for
 the outer machine (seconds).
 """
 
@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from blocklab.model.cache import cache_folder
 from blocklab.sites.uml import go_programs, volume_program
 
 LAYOUT = 1
@@ -43,12 +44,13 @@ PACKAGES = (
     "mdadm",
     "nbd-client",
     "nbd-server",
+    "openssh-server",  # tests reach nodes as they would hosts of their own
     "postgresql-17",
     "procps",
     "python3",  # not python3-minimal: that one has neither json nor pty
     "qemu-utils",  # qemu-storage-daemon, which net_mirror runs in a node
+    "sudo",
     "sysbench",
-    "sysstat",
     "util-linux",
     "xfsprogs",
 )
@@ -261,10 +263,12 @@ ADDONS = {part.name: part for part in (MYSQL,)}
 """The parts that an image has only when asked for: ``blocklab image build --with NAME``."""
 
 NODE_FOLDER = "/usr/lib/blocklab"
-"""Where the files of ``node/`` stand inside a node."""
+"""Where ``init`` and the agent stand inside a node."""
 
 _HERE = Path(__file__).parent
 SHIM_SOURCE = _HERE / "shim.c"
+# The agent is the same on every site's hosts.
+AGENT = _HERE.parents[2] / "blocklab_node" / "agent.py"
 
 
 def setup_hook(stale: Iterable[str] = (), part: Part | None = None) -> str:
@@ -275,13 +279,19 @@ def setup_hook(stale: Iterable[str] = (), part: Part | None = None) -> str:
     return (PART_HOOK if part else SETUP_HOOK).replace("@STALE@", "\n".join(f"stale {suite}" for suite in stale))
 
 
-def node_files(folder: Path = _HERE / "node") -> dict[str, bytes]:
-    """File name -> content of what is copied to ``NODE_FOLDER``; empty when the folder is empty or missing."""
-    if not folder.is_dir():
-        return {}
-    skip = {"__init__.py"}
-    found = (path for path in sorted(folder.iterdir()) if path.is_file())
-    return {path.name: path.read_bytes() for path in found if path.name[0] != "." and path.name not in skip}
+def node_files() -> dict[str, bytes]:
+    """File name -> content of what is copied to ``NODE_FOLDER``."""
+    return {"agent.py": AGENT.read_bytes(), "init": (_HERE / "init").read_bytes()}
+
+
+MODULES = "modules"
+"""The folder of the cache that has the user's own kernel modules."""
+
+
+def own_modules() -> dict[str, str]:
+    """Their file names -> SHA-256; empty without any."""
+    sums = cache_folder() / MODULES / "sums.json"
+    return dict(json.loads(sums.read_text())) if sums.exists() else {}
 
 
 def base_recipe() -> dict[str, object]:
@@ -320,6 +330,7 @@ def recipe(addons: Iterable[str] = ()) -> dict[str, object]:
         "parts": {part.name: part_key(part) for part in parts(addons)},
         "shim": hashlib.sha256(SHIM_SOURCE.read_bytes()).hexdigest(),
         "node": {name: hashlib.sha256(content).hexdigest() for name, content in node_files().items()},
+        **({"modules": modules} if (modules := own_modules()) else {}),
     }
 
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from blocklab.errors import ImageError
 from blocklab.sites.uml import image
 from blocklab.sites.uml.site import UmlSite
 
 
-def open_site(volumes: Path | None, addons: tuple[str, ...]) -> UmlSite:
+def portable(name: str) -> Path | None:
+    """A static program of the image for hosts that are no nodes; None without an image."""
+    try:
+        found = image.require().kernel.parent / name
+    except ImageError:
+        return None
+    return found if found.exists() else None
+
+
+def open_site(volumes: Path | None, addons: tuple[str, ...], _hosts: Path | None) -> UmlSite:
     """Nodes on this machine. Raises ``SetupError``; ``ImageError``, ``StudyError`` for an unknown add-on."""
     return UmlSite(volumes, image.require(addons) if addons else None)

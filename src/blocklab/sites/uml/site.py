@@ -7,8 +7,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from blocklab.model.site import (
     EmulatedLinks,
     EmulatedVolumes,
     KnownOptions,
-    Lab,
     OneMachine,
+    Pauses,
     Power,
     Refill,
     Requirement,
@@ -32,8 +31,9 @@ from blocklab.model.site import (
     Snapshots,
     Standing,
 )
+from blocklab.sites import door
 from blocklab.sites.names import ground
-from blocklab.sites.uml import doctor, door
+from blocklab.sites.uml import doctor
 from blocklab.sites.uml import image as images
 from blocklab.sites.uml.environment import environment
 from blocklab.sites.uml.node import Node, kernel_argv
@@ -52,7 +52,19 @@ LINK_BUFFER = 1 << 20
 
 
 OFFERS = frozenset(
-    {Power, Snapshots, Refill, EmulatedLinks, EmulatedVolumes, OneMachine, Room, Standing, Doctor, KnownOptions}
+    {
+        Power,
+        Pauses,
+        Snapshots,
+        Refill,
+        EmulatedLinks,
+        EmulatedVolumes,
+        OneMachine,
+        Room,
+        Standing,
+        Doctor,
+        KnownOptions,
+    }
 )
 
 
@@ -311,7 +323,7 @@ def cpu_of(number: int) -> int:
     return rest[(number - 1) % len(rest)] if number and rest else first
 
 
-class UmlSite:
+class UmlSite(door.ByDoor):
     """Nodes on this machine.
 
     ``volumes`` is a folder for the volumes; None keeps them in memory. ``image`` is the node image; None takes
@@ -361,25 +373,6 @@ class UmlSite:
         (self._image or images.require(addons)).keep_options(tables)
 
     # -- a lab that stays up -----------------------------------------------------------------------------------
-
-    def stand(self, build: Callable[[], AbstractContextManager[Lab]], about: Mapping[str, Any]) -> None:
-        """In a process of its own, behind a socket. Raises ``SetupError``."""
-        door.stand(build, about)
-
-    def about(self) -> dict[str, Any] | None:
-        """What the process behind the socket says."""
-        return door.standing_lab()
-
-    def shell(self, host: str, argv: Sequence[str], size: tuple[int, int] | None) -> int:
-        """Over the socket, which takes our standard streams along."""
-        answer = door.ask({"op": "sh", "node": host, "argv": list(argv), "tty": size}, [0, 1, 2])
-        return int(answer["exit"])
-
-    def take_down(self) -> dict[str, Any]:
-        """Stacks undone, nodes ended, volumes removed."""
-        about = door.ask({"op": "about"})
-        door.ask({"op": "down"})
-        return about
 
     # -- requirements ------------------------------------------------------------------------------------------
 

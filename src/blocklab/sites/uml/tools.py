@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from blocklab.errors import ImageError, tail
-from blocklab.sites.uml import recipe, volume_program
+from blocklab.sites.uml import modules, recipe, volume_program
 from blocklab.sites.uml.processes import scratch, separator
 from blocklab.sites.uml.rootfs import environment, run
 
@@ -74,10 +74,17 @@ def verify(tools: Path, rootfs: Path, log: IO[str]) -> str:
     # Where nodes live: the kernel and the daemons take every path there.
     with tempfile.TemporaryDirectory(prefix="blocklab-verify-", dir=scratch()) as folder:
         _serve(tools, Path(folder), log)
-        console = _boot(tools, rootfs, Path(folder), log)
+        console = _boot(tools, rootfs, Path(folder), log, "ro", "/bin/true")
     if ZERO_PAGE in console or not (tools / SHIM).exists():
         return ""
     return "the shim does not know this kernel's page of zeros"
+
+
+def fit_modules(tools: Path, rootfs: Path, log: IO[str]) -> None:
+    """Move the user's modules to where modprobe finds them first, and index them: in a node, by the image's own
+    programs and for its own kernel. Raises ``ImageError`` for one that is made for another kernel."""
+    with tempfile.TemporaryDirectory(prefix="blocklab-modules-", dir=scratch()) as folder:
+        _boot(tools, rootfs, Path(folder), log, "rw", modules.FIT)
 
 
 def _serve(tools: Path, folder: Path, log: IO[str]) -> None:
@@ -90,11 +97,12 @@ def _serve(tools: Path, folder: Path, log: IO[str]) -> None:
         _until(socket, server, VOLUME_SERVER)
 
 
-def _boot(tools: Path, rootfs: Path, folder: Path, log: IO[str]) -> str:
-    """A kernel with ``/bin/true`` as its first process; returns what it printed.
+def _boot(tools: Path, rootfs: Path, folder: Path, log: IO[str], mode: str, init: str) -> str:
+    """A kernel with ``init`` as its first process and the image mounted ``ro`` or ``rw``; returns what it printed.
 
     What kills it on a CPU it does not know shows here."""
-    argv: Argv = [tools / KERNEL, "mem=64M", f"ubd0r={rootfs}", "root=/dev/ubda", "ro", "init=/bin/true"]
+    disk = f"ubd0{'r' if mode == 'ro' else ''}={rootfs}"
+    argv: Argv = [tools / KERNEL, "mem=64M", disk, "root=/dev/ubda", mode, f"init={init}"]
     argv += ["seccomp=on", "con=null", "con0=null,fd:1", f"uml_dir={folder}/", "panic=0"]
     shim = tools / SHIM
     preload = {"LD_PRELOAD": str(shim), REPORT: "1"} if shim.exists() else {}
@@ -106,6 +114,7 @@ def _boot(tools: Path, rootfs: Path, folder: Path, log: IO[str]) -> str:
         console.seek(0)
         text = console.read()
     log.write(text)
+    modules.check(text)
     if BOOTED not in text:
         message = f"the image's kernel does not start on this machine; its last lines:\n{tail(text)}"
         raise ImageError(message, hint="`blocklab doctor` may know why")

@@ -25,7 +25,7 @@ from typing import Any
 from blocklab.errors import BlocklabError, SetupError
 from blocklab.model.cache import cache_folder
 from blocklab.model.site import Lab
-from blocklab.sites.uml.node import Node, Shell
+from blocklab.sites.agented import Agented, Shell
 from blocklab.sites.uml.processes import check_socket
 
 REQUEST_BYTES = 1 << 16
@@ -76,7 +76,7 @@ class Door:
         self._listener.listen()
         self._leaver: socket.socket | None = None
 
-    def serve(self, nodes: Mapping[str, Node]) -> None:
+    def serve(self, nodes: Mapping[str, Agented]) -> None:
         """Answer requests until a ``down`` comes or SIGTERM."""
         done = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: done.set())
@@ -86,7 +86,7 @@ class Door:
                 caller, _ = self._listener.accept()
                 threading.Thread(target=self._answer, args=(caller, nodes, done), daemon=True).start()
 
-    def _answer(self, caller: socket.socket, nodes: Mapping[str, Node], done: threading.Event) -> None:
+    def _answer(self, caller: socket.socket, nodes: Mapping[str, Agented], done: threading.Event) -> None:
         message, fds, _, _ = socket.recv_fds(caller, REQUEST_BYTES, 3)
         answer: dict[str, Any]
         try:
@@ -123,7 +123,7 @@ class Door:
 
 
 def _shell(
-    request: Mapping[str, Any], fds: Sequence[int], caller: socket.socket, nodes: Mapping[str, Node]
+    request: Mapping[str, Any], fds: Sequence[int], caller: socket.socket, nodes: Mapping[str, Agented]
 ) -> dict[str, Any]:
     """Run the command and pass on what it prints. Raises ``OSError`` when the caller or its output is gone; the
     command is ended then."""
@@ -256,7 +256,7 @@ def stand(build: Callable[[], AbstractContextManager[Lab]], about: Mapping[str, 
             gate = Door({**about, "nodes": list(lab.hosts)})
             try:
                 ready()
-                gate.serve({name: host for name, host in lab.hosts.items() if isinstance(host, Node)})
+                gate.serve({name: host for name, host in lab.hosts.items() if isinstance(host, Agented)})
             except BaseException:
                 gate.close()
                 raise
@@ -318,3 +318,26 @@ def _redirect(log: Path) -> None:
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     for fd, target in ((nothing, 0), (out, 1), (out, 2)):
         os.dup2(fd, target)
+
+
+class ByDoor:
+    """What a site has whose labs stand behind a door: ``model.site.Standing``."""
+
+    def stand(self, build: Callable[[], AbstractContextManager[Lab]], about: Mapping[str, Any]) -> None:
+        """In a process of its own, behind a socket. Raises ``SetupError``."""
+        stand(build, about)
+
+    def about(self) -> dict[str, Any] | None:
+        """What the process behind the socket says."""
+        return standing_lab()
+
+    def shell(self, host: str, argv: Sequence[str], size: tuple[int, int] | None) -> int:
+        """Over the socket, which takes our standard streams along."""
+        answer = ask({"op": "sh", "node": host, "argv": list(argv), "tty": size}, [0, 1, 2])
+        return int(answer["exit"])
+
+    def take_down(self) -> dict[str, Any]:
+        """Stacks undone, hosts ended or let go."""
+        about = ask({"op": "about"})
+        ask({"op": "down"})
+        return about

@@ -1,14 +1,11 @@
-"""Our end of a node's serial line: orders out, output and exit codes in.
+"""Our end of the line to an agent: orders out, output and exit codes in.
 
-The frames are drawn in ``node/agent.py``.
+The frames are drawn in ``blocklab_node/agent.py``. What carries them is each site's own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,11 +17,6 @@ from blocklab.errors import BlocklabError, HostTimeout, NodeLost, StoreError
 
 # A put goes in pieces, so that other orders get in between.
 PIECE = 1 << 16
-# Bytes that may be under way to the agent: see ``took`` in its docstring. The line carries about 0.8 MB/s.
-WINDOW = 2048
-# A node that does not take orders for this long is not coming back.
-SEND_SECONDS = 10
-WHY_SECONDS = 1.0
 
 
 class Header(msgspec.Struct):
@@ -39,6 +31,7 @@ class Header(msgspec.Struct):
     error: str = ""
     beat: float = 0.0
     took: int = 0
+    orderly: bool = False
     n: int = 0
 
 
@@ -71,13 +64,20 @@ class Call:
 
 
 class Channel:
-    """Speaks to one agent. Orders may come from any thread; one reader thread takes the answers."""
+    """Speaks to one agent. Orders may come from any thread; one thread of the site's takes the answers.
 
-    def __init__(self, node: str, end: socket.socket) -> None:
+    ``window``: bytes that may be under way to the agent, see ``took`` in its docstring. An agent that does not
+    take orders for ``patience`` seconds is not coming back.
+    """
+
+    def __init__(self, node: str, *, window: int, patience: float) -> None:
         self.node = node
         self.last_beat = time.monotonic()
         self.ready = threading.Event()
-        self._end = end
+        self.orderly = threading.Event()
+        """Whether the agent was told that its host shuts down."""
+        self._window = window
+        self._patience = patience
         self._calls: dict[int, Call] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -86,8 +86,19 @@ class Channel:
         self._under_way = 0
         self._lost: BlocklabError | None = None
         self._decoder = msgspec.json.Decoder(Header)
-        self._reader = threading.Thread(target=self._read, args=(os.dup(end.fileno()),), daemon=True)
-        self._reader.start()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the other side is of no more use."""
+        return self._lost is not None
+
+    def _write(self, part: bytes) -> None:
+        """Have the line carry ``part``, after all that was written before. Raises ``NodeLost``."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the line; safe to call twice."""
+        raise NotImplementedError
 
     # -- orders --------------------------------------------------------------------------------------
 
@@ -115,43 +126,31 @@ class Channel:
             header["n"] = len(payload)
         frame = msgspec.json.encode(header) + b"\n" + payload
         with self._sending:
-            for at in range(0, len(frame), WINDOW):
-                self._send_part(frame[at : at + WINDOW])
+            for at in range(0, len(frame), self._window):
+                part = frame[at : at + self._window]
+                self._make_room(len(part))
+                self._write(part)
 
-    def _send_part(self, part: bytes) -> None:
-        """Wait until the agent has room for ``part``, then send it."""
+    def _make_room(self, size: int) -> None:
+        """Wait until the agent has room for so many bytes. Raises ``NodeLost``, or what ``fail`` was called
+        with."""
         with self._lock:
             room = self._took.wait_for(
-                lambda: self._lost is not None or self._under_way + len(part) <= WINDOW, SEND_SECONDS
+                lambda: self._lost is not None or self._under_way + size <= self._window, self._patience
             )
             if self._lost is not None:
                 raise self._lost
             if not room:
-                raise NodeLost(self.node, f"its agent accepted no command for {SEND_SECONDS} s")
-            self._under_way += len(part)
-        try:
-            self._end.sendall(part)
-        except OSError as error:
-            # Who looks after the node will say what has become of it; that says more than a closed line.
-            with self._lock:
-                self._took.wait_for(lambda: self._lost is not None, WHY_SECONDS)
-            raise self._lost or NodeLost(self.node, f"its control line is closed ({error})") from error
+                raise NodeLost(self.node, f"its agent accepted no command for {self._patience:g} s")
+            self._under_way += size
 
     # -- answers -------------------------------------------------------------------------------------
-
-    def _read(self, fd: int) -> None:
-        buffer = bytearray()
-        with contextlib.suppress(OSError):
-            while data := os.read(fd, 1 << 18):
-                buffer += data
-                self._frames(buffer)
-        os.close(fd)
 
     def _frames(self, buffer: bytearray) -> None:
         at = 0
         while (end := buffer.find(b"\n", at)) >= 0:
             line = bytes(buffer[at:end])
-            # Until the agent has made the line raw, the terminal may echo or say something of its own.
+            # Until a node's agent has made its line raw, the terminal may echo or say something of its own.
             header = self._decoder.decode(line) if line.startswith(b"{") else Header()
             if len(buffer) < end + 1 + header.n:
                 break
@@ -166,10 +165,11 @@ class Channel:
         if header.beat:
             self.ready.set()
             return
+        if header.orderly:
+            self.orderly.set()
+            return
         if header.took:
-            with self._lock:
-                self._under_way -= header.took
-                self._took.notify_all()
+            self._took_bytes(header.took)
             return
         call = self._calls.get(header.id)
         if call is None:
@@ -183,6 +183,11 @@ class Channel:
         else:
             del self._calls[header.id]
             call.finish(header)
+
+    def _took_bytes(self, count: int) -> None:
+        with self._lock:
+            self._under_way -= count
+            self._took.notify_all()
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -198,13 +203,6 @@ class Channel:
             self._calls.clear()
         for call in calls:
             call.finish(None, lost)
-
-    def close(self) -> None:
-        """Close the line; the reader ends by itself."""
-        with contextlib.suppress(OSError):
-            self._end.shutdown(socket.SHUT_RDWR)
-        self._end.close()
-        self._reader.join(2.0)
 
 
 def collect() -> tuple[list[bytes], list[bytes], Callable[[int, bytes], None]]:

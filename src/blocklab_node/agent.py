@@ -1,16 +1,19 @@
-"""The agent in a node: process 1, takes orders from a serial line and streams back what commands print.
+"""The agent on a host: takes orders from a line and streams back what commands print. In a node it is process 1,
+and the line is a serial one; on other hosts ``held`` keeps it.
 
 A frame is one line of JSON and then, where the line has ``n``, that many raw bytes. Orders:
 
     {"op": "spawn", "id": 7, "argv": [...], "n": 3}abc   start a command; the bytes are its standard input
     {"op": "spawn", "id": 8, "argv": [...], "tty": [24, 80]}   start it on a terminal of 24 x 80
     {"op": "input", "id": 8, "n": 1}q                    type into that terminal
+    {"op": "spawn", "id": 9, "argv": [...], "feed": true}   start it with a pipe that "input" goes into, until
+    {"op": "input", "id": 9, "end": true}                this closes it
     {"op": "signal", "id": 7, "number": 2}               signal the command's process group
-    {"op": "put", "id": 9, "path": "/x", "mode": 420, "n": 2}hi   write a file (in pieces: "more": true)
-    {"op": "get", "id": 10, "path": "/x"}                read a file
+    {"op": "put", "id": 10, "path": "/x", "mode": 420, "n": 2}hi   write a file (in pieces: "more": true)
+    {"op": "get", "id": 11, "path": "/x"}                read a file
 
 Answers: {"id": 7, "stream": 1, "n": 5}hello, {"id": 7, "exit": 0, "cpu": 0.12} with the seconds of CPU that it
-took, {"id": 9, "done": true}, {"id": 9, "errno": 2, "error": "..."}, a heartbeat {"beat": 1700000000.1} twice a
+took, {"id": 10, "done": true}, {"id": 10, "errno": 2, "error": "..."}, a heartbeat {"beat": 1700000000.1} twice a
 second, and {"took": 812} for bytes read from the line: the sender keeps less than a terminal's buffer (4096) under
 way, since a UML serial line that had to throttle its input does not wake up again.
 
@@ -60,9 +63,15 @@ class Task:
         self.master = master
         self.code: int | None = None
         self.cpu = 0.0
+        # Of a command that is fed: the pipe, what it has not taken yet, and whether nothing follows.
+        self.feed: int | None = None
+        self.waiting = bytearray()
+        self.last = False
 
 
-def start(argv: list[str], stdin: int, stdout: int, stderr: int, *, session: bool) -> int:
+def start(
+    argv: list[str], environment: dict[str, str], stdin: int, stdout: int, stderr: int, *, session: bool
+) -> int:
     """Start a command; its process id. Raises ``OSError``.
 
     posix_spawn takes a quarter less of a node's time than subprocess does.
@@ -71,20 +80,24 @@ def start(argv: list[str], stdin: int, stdout: int, stderr: int, *, session: boo
     actions = [(dup, stdin, 0), (dup, stdout, 1), (dup, stderr, 2)]
     # Python ignores SIGPIPE and SIGXFSZ; what it starts must not.
     default = [signal.SIGPIPE, signal.SIGXFSZ]
-    return os.posix_spawnp(argv[0], argv, ENVIRONMENT, file_actions=actions, setsid=session, setsigdef=default)
+    return os.posix_spawnp(argv[0], argv, environment, file_actions=actions, setsid=session, setsigdef=default)
 
 
 class Agent:
-    """The loop between the line and the commands."""
+    """The loop between the line and the commands, which get ``environment``."""
 
-    def __init__(self, line: int) -> None:
+    def __init__(self, line: int, environment: dict[str, str] = ENVIRONMENT) -> None:
         self.line = line
+        self.environment = environment
         self.inbox = bytearray()
         self.outbox = bytearray()
         self.tasks: dict[int, Task] = {}
         self.by_pid: dict[int, Task] = {}
         self.by_fd: dict[int, Task] = {}
         self.files: dict[int, int] = {}
+        # Of commands that have not taken all of their input: its pipe -> the command.
+        self.hungry: dict[int, Task] = {}
+        self.wake = -1
 
     def send(self, header: Header, payload: bytes = b"") -> None:
         """Put a frame into the outbox."""
@@ -117,20 +130,27 @@ class Agent:
             return
         out, theirs_out = os.pipe()
         err, theirs_err = os.pipe()
-        feed = os.memfd_create("stdin") if payload else os.open("/dev/null", os.O_RDONLY)
+        ours: int | None = None
+        if header.get("feed"):
+            feed, ours = os.pipe()
+            os.set_blocking(ours, False)
+        else:
+            feed = os.memfd_create("stdin") if payload else os.open("/dev/null", os.O_RDONLY)
         if payload:
             os.write(feed, payload)
             os.lseek(feed, 0, os.SEEK_SET)
         try:
-            pid = start(header["argv"], feed, theirs_out, theirs_err, session=True)
+            pid = start(header["argv"], self.environment, feed, theirs_out, theirs_err, session=True)
         except OSError:
-            os.close(out)
-            os.close(err)
+            for fd in (out, err, *([] if ours is None else [ours])):
+                os.close(fd)
             raise
         finally:
             for fd in (feed, theirs_out, theirs_err):
                 os.close(fd)
-        self.adopt(Task(header["id"], pid, {out: 1, err: 2}))
+        task = Task(header["id"], pid, {out: 1, err: 2})
+        task.feed = ours
+        self.adopt(task)
 
     def on_terminal(self, header: Header) -> None:
         """Start a command on a terminal of its own."""
@@ -138,7 +158,7 @@ class Agent:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *header["tty"], 0, 0))
         try:
             # A shell needs the terminal as its controlling one; setsid -c does that in its own process.
-            pid = start(["setsid", "-c", *header["argv"]], slave, slave, slave, session=False)
+            pid = start(["setsid", "-c", *header["argv"]], self.environment, slave, slave, slave, session=False)
         except OSError:
             os.close(master)
             raise
@@ -156,8 +176,37 @@ class Agent:
 
     def do_input(self, header: Header, payload: bytes) -> None:
         task = self.tasks.get(header["id"])
-        if task is not None and task.master is not None:
+        if task is None:
+            return
+        if task.master is not None:
             os.write(task.master, payload)
+        elif task.feed is not None:
+            task.waiting += payload
+            task.last = task.last or header.get("end", False)
+            self.hungry[task.feed] = task
+
+    def nourish(self, fd: int) -> None:
+        """Write what a command's pipe takes of its input now; close it behind the last of it."""
+        task = self.hungry[fd]
+        try:
+            if task.waiting:
+                del task.waiting[: os.write(fd, task.waiting[:CHUNK])]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # it reads no more
+            task.waiting.clear()
+            task.last = True
+        if not task.waiting:
+            del self.hungry[fd]
+            if task.last:
+                self.starve(task)
+
+    def starve(self, task: Task) -> None:
+        """Nothing more goes into a command."""
+        if task.feed is not None:
+            self.hungry.pop(task.feed, None)
+            os.close(task.feed)
+            task.feed = None
 
     def do_signal(self, header: Header, payload: bytes) -> None:
         task = self.tasks.get(header["id"])
@@ -252,6 +301,7 @@ class Agent:
                 while data := os.read(fd, CHUNK):
                     self.send({"id": task.number, "stream": task.pipes[fd]}, data)
             self.drop(fd)
+        self.starve(task)
         del self.tasks[task.number]
         self.send({"id": task.number, "exit": task.code, "cpu": round(task.cpu, 6)})
 
@@ -263,13 +313,29 @@ class Agent:
             sent = os.write(self.line, self.outbox[:CHUNK])
             del self.outbox[:sent]
 
-    def serve(self) -> None:
-        """Take orders and pass on output, for ever."""
-        wake, poke = os.pipe()
-        os.set_blocking(wake, False)
+    def listen(self) -> None:
+        """Be told of children that end."""
+        self.wake, poke = os.pipe()
+        os.set_blocking(self.wake, False)
         os.set_blocking(poke, False)
         signal.set_wakeup_fd(poke)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def attend(self, readable: list[int], writable: list[int]) -> None:
+        """Look after the commands that have something to say, or take something."""
+        for fd in readable:
+            if fd == self.wake:
+                os.read(fd, 512)
+                self.reap()
+            elif fd in self.by_fd:
+                self.pump(fd)
+        for fd in writable:
+            if fd in self.hungry:
+                self.nourish(fd)
+
+    def serve(self) -> None:
+        """Take orders and pass on output, for ever."""
+        self.listen()
         beat = 0.0
         while True:
             now = time.monotonic()
@@ -277,19 +343,14 @@ class Agent:
                 self.send({"beat": time.time()})
                 beat = now + BEAT_SECONDS
             self.flush()
-            watched = [self.line, wake, *self.by_fd]
-            ready, _, _ = select.select(watched, [], [], max(0.0, beat - time.monotonic()))
-            for fd in ready:
-                if fd == self.line:
-                    data = os.read(self.line, CHUNK)
-                    self.send({"took": len(data)})
-                    self.inbox += data
-                    self.orders()
-                elif fd == wake:
-                    os.read(wake, 512)
-                    self.reap()
-                elif fd in self.by_fd:
-                    self.pump(fd)
+            watched = [self.line, self.wake, *self.by_fd]
+            ready, room, _ = select.select(watched, list(self.hungry), [], max(0.0, beat - time.monotonic()))
+            if self.line in ready:
+                data = os.read(self.line, CHUNK)
+                self.send({"took": len(data)})
+                self.inbox += data
+                self.orders()
+            self.attend(ready, room)
 
 
 def main() -> None:
