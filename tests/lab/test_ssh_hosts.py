@@ -225,7 +225,7 @@ def test_a_clock_that_is_an_hour_off_and_a_full_disk_are_a_line_each(there: Reac
         must(node, ["umount", "/var/tmp"])
         must(node, ["date", "--set", "-1 hour"])
     found = {(line["host"], line["about"]): line for line in json.loads(said)}
-    assert found["a1", "clock"]["ok"] == "warn" and "+3,6" in found["a1", "clock"]["found"]
+    assert found["a1", "clock"]["ok"] == "warn" and "+3,600 s" in found["a1", "clock"]["found"]
     assert found["a2", "clock"]["ok"] == "ok"
     assert code == 1 and found["a1", "room"]["ok"] == "fail"
     assert "/var/tmp has 1 MiB free, and 256 are needed" in found["a1", "room"]["found"]

@@ -114,7 +114,8 @@ def _of_host(
 
 def _clock(host: SshHost) -> Line:
     found = min((clock(host) for _ in range(EXCHANGES)), key=lambda each: each.error)
-    apart = f"{found.offset * 1e3:+,.1f} ms from this machine's, known to {found.error * 1e3:.1f} ms"
+    by = f"{found.offset:+,.0f} s" if abs(found.offset) >= 10 else f"{found.offset * 1e3:+,.1f} ms"
+    apart = f"{by} from this machine's, known to {found.error * 1e3:.1f} ms"
     if abs(found.offset) > CLOCK_SECONDS + found.error:
         return Line(
             host.name, "clock", "warn", apart, "let chrony or systemd-timesyncd keep it; times are corrected by it"
