@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from blocklab.errors import StudyError
-from blocklab.imports import Imported, Options, job_file, minimal, read, take
+from blocklab.imports import Imported, Options, job_file, minimal, read
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.store.folder import StudyFolder
 from tests.unit.golden import FOLDER
 from tests.unit.import_averages import averaged
+from tests.unit.import_checks import take
 from tests.unit.import_logs import log
 from tests.unit.import_samples import BANNER, NEW, NEW_ROW
 

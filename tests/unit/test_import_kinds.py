@@ -465,6 +465,8 @@ def reports(*changes: dict[str, Any]) -> bytes:
         for name, value in change.items():
             if name == "ios":
                 job["write"]["total_ios"] = value
+            elif name == "alone":
+                document["jobs"] = [job]
             elif name == "ran":
                 job["write"]["runtime"] = value
             elif name == "began":
@@ -497,8 +499,9 @@ def test_what_fio_reported_meanwhile_is_one_run_and_the_last_report_counts(tmp_p
     ],
 )
 def test_several_runs_in_one_file_of_fio_are_left_out(tmp_path: Path, after: dict[str, Any], why: str) -> None:
+    alone = {"alone": True}
     with pytest.raises(Refused, match=f"holds several runs .{why}.*; cut it into a file for each run"):
-        read(tmp_path, reports({"ios": 30, "ran": 20_000}, after))
+        read(tmp_path, reports({"ios": 30, "ran": 20_000, **alone}, {**after, **alone}))
 
 
 def test_a_fio_json_that_was_cut_is_left_out(tmp_path: Path) -> None:

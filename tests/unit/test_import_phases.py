@@ -194,7 +194,7 @@ def test_phases_get_the_names_of_the_jobs_where_these_fit() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[a]\nruntime=15\n", "has 1 jobs, but sda's time line shows 2 parts"),
+        ("[a]\nruntime=15\n", "has 1 jobs, but the time line of sda shows 2 parts"),
         ("[a]\nruntime=60\ntime_based\n[b]\nruntime=15\n", "runs for 60 s"),
     ],
 )

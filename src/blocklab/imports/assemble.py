@@ -9,6 +9,7 @@ import msgspec
 
 from blocklab.errors import StudyError
 from blocklab.imports import fio_json
+from blocklab.imports.clock import DAY
 from blocklab.imports.found import Found
 from blocklab.imports.study import short, workload_name
 from blocklab.imports.timeline import Line, devices, line_of, phases_of
@@ -181,7 +182,8 @@ def _watched(workload: Assembled, watchers: Sequence[Found]) -> Assembled:
     low, high = min(phase.start for phase in workload.phases), max(phase.end for phase in workload.phases)
     samples, files = list(workload.samples), list(workload.files)
     for each in watchers:
-        if each.untimed:
+        # Times that are made up tell nothing but what was joined by them.
+        if each.untimed or each.joined not in ("" if low > DAY else workload.name, workload.name):
             continue
         inside = [s for s in each.samples if s.time is not None and low - AROUND <= s.time <= high + AROUND]
         if any(low <= (sample.time or 0.0) <= high for sample in inside):
@@ -218,7 +220,11 @@ def _from_timeline(
         if workload.phases
     ]
     # What is busy beside a workload that is known is mostly its preparation; only a job file says otherwise.
-    alone = [each for each in watchers if jobs or not any(_overlaps(each, *times) for times in taken)]
+    alone = [
+        each
+        for each in watchers
+        if not each.joined and (jobs or not any(_overlaps(each, *times) for times in taken))
+    ]
     free = [
         sample
         for each in alone

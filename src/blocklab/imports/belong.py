@@ -165,7 +165,9 @@ def _together(load: Load, watcher: Given, why: str) -> None:
     first = watcher.shown
     if found.untimed:
         by = load.start - begin
-        watcher.found = msgspec.structs.replace(found, samples=_moved(found.samples, by), untimed=False)
+        watcher.found = msgspec.structs.replace(
+            found, samples=_moved(found.samples, by), untimed=False, joined=load.name
+        )
         watcher.remarks += (f"taken to have begun together with {load.name}: {why}",)
     else:
         _move(load, begin - load.start, f"taken to have begun together with {first}: {why}")

@@ -232,8 +232,8 @@ def _agrees(
         said = ", ".join(f"{day:%Y-%m-%d} ({each})" for each, day in others.items())
         sure = datetime.fromtimestamp(anchors[0], UTC)
         raise StudyError(
-            "", f"{where}: --dates {order} makes its first date {found[order]:%Y-%m-%d}, but the sure times beside "
-            f"it are of {sure:%Y-%m-%d}, as is {said}", hint="leave --dates out, or give the order that fits",
+            "", f"{where}: --dates {order} makes its first date {found[order]:%Y-%m-%d}, but the sure times "
+            f"beside it are of {sure:%Y-%m-%d}, as is {said}", hint="leave --dates out, or give another order",
         )  # fmt: skip
 
 

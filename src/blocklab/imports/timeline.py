@@ -29,7 +29,7 @@ WAYS = ("read", "write")
 RUN = "run"
 # An idle gap parts two runs of at least ``_BUSY`` s from ``_GAP`` s on where their rates differ, else from
 # ``_LONG_GAP`` on: a database may stand still for seconds.
-_GAP, _LONG_GAP, _BUSY = 5.0, 30.0, 10.0
+_GAP, _LONG_GAP, _BUSY = 10.0, 30.0, 30.0
 # Below this part of all requests, those of one direction may be somebody else's.
 _ODD = 0.02
 # Of two devices the one with the bytes counts; one that stands on another moves about as many.
