@@ -26,6 +26,8 @@ class Given(msgspec.Struct):
     """The workload that its folder is called after; empty for a file in the stack's own folder."""
     below: str = ""
     """That folder as it stands there."""
+    repeat: int | None = None
+    """Which repeat of its workload it is of, from 0; None where there is one, or it watched all of them."""
     sha256: str = ""
     found: Found | None = None
     left_out: str = ""

@@ -66,6 +66,25 @@ def read_log(path: Path, kind: str) -> Found:
     return msgspec.structs.replace(found, order=log_number(path.name))
 
 
+def renamed(found: Found, job: str) -> Found:
+    """The same log, under the name of a job."""
+    return msgspec.structs.replace(
+        found, phases=tuple(Phase(job, phase.start, phase.end) for phase in found.phases),
+        samples=tuple(msgspec.structs.replace(sample, phase=job) for sample in found.samples),
+    )  # fmt: skip
+
+
+def in_microseconds(found: Found) -> Found:
+    """The same log of an fio 2, whose latencies are microseconds: as nanoseconds they were read."""
+    return msgspec.structs.replace(
+        found, either="", remarks=(*found.remarks, "its latencies are microseconds, as those of fio 2 are"),
+        samples=tuple(
+            msgspec.structs.replace(sample, value=sample.value * 1000) if sample.unit == "s" else sample
+            for sample in found.samples
+        ),
+    )  # fmt: skip
+
+
 def read_logs(paths: Sequence[Path], kind: str, phase: str) -> Found:
     """The same of the logs of several clones of one job, which becomes the phase. Raises ``Refused``."""
     heads = [[line for line in head(path).split("\n")[:_VOTERS] if _ROW.fullmatch(line)] for path in paths]

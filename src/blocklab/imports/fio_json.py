@@ -57,11 +57,13 @@ def read(text: Text) -> Found:
     phases = [phase for phase in _phases(output) if phase.name not in broken]
     if phases and not any(job.job_start for job in output.jobs):
         remarks.append("when its jobs began is reckoned back from when it was printed")
+    options = {job.jobname: own for job in good if (own := {**output.options, **job.options})}
     return Found(
         kind="fio-json", path=text.path, rows=len(good), tool=TOOL, samples=tuple(values),
         phases=tuple(phases), start=min((each.start for each in phases), default=None),
         end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)),
-        shapes={job.jobname: shape(own) for job in good if (own := {**output.options, **job.options})}, remarks=tuple(remarks),
+        options=options, shapes={name: shape(own) for name, own in options.items()}, remarks=tuple(remarks),
+        major=2 if output.version.startswith("fio-2") else 3,
     )  # fmt: skip
 
 
