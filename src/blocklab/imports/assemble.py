@@ -268,8 +268,8 @@ def _from_timeline(
 
 
 def phased(workloads: Mapping[Side, Sequence[Assembled]], jobs: Sequence[Section]) -> dict[Side, list[Assembled]]:
-    """The workloads of all stacks and repeats, those with a time line with their phases: what a sequence of them is shows only
-    on several stacks."""
+    """The workloads of all stacks and repeats, those with a time line with their phases: what a sequence of them
+    is shows only on several stacks."""
     found = {stack: list(each) for stack, each in workloads.items()}
     names = dict.fromkeys(each.name for every in workloads.values() for each in every if each.line is not None)
     for name in names:

@@ -11,13 +11,14 @@ from blocklab.imports.study import name_of
 # run1   run-02   Rep_3   repeat 1   iteration10
 _RUN = re.compile(r"(?P<word>run|rep|repeat|round|iter|iteration|trial)[-_ ]?(?P<number>\d+)", re.IGNORECASE)
 _WHICH = (
-    "it has no times that are known, and there are several repeats: nothing tells which one it watched; put it into "
-    "the folder of that repeat"
+    "it has no times that are known, and there are several repeats: nothing tells which one it watched; put it "
+    "into the folder of that repeat"
 )
 
 
 def declared(given: Sequence[Given]) -> None:
-    """Of several folders such as ``run1`` and ``run2`` in one folder each is a repeat of that folder's workload."""
+    """Of several folders such as ``run1`` and ``run2`` in one folder each is a repeat of the same
+    workload."""
     numbers: dict[tuple[str, str], set[int]] = {}
     for each in given:
         if found := _run(each.below):
