@@ -135,7 +135,7 @@ _RANK: Mapping[str, int] = {
     "pgbench": 0,
     "pgbench-log": 1,
     "pgbench-aggregate": 2,
-    "fio-lat": 1,
+    "fio-lat": 2,
 }
 
 
