@@ -28,8 +28,15 @@ from blocklab.lang.source import collect, documentation, vocabulary
 ROOT = Path(__file__).parents[1] / "src"
 # Words of the program that are shown through lang.term, so that files and --json have them in English.
 TERMS = (
-    "ok", "failed", "unknown", "invalid", "suspect", "missing", "void", "differs", "no difference shown",
-    "too noisy to say", "unlike machines", "one build", "carried", "not carried",
+    "ok", "failed", "unknown", "invalid", "suspect", "missing", "void", "lost", "unreadable", "differs",
+    "no difference shown", "too noisy to say", "unlike machines", "one build", "one build: inside",
+    "one build: outside", "carried", "not carried",
+    "verdict", "drills", "acknowledged a second", "gone", "RPO, most", "RTO, median", "90 % of the rate, median",
+    "in doubt", "binary log", "mirror", "why", "fault", "fault seed", "survivor", "took over", "attempted",
+    "acknowledged", "refused", "in doubt found", "unexpected", "torn", "newest lost", "came back", "recovered",
+    "behind", "ahead", "stages", "detection", "fencing", "promotion", "mount", "recovery", "first commit", "resync",
+    "reads", "writes", "MB read", "MB written", "written per byte above", "flushes", "flushes per transaction",
+    "stack", "workload", "phase", "metric", "unit", "host", "layer", "level", "verdict of B",
 )  # fmt: skip
 # Words by which the program finds texts, or has a library colour them, in places where `vocabulary` does not see it.
 KEYS = frozenset({

@@ -18,7 +18,7 @@ from blocklab.charts.all import draw
 from blocklab.charts.base import ON_DARK, PAPER, PAPER_ON_DARK, colours, config
 from blocklab.charts.layout import layouts
 from blocklab.errors import StoreError
-from blocklab.lang.catalogue import language
+from blocklab.lang.catalogue import language, term
 from blocklab.lang.pages import Translated
 from blocklab.model.files import write_whole
 from blocklab.report import tables
@@ -122,7 +122,7 @@ def environment() -> Environment:
     made.globals["language"] = language()
     made.filters |= {
         "script_json": script_json, "shell": shlex.join, "seconds": seconds, "clock": clock, "after": after,
-        "took": took,
+        "took": took, "term": term,
     }  # fmt: skip
     return made
 
