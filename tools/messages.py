@@ -30,17 +30,17 @@ ROOT = Path(__file__).parents[1] / "src"
 TERMS = (
     "ok", "failed", "unknown", "invalid", "suspect", "missing", "void", "lost", "unreadable", "differs",
     "no difference shown", "too noisy to say", "unlike machines", "one build", "one build: inside",
-    "one build: outside", "carried", "not carried",
+    "one build: outside", "carried", "not carried", "keeps", "has",
     "verdict", "drills", "acknowledged a second", "gone", "RPO, most", "RTO, median", "90 % of the rate, median",
     "in doubt", "binary log", "mirror", "why", "fault", "fault seed", "survivor", "took over", "attempted",
     "acknowledged", "refused", "in doubt found", "unexpected", "torn", "newest lost", "came back", "recovered",
     "behind", "ahead", "stages", "detection", "fencing", "promotion", "mount", "recovery", "first commit", "resync",
     "reads", "writes", "MB read", "MB written", "written per byte above", "flushes", "flushes per transaction",
-    "stack", "workload", "phase", "metric", "unit", "host", "layer", "level", "verdict of B",
+    "stack", "workload", "phase", "metric", "unit", "host", "layer", "level",
 )  # fmt: skip
 # Words by which the program finds texts, or has a library colour them, in places where `vocabulary` does not see it.
 KEYS = frozenset({
-    "no values", "no baseline", "p99, at least", "crashes, at most", "newest lost", "not recovered",
+    "no values", "one layout", "no pair", "p99, at least", "crashes, at most", "newest lost", "not recovered",
     "metric, unit, layer, host, phase", "\"end\", latency", "coalesce(phase, '')",
     "bold red", "bold yellow", "bold green", "bold cyan", "bold magenta", "dim red", "dim yellow",
 })  # fmt: skip

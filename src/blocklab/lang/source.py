@@ -14,7 +14,8 @@ import string
 from collections.abc import Callable, Iterator
 
 # A word of a message, and something before or after it: "no room", "in {place}".
-_WORDS = re.compile(r"[A-Za-z]{2,}.*\s|\s.*[A-Za-z]{2,}", re.S)
+# or grammar alone: "{stack}'s {metric}", "{keys}.".
+_WORDS = re.compile(r"[A-Za-z]{2,}.*\s|\s.*[A-Za-z]{2,}|\w's |x[.]$", re.S)
 # What programs read: SQL, " FROM {name} WHERE ..."; an expression of a chart, "datum.x > 0 ? 1 : 0"; a regex.
 _CODE = re.compile(
     r"\W*(?:SELECT|FROM|WHERE|GROUP BY|ORDER BY|(?:LEFT |CROSS )?JOIN|COPY|CREATE|INSERT|UNION|WITH|CASE|CAST|SET|SHOW|"

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from blocklab.lang import term
 from blocklab.model.drill import RECOVERED
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drill_findings import drill_details, drill_findings
@@ -70,7 +71,7 @@ def range_text(group: Group) -> str:
     """``mirror keeps from 3.2 % ± 0.4 (rtt=20ms) to 95 % ± 2 (rtt=0.5ms) of local's tpmC (left out as too noisy,
     or as of unlike machines: 2 of 84 of mirror)``."""
     ranges = [
-        f"{each.stack}{f' ({each.note})' if each.note else ''} {each.verdict} {_ends(each)}"
+        f"{each.stack}{f' ({each.note})' if each.note else ''} {term(each.verdict)} {_ends(each)}"
         for each in group
         if each.numbers
     ]
