@@ -2,8 +2,8 @@
 
     python -m tools.messages
 
-New messages come without a translation, those that are gone go. A test fails while a message has none; one that is to
-stay as it is has itself.
+New messages come without a translation, those that are gone go. A test fails while a message has none; one that is
+to stay as it is has itself.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ from blocklab.lang.source import collect, documentation, vocabulary
 ROOT = Path(__file__).parents[1] / "src"
 # Words of the program that are shown through lang.term, so that files and --json have them in English.
 TERMS = (
-    "ok", "failed", "unknown", "invalid", "suspect", "missing", "void", "lost", "unreadable", "differs",
+    "ok", "failed", "unknown", "invalid", "suspect", "missing", "void", "lost", "unreadable", "differs", "differ",
     "no difference shown", "too noisy to say", "unlike machines", "one build", "one build: inside",
-    "one build: outside", "carried", "not carried", "keeps", "has",
+    "one build: outside", "carried", "not carried", "keeps", "has", "confirmed", "undecided", "fails", "passes",
+    "smallest", "largest", "read", "write",
     "verdict", "drills", "acknowledged a second", "gone", "RPO, most", "RTO, median", "90 % of the rate, median",
     "in doubt", "binary log", "mirror", "why", "fault", "fault seed", "survivor", "took over", "attempted",
     "acknowledged", "refused", "in doubt found", "unexpected", "torn", "newest lost", "came back", "recovered",
-    "behind", "ahead", "stages", "detection", "fencing", "promotion", "mount", "recovery", "first commit", "resync",
-    "reads", "writes", "MB read", "MB written", "written per byte above", "flushes", "flushes per transaction",
-    "stack", "workload", "phase", "metric", "unit", "host", "layer", "level",
+    "behind", "ahead", "stages", "detection", "fencing", "promotion", "mount", "recovery", "first commit",
+    "resync", "reads", "writes", "MB read", "MB written", "written per byte above", "flushes",
+    "flushes per transaction", "stack", "workload", "phase", "metric", "unit", "host", "layer", "level",
 )  # fmt: skip
-# Words by which the program finds texts, or has a library colour them, in places where `vocabulary` does not see it.
+# Words by which the program finds texts, or has a library colour them, where `vocabulary` does not see it.
 KEYS = frozenset({
-    "no values", "one layout", "no pair", "p99, at least", "crashes, at most", "newest lost", "not recovered",
-    "metric, unit, layer, host, phase", "\"end\", latency", "coalesce(phase, '')",
+    "no values", "one layout", "no pair", "one build: {_inside}", "p99, at least", "crashes, at most",
+    "newest lost", "not recovered",
+    "metric, unit, layer, host, phase", '"end", latency', "coalesce(phase, '')",
     "bold red", "bold yellow", "bold green", "bold cyan", "bold magenta", "dim red", "dim yellow",
 })  # fmt: skip
 
@@ -49,27 +51,40 @@ KEYS = frozenset({
 def template() -> Catalog:
     """Every message that is shown to a user, with the files that it stands in."""
     made = Catalog(project="blocklab", charset="utf-8")
+    for message, context, at in (*_of_sources(), *_of_pages(), *_of_library()):
+        made.add(message, locations=[(at, 1)], context=context)
+    for docstring in _helps(typer.main.get_command(app)):
+        made.add(documentation(docstring))
+    for term in TERMS:
+        made.add(term, context="term")
+    return made
+
+
+def _of_sources() -> Iterator[tuple[str, str | None, str]]:
     sources = {path: path.read_text() for path in sorted((ROOT / "blocklab").rglob("*.py"))}
     known = KEYS.union(*map(vocabulary, sources.values()))
     for path, text in sources.items():
-        at = path.relative_to(ROOT)
-        if at.parts[1] == "lang":
-            continue
-        for message, shown in collect(text):
-            # A single word is looked up only where it is shown.
-            if message not in known or (shown and " " not in message):
-                made.add(message, locations=[(str(at), 1)])
-    for docstring in _helps(typer.main.get_command(app)):
-        made.add(documentation(docstring))
+        if path.parent.name != "lang":
+            for message, shown in collect(text):
+                # A single word is looked up only where it is shown.
+                if message not in known or (shown and " " not in message):
+                    yield message, None, str(path.relative_to(ROOT))
+
+
+def _of_pages() -> Iterator[tuple[str, str | None, str]]:
     for path in sorted((ROOT / "blocklab/report/page").glob("*.j2")):
-        for message in _of_page(path):
-            made.add(message, locations=[(str(path.relative_to(ROOT)), 1)], context="page")
-    for term in TERMS:
-        made.add(term, context="term")
+        found: list[str] = []
+        replaced(path.read_text(), found.append)
+        yield from ((message, "page", str(path.relative_to(ROOT))) for message in found)
+
+
+def _of_library() -> Iterator[tuple[str, str | None, str]]:
     for module in sorted(LIBRARY):
-        for message in {message for message, _ in collect(_file_of(module).read_text())} - KEYS:
-            made.add(message, locations=[(f"{module.replace('.', '/')}.py", 1)])
-    return made
+        spec = importlib.util.find_spec(module)
+        assert spec is not None and spec.origin is not None
+        for message, _ in collect(Path(spec.origin).read_text()):
+            if message not in KEYS:
+                yield message, None, f"{module.replace('.', '/')}.py"
 
 
 def _helps(command: Any) -> Iterator[str]:
@@ -78,18 +93,6 @@ def _helps(command: Any) -> Iterator[str]:
         yield command.callback.__doc__
     for below in getattr(command, "commands", {}).values():
         yield from _helps(below)
-
-
-def _of_page(path: Path) -> Iterator[str]:
-    found: list[str] = []
-    replaced(path.read_text(), found.append)
-    yield from found
-
-
-def _file_of(module: str) -> Path:
-    spec = importlib.util.find_spec(module)
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin)
 
 
 def updated(language: str, wanted: Catalog) -> Catalog:

@@ -50,7 +50,11 @@ for name in COMMANDS:
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    lang: str = typer.Option("", "--lang", metavar="en|ja", help="Print in this language; default: that of LANG."),
+) -> None:
+    # cli.start has taken --lang already: modules are imported in their language.
     if version:
         typer.echo(f"blocklab {__version__}")
         raise typer.Exit

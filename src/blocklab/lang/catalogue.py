@@ -23,8 +23,8 @@ def language() -> str:
 
 
 def chosen(options: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The language that ``--lang`` asks for, else the first of ``LC_ALL``, ``LC_MESSAGES`` and ``LANG`` that is set
-    (POSIX, 8.2); ``en`` for one without a catalogue. ``--lang`` may be any text here."""
+    """The language that ``--lang`` asks for, which may be any text, else that of the first of ``LC_ALL``,
+    ``LC_MESSAGES`` and ``LANG`` that is set (POSIX, 8.2); ``en`` for one without a catalogue."""
     for place, option in enumerate(options):
         if option == "--lang" and place + 1 < len(options):
             return options[place + 1]

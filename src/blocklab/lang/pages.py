@@ -9,8 +9,8 @@ from jinja2.ext import Extension
 
 from blocklab.lang import catalogue
 
-# <h2>Cells without results</h2>{{ gap_table(analysis.unmeasured) }}{% endif %}: comments, statements, tags and what
-# is between <style> or <script> part the text; <b>, <code>, <a ...> and values stay in it.
+# <h2>Cells without results</h2>{{ gap_table(analysis.unmeasured) }}{% endif %}: the text is parted by comments,
+# statements, tags and what is in <style> or <script>; <b>, <code>, <a ...> and values stay in it.
 _PART = re.compile(
     r"(\{#.*?#\}|\{%.*?%\}|<(style|script)\b.*?</\2>|<(?!/?(?:a|b|code|em|i|abbr)\b)"
     r"(?:\{%.*?%\}|\{\{.*?\}\}|[^>{]|\{(?![%{]))*>)",
@@ -65,8 +65,7 @@ def _text(text: str, translate: Translate) -> str:
     if other is None:
         return text
     known = dict(zip(named, values, strict=True))
-    made = re.sub(r"\{(\w+)\}", lambda found: known[found[1]], before + other + after)
-    return made
+    return re.sub(r"\{(\w+)\}", lambda found: known[found[1]], before + other + after)
 
 
 def _stripped(text: str) -> tuple[str, str, str]:

@@ -1,8 +1,9 @@
 """The messages in Python's source, and the same source with other words.
 
-Messages are f-strings and plain strings, written where they are needed. gettext knows neither: an f-string is filled in
-before anybody could look it up. So a module is translated before it is compiled, as pytest rewrites ``assert``: a
-string that the catalogue has is replaced in the syntax tree, with its values in the order of the other language.
+Messages are f-strings and plain strings, written where they are needed. gettext does not know f-strings: they are
+filled in before anybody could look them up. So a module is translated before it is compiled, as pytest rewrites
+``assert``: a string that the catalogue has is replaced in the syntax tree, with its values in the order of the
+other language.
 """
 
 from __future__ import annotations
@@ -13,20 +14,21 @@ import re
 import string
 from collections.abc import Callable, Iterator
 
-# A word of a message, and something before or after it: "no room", "in {place}".
-# or grammar alone: "{stack}'s {metric}", "{keys}.".
+# A word and more before or after it, "no room", "in {place}"; or grammar alone, "{stack}'s {metric}", "{keys}.".
 _WORDS = re.compile(r"[A-Za-z]{2,}.*\s|\s.*[A-Za-z]{2,}|\w's |x[.]$", re.S)
-# What programs read: SQL, " FROM {name} WHERE ..."; an expression of a chart, "datum.x > 0 ? 1 : 0"; a regex.
+# What programs read: SQL, " FROM {name} WHERE"; an expression of a chart, "datum.x > 0 ? 1 : 0"; a regex, "(?:a)".
 _CODE = re.compile(
-    r"\W*(?:SELECT|FROM|WHERE|GROUP BY|ORDER BY|(?:LEFT |CROSS )?JOIN|COPY|CREATE|INSERT|UNION|WITH|CASE|CAST|SET|SHOW|"
-    r"ALTER|DROP|GRANT|ATTACH|PRAGMA|VALUES|DELETE|UPDATE|DESCRIBE|AND|LIMIT|USING|VACUUM|set -eu)\b"
-    r"|.*(?:\bdatum[.\[]|\(\?[:P<]|\\d|\\s| = (?:true|false)|list\(| AS \"|, \{?GROUPED|read_(?:json|parquet|csv)\()", re.S
+    r"--|\W*(?:SELECT|FROM|WHERE|GROUP BY|ORDER BY|(?:LEFT |CROSS )?JOIN|COPY|CREATE|INSERT|UNION|WITH|CASE|CAST"
+    r"|SET|SHOW|ALTER|DROP|GRANT|ATTACH|PRAGMA|VALUES|DELETE|UPDATE|DESCRIBE|AND|LIMIT|USING|VACUUM|set -eu)\b"
+    r"|.*(?:\bdatum[.\[]|\(\?[:P<]|\\d|\\s| = (?:true|false)|list\(| AS \"|, \{?GROUPED"
+    r"|read_(?:json|parquet|csv)\()",
+    re.S,
 )
 # Calls whose strings are no messages, by the last part of their name.
 _SILENT = frozenset(
-    "compile match fullmatch search sub split rsplit partition rpartition startswith endswith removeprefix removesuffix "
-    "replace strip lstrip rstrip encode index find count getattr get import_module field Doc run must sh ask text "
-    "Command argv shell TypeVar NewType cast".split()
+    """compile match fullmatch search sub split rsplit partition rpartition startswith endswith removeprefix
+    removesuffix replace strip lstrip rstrip encode index find count getattr get import_module field Doc run must
+    sh ask text Command argv shell TypeVar NewType cast""".split()  # noqa: SIM905
 )
 # Of these calls each string is shown, even a single word.
 _SHOWN = frozenset({"Table", "add_column", "Argument", "Option", "_"})
@@ -38,19 +40,22 @@ Translate = Callable[[str], str | None]
 def vocabulary(source: str) -> Iterator[str]:
     """The strings that the program itself compares, or finds things by: they are the same in every language."""
     for node in ast.walk(ast.parse(source)):
+        parts: list[ast.AST] = []
         match node:
-            case ast.Compare() | ast.match_case(body=_):
-                parts: list[ast.AST] = [node.pattern] if isinstance(node, ast.match_case) else [node]
+            case ast.Compare():
+                parts = [node]
+            case ast.match_case(pattern=pattern):
+                parts = [pattern]
             case ast.Dict(keys=keys):
-                parts = [key for key in keys if key is not None]
-            case ast.Subscript(value=value, slice=part) if getattr(value, "id", "") != "Annotated":
-                parts = [part]
-            case _:
-                continue
+                parts = [each for each in keys if each is not None]
+            case ast.Subscript(value=value, slice=key) if getattr(value, "id", "") != "Annotated":
+                parts = [key]
         for part in parts:
-            yield from (
-                each.value for each in ast.walk(part) if isinstance(each, ast.Constant) and isinstance(each.value, str)
-            )
+            for inner in ast.walk(part):
+                if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+                    yield inner.value
+                elif isinstance(inner, ast.JoinedStr):
+                    yield _template(inner)
 
 
 def collect(source: str) -> Iterator[tuple[str, bool]]:
@@ -69,7 +74,7 @@ def collect(source: str) -> Iterator[tuple[str, bool]]:
 def rewritten(source: str, translate: Translate) -> ast.Module:
     """The syntax tree with every message that ``translate`` has another template for. Raises ``ValueError`` for a
     template that names a value which the message does not have."""
-    tree = _Rewriter(translate, docstrings=True).visit(ast.parse(source))
+    tree: ast.Module = _Rewriter(translate, docstrings=True).visit(ast.parse(source))
     return ast.fix_missing_locations(tree)
 
 
@@ -96,28 +101,29 @@ def names(expressions: list[ast.expr]) -> list[str]:
 
 def _name(node: ast.expr) -> str:
     match node:
-        case ast.Name(id=name):
+        case ast.Name(id=name) | ast.Attribute(attr=name):
             return name.strip("_") or "value"
-        case ast.Attribute(attr=name):
-            return name
-        case ast.Call(args=[first, *_]):
-            return _name(first)
-        case ast.Call(func=function):
-            return _name(function)
-        case ast.BinOp(left=left):
-            return _name(left)
-        case ast.BoolOp(values=[first, *_]) | ast.Subscript(value=first) | ast.Starred(value=first):
-            return _name(first)
-        case ast.GeneratorExp(elt=element) | ast.ListComp(elt=element):
-            return _name(element)
-        case ast.IfExp(body=ast.Constant(value=one), orelse=ast.Constant(value=other)):
-            # Grammar, such as a plural's s: "{count} row{_s}".
-            return f"_{next((word for word in (one, other) if str(word).isalpha()), 'word')}"
-        case ast.IfExp(body=body):
-            return _name(body)
+        case ast.IfExp(body=ast.Constant(value=str(one)), orelse=ast.Constant(value=str(other))):
+            # Such as a plural's s: "{count} row{_s}".
+            return f"_{next((word for word in (one, other) if word.isalpha()), 'word')}"
         case ast.JoinedStr(values=values):
             return next((_name(each.value) for each in values if isinstance(each, ast.FormattedValue)), "text")
-    return "value"
+    inner = _inner(node)
+    return "value" if inner is None else _name(inner)
+
+
+def _inner(node: ast.expr) -> ast.expr | None:
+    """The part of an expression that says what it is about."""
+    match node:
+        case ast.Call(args=[inner, *_]) | ast.Call(func=inner):
+            return inner
+        case ast.BinOp(left=inner) | ast.BoolOp(values=[inner, *_]) | ast.IfExp(body=inner):
+            return inner
+        case ast.Subscript(value=inner) | ast.Starred(value=inner):
+            return inner
+        case ast.GeneratorExp(elt=inner) | ast.ListComp(elt=inner):
+            return inner
+    return None
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -206,17 +212,10 @@ class _Rewriter(ast.NodeTransformer):
         return self._constant(node, template) if self._message(template) else node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
-        values = [each for each in node.values if isinstance(each, ast.FormattedValue)]
-        named = names([each.value for each in values])
-        # Before what stands in them is translated, so that a name is the same in both languages.
+        # Before what stands in its values is translated, which may change their names.
+        template, named, values = _template(node), names(_values(node)), _formatted(node)
         for each in values:
             each.value = self.visit(each.value)
-        order = iter(named)
-        template = "".join(
-            f"{{{next(order)}}}" if isinstance(each, ast.FormattedValue) else _escaped(each.value)
-            for each in node.values
-            if isinstance(each, ast.FormattedValue | ast.Constant)
-        )
         if not self._message(template):
             return node
         other = self.translate(template)
@@ -243,9 +242,25 @@ class _Rewriter(ast.NodeTransformer):
 
     def _message(self, template: str) -> bool:
         plain = re.sub(r"\{\w+\}", "x", template)
-        if plain.startswith("--") or _CODE.match(plain):
+        if _CODE.match(plain):
             return False
         return bool(_WORDS.search(plain)) or (self.shown and bool(re.search("[A-Za-z]{2,}", plain)))
+
+
+def _template(node: ast.JoinedStr) -> str:
+    order = iter(names(_values(node)))
+    return "".join(
+        f"{{{next(order)}}}" if isinstance(each, ast.FormattedValue) else _escaped(getattr(each, "value", ""))
+        for each in node.values
+    )
+
+
+def _formatted(node: ast.JoinedStr) -> list[ast.FormattedValue]:
+    return [each for each in node.values if isinstance(each, ast.FormattedValue)]
+
+
+def _values(node: ast.JoinedStr) -> list[ast.expr]:
+    return [each.value for each in _formatted(node)]
 
 
 def _plain(node: ast.expr) -> bool:

@@ -153,7 +153,7 @@ def _comparisons(group: Group) -> str:
 
 def _expectations(group: Group) -> str:
     words = {"ok": "confirmed", "failed": "not confirmed", "unknown": "undecided"}
-    said = [f"{each.value:.0f} {words[each.name]}" for each in group[0].numbers]
+    said = [f"{each.value:.0f} {term(words[each.name])}" for each in group[0].numbers]
     inside = f" ({group[0].count} of these inside what was expected)" if group[0].count else ""
     return f"Expectations of the study: {listed(said)}{inside}."
 
