@@ -22,6 +22,7 @@ from blocklab.sites.ssh.hosts import Hosts, known_hosts_of, load
 from blocklab.sites.ssh.site import SshSite
 from blocklab.store.folder import StudyFolder
 from blocklab.study.read import read
+from blocklab.study.shipped import shipped
 from tests.lab.reached import OWN, Reached, blocklab, reached, residue
 
 DISK = Size("320MiB")
@@ -268,7 +269,7 @@ def test_a_study_for_the_lab_that_is_like_the_hosts(there: Reached, tmp_path: Pa
     assert 0 < made.links["zone"].rtt < 0.05
 
 
-DRBD_AZ = Path(__file__).parents[2] / "studies" / "drbd-az.yaml"
+DRBD_AZ = shipped()["drbd-az"]
 
 
 def cloud() -> Topology:
