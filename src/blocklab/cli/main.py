@@ -30,7 +30,6 @@ from blocklab.sites import command as site_command
 app = typer.Typer(
     rich_markup_mode="markdown",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="What does a block-storage layout cost a database? Measured on real kernels, on one ordinary machine.",
 )
