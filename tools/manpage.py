@@ -32,13 +32,13 @@ def page() -> str:
         ".SH SYNOPSIS",
         "\\fBblocklab\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR...] [\\fIARGUMENT\\fR...]",
         ".SH DESCRIPTION",
-        *_text(group.help),
+        *_text(str(group.help)),
         ".SH OPTIONS",
         *_parameters(group),
         ".SH COMMANDS",
         *(line for name, command in _commands("blocklab", group) for line in _command(name, command)),
         ".SH EXIT STATUS",
-        *_text(inspect.getdoc(cli).partition("Exit codes: ")[2]),  # type: ignore[union-attr]
+        *_text(str(cli.__doc__).partition("Exit codes: ")[2]),
     ]
     return "\n".join(head) + "\n"
 

@@ -16,7 +16,6 @@ from blocklab.study.read import build, merge_patch, read
 from blocklab.study.shipped import shipped
 from tests.unit.changed import put
 
-
 MISTAKES = [
     ("stacks.mirror.layers.1.protocol", "D", "stacks.mirror.layers[1].protocol", "D"),
     ("stacks.mirror.layers.1.protocool", "C", "stacks.mirror.layers[1].protocool", "unknown field"),

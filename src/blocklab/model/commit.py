@@ -1,4 +1,4 @@
-"""The commit that this code is of. Standard library only: the build runs this file, too (``tools/build_hook.py``)."""
+"""The commit that this code is of. ``tools/build_hook.py`` runs this file, too: standard library only."""
 
 from __future__ import annotations
 
