@@ -61,11 +61,12 @@ def set_up(site: Site, console: Console, *, yes: bool) -> None:
     if missing := ready.missing_packages():
         console.print("missing on this machine:")
         for name, why in missing.items():
-            console.print(f"  {name:<24} {why}", markup=False)
+            console.print(f"  {name:<24} {why}", markup=False, soft_wrap=True)
         commands = ready.installing(list(missing))
         for argv in commands:
             console.print(f"  $ {shlex.join(argv)}", markup=False, soft_wrap=True)
         _agreed(commands, yes=yes)
+        console.print("installing ...")
         ready.install(list(missing))
     if failing := [each for each in asked.requirements() if each.ok == "fail"]:
         doctor.show(failing, console)
