@@ -22,8 +22,8 @@ from blocklab.sites.uml.pinning import pinning
 State = Literal["ok", "warn", "fail"]
 GIB = 1 << 30
 
-RELEASES = {"debian 12", "debian 13"}
-"""What blocklab has been set up on; others of the family, Ubuntu 24.04 first, should do."""
+RELEASES = {"debian 12", "debian 13", "ubuntu 24.04"}
+"""What blocklab has been set up on (docs/install.md); others of the family should do."""
 
 MEMORY = 8 * (1 << 30)
 """Two nodes and two full volumes of the example study."""
