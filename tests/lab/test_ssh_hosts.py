@@ -238,6 +238,8 @@ def test_a_study_on_hosts(there: Reached, tmp_path: Path) -> None:
     code, said = blocklab("hosts", "check", "study.yaml", "--hosts", hosts, folder=tmp_path)
     assert code == 0, said
     assert "a2 disk disk0" in said and "link zone" in said and "FAIL" not in said
+    code, said = blocklab("doctor", "--hosts", hosts, "--json", folder=tmp_path)
+    assert code == 0 and {line["ok"] for line in json.loads(said)} <= {"ok", "warn"}
     before = residue(there)
     code, said = blocklab("run", "study.yaml", "--hosts", hosts, folder=tmp_path)
     assert code == 0, said

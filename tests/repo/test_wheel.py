@@ -90,6 +90,7 @@ def test_it_runs_up_to_a_report(programs: Path, small: dict[str, Any], tmp_path:
     one thing of the checkout that is there."""
     shutil.copytree(house.ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     small["workloads"] = {"io": io(small)}
+    del small["stacks"]["mirror"]
     YAML().dump(small, tmp_path / "study.yaml")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from tests.repo.installed import main; main()"
     said = wheel.well(wheel.run([programs / "python", "-I", "-c", code], tmp_path, {"HOME": str(tmp_path)}))
