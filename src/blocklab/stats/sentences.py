@@ -141,7 +141,7 @@ def _need(group: Group) -> str:
 
 def _comparisons(group: Group) -> str:
     found = group[0]
-    said = [f"{each.value:,.0f} {_DECIDED[each.name][each.value != 1]}" for each in found.numbers]
+    said = [f"{each.value:,.0f} {term(_DECIDED[each.name][each.value != 1])}" for each in found.numbers]
     text = f"Of {found.of:,} comparison{'s' if found.of > 1 else ''}: {', '.join(said)}."
     if found.count < 2:
         return text
@@ -201,7 +201,7 @@ def _rto(group: Group) -> str:
     found = group[0]
     said = []
     for each in found.all("RTO"):
-        high = "never" if each.high is None else f"{each.high:.2f}"
+        high = term("never") if each.high is None else f"{each.high:.2f}"
         sure = f" ({each.low:.2f} to {high})" if each.low is not None else ""
         said.append(f"after {seconds(each.value)}{sure} in the median on {each.at}")
     text = f"Writes were accepted again {listed(said)}"
@@ -210,7 +210,7 @@ def _rto(group: Group) -> str:
     for late in found.all("not recovered"):
         text += f"; in {late.value:.0f} of its drills {percent(RECOVERED)} was not back while it was watched"
     for stage in found.all("stage"):
-        text += f"; {stage.at} takes the longest, {quantity(stage.value, 's')}"
+        text += f"; {term(stage.at)} takes the longest, {quantity(stage.value, 's')}"
     return f"{text}."
 
 
@@ -312,4 +312,5 @@ def _plain(found: Finding) -> str:
     text = _TEXTS.get(f"{found.kind}: {found.verdict}") or _TEXTS[found.kind]
     fields = msgspec.structs.asdict(found)
     first, other = ([*map(number_text, found.numbers), "", ""])[:2]
+    fields["about"] = term(found.about)
     return capital(text.format(**fields | {"names": shortened(found.names), "number": first, "other": other}))
