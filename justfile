@@ -12,9 +12,8 @@ default:
 setup:
     set -euo pipefail
     . scripts/setup.sh
-    setup_host
     setup_venv dev
-    setup_image
+    .venv/bin/blocklab setup
 
 # Lint, format, types and the import contracts; changes nothing.
 check:
@@ -57,9 +56,14 @@ golden:
 schema:
     schema=$(blocklab schema) && printf '%s\n' "$schema" > docs/study.schema.json
 
-# Write docs/reference/ anew from the types and their docstrings.
+# Write docs/reference/ anew from the types and their docstrings, and the manual page from the help.
 reference:
     python -m tools.reference
+    python -m tools.manpage
+
+# Bring the catalogues of messages to what the source says; new messages come without a translation.
+messages:
+    python -m tools.messages
 
 # Write the report of a study's folder anew (the newest one without an argument).
 report *arguments:
