@@ -53,7 +53,7 @@ def read(text: Text) -> Found:
     clones = [name for name, count in Counter(job.jobname for job in good).items() if count > 1]
     if clones:
         remarks.append(f"clones added up, so without percentiles: {', '.join(clones)}")
-        values = list(_together(values, set(clones)))
+        values = list(together(values, set(clones)))
     phases = [phase for phase in _phases(output) if phase.name not in broken]
     if phases and not any(job.job_start for job in output.jobs):
         remarks.append("when its jobs began is reckoned back from when it was printed")
@@ -178,8 +178,9 @@ def _borrowed(job: Job) -> bool:
     return any(way.total_ios and not way.lat_ns.percentile and way.clat_ns is not None for way in ways)
 
 
-def _together(values: Sequence[Sample], clones: set[str]) -> Iterator[Sample]:
-    """The values of each job once: rates add up, means count by their I/Os, the greatest is the greatest."""
+def together(values: Sequence[Sample], clones: set[str]) -> Iterator[Sample]:
+    """The values of ``clones`` of one job, by its name, once: rates add up, means count by their I/Os, the greatest
+    is the greatest."""
     for phase, mine in groupby(values, key=lambda sample: sample.phase):
         rows = [each for each in values if each.phase == phase] if phase in clones else list(mine)
         if phase not in clones:

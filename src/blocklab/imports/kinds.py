@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.imports import dstat, fio, fio_json, gotpc, iostat, jdbcrunner, pgbench, sysbench
+from blocklab.imports import dstat, fio, fio_json, fio_text, gotpc, iostat, jdbcrunner, pgbench, sysbench
 from blocklab.imports.found import Found
 from blocklab.imports.text import Refused, Text, head, whole
 
@@ -31,6 +31,7 @@ def _log(kind: str) -> Kind:
 
 KINDS: Mapping[str, Kind] = {
     "fio-json": Kind("fio's JSON or JSON+", fio_json.fits, fio_json.read),
+    "fio-text": Kind("fio's text output", fio_text.fits, fio_text.read),
     **{f"fio-{kind}": _log(kind) for kind in fio.KINDS},
     "iostat": Kind("iostat -x", iostat.fits, iostat.read),
     "iostat-json": Kind("iostat -o JSON", iostat.fits_json, iostat.read_json),
