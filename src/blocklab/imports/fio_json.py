@@ -179,8 +179,8 @@ def _borrowed(job: Job) -> bool:
 
 
 def together(values: Sequence[Sample], clones: set[str]) -> Iterator[Sample]:
-    """The values of ``clones`` of one job, by its name, once: rates add up, means count by their I/Os, the greatest
-    is the greatest."""
+    """The values of ``clones`` of one job, by its name, once: rates add up, means count by their I/Os, of the
+    greatest it is the greatest."""
     for phase, mine in groupby(values, key=lambda sample: sample.phase):
         rows = [each for each in values if each.phase == phase] if phase in clones else list(mine)
         if phase not in clones:

@@ -23,8 +23,10 @@ from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.imported import SITE, ImportedFile
 from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
-from blocklab.study.types import Cell, Study
+from blocklab.study.types import Cell, Study, View
+from blocklab.study.views import fio_axes
 from blocklab.workloads.fio_jobs import Section
+from blocklab.workloads.fio_shapes import DEPTH
 
 # Of a node that no file names.
 HOST = "host"
@@ -68,7 +70,8 @@ def take(
     for every in given.values():
         collect.take(every, options.asked)
         repeats.declared(every)
-    said += matrix.points(given)
+    points, told = matrix.points(given)
+    said += told
     for every in given.values():
         together.join(every, options.jobs)
     said += [*_twice(given), *_renamed(given)]
@@ -86,6 +89,8 @@ def take(
     count = 1 + max(repeat for _, repeat in sides)
     made, told = _whole(study(file, source, hosts, jobs, count), sides)
     said += told
+    if points and DEPTH in fio_axes(made):
+        made = msgspec.structs.replace(made, report=View(x=DEPTH))
     found = {(*side, workload.name): workload for side, each in sides.items() for workload in each}
     grid = [cell for cell in cells(made) if (cell.stack, cell.repeat, cell.workload) in found]
     place = place_of(runs, made, quick=False)

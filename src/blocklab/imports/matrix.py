@@ -37,10 +37,10 @@ class _Point(msgspec.Struct, frozen=True):
         return self.stack, self.given.repeat, self.job
 
 
-def points(given: Mapping[str, Sequence[Given]]) -> list[str]:
+def points(given: Mapping[str, Sequence[Given]]) -> tuple[bool, list[str]]:
     """Names the jobs of such reports by the options that tell them apart, alike in all stacks; what repeats a
-    point is of another repeat. Returns what there is to say of it."""
-    said: list[str] = []
+    point is of another repeat. Returns whether there are such reports, and what there is to say of them."""
+    laid, said = False, []
     places = dict.fromkeys((each.folder, kind) for every in given.values() for each in every for kind in REPORTS)
     for folder, kind in places:
         every = [
@@ -54,9 +54,10 @@ def points(given: Mapping[str, Sequence[Given]]) -> list[str]:
         shared = {job for (*_, job), count in times.items() if count > 1}
         mine = [point for point in every if point.job in shared]
         if mine:
+            laid = True
             said += _named(mine)
             _logs([point.given for point in mine], [each for files in given.values() for each in files])
-    return said
+    return laid, said
 
 
 def _axes(options: Mapping[str, str]) -> dict[str, str]:
