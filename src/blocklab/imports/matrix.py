@@ -12,6 +12,7 @@ import msgspec
 from blocklab.imports import fio, fio_json
 from blocklab.imports.collect import Given
 from blocklab.imports.found import REPORTS, Found
+from blocklab.imports.study import name_of
 from blocklab.workloads.fio_shapes import UNSET
 
 # In the order in which they stand in a point's name, with what fio takes where a job does not say.
@@ -21,6 +22,9 @@ _NO_POINT = re.compile(
     r"write_\w+_log|log_\w+|per_job_logs|name|description|group_reporting|new_group|\w*percentile\w*|randseed|allrandrepeat"
     r"|runtime|timeout|ramp_time|time_based|startdelay|stonewall|status_interval|rwmixwrite|readwrite|blocksize"
 )
+
+# 4k   128K   1m
+_BLOCK = re.compile(r"\d+[kKmM]?")
 
 
 class _Point(msgspec.Struct, frozen=True):
@@ -41,6 +45,8 @@ def points(given: Mapping[str, Sequence[Given]]) -> tuple[bool, list[str]]:
     """Names the jobs of such reports by the options that tell them apart, alike in all stacks; what repeats a
     point is of another repeat. Returns whether there are such reports, and what there is to say of them."""
     laid, said = False, []
+    for files in given.values():
+        _by_block_size(files)
     places = dict.fromkeys((each.folder, kind) for every in given.values() for each in every for kind in REPORTS)
     for folder, kind in places:
         every = [
@@ -58,6 +64,22 @@ def points(given: Mapping[str, Sequence[Given]]) -> tuple[bool, list[str]]:
             said += _named(mine)
             _logs([point.given for point in mine], [each for files in given.values() for each in files])
     return laid, said
+
+
+def _by_block_size(files: Sequence[Given]) -> None:
+    """Folders of one folder that are called after the block size of all that is in them, as bench-fio makes them,
+    are no workloads: the size is one more option of the points."""
+    places: dict[str, list[Given]] = {}
+    for each in files:
+        if each.repeat is None and _BLOCK.fullmatch(each.below.rpartition("/")[2]):
+            places.setdefault(each.below, []).append(each)
+    siblings = Counter(below.rpartition("/")[0] for below in places)
+    for below, mine in places.items():
+        above, _, size = below.rpartition("/")
+        told = [options for each in mine if each.found is not None for options in each.found.options.values()]
+        if siblings[above] > 1 and told and all(options.get("bs", "").lower() == size.lower() for options in told):
+            for each in mine:
+                each.folder = name_of(above.replace("/", "-")) if above else ""
 
 
 def _axes(options: Mapping[str, str]) -> dict[str, str]:
