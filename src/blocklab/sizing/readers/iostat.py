@@ -11,10 +11,10 @@ from statistics import median
 from blocklab.imports import found as imported
 from blocklab.imports import iostat
 from blocklab.imports.clock import resolve
+from blocklab.imports.device_names import named
+from blocklab.imports.json_documents import can_be
 from blocklab.imports.text import Refused, Text
-from blocklab.sizing.devices import named
 from blocklab.sizing.readers.base import Kind, Reading
-from blocklab.sizing.readers.json_documents import can_be
 from blocklab.sizing.series import Found, Interval, Rates, Series, Trust
 
 SOURCE = "iostat"

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blocklab.imports.clock import Clock, Stamp, resolve, stamp
+from blocklab.imports.device_names import named
+from blocklab.imports.json_documents import can_be, decimals, line_at, number, objects
 from blocklab.imports.text import Bad, Refused, Text
-from blocklab.sizing.devices import named
 from blocklab.sizing.readers import sar
 from blocklab.sizing.readers.base import Kind, Reading
-from blocklab.sizing.readers.json_documents import can_be, decimals, line_at, number, objects
 from blocklab.sizing.series import Found
 
 # # hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util
