@@ -18,7 +18,8 @@ from blocklab.model.sample import Sample
 _TITLE = re.compile(r"-*[a-z0-9][a-z0-9/_.-]*")
 #      time     |usr sys idl wai stl| read  writ| recv  send|  in   out | int   csw
 #      time     |usr sys idl wai hiq siq| read  writ: read  writ| recv  send| int   csw         (several disks)
-_COLUMNS = re.compile(r"^ *(?:[a-z0-9#]+[ |:]+)+[a-z0-9]+ *$")
+_COLUMNS = re.compile(r"^ *(?:[a-z0-9#/]+[ |:]+)+[a-z0-9/]+ *$")
+#   date/time   |usr sys idl wai hiq siq| read  writ                                               (0.7.0)
 # 11-08 00:18:23|  4   2  92   1   2|   0    91M| 348k   96M|   0     0 |  13k 2643
 _SIZES = "BkMGT"
 _VALUE = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)([BkMGT]?)")
@@ -30,7 +31,7 @@ _CPU = {
     "stl": "cpu.steal",
 }  # fmt: skip
 _CPUS = ("total-usage", "total-cpu-usage", "total cpu usage", "total usage")
-_TIMES = ("time", "epoch")
+_TIMES = ("time", "date/time", "epoch")
 # What dstat gives for all devices together must not be taken for another device beside those of iostat.
 ALL = "total"
 
@@ -169,7 +170,7 @@ def read(text: Text) -> Found:
 def _cells(line: str, groups: Sequence[Sequence[str]]) -> Iterator[str]:
     """The values of a row; a group without any has as many empty ones as it has columns."""
     for names, part in zip_longest(groups, line.split("|"), fillvalue=""):
-        if list(names) in (["time"], ["epoch"]):
+        if len(names) == 1 and names[0] in _TIMES:
             yield part.strip()
         elif not part.strip(" :"):
             yield from ("" for _ in names)

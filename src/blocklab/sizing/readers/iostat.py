@@ -1,4 +1,4 @@
-"""``iostat -x`` of a host as series, one for each device: read by ``blocklab.imports.iostat``."""
+"""iostat of a host as series, one for each device: read by ``blocklab.imports.iostat``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from blocklab.sizing.series import Found, Interval, Rates, Series, Trust
 SOURCE = "iostat"
 _FIELDS = {
     "read.iops": "reads", "write.iops": "writes", "read.bandwidth": "read_bytes", "write.bandwidth": "write_bytes",
-    "flush.iops": "flushes", "read.await": "read_latency", "write.await": "write_latency",
+    "iops": "requests", "flush.iops": "flushes", "read.await": "read_latency", "write.await": "write_latency",
 }  # fmt: skip
-_OF_RATES = ("reads", "writes", "read_bytes", "write_bytes")
+_OF_RATES = ("reads", "writes", "read_bytes", "write_bytes", "requests")
 # A step that is so much longer than the others is a pause between two runs of iostat.
 _PAUSE = 1.5
 # sadf's JSON has its times in objects, iostat's has them as text.
@@ -40,7 +40,7 @@ def fits_json(head: str) -> bool:
 
 
 def read(text: Text, reading: Reading) -> Found:
-    """The text of ``iostat -x`` as series. Raises ``Refused``, and ``StudyError`` for dates that may mean several
+    """The text of iostat as series. Raises ``Refused``, and ``StudyError`` for dates that may mean several
     days."""
     return _series(iostat.read(text), text, reading)
 
@@ -56,6 +56,8 @@ def read_json(text: Text, reading: Reading) -> Found:
 
 def _series(found: imported.Found, text: Text, reading: Reading) -> Found:
     assert found.clock is not None
+    if all(sample.layer == "cpu" for sample in found.samples):
+        raise Refused("iostat -c has no disks; take iostat -t -x 10")
     times, said = resolve(found.clock, str(text.path), zone=reading.zone, order=reading.order, anchors=())
     remarks = [*found.remarks, *said]
     if found.untimed:
