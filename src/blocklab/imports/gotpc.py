@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -19,8 +19,13 @@ from blocklab.workloads import tpcc_output
 #   90th(ms): 50.3, 95th(ms): 56.6, 99th(ms): 71.3, 99.9th(ms): 96.5, Max(ms): 130.0
 # [Summary] DELIVERY - Takes(s): 59.9, Count: 2265, TPM: 2270.2, ...
 _ROW = re.compile(r"^\[(?P<prefix>Current|Summary)\] (?P<kind>[A-Z_]+) - (?P<fields>Takes\(s\): .*)$")
+# before 1.0.8:
+# [Summary] NEW_ORDER - Takes(s): 59.4, Count: 359, TPM: 362.5, Sum(ms): 33008, Avg(ms): 91, 90th(ms): 192,
+#   99th(ms): 512, 99.9th(ms): 1000
 # tpmC: 28434.2, tpmTotal: 63098.1, efficiency: 2211.1%
 _SCORE = re.compile(r"^tpmC: (?P<tpmc>\d+(?:\.\d+)?)(?:, .*)?$")
+_OLD = {"Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "90th(ms)", "99th(ms)", "99.9th(ms)"}
+_FIELDS = (_OLD, _OLD | {"50th(ms)", "95th(ms)", "Max(ms)"})
 # The same as text or JSON, once a run
 _ENDED = re.compile(r'(?:\d{9,}\.\d{3} )?(?:tpmC: \d|\[\{"efficiency")')
 
@@ -47,7 +52,21 @@ def fits(head: str) -> bool:
 def read(text: Text) -> Found:
     """Values, time series and the one phase. Raises ``Refused`` for one that has no summary, or several."""
     one_run(text.lines, _ENDED)
-    return of_one_phase(text, "go-tpc", tpcc_output.read, lambda bad: _stamped(text, bad))
+    remarks = []
+    if (score := _old_score(text.lines)) is not None:
+        text = msgspec.structs.replace(text, lines=(*text.lines, f"tpmC: {score}"))
+        remarks.append("it has no tpmC, as the first versions of go-tpc: that is the TPM of its new orders")
+    return of_one_phase(text, "go-tpc", tpcc_output.read, lambda bad: _stamped(text, bad), remarks)
+
+
+def _old_score(lines: Sequence[str]) -> str | None:
+    """The TPM of new orders in a whole summary that has no tpmC behind it; None where tpmC is there, or was lost."""
+    if any(_SCORE.match(line) for line in lines):
+        return None
+    summary = [match for line in lines if (match := _ROW.match(line)) and match["prefix"] == "Summary"]
+    whole = any(match["kind"] == "STOCK_LEVEL" for match in summary)
+    rows = [row for match in summary if match["kind"] == "NEW_ORDER" for row in _rows(0, match[0], [])[1]]
+    return rows[0]["TPM"] if whole and rows and rows[0].keys() <= _OLD | {"Operation", "Prefix"} else None
 
 
 def _stamped(text: Text, bad: list[Bad]) -> Iterator[str]:
@@ -130,6 +149,7 @@ def _sound(rows: Any) -> bool:
     """Whether each row has all that one of go-tpc's has."""
     try:
         found = msgspec.convert(rows, list[_Timed], strict=False)
-        return bool(found) and all(math.isfinite(row.takes) for row in found)
+        whole = all(row.keys() - {"Operation", "Prefix"} in _FIELDS for row in rows)
+        return bool(found) and whole and all(math.isfinite(row.takes) for row in found)
     except msgspec.ValidationError:
         return False
