@@ -26,6 +26,11 @@ def shares(row: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
             yield metric, round(sum(there), 2), "%"
 
 
+def is_known(names: Iterable[str]) -> bool:
+    """Whether all of these are shares that are known: without one the others do not tell of all the time."""
+    return set(names) <= {name for known in _SUMS.values() for name in known}
+
+
 def is_whole(values: Iterable[float]) -> bool:
     """Whether shares come to 100 %: else a digit is lost or too many."""
     return abs(sum(values) - 100.0) <= _ROUNDING

@@ -135,23 +135,25 @@ def profile(text: Text) -> Found:
     one_run(text.lines, _SUMMARY)
     samples: list[Sample] = []
     bad: list[Bad] = []
-    users, proc, calls = "", "", 0.0
+    users, proc, timed = "", "", ""
     for at, line in enumerate(text.lines, 1):
+        # The two rows of a kind stand just below its name.
+        above, proc, before, timed = proc, "", timed, ""
         if match := _SUMMARY.match(line):
             users = match[1]
         elif not users:
             continue
         elif match := _PROC.match(line):
             proc = match[1]
-        elif (match := _TIMES.match(line)) and proc in _KINDS:
-            calls = float(match[1])
+        elif (match := _TIMES.match(line)) and above in _KINDS:
+            timed = above
             times = zip(("min", "mean", "max"), match.group(2, 3, 4), strict=True)
-            samples += _latencies(proc, calls, {name: float(value) / 1e3 for name, value in times})
-        elif (match := _RANKS.match(line)) and proc in _KINDS:
+            samples += _latencies(above, float(match[1]), {name: float(value) / 1e3 for name, value in times})
+        elif (match := _RANKS.match(line)) and before:
             times = zip(("p99", "p95", "p50"), match.group(1, 2, 3), strict=True)
             # The deviation is in microseconds.
             deviation = {"stddev": float(match[4]) / 1e6}
-            samples += _latencies(proc, None, {name: float(value) / 1e3 for name, value in times} | deviation)
+            samples += _latencies(before, None, {name: float(value) / 1e3 for name, value in times} | deviation)
         elif line.startswith(("CALLS:", "P99:")):
             bad.append(Bad(at, line))
     if not samples:

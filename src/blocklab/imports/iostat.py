@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from blocklab.errors import ParseError
-from blocklab.imports import cpu
+from blocklab.imports import cpu, sadf
 from blocklab.imports.clock import Clock, Numbers, Stamp, banner_day, stamp
 from blocklab.imports.cpu import is_whole
 from blocklab.imports.found import Found, found_in
@@ -24,16 +24,18 @@ _BANNER = re.compile(r"Linux \S+ \((?P<host>[^)]*)\)\s+(?P<rest>.*)$")
 _HEADER = re.compile(r"(?P<before>.*?)\bDevice:?\s+(?P<names>\S+/s\s.*%util|tps\s+\S+/s.*?)\s*$")
 # 20/08/11 00:29:55 xvdd   0.05    0.00 ...   (by awk)      nvme0n1p1    0.00   0.05
 _ROW = re.compile(
-    r"(?P<before>.*?)(?P<device>[A-Za-z]\S*)\s+(?P<numbers>-?\d+[.,]\d+(?:\s+-?\d+[.,]\d+){9,21})\s*$"
+    r"(?P<before>.*?)(?P<device>[A-Za-z]\S*)\s+(?P<numbers>-?\d+[.,]\d+(?:\s+-?\d+[.,]\d+){9,21})\s*$",
+    re.ASCII,
 )
 # sda               0.24         5.28         1.10     203305      42368      (without -x)
 _PLAIN_ROW = re.compile(
-    r"(?P<before>.*?)(?P<device>[A-Za-z]\S*)\s+(?P<numbers>\d+[.,]\d+(?:\s+\d+[.,]\d+){1,6}(?:\s+\d+){0,3})\s*$"
+    r"(?P<before>.*?)(?P<device>[A-Za-z]\S*)\s+(?P<numbers>\d+[.,]\d+(?:\s+\d+[.,]\d+){1,6}(?:\s+\d+){0,3})\s*$",
+    re.ASCII,
 )
 # avg-cpu:  %user   %nice %system %iowait  %steal   %idle
 #            0.25    0.00    0.26    2.03    0.00   97.46
 _CPU = re.compile(r"avg-cpu:\s+(?P<names>%user\s.*%idle)")
-_CPU_ROW = re.compile(r"(?P<before>.*?)(?<![\d.,])(?P<numbers>\d+[.,]\d+(?:\s+\d+[.,]\d+){5})\s*")
+_CPU_ROW = re.compile(r"(?P<before>.*?)(?<![\d.,])(?P<numbers>\d+[.,]\d+(?:\s+\d+[.,]\d+){5})\s*", re.ASCII)
 
 # Heure : 10:00:00   what looks like a time, in whatever language
 _LIKE_TIME = re.compile(r"(?<![\d.])\d{1,2}(?:[^\d.,]{1,3}\d\d[^\d.,]{1,3}|\.\d\d\.)\d\d(?![\d.])")
@@ -60,6 +62,19 @@ def _cpu_row(line: str) -> re.Match[str] | None:
     return match if match and (not match["before"].strip() or stamp(match["before"]) is not None) else None
 
 
+def _values(numbers: str) -> list[float]:
+    """The numbers of a row; nothing where one is negative, or was cut: all but counts have as many decimals."""
+    parts = numbers.split()
+    decimals = {len(part.partition(".")[2]) for part in parts if "." in part}
+    return [] if "-" in numbers or len(decimals) > 1 else [float(part) for part in parts]
+
+
+def _fit(numbers: str, names: Sequence[str]) -> bool:
+    """Without -x: whether the rates, and only they, have decimals."""
+    rates = [name == "tps" or name.endswith("/s") for name in names]
+    return "%util" in names or ["." in part for part in numbers.split()] == rates
+
+
 def _device_row(line: str) -> re.Match[str] | None:
     return _ROW.match(line) or _PLAIN_ROW.match(line)
 
@@ -76,8 +91,8 @@ def fits(head: str) -> bool:
 
 
 def fits_json(head: str) -> bool:
-    """Whether this is the JSON of ``iostat -o JSON``."""
-    return '"sysstat"' in head and '"statistics"' in head
+    """Whether this is the JSON of ``iostat -o JSON``, and not that of ``sadf -j``."""
+    return '"sysstat"' in head and '"statistics"' in head and not sadf.fits_json(head)
 
 
 class _Reading:
@@ -97,11 +112,16 @@ class _Reading:
         self.commas = 0
         self._cpu_names: tuple[str, ...] = ()
         self._boot = False
-        # The headers since the banner.
+        # The headers still to come since the banner, and those that came.
+        self._first: set[str] = set()
         self._headers: set[str] = set()
+        self._headed = any("Device" in line and _HEADER.match(line[:_LONGEST]) for line in text.lines)
         self._all = boot
         self._seen: set[str] = set()
         self.since_boot = 0
+        self._from_boot: set[str] = set()
+        # Whether there is more than the first report.
+        self.more = False
         for number, line in enumerate(text.lines, 1):
             if len(line) > _LONGEST:
                 self.bad.append(Bad(number, line[:_LONGEST]))
@@ -122,8 +142,9 @@ class _Reading:
         elif shares:
             self._cpu(number, line, shares)
         elif match := _BANNER.search(line):
-            self.host, self.day, self._boot = match["host"], banner_day(match["rest"]), True
-            self._headers.clear()
+            self.host, self.day, self._boot = match["host"], banner_day(match["rest"]), False
+            self._first, self._headers = {"cpu", "device"}, set()
+            self._from_boot.clear()
         elif match := _HEADER.match(line):
             self.names = tuple(match["names"].split())
             self._header("device")
@@ -136,31 +157,37 @@ class _Reading:
 
     def _header(self, what: str) -> None:
         # The first report after the banner counts from the boot on.
-        self._boot = self._boot and what not in self._headers
+        self.more = self.more or what in self._headers
+        self._boot = what in self._first
+        self._first.discard(what)
         self._headers.add(what)
 
     def _cpu(self, number: int, line: str, match: re.Match[str]) -> None:
-        values = [float(part) for part in match["numbers"].split()]
+        values = _values(match["numbers"])
         if self._cpu_names and (len(values) != len(self._cpu_names) or not is_whole(values)):
             self.bad.append(Bad(number, line))
-        elif self._cpu_names and self._counts():
+        elif self._cpu_names and self._counts(""):
             self._begin(stamp(match["before"]), "")
             self.cpus.append((len(self.stamps) - 1, dict(zip(self._cpu_names, values, strict=True))))
 
     def _row(self, number: int, line: str, match: re.Match[str]) -> None:
-        values = [float(part) for part in match["numbers"].split()]
-        names = self.names or (BY_COUNT[len(values)][1] if len(values) in BY_COUNT else ())
+        values = _values(match["numbers"])
+        known = len(values) in BY_COUNT and not self._headed
+        names = self.names or (BY_COUNT[len(values)][1] if known else ())
         before = match["before"].strip()
         own = stamp(before) if before else None
-        if len(values) != len(names) or (before and own is None):
+        if len(values) != len(names) or (before and own is None) or not _fit(match["numbers"], names):
             self.bad.append(Bad(number, line))
-        elif self._counts():
+        elif self._counts(match["device"]):
             self._begin(own, match["device"])
             self.rows.append((len(self.stamps) - 1, match["device"], names, values))
 
-    def _counts(self) -> bool:
+    def _counts(self, name: str) -> bool:
         """Whether a row counts: not one from the boot on."""
         self.since_boot += self._boot
+        if self._boot:
+            self.more = self.more or name in self._from_boot
+            self._from_boot.add(name)
         return self._all or not self._boot
 
     def _begin(self, own: Stamp | None, name: str) -> None:
@@ -179,7 +206,7 @@ class _Reading:
 def read(text: Text) -> Found:
     """The series of each device. Raises ``Refused`` for a text without a good row."""
     got = _Reading(text)
-    only = bool(got.since_boot and not got.rows and not got.cpus)
+    only = bool(got.since_boot and not got.rows and not got.cpus and not (got.bad or got.more or text.cut))
     if only:
         got = _Reading(text, boot=True)
     if not got.rows and not got.cpus:
@@ -242,10 +269,11 @@ def read_json(text: Text) -> Found:
     rows = 0
     unread: list[str] = []
     reports = _reports(whole, bad)
+    only = len(reports) == 1 and not bad and whole.count('"timestamp"') < 2
     if reports:
-        remarks.append(_SINCE_BOOT if len(reports) > 1 else _ONLY)
-    for report in reports[1:] or reports:
-        disks = report.get("disk", []) if isinstance(report, dict) else None
+        remarks.append(_ONLY if only else _SINCE_BOOT)
+    for report in reports if only else reports[1:]:
+        disks = report.get("disk", [])
         if not isinstance(disks, list) or not all(isinstance(disk, dict) for disk in disks):
             bad.append(Bad(0, str(report)))
             continue
@@ -277,7 +305,11 @@ def _reports(text: str, bad: list[Bad]) -> list[Any]:
     found: list[Any] = []
     try:
         for report in _whole_reports(text):
-            found.append(report)
+            # What is no report stood between them.
+            if isinstance(report, dict):
+                found.append(report)
+            else:
+                bad.append(Bad(0, str(report)))
     except ParseError as error:
         bad.append(Bad(0, error.message))
     return found

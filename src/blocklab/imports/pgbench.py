@@ -18,6 +18,8 @@ from blocklab.workloads.logs import Latency, LogSummary, every_second
 TOOL = LAYER = pgbench_output.LAYER
 # Of a log that lacks a greater part of the transactions than this, the rate is not known.
 LACKING = 0.005
+# A damaged row is a transaction, most likely, but no rate is made of so many guesses.
+DAMAGED = 0.01
 # So many transactions are kept each, as of a run of our own; of more the density and the percentiles.
 MOST_KEPT = 20_000
 FEW_SECONDS, PARTS = 30, 40
@@ -158,8 +160,10 @@ def log(paths: Sequence[Path]) -> Found:
     if lost:
         remarks.append(f"transactions without a latency: {lost}")
     lacking = read.numbered - read.rows - read.bad
-    partly = lacking > LACKING * read.numbered
-    if lacking > 0:
+    partly = lacking > LACKING * read.numbered or read.bad > DAMAGED * read.numbered
+    if partly and lacking <= LACKING * read.numbered:
+        remarks.append(f"{read.bad:,} of its rows are damaged: no TPS and no time series are made of it")
+    elif lacking > 0:
         most = "so no TPS and no time series are made of it; its latencies stay" if partly else "too few to matter"
         remarks.append(
             f"its clients counted {read.numbered:,} transactions, of which it has {read.rows:,} (pgbench "

@@ -62,7 +62,7 @@ class Rows:
         at = stamp(_DASHES.sub(r"\1 \2:\3:\4", when))
         if at is None or not row.values or (row.kind == "u" and not is_whole(row.values.values())):
             self.bad.append(Bad(row.line, f"{row.host} {when} {row.device}"))
-        elif row.kind != "u" or not row.device.isdigit():
+        elif row.kind != "u" or row.device == "all":
             self.stamps.append(at)
             device = named(row.device) if row.kind == "d" else ""
             self.rows.append(msgspec.structs.replace(row, device=device))

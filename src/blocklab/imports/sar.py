@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from blocklab.imports.clock import DAY, Clock, Numbers, Stamp, banner_day, stamp
-from blocklab.imports.cpu import is_whole, shares
+from blocklab.imports.cpu import is_known, is_whole, shares
 from blocklab.imports.device_names import named
 from blocklab.imports.found import Found, found_in
 from blocklab.imports.json_documents import can_be, number
@@ -130,7 +130,7 @@ class Rows:
             self._kind = "d"
             self._names = tuple(tokens[:-1] if self._last else tokens[tokens.index("DEV") + 1 :])
         elif tokens[0] == "CPU":
-            self._kind, self._names = "u", tuple(tokens[1:])
+            self._kind, self._names = "u" if is_known(tokens[1:]) else "", tuple(tokens[1:])
         else:
             self._kind = "b" if "rtps" in tokens else ""
             self._names = tuple(tokens[tokens.index("tps") :])
@@ -156,6 +156,8 @@ class Rows:
         known = [each for each in values if each is not None]
         row = dict(zip(self._names, known, strict=False))
         whole = len(known) == len(self._names) == len(values) and (self._kind != "u" or is_whole(known))
+        # sar prints all numbers with as many decimals: one with fewer was cut.
+        whole = whole and len({len(each.partition(".")[2]) for each in tokens}) == 1
         if not whole:
             self.human += bool(tokens) and all(
                 _HUMAN.fullmatch(each) or number(each) is not None for each in tokens
@@ -168,7 +170,7 @@ class Rows:
             before, now = now, place
         self._report[self._kind] = (before, now)
         # Of a CPU of its own nothing is kept.
-        if before is not None and not (self._kind == "u" and device.isdigit()):
+        if before is not None and (self._kind != "u" or device == "all"):
             name = named(device) if self._kind == "d" else ""
             self.rows.append(Row(len(self.hosts), self._kind, name, before, now, row, line_number))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -25,18 +24,10 @@ _FIELDS = {
 _OF_RATES = ("reads", "writes", "read_bytes", "write_bytes", "requests")
 # A step that is so much longer than the others is a pause between two runs of iostat.
 _PAUSE = 1.5
-# sadf's JSON has its times in objects, iostat's has them as text.
-_OF_SADF = re.compile(r'"timestamp"\s*:\s*\{|"file-date"|"file-utc-time"|"disk-device"')
-
 # How ``imports.iostat`` says that there is no other report.
 _ONLY = "its only report"
 
 _Row = dict[str, float]
-
-
-def fits_json(head: str) -> bool:
-    """Whether this is the JSON of ``iostat -o JSON``, and not that of ``sadf -j``."""
-    return iostat.fits_json(head) and _OF_SADF.search(head) is None
 
 
 def read(text: Text, reading: Reading) -> Found:
@@ -148,6 +139,6 @@ def _interval(row: Mapping[str, float], start: float, seconds: float) -> Interva
 
 KINDS: Mapping[str, Kind] = {
     "iostat": Kind("iostat -x", iostat.fits, read),
-    "iostat-json": Kind("iostat -x -o JSON", fits_json, read_json),
+    "iostat-json": Kind("iostat -x -o JSON", iostat.fits_json, read_json),
 }
 """The kinds of this module by name."""
