@@ -199,7 +199,8 @@ def read(text: Text) -> Found:
     block = blocks.pop()
     known = {kind: _days(stamps) for (of, kind), stamps in got.stamps.items() if of == block}
     # The times of all kinds, each once.
-    places = {at: place for place, at in enumerate(sorted({at for times in known.values() for at in times}))}
+    ends = sorted({known[row.kind][row.end] for row in got.rows})
+    places = {at: place for place, at in enumerate(ends)}
     host = got.hosts[block - 1]
     found = [
         sample
@@ -247,8 +248,10 @@ def _of_device(row: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
     # Where nothing waited 0.00 is no measurement.
     if row.get("tps") and row.get("await"):
         yield "await", row["await"] / 1000, "s"
-    for metric, names, unit in (("queue", ("aqu-sz", "avgqu-sz"), "1"), ("util", ("%util",), "%")):
-        yield from ((metric, row[name], unit) for name in names if name in row)
+    if (queue := row.get("aqu-sz", row.get("avgqu-sz"))) is not None:
+        yield "queue", queue, "1"
+    if "%util" in row:
+        yield "util", row["%util"], "%"
 
 
 def in_bytes(values: Mapping[str, float], *columns: tuple[str, float]) -> float | None:
