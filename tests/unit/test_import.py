@@ -12,7 +12,7 @@ from blocklab.charts.matrix import matrices
 from blocklab.cli import imports
 from blocklab.cli.main import app
 from blocklab.errors import StoreError, StudyError
-from blocklab.imports import Imported, Options, job_file, minimal, read, take
+from blocklab.imports import Imported, Options, job_file, minimal, read
 from blocklab.report import render
 from blocklab.report.tables import warnings
 from blocklab.stats.analysis import Analysis, analyse
@@ -23,6 +23,7 @@ from blocklab.study.types import View
 from blocklab.study.views import fio_axes
 from tests.unit.answers import answered
 from tests.unit.golden import FOLDER
+from tests.unit.import_checks import take
 from tests.unit.import_logs import log, two
 from tests.unit.import_samples import SUMMARY
 

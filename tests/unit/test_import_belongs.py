@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from blocklab.errors import StudyError
-from blocklab.imports import Imported, Options, job_file, minimal, read, take
+from blocklab.imports import Imported, Options, job_file, minimal, read
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.store.folder import StudyFolder
 from tests.unit.golden import FOLDER
 from tests.unit.import_averages import averaged
+from tests.unit.import_checks import take
 from tests.unit.import_logs import log
 from tests.unit.import_samples import BANNER, NEW, NEW_ROW
 
@@ -56,8 +57,8 @@ def watched(rates: Mapping[str, float], host: str = "") -> str:
 
 
 def writes(analysis: Analysis, workload: str = "io") -> float:
-    """The IOPS of the one phase of a time line."""
-    row = analysis.find("local", workload, "write.iops", "phase-1")
+    """The IOPS of a time line."""
+    row = analysis.find("local", workload, "write.iops", "run")
     assert row is not None and row.own
     return row.value
 
@@ -71,8 +72,13 @@ UNTIMED = f"{NEW}{NEW_ROW}\n" * 20
 def test_the_file_says_which_device_a_time_line_is_of(tmp_path: Path) -> None:
     # The root's logical volume, and the disk that the workload wrote to.
     files = {"iostat.txt": watched({"dm-0": 20.0, "nvme1n1": 600.0})}
-    assert writes(imported(tmp_path, files)[1]) == 20
-    assert writes(imported(tmp_path, files, own="device: nvme1n1")[1]) == 600
+    assert writes(imported(tmp_path, files)[1]) == 600
+    assert writes(imported(tmp_path, files, own="device: dm-0")[1]) == 20
+
+
+def test_a_mirror_counts_before_the_disk_that_it_stands_on(tmp_path: Path) -> None:
+    files = {"iostat.txt": watched({"drbd0": 500.0, "sdb": 510.0, "sda": 3.0})}
+    assert writes(imported(tmp_path, files)[1]) == 500
 
 
 def test_the_file_says_which_host_a_time_line_is_of(tmp_path: Path) -> None:

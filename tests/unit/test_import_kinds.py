@@ -454,6 +454,10 @@ def reports(*changes: dict[str, Any]) -> bytes:
         for name, value in change.items():
             if name == "ios":
                 job["write"]["total_ios"] = value
+            elif name == "alone":
+                document["jobs"] = [job]
+            elif name == "ran":
+                job["write"]["runtime"] = value
             elif name == "began":
                 job["job_start"] = document["timestamp_ms"] + value
             else:
@@ -463,7 +467,7 @@ def reports(*changes: dict[str, Any]) -> bytes:
 
 
 def test_what_fio_reported_meanwhile_is_one_run_and_the_last_report_counts(tmp_path: Path) -> None:
-    found = read(tmp_path, reports({"ios": 10}, {"ios": 20}, {"ios": 30}))
+    found = read(tmp_path, reports(*({"ios": 10 * n, "ran": 60_000 * n} for n in (1, 2, 3))))
     assert values(found, "write.ios")[0] == 30
     assert any("3 reports of one run (--status-interval): the last one" in remark for remark in found.remarks)
     ramp = {"job options": {"ramp_time": "5"}}
@@ -479,11 +483,14 @@ def test_what_fio_reported_meanwhile_is_one_run_and_the_last_report_counts(tmp_p
         ({"ios": 31, "began": -9_000}, "JSON 2 has a job .* that began after the one before it was printed"),
         ({"ios": 30, "job options": {"bs": "8k"}}, "JSON 2 has other jobs or options"),
         ({"ios": 30, "jobname": "other"}, "JSON 2 has other jobs or options"),
+        ({"ios": 40, "ran": 20_000}, "JSON 2 did more of job .* in no more time"),
+        ({"ios": 40, "ran": 20_400}, "JSON 2 was printed 60 s after the one before it, but its jobs ran for 0 s"),
     ],
 )
 def test_several_runs_in_one_file_of_fio_are_left_out(tmp_path: Path, after: dict[str, Any], why: str) -> None:
+    alone = {"alone": True}
     with pytest.raises(Refused, match=f"holds several runs .{why}.*; cut it into a file for each run"):
-        read(tmp_path, reports({"ios": 30}, after))
+        read(tmp_path, reports({"ios": 30, "ran": 20_000, **alone}, {**after, **alone}))
 
 
 def test_a_fio_json_that_was_cut_is_left_out(tmp_path: Path) -> None:

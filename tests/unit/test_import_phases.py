@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from blocklab.errors import StudyError
 from blocklab.imports.clock import Clock, resolve, stamp
 from blocklab.imports.phases import Second, Span, spans
-from blocklab.imports.timeline import job_file, jobs_of
+from blocklab.imports.timeline import Phases, job_file, line_of, phases_of
 from blocklab.model.sample import Sample
+from blocklab.workloads.fio_jobs import Section
 
 NOON = datetime(2020, 8, 11, 12, tzinfo=UTC).timestamp()
 
@@ -173,25 +174,34 @@ def samples() -> list[Sample]:
     ]
 
 
+def found(samples: list[Sample], *jobs: Section) -> Phases:
+    """The phases of one stack."""
+    line = line_of("local", samples)
+    assert line is not None
+    (made,) = phases_of([line], jobs)
+    return made
+
+
 def test_phases_get_the_names_of_the_jobs_where_these_fit() -> None:
     sections = job_file("x.fio", "[global]\nruntime=15\ntime_based\n[a]\nrw=write\n[b]\nrw=randwrite\n")
-    found = jobs_of("local", samples(), sections)
-    assert [phase.name for phase in found.phases] == ["a", "b"]
-    rates = {each.phase: each.value for each in found.values if each.metric == "write.iops" and each.time is None}
+    made = found(samples(), *sections)
+    assert [phase.name for phase in made.phases] == ["a", "b"]
+    rates = {each.phase: each.value for each in made.values if each.metric == "write.iops" and each.time is None}
     assert rates == {"a": 100.0, "b": 200.0}
+    assert "30 of 45 intervals; what falls between them is left out" in made.said[0]
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[a]\nruntime=15\n", "has 1 jobs, but 2 phases"),
+        ("[a]\nruntime=15\n", "has 1 jobs, but the time line of sda shows 2 parts"),
         ("[a]\nruntime=60\ntime_based\n[b]\nruntime=15\n", "runs for 60 s"),
     ],
 )
-def test_phases_stay_without_names_where_the_jobs_do_not_fit(text: str, why: str) -> None:
-    found = jobs_of("local", samples(), job_file("x.fio", text))
-    assert [phase.name for phase in found.phases] == ["phase-1", "phase-2"]
-    assert any(why in said for said in found.said)
+def test_a_time_line_stays_one_run_where_the_jobs_do_not_fit(text: str, why: str) -> None:
+    made = found(samples(), *job_file("x.fio", text))
+    assert [phase.name for phase in made.phases] == ["run"]
+    assert any(why in said for said in made.said)
 
 
 def test_a_job_file_without_jobs_is_refused() -> None:

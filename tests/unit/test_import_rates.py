@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from blocklab.errors import StudyError
-from blocklab.imports import Options, minimal, take
+from blocklab.imports import Options, minimal
 from blocklab.report import render
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.values import Row
 from blocklab.store.folder import StudyFolder
 from tests.unit.golden import FOLDER
+from tests.unit.import_checks import take
 from tests.unit.import_samples import SUMMARY
 
 BEGAN = 1_597_113_422

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from blocklab.errors import StudyError
-from blocklab.imports import Options, job_file, minimal, take
+from blocklab.imports import Options, job_file, minimal
 from blocklab.store.run import Run, load
 from tests.unit.golden import FOLDER
 from tests.unit.import_averages import START, averaged
+from tests.unit.import_checks import take
 
 STONEWALL = "[a]\nrw=write\nnumjobs=2\n[b]\nstonewall\nrw=write\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -50,6 +51,9 @@ def import_(
     dates: Annotated[
         str, typer.Option("--dates", help="The order in dates that may mean several: ymd, mdy or dmy.")
     ] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Join a file to the one workload that is about as long, without asking.")
+    ] = False,
     runs: Runs = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
@@ -67,7 +71,10 @@ def import_(
     described = read(study, stacks) if study is not None else minimal(list(stacks))
     if dates and dates not in ORDERS:
         raise StudyError("", f"--dates {dates}: not one of {', '.join(ORDERS)}")
-    options = Options(asked=_asked(as_kind or ()), jobs=tuple(_jobs(jobs)), zone=zone_of(zone), order=dates)
+    options = Options(
+        asked=_asked(as_kind or ()), jobs=tuple(_jobs(jobs)), zone=zone_of(zone), order=dates,
+        agree=lambda question: yes or (sys.stdin.isatty() and typer.confirm(question, err=True)),
+    )  # fmt: skip
     done = take(described, study, stacks, runs, options)
     folder = StudyFolder(done.folder)
     page = report.render(folder)
@@ -151,9 +158,7 @@ def _table(stack: str, files: Sequence[ImportedFile]) -> Table:
     for each in files:
         rows = f"{each.rows:,}" + (f" ({each.bad:,} left out)" if each.bad else "")
         if not each.kind:
-            table.add_row(Text(Path(each.file).name), Text(each.remarks[0], style="yellow"), "", "", "")
+            table.add_row(Text(each.name), Text(each.remarks[0], style="yellow"), "", "", "")
             continue
-        table.add_row(
-            Text(Path(each.file).name), each.kind, rows, span(each.start, each.end), Text(each.host or "–")
-        )
+        table.add_row(Text(each.name), each.kind, rows, span(each.start, each.end), Text(each.host or "–"))
     return table

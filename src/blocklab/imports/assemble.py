@@ -9,9 +9,10 @@ import msgspec
 
 from blocklab.errors import StudyError
 from blocklab.imports import fio_json
+from blocklab.imports.clock import DAY
 from blocklab.imports.found import Found
-from blocklab.imports.study import short
-from blocklab.imports.timeline import Jobs, devices, jobs_of
+from blocklab.imports.study import short, workload_name
+from blocklab.imports.timeline import Line, devices, line_of, phases_of
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads.fio_jobs import Section
 
@@ -34,6 +35,8 @@ class Assembled(msgspec.Struct, frozen=True, kw_only=True):
     said: tuple[str, ...] = ()
     shapes: Mapping[str, Mapping[str, str]] = {}
     """Of fio's jobs the options by which they are laid out."""
+    line: Line | None = None
+    """Of a workload that left no log of its own: the time line that its phases are found in."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -47,8 +50,8 @@ def assemble(
     stack: str, pieces: Sequence[Piece], jobs: Sequence[Section], *, host: str, device: str = ""
 ) -> tuple[list[Assembled], list[str]]:
     """The workloads of a stack, and what else is to be said. ``host`` is the node that they ran on; ``device`` the
-    one that they stood on, empty for the one that its time line tells. Raises ``StudyError`` where two runs are
-    mixed up."""
+    one that they stood on, empty for the one that its time line tells. Those with a ``line`` have no phases yet,
+    see ``phased``. Raises ``StudyError`` where two runs are mixed up."""
     groups: dict[tuple[str, str], list[Found]] = {}
     for piece in pieces:
         if piece.found.tool:
@@ -56,7 +59,7 @@ def assemble(
     workloads = []
     for (folder, tool), files in groups.items():
         tools = [other for at, other in groups if at == folder]
-        name = folder if folder and len(tools) == 1 else short(f"{folder}-{tool}") if folder else tool
+        name = workload_name(folder, tool, alone=len(tools) == 1)
         workload = _load(stack, name, tool, files)
         told = {job.name: fio_json.shape(job.options) for job in jobs} if tool == "fio" else {}
         workloads.append(msgspec.structs.replace(workload, shapes={**told, **workload.shapes}))
@@ -179,7 +182,8 @@ def _watched(workload: Assembled, watchers: Sequence[Found]) -> Assembled:
     low, high = min(phase.start for phase in workload.phases), max(phase.end for phase in workload.phases)
     samples, files = list(workload.samples), list(workload.files)
     for each in watchers:
-        if each.untimed:
+        # Times that are made up tell nothing but what was joined by them.
+        if each.untimed or each.joined not in ("" if low > DAY else workload.name, workload.name):
             continue
         inside = [s for s in each.samples if s.time is not None and low - AROUND <= s.time <= high + AROUND]
         if any(low <= (sample.time or 0.0) <= high for sample in inside):
@@ -216,7 +220,11 @@ def _from_timeline(
         if workload.phases
     ]
     # What is busy beside a workload that is known is mostly its preparation; only a job file says otherwise.
-    alone = [each for each in watchers if jobs or not any(_overlaps(each, *times) for times in taken)]
+    alone = [
+        each
+        for each in watchers
+        if not each.joined and (jobs or not any(_overlaps(each, *times) for times in taken))
+    ]
     free = [
         sample
         for each in alone
@@ -227,20 +235,40 @@ def _from_timeline(
     # What another node did meanwhile is this workload only where nothing watched its own.
     own = any(devices(each.samples, host) for each in watchers)
     mine = [sample for sample in free if sample.host == host] if own else free
-    made: Jobs = jobs_of(stack, mine, jobs, device)
-    if not made.phases:
-        return _Made((), made.said)
+    line = line_of(stack, mine, device)
+    if line is None:
+        return _Made((), (f"{stack}: what was watched shows no workload of its own",) if mine else ())
     name = folder or ("fio" if jobs else "io")
     if any(workload.name == name for workload in workloads):
         name = short(f"{name}-watched")
-    low, high = made.phases[0].start - AROUND, made.phases[-1].end + AROUND
-    inside = tuple(sample for sample in free if low <= (sample.time or 0.0) <= high)
+    first, last = line.stretches[0][0], line.stretches[-1][1]
+    low, high = line.seconds[first].time - AROUND, line.seconds[last].time + AROUND
     workload = Assembled(
-        name=name, tool="", samples=(*made.values, *inside), phases=made.phases,
-        files=tuple(each.path for each in alone), said=made.said,
+        name=name, tool="", samples=tuple(sample for sample in free if low <= (sample.time or 0.0) <= high),
+        phases=(), files=tuple(each.path for each in alone), line=line,
         shapes={job.name: fio_json.shape(job.options) for job in jobs},
     )  # fmt: skip
     return _Made((workload,), ())
+
+
+def phased(workloads: Mapping[str, Sequence[Assembled]], jobs: Sequence[Section]) -> dict[str, list[Assembled]]:
+    """The workloads of all stacks, those with a time line with their phases: what a sequence of them is shows only
+    on several stacks."""
+    found = {stack: list(each) for stack, each in workloads.items()}
+    names = dict.fromkeys(each.name for every in workloads.values() for each in every if each.line is not None)
+    for name in names:
+        places = [
+            (stack, at, each.line)
+            for stack, every in workloads.items()
+            for at, each in enumerate(every)
+            if each.name == name and each.line is not None
+        ]
+        for (stack, at, _), made in zip(places, phases_of([line for *_, line in places], jobs), strict=True):
+            each = found[stack][at]
+            found[stack][at] = msgspec.structs.replace(
+                each, samples=(*made.values, *each.samples), phases=made.phases, said=(*each.said, *made.said)
+            )
+    return found
 
 
 def hosts(workload: Assembled) -> Iterator[str]:

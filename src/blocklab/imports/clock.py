@@ -210,10 +210,31 @@ def _order(clock: Clock, where: str, order: str, anchors: Sequence[float], year:
         raise StudyError(
             "", f"{where}: its dates are not valid in any order of day, month and year", hint="--dates dmy"
         )
+    _agrees(clock, where, order, found, anchors, year)
     if len(found) == 1:
         return next(iter(found)), []
     chosen = _near(found, f"{where}: its first date", anchors)
     return chosen, [f"its dates are read as {_spell(chosen)}: so they are near the sure times beside it"]
+
+
+def _agrees(
+    clock: Clock, where: str, order: str, found: Mapping[str, date], anchors: Sequence[float], year: int
+) -> None:
+    """Raises ``StudyError`` where the order that somebody gave contradicts the times that are sure."""
+    if order not in found or not anchors:
+        return
+
+    def near(day: date) -> bool:
+        return any(abs(_noon(day) - at) <= NEAR for at in anchors)
+
+    others = {each: day for each, day in readings(clock, "", year).items() if each != order and near(day)}
+    if others and not near(found[order]):
+        said = ", ".join(f"{day:%Y-%m-%d} ({each})" for each, day in others.items())
+        sure = datetime.fromtimestamp(anchors[0], UTC)
+        raise StudyError(
+            "", f"{where}: --dates {order} makes its first date {found[order]:%Y-%m-%d}, but the sure times "
+            f"beside it are of {sure:%Y-%m-%d}, as is {said}", hint="leave --dates out, or give another order",
+        )  # fmt: skip
 
 
 def _near(found: Mapping[str, date], what: str, anchors: Sequence[float]) -> str:

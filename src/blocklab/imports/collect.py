@@ -16,12 +16,6 @@ from blocklab.imports.study import name_of
 from blocklab.imports.text import Refused, digest
 from blocklab.model.sample import Phase, Sample
 from blocklab.store.imported import ImportedFile
-from blocklab.workloads.fio_jobs import Section
-
-_TIMELESS = (
-    "it has no times that are known (iostat -t, dstat -t), so it belongs to no workload; in a folder of its own "
-    "it is a workload by itself"
-)
 
 
 class Given(msgspec.Struct):
@@ -29,15 +23,24 @@ class Given(msgspec.Struct):
 
     path: Path
     folder: str
+    """The workload that its folder is called after; empty for a file in the stack's own folder."""
+    below: str = ""
+    """That folder as it stands there."""
     sha256: str = ""
     found: Found | None = None
     left_out: str = ""
     remarks: tuple[str, ...] = ()
 
+    @property
+    def shown(self) -> str:
+        """Its name, with the folders below the stack's own."""
+        return f"{self.below}/{self.path.name}" if self.below else self.path.name
+
     def told(self) -> ImportedFile:
         """As it is stored and shown."""
         if self.found is None or self.left_out:
-            return ImportedFile(str(self.path), "", sha256=self.sha256, remarks=(f"left out: {self.left_out}",))
+            why = f"left out: {self.left_out}"
+            return ImportedFile(str(self.path), "", sha256=self.sha256, remarks=(why,), shown=self.shown)
         found = self.found
         times = [sample.time for sample in found.samples if sample.time is not None]
         bad = found.first_bad
@@ -46,7 +49,7 @@ class Given(msgspec.Struct):
             bad.text[:120] if bad else "", found.host,
             found.start if found.start is not None else min(times, default=None),
             found.end if found.end is not None else max(times, default=None), self.sha256,
-            (*found.remarks, *self.remarks),
+            (*found.remarks, *self.remarks), self.shown,
         )  # fmt: skip
 
 
@@ -55,25 +58,25 @@ def files(stack: str, places: Sequence[str]) -> list[Given]:
     found: dict[Path, str] = {}
     for place in places:
         try:
-            for path, folder in _files(Path(place)):
-                found.setdefault(path, folder)
+            for path, below in _files(Path(place)):
+                found.setdefault(path, below)
         except (OSError, ValueError) as error:
             problem = f"--stack {stack}={place}: {getattr(error, 'strerror', None) or error}"
             raise StudyError("", problem, hint="it is a folder, a file, or a pattern like 'logs/*.log'") from error
     if not found:
         raise StudyError("", f"--stack {stack}: there is no file in {', '.join(places)}")
-    return [Given(path, folder) for path, folder in found.items()]
+    return [Given(path, name_of(below.replace("/", "-")) if below else "", below) for path, below in found.items()]
 
 
 def _files(place: Path) -> Iterator[tuple[Path, str]]:
-    """The files of one place, and the workload that the folder of each says it is of. Raises ``OSError`` and
+    """The files of one place, each with the folder below it that it stands in. Raises ``OSError`` and
     ``ValueError``."""
     if place.is_dir():
         # A link that leads to nothing is told of, not passed over.
         for each in sorted(each for each in place.rglob("*") if each.is_file() or _dangling(each)):
             parts = each.relative_to(place).parts[:-1]
             if not any(part.startswith(".") for part in (*parts, each.name)):
-                yield each, name_of("-".join(parts)) if parts else ""
+                yield each, "/".join(parts)
         return
     several = [place] if place.is_file() else _matching(place)
     if not several:
@@ -111,18 +114,6 @@ def take(given: Sequence[Given], asked: Mapping[Path, str]) -> None:
             each.found = kinds.read(each.path, kind)
         except Refused as reason:
             each.left_out = str(reason)
-
-
-def timeless(given: Sequence[Given], jobs: Sequence[Section]) -> None:
-    """Leaves out what watched something without times where a workload left logs: nothing tells whether it was
-    that one. With a job file it is fio's time line, unless fio itself left logs."""
-    tools = [(each.folder, each.found.tool) for each in given if each.found is not None and not each.left_out]
-    for each in given:
-        if each.found is None or each.left_out or not each.found.untimed:
-            continue
-        beside = {tool for folder, tool in tools if tool and each.folder in ("", folder)}
-        if beside and ("fio" in beside or not jobs):
-            each.left_out = _TIMELESS
 
 
 def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> None:

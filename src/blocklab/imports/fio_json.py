@@ -22,6 +22,8 @@ TOOL = LAYER = "fio"
 _JSON = re.compile(r'^\{\s*"fio version" ?:', re.MULTILINE)
 # fio itself takes no more.
 _MOST_JOBS = 4096
+# With these a job may stand still, or start again, between two reports.
+_LATER = frozenset({"startdelay", "exec_prerun", "exec_postrun", "ramp_time", "wait_for", "ss"})
 
 
 def fits(head: str) -> bool:
@@ -78,6 +80,7 @@ def _values(output: Output) -> tuple[list[Sample], dict[str, str]]:
             continue
         try:
             found += fio_output.values(job, "", own=False)
+            found += fio_output.completion(job, "")
         except ParseError as error:
             broken.setdefault(job.jobname, error.message.removeprefix("fio: "))
     return [sample for sample in found if sample.phase not in broken], broken
@@ -104,7 +107,30 @@ def _another(before: Output, after: Output) -> str:
             return f"counts less of job {new.jobname} than the one before it"
         if any(then for then, _ in counts) and new.job_start > before.timestamp_ms > 0:
             return f"has a job {new.jobname} that began after the one before it was printed"
+        if any(now > then for then, now in counts) and 0 < _ran(new) <= _ran(old):
+            return f"did more of job {new.jobname} in no more time than the one before it"
+    return _paused(before, after)
+
+
+def _paused(before: Output, after: Output) -> str:
+    """Reports of one run come while its jobs run: between two of them these run as long as the clock does."""
+    passed = after.timestamp_ms - before.timestamp_ms
+    if not before.timestamp_ms or any(_LATER & {*after.options, *job.options} for job in after.jobs):
+        return ""
+    groups: dict[int, float] = {}
+    for old, new in zip(before.jobs, after.jobs, strict=True):
+        groups[new.groupid] = max(groups.get(new.groupid, 0.0), _ran(new) - _ran(old))
+    ran = sum(groups.values())
+    if passed > ran * 1.1 + 2000:
+        return (
+            f"was printed {passed / 1000:.0f} s after the one before it, but its jobs ran for {ran / 1000:.0f} s"
+        )
     return ""
+
+
+def _ran(job: Job) -> float:
+    """In ms."""
+    return max(job.read.runtime, job.write.runtime, job.trim.runtime)
 
 
 def _options(output: Output) -> list[tuple[str, Mapping[str, str]]]:
@@ -179,7 +205,7 @@ def _phases(output: Output) -> Iterator[Phase]:
     for job in output.jobs:
         groups.setdefault(job.groupid, []).append(job)
     for _, jobs in sorted(groups.items(), reverse=True):
-        longest = max(max(job.read.runtime, job.write.runtime, job.trim.runtime) for job in jobs) / 1000
+        longest = max(map(_ran, jobs)) / 1000
         found += [Phase(name, end - longest, end) for name in dict.fromkeys(job.jobname for job in jobs)]
         end -= longest
     yield from reversed(found)

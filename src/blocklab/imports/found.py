@@ -39,6 +39,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock | None = None
     untimed: bool = False
     """Whether its times are made up, since it has none that are known: they tell nothing but the order."""
+    joined: str = ""
+    """Of what watched a workload: the one that it was joined to, where its times do not tell."""
     order: int = 0
     """Of fio's logs: the number of the job, from 1 on; 0 where the name has none. Each clone has its own."""
     clients: frozenset[int] = frozenset()

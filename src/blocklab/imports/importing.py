@@ -10,8 +10,8 @@ import msgspec
 
 from blocklab import __version__
 from blocklab.errors import StudyError
-from blocklab.imports import collect, together
-from blocklab.imports.assemble import Assembled, Piece, assemble
+from blocklab.imports import belong, collect, together
+from blocklab.imports.assemble import Assembled, Piece, assemble, phased
 from blocklab.imports.collect import Given
 from blocklab.imports.study import ImportFile, name_of, study
 from blocklab.imports.timeline import device_of, devices
@@ -34,12 +34,14 @@ _DATED = 1e8
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How to read the files: ``asked`` are kinds by file, ``jobs`` those of a fio job file, ``zone`` that of times
-    without one, ``order`` that of dates (``ymd``, ``mdy``, ``dmy``; empty: whatever is the only possible one)."""
+    without one, ``order`` that of dates (``ymd``, ``mdy``, ``dmy``; empty: whatever is the only possible one).
+    ``agree`` answers whether a file belongs to a workload that is as long."""
 
     asked: Mapping[Path, str] = {}
     jobs: tuple[Section, ...] = ()
     zone: tzinfo = UTC
     order: str = ""
+    agree: belong.Agree = lambda question: False
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -66,9 +68,10 @@ def take(
     for every in given.values():
         collect.take(every, options.asked)
         together.join(every, options.jobs)
-        collect.timeless(every, options.jobs)
-    said += _twice(given)
+    said += [*_twice(given), *_renamed(given)]
     collect.date(given, zone=options.zone, order=options.order)
+    for name, every in given.items():
+        belong.settle(name, every, file.stacks[name], options.jobs, options.zone, options.agree)
     workloads: dict[str, list[Assembled]] = {}
     hosts: dict[str, list[str]] = {}
     for name, every in given.items():
@@ -80,6 +83,8 @@ def take(
         said += more
         if not workloads[name]:
             _nothing(name, every)
+        _unused(every, workloads[name])
+    workloads = phased(workloads, options.jobs)
     jobs, more = _jobs(workload for each in workloads.values() for workload in each)
     said += more
     made = study(file, source, hosts, jobs)
@@ -126,6 +131,22 @@ def _jobs(workloads: Iterable[Assembled]) -> tuple[dict[str, dict[str, dict[str,
     ]
 
 
+def _unused(every: Sequence[Given], workloads: Sequence[Assembled]) -> None:
+    """What no workload has anything of is left out, so that all that was taken is in the report."""
+    used = {path for workload in workloads for path in workload.files}
+    for each in every:
+        if _used(each) and not each.left_out and each.path not in used:
+            each.left_out = "it is of another time than every workload, or its devices were idle"
+
+
+def _renamed(given: Mapping[str, Sequence[Given]]) -> list[str]:
+    """Folders whose names a workload cannot have."""
+    folders = dict.fromkeys((each.below, each.folder) for every in given.values() for each in every)
+    return [
+        f"the folder {below} is the workload {name}" for below, name in folders if below.replace("/", "-") != name
+    ]
+
+
 def _known(asked: Mapping[Path, str], paths: Sequence[Path]) -> None:
     there = {path.resolve() for path in paths}
     for path, kind in asked.items():
@@ -134,7 +155,7 @@ def _known(asked: Mapping[Path, str], paths: Sequence[Path]) -> None:
 
 
 def _nothing(name: str, every: Sequence[Given]) -> None:
-    reasons = "; ".join(f"{each.path.name}: {each.left_out or 'no workload in it'}" for each in every[:5])
+    reasons = "; ".join(f"{each.shown}: {each.left_out or 'no workload in it'}" for each in every[:5])
     raise StudyError("", f"stack {name}: none of its {len(every)} files tells of a workload ({reasons})",
                      hint="docs/import.md lists what is known; --as KIND=FILE says what a file is")  # fmt: skip
 

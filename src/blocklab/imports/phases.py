@@ -76,12 +76,17 @@ def seconds(series: Mapping[str, Mapping[float, float]]) -> list[Second]:
     return found
 
 
+def step(times: Sequence[float]) -> float:
+    """How far the times of a series are apart (s)."""
+    return statistics.median([after - before for before, after in pairwise(times)] or [1.0])
+
+
 def spans(line: Sequence[Second]) -> list[Span]:
     """The jobs in a time line, by time."""
     found: list[Span] = []
-    for first, last in _stretches(line):
+    for first, last in stretches(line):
         for low, high in _pieces(line, first, last):
-            span = _trimmed(line, low, high)
+            span = trimmed(line, low, high)
             if span.last - span.first + 1 >= LEAST_SECONDS:
                 found.append(span)
     return found
@@ -92,8 +97,8 @@ def _busiest(values: Sequence[float]) -> float:
     return ordered[(len(ordered) * 9) // 10] or ordered[-1]
 
 
-def _stretches(line: Sequence[Second]) -> Iterator[tuple[int, int]]:
-    """First and last second of each busy stretch."""
+def stretches(line: Sequence[Second]) -> Iterator[tuple[int, int]]:
+    """First and last second of each busy stretch, as places in the time line."""
     if not line:
         return
     iops, bandwidth = _busiest([each.iops for each in line]), _busiest([each.bandwidth for each in line])
@@ -163,8 +168,8 @@ def _exactly(columns: Sequence[Sequence[float]], near: int) -> int:
     return min(places, key=lambda place: (cost(place), abs(place - near)), default=near)
 
 
-def _trimmed(line: Sequence[Second], low: int, high: int) -> Span:
-    """Without the seconds at either end that are unlike the rest."""
+def trimmed(line: Sequence[Second], low: int, high: int) -> Span:
+    """A part of the time line, without the seconds at either end that are unlike the rest."""
     if high - low + 1 < LEAST_SECONDS:
         return Span(low, high)
     middle = statistics.median(math.log(max(each.iops, 1e-9)) for each in line[low : high + 1])

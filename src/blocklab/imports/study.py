@@ -21,11 +21,15 @@ _LONGEST, _HASHED = 31, 6
 
 class ImportedStack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A layout: ``says`` in words what it was. ``host`` is the node whose workload and devices count, where the
-    files name several; ``device`` the block device that it stood on, where there are several."""
+    files name several; ``device`` the block device that it stood on, where there are several. ``began`` has the
+    time at which a workload began whose logs have none, by its name; ``belongs_to`` the workload that a file
+    watched, by the file's name or a pattern."""
 
     says: str = ""
     host: str = ""
     device: str = ""
+    began: dict[Name, str] = {}
+    belongs_to: dict[str, Name] = {}
 
 
 class ImportedWorkload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,6 +95,11 @@ def name_of(text: str) -> str:
     """A host's or a folder's name as a study may have it; ``x`` where nothing of it is left."""
     plain = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")
     return short(plain if plain[:1].isalpha() else f"x{plain}")
+
+
+def workload_name(folder: str, tool: str, *, alone: bool) -> str:
+    """What a workload is called: by its folder, where that has one tool's logs ``alone``."""
+    return folder if folder and alone else short(f"{folder}-{tool}") if folder else tool
 
 
 def short(name: str) -> str:

@@ -1,10 +1,10 @@
-"""A workload by what watched it alone: the phases in its device's time line, and the device's values in each."""
+"""A workload by what watched it alone: one run or its phases, and the device's values in each."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
 import msgspec
 
@@ -24,14 +24,50 @@ _LATE, _OFF = 3.0, 0.15
 # A device that stands on others is the one that the workload saw.
 _UPPER = ("drbd", "md", "dm-")
 _MOVED = ("read.bandwidth", "write.bandwidth")
+WAYS = ("read", "write")
+# A workload without phases of its own is one phase of this name, on every stack.
+RUN = "run"
+# An idle gap parts two runs of at least ``_BUSY`` s from ``_GAP`` s on where their rates differ, else from
+# ``_LONG_GAP`` on: a database may stand still for seconds.
+_GAP, _LONG_GAP, _BUSY = 10.0, 30.0, 30.0
+# Below this part of all requests, those of one direction may be somebody else's.
+_ODD = 0.02
+# Of two devices the one with the bytes counts; one that stands on another moves about as many.
+_LIKE = 0.5
 
 
-class Jobs(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """The time line of a workload that left no log of its own: what the device did that it stood on. ``spans`` are
+    the parts that its changes show, whatever they are."""
+
+    stack: str
+    host: str
+    device: str
+    series: Mapping[str, Mapping[float, float]]
+    seconds: tuple[points.Second, ...]
+    spans: tuple[points.Span, ...]
+    step: float
+
+    @property
+    def stretches(self) -> list[tuple[int, int]]:
+        """First and last place of each busy stretch; there is one."""
+        return list(points.stretches(self.seconds))
+
+    def times(self, span: points.Span) -> tuple[float, float]:
+        """From when to when, a hair wider, so that the analysis takes just these seconds as whole ones."""
+        return self.seconds[span.first].time - self.step - HAIR, self.seconds[span.last].time + SLACK
+
+    def length(self, span: points.Span) -> float:
+        """In seconds."""
+        return (span.last - span.first + 1) * self.step
+
+
+class Phases(msgspec.Struct, frozen=True):
     """The phases by time, the device's values and time series in each, and what is to be said of them."""
 
-    phases: tuple[Phase, ...] = ()
-    values: tuple[Sample, ...] = ()
-    said: tuple[str, ...] = ()
+    phases: tuple[Phase, ...]
+    values: tuple[Sample, ...]
+    said: tuple[str, ...]
 
 
 def job_file(path: str, text: str) -> list[Section]:
@@ -52,8 +88,8 @@ def devices(samples: Sequence[Sample], host: str) -> list[str]:
 
 
 def device_of(samples: Sequence[Sample], only: str = "") -> tuple[str, str]:
-    """(host, device) that the workload saw: a mirror or a stripe before what it stands on, else the busiest.
-    ``only`` is the device where that is known. Both are empty where none was busy."""
+    """(host, device) that the workload saw: the one with most bytes, or the mirror or stripe that stands on it and
+    moves at least half as many. ``only`` is the device where that is known. Both are empty where none was busy."""
     moved: dict[tuple[str, str], float] = {}
     for sample in samples:
         if only not in ("", sample.layer):
@@ -61,7 +97,8 @@ def device_of(samples: Sequence[Sample], only: str = "") -> tuple[str, str]:
         if sample.metric in _MOVED and sample.time is not None and not sample.phase:
             key = (sample.host, sample.layer)
             moved[key] = moved.get(key, 0.0) + sample.value
-    busy = {key: amount for key, amount in moved.items() if amount > 0 and amount >= 0.02 * max(moved.values())}
+    most = max(moved.values(), default=0.0)
+    busy = {key: amount for key, amount in moved.items() if amount > 0 and amount >= _LIKE * most}
 
     def rank(key: tuple[str, str]) -> tuple[int, float]:
         kind = next((n for n, start in enumerate(_UPPER) if key[1].startswith(start)), len(_UPPER))
@@ -70,66 +107,163 @@ def device_of(samples: Sequence[Sample], only: str = "") -> tuple[str, str]:
     return max(busy, key=rank, default=("", ""))
 
 
-def jobs_of(stack: str, samples: Sequence[Sample], jobs: Sequence[Section], only: str = "") -> Jobs:
-    """The phases that the time line of the highest device shows, or of the ``only`` one that counts; nothing where
-    none was busy."""
-    host, device = device_of(samples, only)
+def series_of(samples: Sequence[Sample], host: str, device: str) -> dict[str, dict[float, float]]:
+    """A device's time series by metric."""
     series: dict[str, dict[float, float]] = {}
     for sample in samples:
-        if (sample.host, sample.layer) == (host, device) and sample.time is not None:
+        if (sample.host, sample.layer) == (host, device) and sample.time is not None and not sample.phase:
             series.setdefault(sample.metric, {})[sample.time] = sample.value
-    line = points.seconds(series)
-    spans = points.spans(line)
-    if not spans:
-        return Jobs(said=(f"{stack}: what was watched shows no workload of its own",) if samples else ())
-    step = statistics.median(b.time - a.time for a, b in pairwise(line))
-    # Bounds a hair wider, so that the analysis takes just these seconds as whole ones.
-    times = [(line[span.first].time - step - HAIR, line[span.last].time + SLACK) for span in spans]
-    names, said = _names(stack, [high - low - SLACK for low, high in times], jobs)
-    found = tuple(Phase(name, *each) for name, each in zip(names, times, strict=True))
-    values = [
-        sample
-        for phase, span in zip(found, spans, strict=True)
-        for sample in _values(series, [each.time for each in line[span.first : span.last + 1]], phase.name, host)
-    ]
-    kept = sum(span.last - span.first + 1 for span in spans)
-    told = [f"{phase.name} {phase.end - phase.start - SLACK:.0f} s" for phase in found]
-    said.append(
-        f"{stack}: {len(spans)} phases found in the time line of {device} by its changes ({kept} of {len(line)} "
-        f"intervals): {', '.join(told)}"
+    return series
+
+
+def line_of(stack: str, samples: Sequence[Sample], only: str = "") -> Line | None:
+    """The time line of the device that the workload saw, or of the ``only`` one that counts; None where none was
+    busy."""
+    host, device = device_of(samples, only)
+    series = series_of(samples, host, device)
+    seconds = points.seconds(series)
+    if not any(points.stretches(seconds)):
+        return None
+    return Line(
+        stack=stack, host=host, device=device, series=series, seconds=tuple(seconds),
+        spans=tuple(points.spans(seconds)), step=points.step([each.time for each in seconds]),
+    )  # fmt: skip
+
+
+def phases_of(lines: Sequence[Line], jobs: Sequence[Section]) -> list[Phases]:
+    """The phases of one workload on each of the stacks that ``lines`` are of.
+
+    Changes alone are no phases: a database's rate changes at each checkpoint. With a job file they are, where they
+    fit its jobs, and have these names. Without one a workload is one phase, ``RUN``; besides, it has parts where
+    an idle gap or the same sequence on every stack shows that these were run one by one. Nothing tells whether the
+    parts of two stacks are alike, so each stack's have names of their own and are not compared.
+    """
+    if jobs:
+        return [_of_jobs(line, jobs) for line in lines]
+    return [_made(line, _parts(line, lines)) for line in lines]
+
+
+def _of_jobs(line: Line, jobs: Sequence[Section]) -> Phases:
+    why = _unlike(line, jobs)
+    if why:
+        return _made(line, [], f"{line.stack}: {why}: it stays one run")
+    named = [(job.name, span) for job, span in zip(jobs, line.spans, strict=True)]
+    kept = sum(span.last - span.first + 1 for span in line.spans)
+    told = _told(line, named)
+    said = (
+        f"{line.stack}: the job file's {len(jobs)} jobs found in the time line of {line.device} ({kept} of "
+        f"{len(line.seconds)} intervals; what falls between them is left out): {told}"
     )
-    return Jobs(found, tuple(values), tuple(said))
+    return _filled(line, named, [said])
 
 
-def _names(stack: str, lengths: Sequence[float], jobs: Sequence[Section]) -> tuple[list[str], list[str]]:
-    """The jobs' names in order, where there are as many and each is as long as its job says; else numbers."""
-    plain = [f"phase-{number}" for number in range(1, len(lengths) + 1)]
-    if not jobs:
-        return plain, []
-    if len(jobs) != len(lengths):
-        why = f"{stack}: the job file has {len(jobs)} jobs, but {len(lengths)} phases were found"
-        return plain, [f"{why}: they stay without names"]
-    for number, (length, job) in enumerate(zip(lengths, jobs, strict=True), 1):
+def _unlike(line: Line, jobs: Sequence[Section]) -> str:
+    """Why the parts that changes show are not the jobs; empty where they are."""
+    if len(jobs) != len(line.spans):
+        return (
+            f"the job file has {len(jobs)} jobs, but the time line of {line.device} shows {len(line.spans)} parts"
+        )
+    for number, (span, job) in enumerate(zip(line.spans, jobs, strict=True), 1):
         try:
             wanted = runtime(job.options)
         except ValueError:
             wanted = None
+        length = line.length(span)
         # A job with a size may end before its runtime.
         sized = "size" in job.options and job.options.get("time_based", "0") == "0"
         short = wanted is not None and not sized and length < wanted * (1 - _OFF) - _LATE
         if wanted is not None and (short or length > wanted * (1 + _OFF) + _LATE):
-            why = f"{stack}: phase {number} took {length:.0f} s, but job {job.name} runs for {wanted:.0f} s"
-            return plain, [f"{why}: they stay without names"]
-    return [job.name for job in jobs], []
+            return f"part {number} took {length:.0f} s, but job {job.name} runs for {wanted:.0f} s"
+    return ""
+
+
+def _made(line: Line, parts: Sequence[points.Span], why: str = "") -> Phases:
+    """One run, and its ``parts`` by names of the stack's own."""
+    whole = points.trimmed(line.seconds, line.stretches[0][0], line.stretches[-1][1])
+    named = [(RUN, whole), *((f"{line.stack}-{number}", part) for number, part in enumerate(parts, 1))]
+    said = [why] if why else []
+    kept = whole.last - whole.first + 1
+    said.append(
+        f"{line.stack}: one run of {line.length(whole):.0f} s in the time line of {line.device} ({kept} of "
+        f"{len(line.seconds)} intervals)"
+    )
+    if parts:
+        inside = sum(part.last - part.first + 1 for part in parts)
+        said.append(
+            f"{line.stack}: {len(parts)} parts of it, not compared with those of other stacks (--jobs FILE tells "
+            f"what they are): {_told(line, named[1:])}; {kept - inside} intervals are between them"
+        )
+    return _filled(line, named, said)
+
+
+def _told(line: Line, named: Sequence[tuple[str, points.Span]]) -> str:
+    return ", ".join(f"{name} {line.length(span):.0f} s" for name, span in named)
+
+
+def _filled(line: Line, named: Sequence[tuple[str, points.Span]], said: Sequence[str]) -> Phases:
+    values: list[Sample] = []
+    for name, span in named:
+        inside = [each.time for each in line.seconds[span.first : span.last + 1]]
+        values += _values(line.series, inside, name, line.host)
+    return Phases(tuple(Phase(name, *line.times(span)) for name, span in named), tuple(values), tuple(said))
+
+
+def _parts(line: Line, lines: Sequence[Line]) -> list[points.Span]:
+    """What was run one by one: the same sequence on every stack, or what idle gaps part."""
+    if len(lines) > 1 and _sequence(line) and all(_same(line, other) for other in lines):
+        return list(line.spans)
+    found = [line.stretches[0]]
+    for first, last in line.stretches[1:]:
+        if _gap(line, found[-1], (first, last)):
+            found.append((first, last))
+        else:
+            found[-1] = (found[-1][0], last)
+    return [points.trimmed(line.seconds, *each) for each in found] if len(found) > 1 else []
+
+
+def _gap(line: Line, before: tuple[int, int], after: tuple[int, int]) -> bool:
+    """Whether an idle gap parts two runs: a long one, or a shorter one between two of other rates. What stalls
+    goes on as before."""
+    idle = (after[0] - before[1] - 1) * line.step
+    busy = min(line.length(points.Span(*each)) for each in (before, after))
+    if idle < _GAP or busy < _BUSY:
+        return False
+    return idle >= _LONG_GAP or not _level(line, points.Span(*before), points.Span(*after))
+
+
+def _level(line: Line, one: points.Span, other: points.Span) -> bool:
+    """Whether two parts have the same rates."""
+    rates = [
+        (statistics.median(each.iops for each in part), statistics.median(each.bandwidth for each in part))
+        for part in (line.seconds[one.first : one.last + 1], line.seconds[other.first : other.last + 1])
+    ]
+    return all(abs(math.log(max(a, 1e-9) / max(b, 1e-9))) <= points.SHIFT for a, b in zip(*rates, strict=True))
+
+
+def _sequence(line: Line) -> bool:
+    """Whether the parts follow one another as jobs do: not every second one alike, as with checkpoints."""
+    spans = line.spans
+    return len(spans) > 1 and not (
+        len(spans) > 2 and all(_level(line, one, other) for one, other in zip(spans, spans[2:], strict=False))
+    )
+
+
+def _same(line: Line, other: Line) -> bool:
+    """Whether two stacks show parts of the same lengths."""
+    return len(line.spans) == len(other.spans) and all(
+        abs(line.length(one) - other.length(two)) <= _OFF * line.length(one) + _LATE
+        for one, two in zip(line.spans, other.spans, strict=True)
+    )
 
 
 def _values(
     series: Mapping[str, Mapping[float, float]], times: Sequence[float], phase: str, host: str
 ) -> Iterator[Sample]:
     """The device's rates in a phase, as a workload's own: it is all that is known of the workload."""
-    for way in ("read", "write"):
-        rates = series.get(f"{way}.iops", {})
-        if not statistics.median(rates.get(time, 0.0) for time in times):
+    total = sum(statistics.fmean(series.get(f"{way}.iops", {}).get(time, 0.0) for time in times) for way in WAYS)
+    for way in WAYS:
+        rates = [series.get(f"{way}.iops", {}).get(time, 0.0) for time in times]
+        if not statistics.median(rates) and statistics.fmean(rates) < _ODD * total:
             # A few in some of its seconds are somebody else's.
             continue
         for metric, unit in ((f"{way}.iops", "1/s"), (f"{way}.bandwidth", "B/s")):

@@ -93,7 +93,7 @@ def _one(logs: Sequence[_File], read: Found, what: str) -> None:
     """``read`` is what all of them are together: the first file has it."""
     (first, own), *others = logs
     first.found = msgspec.structs.replace(read, bad=own.bad, first_bad=own.first_bad)
-    names = ", ".join(each.path.name for each, _ in others)
+    names = ", ".join(each.shown for each, _ in others)
     first.remarks += (f"one log with {names}, {what}: {read.rows:,} rows together",)
     for each, found in others:
         # It stays as a file of its own for its damage; its rows are in the first one's.

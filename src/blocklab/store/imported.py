@@ -27,11 +27,13 @@ class ImportedFile(msgspec.Struct, frozen=True):
     end: float | None = None
     sha256: str = ""
     remarks: tuple[str, ...] = ()
+    shown: str = ""
+    """Its name, with the folders below the stack's own."""
 
     @property
     def name(self) -> str:
-        """Without its folders."""
-        return self.file.rpartition("/")[2]
+        """How it is called where it is told of."""
+        return self.shown or self.file.rpartition("/")[2]
 
     @property
     def warnings(self) -> tuple[str, ...]:

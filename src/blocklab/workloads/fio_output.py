@@ -233,6 +233,20 @@ def values(job: Job, host: str, *, own: bool = True) -> Iterator[Sample]:
     yield row("cpu.system", job.sys_cpu, "%")
 
 
+def completion(job: Job, host: str) -> Iterator[Sample]:
+    """Of each direction that did I/O the latency of completion alone (clat), where fio was asked for it."""
+    for name in DIRECTIONS:
+        way: Direction = getattr(job, name)
+        if not way.total_ios or way.clat_ns is None or not way.clat_ns.mean:
+            continue
+        found = way.clat_ns
+        told = {"mean": found.mean, "stddev": found.stddev, "max": found.max}
+        told |= {f"p{percent:g}": found.percentile.get(f"{percent:.6f}", -1.0) for percent in PERCENTILES}
+        for of, value in told.items():
+            if value >= 0:
+                yield Sample(f"{name}.clat.latency.{of}", value / 1e9, "s", "fio", host, job.jobname)
+
+
 def histograms(job: Job, host: str) -> Iterator[Histogram]:
     """Of each direction that did I/O, and of syncs, how many operations took how long; nothing where fio was not
     asked for its bins (``json+``)."""
@@ -301,7 +315,8 @@ def series(
     begins where the time of a row is not later than the one before by more than ``apart`` s. The rows of a clone
     within one second (``log_avg_msec`` below 1000) are averaged; the clones are added up, or averaged (``mean``).
     Between a clone's first and its last row fio leaves out a second in which that clone has done nothing: it is 0
-    in a sum. Before and after these a clone is missing, and a second without it is left out of a sum. ``step`` is
+    in a sum. A clone that ended more than a second before is 0 as well, so a sum goes on to the last clone's end;
+    any other second that lacks a clone is left out of a sum, since it has a part of that clone only. ``step`` is
     ``log_avg_msec``, in ms, where that is known; else it is told from the rows. Raises ``ParseError``.
     """
     rows: list[tuple[int, int, int, int]] = []
@@ -327,10 +342,13 @@ def series(
     for way, clone, stamp, value in rows:
         second = int((stamp - first + step / 2) // 1000)
         seconds.setdefault((way, second), {}).setdefault(clone, []).append(value)
-    most = {way: max(len(by) for (of, _), by in seconds.items() if of == way) for way in clones}
+    ends: dict[tuple[int, int], int] = {}
+    for (way, second), by in sorted(seconds.items()):
+        ends |= {(way, clone): second for clone in by}
     found = []
     for (way, second), by in sorted(seconds.items()):
-        if mean or len(by) == most[way]:
+        missing = [end for (of, clone), end in ends.items() if of == way and clone not in by]
+        if mean or all(end < second - 1 for end in missing):
             parts = [fmean(values) for values in by.values()]
             at = (first + 1000 - step) / 1000 + second
             found.append((DIRECTIONS[way], at, fmean(parts) if mean else sum(parts)))
