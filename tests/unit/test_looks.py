@@ -27,7 +27,7 @@ TEXTS = {
         "       total merged sectors      ms  total merged sectors      ms    cur    sec\n"
     ),
     "vmstat -s, which counts from the boot on": "     24685400 K total memory\n      2827092 K used memory\n",
-    "vmstat of another system than Linux": " kthr      memory            page          disk      faults      cpu\n",
+    "vmstat of another system than Linux": " kthr      memory            page        disk    faults      cpu\n",
     "/proc/diskstats": " 254       0 vda 10 0 80 5 100 20 2400 50 0 45 55 0 0 0 0 0 0\n",
     "SHOW ENGINE INNODB STATUS": "=====\n2023-01-01 10:00:00 0x7f INNODB MONITOR OUTPUT\n=====\n",
     "an Oracle AWR report": "WORKLOAD REPOSITORY report for\n\nDB Name         DB Id\n",
