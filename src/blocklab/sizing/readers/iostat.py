@@ -138,7 +138,7 @@ def _interval(row: Mapping[str, float], start: float, seconds: float) -> Interva
 
 
 KINDS: Mapping[str, Kind] = {
-    "iostat": Kind("iostat -x", iostat.fits, read),
-    "iostat-json": Kind("iostat -x -o JSON", iostat.fits_json, read_json),
+    "iostat": Kind("iostat", iostat.fits, read),
+    "iostat-json": Kind("iostat -o JSON", iostat.fits_json, read_json),
 }
 """The kinds of this module by name."""
