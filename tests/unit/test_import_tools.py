@@ -173,6 +173,18 @@ def test_hammerdb_has_nopm_and_tpm_in_every_order(tmp_path: Path) -> None:
     assert whole(job) == {"nopm": 27975}
 
 
+def test_hammerdb_with_times_says_when_its_test_was(tmp_path: Path) -> None:
+    """The lines of times as its documents show them; no log with them was at hand."""
+    plain = (GOLDEN / "pkb/hammerdb.log").read_text()
+    timed = plain.replace("in minutes\n", "in minutes\nTimestamp 1 @ Fri Jan 18 12:05:37 UTC 2019\n").replace(
+        "Taking end Transaction Count.\n",
+        "Taking end Transaction Count.\nTimestamp 1 @ Fri Jan 18 12:15:37 UTC 2019\n",
+    )
+    found = of_text(tmp_path, timed)
+    assert times(found) == [1547813137.0, 1547813737.0]
+    assert [(phase.start, phase.end) for phase in found.phases] == [(0.0, 1.0)]
+
+
 def test_hammerdb_that_did_not_end_or_ran_twice_is_left_out(tmp_path: Path) -> None:
     text = (GOLDEN / "pkb/hammerdb.log").read_text()
     with pytest.raises(Refused, match="the run did not end"):

@@ -42,6 +42,7 @@ TEXTS = {
     "a script": "#!/bin/bash\niostat -x 1\n",
     "JSON of another tool": '{"name": "x", "value": 1}\n',
     "YAML": "# a study\nimported: 1\nname: aws\n",
+    "fio's histogram log": "1000, 0, 4096" + ", 0" * 99 + "\n",
     "CSV": "time,reads,writes\n1,2,3\n4,5,6\n",
 }
 

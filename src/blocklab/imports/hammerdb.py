@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from blocklab.imports.clock import Clock, Stamp, stamp
 from blocklab.imports.found import Found, found_in
@@ -24,6 +25,10 @@ _RESULT = re.compile(
 )
 # Vuser 1:Beginning rampup time of 5 minutes      Vuser 1:Timing test period of 10 in minutes
 _LASTS = re.compile(rf"{_OF}Timing test period of (\d+) in minutes")
+# Vuser 1:Test complete, Taking end Transaction Count.
+# Timestamp 1 @ Fri Jan 18 12:15:37 MST 2019                              (with log_timestamps)
+_COMPLETE = re.compile(rf"{_OF}Test complete, ")
+_STAMP = re.compile(r"Timestamp \d+ @ (.*)")
 _FAILED = re.compile(r"^(?:Vuser \d+:)?FINISHED FAILED|^Error in Virtual User (\d+)")
 # Hammerdb Transaction Counter Log @ Thu Jun 30 22:43:39 UTC 2022
 # 324540 PostgreSQL tpm @ Thu Jun 30 22:43:41 UTC 2022
@@ -88,11 +93,27 @@ def read(text: Text) -> Found:
     if failed:
         remarks.append(f"{failed} of its virtual users failed")
     lasts = next((int(match[1]) for line in text.lines if (match := _LASTS.match(line))), None)
+    if any("|PERCENTILES " in line for line in text.lines):
+        remarks.append("its time profile is of one virtual user (etprof): not used")
+    begin, end = _stamped(text.lines, _LASTS), _stamped(text.lines, _COMPLETE)
+    if begin is not None and end is not None:
+        return found_in(
+            text, "hammerdb", bad=(), remarks=remarks, rows=len(samples), tool=TOOL, samples=tuple(samples),
+            phases=(Phase(TOOL, 0.0, 1.0),), clock=Clock((begin, end)),
+        )  # fmt: skip
     if lasts:
-        remarks.append(f"its test took {lasts} minutes; it does not say when")
+        remarks.append(f"its test took {lasts} minutes; it does not say when (no log_timestamps)")
     return found_in(
         text, "hammerdb", bad=(), remarks=remarks, rows=len(samples), tool=TOOL, samples=tuple(samples)
     )
+
+
+def _stamped(lines: Sequence[str], said: re.Pattern[str]) -> Stamp | None:
+    """When it said something, as the line below tells; None without one."""
+    for line, below in pairwise(line for line in lines if line.strip()):
+        if said.match(line) and (match := _STAMP.fullmatch(below.strip())):
+            return stamp(match[1])
+    return None
 
 
 def _result(match: re.Match[str]) -> Iterator[Sample]:

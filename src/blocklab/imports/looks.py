@@ -74,6 +74,8 @@ LOOKS = (
     # ---        name: x
     _look("YAML", r"\A(?:#.*\n)*(?:---[ \t]*\n|[A-Za-z_][\w-]*:(?: .*)?\n(?:[ \t]+\S|- |[A-Za-z_][\w-]*:))",
           "a file about the logs is for --study"),
+    # 1000, 0, 4096, 0, 0, 0, ...
+    _look("fio's histogram log", r"\A\d+, [0-2], \d+(?:, \d+){50}", "blocklab reads fio's JSON+ and _lat logs"),
     # time,reads,writes
     # 1,2,3
     _look("CSV", r"\A[^\n,;\t]*([,;\t])[^\n,;\t]*\1[^\n]*\n[^\n]*\1[^\n]*\1",
