@@ -12,9 +12,8 @@ default:
 setup:
     set -euo pipefail
     . scripts/setup.sh
-    setup_host
     setup_venv dev
-    setup_image
+    .venv/bin/blocklab setup
 
 # Lint, format, types and the import contracts; changes nothing.
 check:
@@ -57,9 +56,10 @@ golden:
 schema:
     schema=$(blocklab schema) && printf '%s\n' "$schema" > docs/study.schema.json
 
-# Write docs/reference/ anew from the types and their docstrings.
+# Write docs/reference/ anew from the types and their docstrings, and the manual page from the help.
 reference:
     python -m tools.reference
+    python -m tools.manpage
 
 # Write the report of a study's folder anew (the newest one without an argument).
 report *arguments:

@@ -32,8 +32,9 @@ from blocklab.stats.carried import needs
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import read
+from blocklab.study.shipped import shipped
 
-STUDY = Path(__file__).parents[1] / "studies" / "sizing.yaml"
+STUDY = shipped()["sizing"]
 AIM, MINUTES = 0.10, 10.0
 # TPC-C that keeps so much of what it does on the ample layout is carried; two runs of it differ by some per cent.
 KEPT = 0.85

@@ -25,8 +25,9 @@ from blocklab.stats.drills import losing_text, losses, outages, rto_text, tally
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import read
+from blocklab.study.shipped import shipped
 
-STUDY = Path(__file__).parents[1] / "studies" / "failover.yaml"
+STUDY = shipped()["failover"]
 ACKNOWLEDGED, RTO, SECONDS = 100_000, 3.0, 20.0
 
 

@@ -1,4 +1,4 @@
-"""The stopping rule against a fixed time: patterns of ``studies/provisioned-iops.yaml`` on one volume.
+"""The stopping rule against a fixed time: patterns of the study ``provisioned-iops`` on one volume.
 
 On one standing node every pattern is measured in four ways, each as blocklab measures a cell: for a fixed time
 (A), in short rounds (the default rule), in one long run, and for the fixed time again (B). B's distance from A is
@@ -41,9 +41,10 @@ from blocklab.stats.summary import percentile
 from blocklab.store.run import Reason
 from blocklab.study.grid import port_for
 from blocklab.study.read import read
+from blocklab.study.shipped import shipped
 from blocklab.workloads import Fio
 
-STUDY = Path(__file__).parents[1] / "studies" / "provisioned-iops.yaml"
+STUDY = shipped()["provisioned-iops"]
 WORKLOAD = "patterns"
 A, B, ROUNDS, LONG = "fixed A", "fixed B", "rounds", "long run"
 # Williams's square of four: each way stands once at each place, and once right after each other way.

@@ -22,6 +22,7 @@ from blocklab.sites.ssh.hosts import Hosts, known_hosts_of, load
 from blocklab.sites.ssh.site import SshSite
 from blocklab.store.folder import StudyFolder
 from blocklab.study.read import read
+from blocklab.study.shipped import shipped
 from tests.lab.reached import OWN, Reached, blocklab, reached, residue
 
 DISK = Size("320MiB")
@@ -237,6 +238,8 @@ def test_a_study_on_hosts(there: Reached, tmp_path: Path) -> None:
     code, said = blocklab("hosts", "check", "study.yaml", "--hosts", hosts, folder=tmp_path)
     assert code == 0, said
     assert "a2 disk disk0" in said and "link zone" in said and "FAIL" not in said
+    code, said = blocklab("doctor", "--hosts", hosts, "--json", folder=tmp_path)
+    assert code == 0 and {line["ok"] for line in json.loads(said)} <= {"ok", "warn"}
     before = residue(there)
     code, said = blocklab("run", "study.yaml", "--hosts", hosts, folder=tmp_path)
     assert code == 0, said
@@ -268,7 +271,7 @@ def test_a_study_for_the_lab_that_is_like_the_hosts(there: Reached, tmp_path: Pa
     assert 0 < made.links["zone"].rtt < 0.05
 
 
-DRBD_AZ = Path(__file__).parents[2] / "studies" / "drbd-az.yaml"
+DRBD_AZ = shipped()["drbd-az"]
 
 
 def cloud() -> Topology:

@@ -32,7 +32,7 @@ from blocklab.study.read import read
 from blocklab.study.types import Stack, Study
 from blocklab.workloads import AnyWorkload
 from tests.repo import house
-from tools import reference
+from tools import manpage, reference
 
 COMPLETE = "<!-- complete study -->"
 LAYERS = sorted(house.members(AnyLayer), key=lambda kind: kind.__name__)
@@ -111,6 +111,11 @@ def test_the_reference_is_what_the_source_says() -> None:
     assert pages() == sorted(made), "`just reference` writes it again"
     stale = [path for path, text in made.items() if document(f"reference/{path}") != text]
     assert stale == [], "`just reference` writes it again"
+
+
+def test_the_manual_page_is_what_the_help_says() -> None:
+    assert document(manpage.FILE.name) == manpage.page(), "`just reference` writes it again"
+    assert not re.search(r"`|^'", document(manpage.FILE.name), re.MULTILINE), "troff would misread it"
 
 
 def test_a_field_without_a_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

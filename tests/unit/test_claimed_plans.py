@@ -25,9 +25,9 @@ from blocklab.study.grid import plan_layers, topology
 from blocklab.study.kinds import registered
 from blocklab.study.phases import Measure, Watch
 from blocklab.study.read import build, read
+from blocklab.study.shipped import shipped
 from blocklab.study.types import Study
 
-STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.yaml"))
 FIRST_MINOR = 600
 # "filename=/dev/mapper/dm-600,cache.direct=on", "    disk /dev/mapper/dm-600;"; not "/sys/dev/block"
 DEVICE = re.compile(r"(?<![\w.])/dev\b[^\s,;:\"']*")
@@ -106,7 +106,7 @@ def searched(study: Study) -> tuple[set[tuple[str, str]], set[str]]:
     return found, seen
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", shipped().values(), ids=lambda path: path.stem)
 def test_no_plan_of_a_shipped_study_names_a_device_that_it_was_not_given(path: Path) -> None:
     strange, seen = searched(read(path))
     assert not strange

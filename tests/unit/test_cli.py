@@ -15,9 +15,10 @@ from blocklab.cli.plan import START, shortened
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import build
+from blocklab.study.shipped import shipped
 from tests.unit.shells import Shell
 
-STUDY = Path(__file__).parents[2] / "studies" / "drbd-az.yaml"
+STUDY = shipped()["drbd-az"]
 
 
 @pytest.fixture

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,28 +17,9 @@ VERSION_ID="{version}"
 """
 
 
-@pytest.mark.parametrize("module", [doctor, memory, recipe])
-def test_it_needs_the_standard_library_only(module: object) -> None:
-    """It runs before anything is installed."""
-    file = Path(str(module.__file__))  # type: ignore[attr-defined]
-    names = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names.add(str(node.module).split(".")[0])
-    assert names <= sys.stdlib_module_names | {"blocklab"}
-
-
-@pytest.mark.parametrize("option", ["--host-packages", "--problems"])
-def test_it_runs_as_a_script_without_site_packages(option: str, tmp_path: Path) -> None:
-    argv = [sys.executable, "-I", "-S", doctor.__file__, option]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env={"HOME": str(tmp_path)})
-    assert done.returncode in (0, 1) and done.stderr == ""
-
-
 @pytest.mark.parametrize(
-    ("id_", "version", "ok"), [("debian", "13", "ok"), ("ubuntu", "24.04", "warn"), ("fedora", "44", "warn")]
+    ("id_", "version", "ok"),
+    [("debian", "13", "ok"), ("ubuntu", "24.04", "ok"), ("ubuntu", "99.04", "warn")],
 )
 def test_the_release_is_named_and_an_untried_one_is_a_warning(
     tmp_path: Path, id_: str, version: str, ok: str
@@ -57,7 +35,6 @@ def test_another_architecture_cannot_work(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(doctor.platform, "machine", lambda: "aarch64")  # type: ignore[attr-defined]
     fact = doctor.architecture()
     assert fact.ok == "fail" and "aarch64" in fact.found and fact.hint
-    assert doctor.failed([fact])
 
 
 @pytest.mark.parametrize(
@@ -75,18 +52,20 @@ def test_missing_host_packages(
     monkeypatch.setattr(doctor, "KEYRING", tmp_path)
     monkeypatch.setattr(doctor, "_has", lambda program: program not in lacking)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert doctor.host_packages() == packages
+    found = doctor.host_packages()
+    assert list(found) == packages and all(found.values())
     fact = doctor.packages()
     assert fact.ok == ok
-    assert fact.hint == (f"sudo apt-get install --no-install-recommends {' '.join(packages)}" if packages else "")
+    command = f"sudo apt-get install --no-install-recommends {' '.join(packages)}"
+    assert fact.hint == (f"blocklab setup, or: {command}" if packages else "")
 
 
 def test_root_needs_no_uidmap_and_no_sudo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor, "KEYRING", tmp_path / "none")
     monkeypatch.setattr(doctor, "_has", lambda program: program != "newuidmap")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert doctor.host_packages() == ["debian-archive-keyring"]
-    assert doctor.packages().hint.startswith("apt-get install ")
+    assert list(doctor.host_packages()) == ["debian-archive-keyring"]
+    assert doctor.packages().hint.startswith("blocklab setup, or: apt-get install ")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +163,7 @@ def test_no_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path))
     (fact,) = doctor.image()
     assert fact.ok == "warn" and fact.hint == "blocklab image build"
-    assert doctor.main(["--image"]) == 1
+    assert not doctor.image_there()
 
 
 def test_every_fact_has_a_cure_or_needs_none() -> None:

@@ -16,8 +16,9 @@ from blocklab.sites.ssh.hosts import HostEntry, known_hosts_of, load
 from blocklab.sites.ssh.site import SshSite
 from blocklab.study.grid import topology
 from blocklab.study.read import read
+from blocklab.study.shipped import shipped
 
-STUDIES = Path(__file__).parents[2] / "studies"
+DRBD_AZ = shipped()["drbd-az"]
 DISK = {"id": "/dev/disk/by-id/virtio-one", "serial": "one", "size": "8GiB"}
 
 
@@ -88,7 +89,7 @@ def site(folder: Path, document: dict[str, Any] | None = None) -> SshSite:
 
 
 def test_the_ground_has_names_of_its_own(tmp_path: Path) -> None:
-    study = read(STUDIES / "drbd-az.yaml")
+    study = read(DRBD_AZ)
     ground: Ground = site(tmp_path).ground(topology(study, ["drbd0"]))
     assert ground.devices == {"drbd0": {"a1": ("/dev/mapper/dm-700",), "a2": ("/dev/mapper/dm-700",)}}
     end = ground.ends["zone"]["a1"]
@@ -97,7 +98,7 @@ def test_the_ground_has_names_of_its_own(tmp_path: Path) -> None:
 
 
 def test_what_the_file_lacks_for_a_study_is_said(tmp_path: Path) -> None:
-    study = read(STUDIES / "drbd-az.yaml")
+    study = read(DRBD_AZ)
     document = plain()
     del document["links"]["cross"]
     with pytest.raises(StudyError, match=r"links\.cross: .*hosts\.yaml has no link cross between a1 and b1"):
@@ -122,7 +123,7 @@ def test_nothing_of_the_users_own_ssh_configuration_counts() -> None:
 
 
 def test_programs_and_packages_of_a_study(tmp_path: Path) -> None:
-    study = read(STUDIES / "drbd-az.yaml", quick=True)
+    study = read(DRBD_AZ, quick=True)
     ground = site(tmp_path).ground(topology(study, list(study.stacks)))
     programs = needs.programs(study, ground)
     assert {"initdb", "pgbench", "fio", "drbdadm", "mkfs.xfs"} <= set(programs["a1"])
@@ -173,7 +174,7 @@ def test_names_that_are_taken_are_found() -> None:
 
 
 def test_what_a_mirror_overwrites_is_said_before(tmp_path: Path) -> None:
-    study = read(STUDIES / "drbd-az.yaml")
+    study = read(DRBD_AZ)
     there = site(tmp_path)
     said = there.room(topology(study, ["drbd0"]), 1)
     assert said == ("the volumes of a mirror get zeroes before each build (3 GiB on each host): 26 s at 125 MB/s")

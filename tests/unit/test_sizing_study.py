@@ -24,11 +24,12 @@ from blocklab.sizing.series import Interval, Rates
 from blocklab.sizing.study import WORKING_SET, io_workloads, study_name, study_text, transaction_workloads
 from blocklab.study.grid import cells
 from blocklab.study.read import read
+from blocklab.study.shipped import shipped
 from blocklab.study.types import Study
 from blocklab.workloads.open_loop import OpenLoop
 from tests.unit.synthetic_sizing import stats, system
 
-STUDIES = Path(__file__).parents[2] / "studies"
+STUDIES = shipped()
 
 
 def some(product: str = "", transactions: float | None = None, **rates: float) -> Need:
@@ -46,7 +47,7 @@ def written(text: str, tmp_path: Path) -> Study:
 
 
 def test_the_load_is_the_need(tmp_path: Path) -> None:
-    study = written(study_text(some(), layouts.of_study(STUDIES / "sizing.yaml"), "need"), tmp_path)
+    study = written(study_text(some(), layouts.of_study(STUDIES["sizing"]), "need"), tmp_path)
     workload = study.workloads["need"]
     assert isinstance(workload, OpenLoop)
     assert (workload.reads, workload.writes, workload.flushes, workload.read_size) == (900, 300, 60, 8192)
@@ -57,7 +58,7 @@ def test_the_load_is_the_need(tmp_path: Path) -> None:
 
 
 def test_the_layouts_of_a_study_keep_their_factors_and_lose_those_of_its_loads(tmp_path: Path) -> None:
-    both = layouts.of_study(STUDIES / "mysql-rtt.yaml")
+    both = layouts.of_study(STUDIES["mysql-rtt"])
     assert set(both.plain["factors"]) == {"sync_binlog", "rtt"}
     study = written(study_text(some(), both, "need"), tmp_path)
     assert {cell.stack for cell in cells(study)} == {"none", "disconnected", "mirror"}
@@ -83,11 +84,11 @@ def test_a_direction_without_requests_has_no_rate() -> None:
 def test_no_study_is_written_for_an_average_or_for_requests_that_are_not_told_apart() -> None:
     average = need([system("erp", [Interval(start=0, seconds=3e5, rates=Rates(reads=1, writes=1))])], Options())
     with pytest.raises(StudyError, match="peak is unknown"):
-        study_text(average, layouts.of_study(STUDIES / "sizing.yaml"), "need")
+        study_text(average, layouts.of_study(STUDIES["sizing"]), "need")
     together = need([system("erp", [Interval(start=0, seconds=60, rates=Rates(requests=500))])], Options())
     assert together.amounts["iops"].required == 500
     with pytest.raises(StudyError, match="reads and writes apart"):
-        study_text(together, layouts.of_study(STUDIES / "sizing.yaml"), "need")
+        study_text(together, layouts.of_study(STUDIES["sizing"]), "need")
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_it_writes_a_page_and_a_study_and_never_overwrites_the_study(
     disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page, study = tmp_path / "need.html", tmp_path / "need.yaml"
-    options = (str(disk), "-o", str(page), "--study", str(study), "--layouts", str(STUDIES / "sizing.yaml"))
+    options = (str(disk), "-o", str(page), "--study", str(study), "--layouts", str(STUDIES["sizing"]))
     code, _, _ = run(monkeypatch, capsys, *options)
     assert code == 0 and "30.0\u00a0IOPS" in page.read_text()
     assert YAML(typ="safe").load(study.read_text())["workloads"]["need"]["reads"] == 30

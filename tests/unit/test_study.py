@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from blocklab.errors import StudyError
 from blocklab.study.grid import cells, key_of, topology
 from blocklab.study.read import build, merge_patch, read
+from blocklab.study.shipped import shipped
 from tests.unit.changed import put
-
-STUDIES = Path(__file__).parents[2] / "studies"
-
 
 MISTAKES = [
     ("stacks.mirror.layers.1.protocol", "D", "stacks.mirror.layers[1].protocol", "D"),
@@ -88,7 +86,7 @@ def test_a_mirror_over_a_mirror_is_refused(small: dict[str, Any]) -> None:
 
 
 def test_the_error_of_a_file_names_file_and_line(tmp_path: Path) -> None:
-    text = (STUDIES / "drbd-az.yaml").read_text().replace("rtt: 2.7ms", "rtt: 2.7")
+    text = shipped()["drbd-az"].read_text().replace("rtt: 2.7ms", "rtt: 2.7")
     file = tmp_path / "broken.yaml"
     file.write_text(text)
     line = next(number for number, row in enumerate(text.splitlines(), 1) if "rtt: 2.7}" in row)
@@ -125,7 +123,7 @@ def test_yaml_never_makes_objects(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("quick", [False, True])
-@pytest.mark.parametrize("file", sorted(STUDIES.glob("*.yaml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", shipped().values(), ids=lambda file: file.stem)
 def test_every_shipped_study_is_well(file: Path, quick: bool) -> None:
     assert cells(read(file, quick=quick))
 

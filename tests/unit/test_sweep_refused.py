@@ -19,11 +19,11 @@ from blocklab.study import check, decode, factors, sweep
 from blocklab.study.factors import assignments, left_out, parts_of, phase_total, size, variant
 from blocklab.study.grid import cells, layouts
 from blocklab.study.read import build, read
+from blocklab.study.shipped import shipped
 from blocklab.study.types import Factor, Study
 from tests.unit.drill_samples import RAW
 from tests.unit.refusals import refused, written
 
-STUDIES = Path(__file__).parents[2] / "studies"
 RTT = {"field": "links.zone.rtt", "values": ["0.5ms", "2ms"]}
 
 
@@ -97,7 +97,7 @@ def test_a_factor_that_changes_one_stack_alone_is_a_factor(small: dict[str, Any]
 
 
 @pytest.mark.parametrize("quick", [False, True])
-@pytest.mark.parametrize("file", sorted(STUDIES.glob("*.yaml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", shipped().values(), ids=lambda file: file.stem)
 def test_every_factor_of_a_shipped_study_sweeps_something(file: Path, quick: bool) -> None:
     assert expanded(read(file, quick=quick), file)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -51,33 +52,30 @@ def boot(site: Site) -> Boot:
     return Boot("ok", f"a node booted and answered in {took:.1f} s")
 
 
+def show(found: Sequence[Requirement], console: Console) -> None:
+    """One requirement a line, its hint beneath."""
+    for each in found:
+        text, style = MARKS[each.ok]
+        line = f"{each.name:<20} {each.found}" + (f"\n     -> {each.hint}" if each.hint else "")
+        console.print(Text(text, style), Text(line), soft_wrap=True)
+
+
 def doctor(
     site: SiteName = DEFAULT,
     hosts: HostsFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    host_packages: Annotated[
-        bool, typer.Option("--host-packages", help="Print only the Debian packages that are missing.")
-    ] = False,
 ) -> None:
     """Boot a node; report missing requirements and how to fix them. Exit code 1 when blocklab cannot work here.
 
     With --hosts: what those hosts have and lack, as `blocklab hosts check` does.
     """
     there = open_site(site, hosts=hosts)
-    asked = offered(there, Doctor)
-    if host_packages:
-        missing = asked.missing_packages()
-        typer.echo(json.dumps(list(missing)) if as_json else " ".join(missing))
-        return
-    found: list[Requirement] = [*asked.requirements(), *([] if GivenGround in there.offers else [boot(there)])]
+    asked = offered(there, Doctor).requirements()
+    found: list[Requirement] = [*asked, *([] if GivenGround in there.offers else [boot(there)])]
     if as_json:
         rows = [{"name": each.name, "ok": each.ok, "found": each.found, "hint": each.hint} for each in found]
         typer.echo(json.dumps(rows, indent=1))
     else:
-        console = Console(highlight=False)
-        for each in found:
-            text, style = MARKS[each.ok]
-            line = f"{each.name:<20} {each.found}" + (f"\n     -> {each.hint}" if each.hint else "")
-            console.print(Text(text, style), Text(line), soft_wrap=True)
+        show(found, Console(highlight=False))
     if any(each.ok == "fail" for each in found):
         raise typer.Exit(1)

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from blocklab.cli.completion import stack_names
 from blocklab.cli.studies import AsJson, At, HostsFile, Quick, SiteName, StudyFile, Volumes, levels_of, selected
 from blocklab.errors import SetupError
 from blocklab.model.site import Lab, Leftovers, Room, Standing, offered
@@ -26,7 +27,10 @@ from blocklab.study.shipped import study_file
 
 def up(
     study: StudyFile,
-    stack: Annotated[list[str] | None, typer.Option("--stack", help="This stack; several share one lab.")] = None,
+    stack: Annotated[
+        list[str] | None,
+        typer.Option("--stack", help="This stack; several share one lab.", autocompletion=stack_names),
+    ] = None,
     quick: Quick = False,
     at: At = None,
     volumes: Volumes = None,

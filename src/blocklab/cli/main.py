@@ -22,20 +22,21 @@ from blocklab.cli.export import export, query
 from blocklab.cli.like import like
 from blocklab.cli.plan import plan
 from blocklab.cli.report import report
+from blocklab.cli.setup import quickstart, setup
 from blocklab.cli.size import size
 from blocklab.errors import BlocklabError, StudyError
-from blocklab.sites import COMMANDS
+from blocklab.model.commit import commit
+from blocklab.sites import COMMANDS, image_key
 from blocklab.sites import command as site_command
 
 app = typer.Typer(
     rich_markup_mode="markdown",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="What does a block-storage layout cost a database? Measured on real kernels, on one ordinary machine.",
 )
 _COMMANDS: tuple[Callable[..., None], ...] = (
-    studies.run, studies.resume, studies.check, plan, studies.schema, report,
+    setup, quickstart, studies.run, studies.resume, studies.check, plan, studies.schema, report,
     drill, verdict, compare, size, export, query, catalogue.studies, catalogue.new, lab.up, lab.down, doctor,
     calibrate, like,
 )  # fmt: skip
@@ -50,9 +51,11 @@ for name in COMMANDS:
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print version, commit and node image, and exit."),
+) -> None:
     if version:
-        typer.echo(f"blocklab {__version__}")
+        typer.echo(f"blocklab {__version__}\ncommit {commit() or 'unknown'}\nimage {image_key()}")
         raise typer.Exit
 
 

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from blocklab import report
+from blocklab.cli.completion import stack_names, study_names
 from blocklab.cli.floor import fresh_floor
 from blocklab.cli.live import showing
 from blocklab.cli.notes import too_short
@@ -56,10 +57,18 @@ class Order(StrEnum):
 
 
 StudyFile = Annotated[
-    Path, typer.Argument(help="A study file (YAML), or the name of a shipped study.", show_default=False)
+    Path,
+    typer.Argument(
+        help="A study file (YAML), or the name of a shipped study.",
+        show_default=False,
+        autocompletion=study_names,
+    ),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Run the study's `quick` variant.")]
-Stacks = Annotated[list[str] | None, typer.Option("--stack", help="Use only this stack; repeatable.")]
+Stacks = Annotated[
+    list[str] | None,
+    typer.Option("--stack", help="Use only this stack; repeatable.", autocompletion=stack_names),
+]
 Repeats = Annotated[
     int | None,
     typer.Option("--repeats", help="Build and measure each layout N times, whatever the study says.", min=1),

@@ -1,4 +1,4 @@
-"""Files that are whole or not there. Standard library only."""
+"""Files that are whole or not there."""
 
 from __future__ import annotations
 

@@ -214,8 +214,23 @@ class Doctor(Protocol):
     def requirements(self) -> Sequence[Requirement]:
         """All of them, the most important first."""
 
-    def missing_packages(self) -> Sequence[str]:
-        """The distribution's packages that are missing on this machine."""
+
+class Setup(Protocol):
+    """Prepares this machine for its hosts."""
+
+    def missing_packages(self) -> Mapping[str, str]:
+        """The distribution's packages that are missing on this machine, each with what it is for."""
+
+    def installing(self, names: Sequence[str]) -> Sequence[Argv]:
+        """The commands that install them, by ``sudo`` for users other than root. Raises ``SetupError`` where this
+        user or machine cannot, with what an administrator has to do."""
+
+    def install(self, names: Sequence[str]) -> None:
+        """Run these commands. Raises ``SetupError``."""
+
+    def prepare(self, say: Callable[[str], None]) -> None:
+        """Build what hosts start from, unless it is there; ``say`` takes a line about progress. Raises
+        ``ImageError``."""
 
 
 def offered(what: Offers, capability: type[T]) -> T:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from blocklab.errors import StudyError
+from blocklab.model.site import Site
 
-if TYPE_CHECKING:
-    # At run time only the standard library: `doctor` works before anything is installed.
-    from blocklab.model.site import Site
-
-__all__ = ["COMMANDS", "DEFAULT", "SITES", "command", "open_site", "portable"]
+__all__ = ["COMMANDS", "DEFAULT", "SITES", "command", "image_key", "open_site", "portable"]
 
 DEFAULT = "uml"
 # Name -> module and function that opens it; what is not asked for is not loaded.
@@ -49,6 +46,12 @@ def portable(name: str) -> Path | None:
     image."""
     found: Path | None = importlib.import_module("blocklab.sites.uml.registered").portable(name)
     return found
+
+
+def image_key() -> str:
+    """The key of the node image that this version uses, built or not."""
+    key: str = importlib.import_module("blocklab.sites.uml.registered").image_key()
+    return key
 
 
 def command(name: str) -> Any:

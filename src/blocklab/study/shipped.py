@@ -10,10 +10,8 @@ from blocklab.model.knobs import nearest
 
 
 def shipped() -> dict[str, Path]:
-    """Name -> file of the studies that come with blocklab: in the package, or beside its source."""
-    inside = Path(str(resources.files("blocklab"))) / "shipped"
-    # In a checkout they stand where people look for them; a wheel carries them in the package.
-    folder = inside if inside.is_dir() else Path(__file__).parents[3] / "studies"
+    """Name -> file of the studies that come with blocklab."""
+    folder = Path(str(resources.files("blocklab"))) / "shipped"
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 

@@ -297,10 +297,6 @@ class SshSite(door.ByDoor):
         """What the hosts have and lack."""
         return checks(self.path, self.hosts, {}, {})
 
-    def missing_packages(self) -> Sequence[str]:
-        """Nothing on this machine is known to be missing."""
-        return ()
-
     def clean(self) -> list[str]:
         """Undo what an earlier run has left on the hosts."""
         known = known_hosts_of(self.path)

@@ -1,27 +1,18 @@
-"""What this machine has and lacks, one fact a line with the hint beneath. Standard library only.
-
-It also runs before there is a virtual environment, with the system's Python, as the scripts in the repository's
-root do: ``python3 -I src/blocklab/sites/uml/doctor.py``. It changes nothing but its cache and asks no network.
-"""
+"""What this machine has and lacks. It changes nothing but its cache and asks no network."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import mmap
 import os
 import platform
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+import msgspec
 
 from blocklab.model.cache import cache_folder
 from blocklab.sites.uml import recipe
@@ -30,26 +21,33 @@ from blocklab.sites.uml.pinning import pinning
 
 State = Literal["ok", "warn", "fail"]
 GIB = 1 << 30
-MARKS: dict[State, str] = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
-RELEASES = {"debian 12", "debian 13"}
-"""What blocklab has been set up on; others of the family, Ubuntu 24.04 first, should do."""
+RELEASES = {"debian 12", "debian 13", "ubuntu 24.04"}
+"""What blocklab has been set up on (docs/install.md); others of the family should do."""
 
 MEMORY = 8 * (1 << 30)
 """Two nodes and two full volumes of the example study."""
 
+
+class Brings(NamedTuple):
+    """The Debian packages that bring a program, and what blocklab needs it for."""
+
+    packages: tuple[str, ...]
+    why: str
+
+
 PROGRAMS = {
-    "mmdebstrap": "mmdebstrap",
-    "gpg": "gpg",  # without it mmdebstrap cannot tell apt which key signs what
-    "patchelf": "patchelf",
-    "mount": "mount",
-    "mke2fs": "e2fsprogs",
-    "debugfs": "e2fsprogs",
-    "taskset": "util-linux",
-    "setpriv": "util-linux",
-    "cc": "gcc libc6-dev",
+    "mmdebstrap": Brings(("mmdebstrap",), "builds the node image from Debian packages"),
+    "gpg": Brings(("gpg",), "checks the signatures of these packages"),
+    "patchelf": Brings(("patchelf",), "lets the image's kernel run with its own libraries"),
+    "mount": Brings(("mount",), "mounts folders while the image is built"),
+    "mke2fs": Brings(("e2fsprogs",), "makes the image's file system"),
+    "debugfs": Brings(("e2fsprogs",), "makes the image's file system"),
+    "taskset": Brings(("util-linux",), "pins nodes to CPUs, and ends them with blocklab"),
+    "setpriv": Brings(("util-linux",), "pins nodes to CPUs, and ends them with blocklab"),
+    "cc": Brings(("gcc", "libc6-dev"), "compiles the idle shim, without which mirrors are slow and uneven"),
 }
-"""Program -> Debian packages that bring it. Root or not, all of them are needed."""
+"""Program -> what brings it. Root or not, all of them are needed."""
 
 SWITCHES = {
     "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),  # Ubuntu
@@ -58,12 +56,11 @@ SWITCHES = {
 }
 """Sysctl -> the value that forbids user namespaces, and one that allows them."""
 
-PROGRAMS_OF_USERS = {"newuidmap": "uidmap"}
+PROGRAMS_OF_USERS = {"newuidmap": Brings(("uidmap",), "builds the image without root")}
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """One thing about this machine. ``hint`` is empty when there is nothing to hint."""
 
     name: str
@@ -77,7 +74,6 @@ def facts() -> list[Fact]:
     return [
         architecture(),
         release(),
-        python(),
         packages(),
         namespaces(),
         seccomp(),
@@ -100,16 +96,14 @@ def _has(program: str) -> bool:
     return shutil.which(program, path=_search_path()) is not None
 
 
-def host_packages() -> list[str]:
-    """The Debian packages that are missing, sorted; empty when all are there."""
+def host_packages() -> dict[str, str]:
+    """The Debian packages that are missing, sorted, each with what it is for; empty when all are there."""
     programs = PROGRAMS if os.geteuid() == 0 else PROGRAMS | PROGRAMS_OF_USERS
-    missing = {name for program, names in programs.items() if not _has(program) for name in names.split()}
+    lacking = [brings for program, brings in programs.items() if not _has(program)]
+    missing = {package: brings.why for brings in lacking for package in brings.packages}
     if not KEYRING.exists():
-        missing.add("debian-archive-keyring")
-    # quickstart makes its environment with uv, which it takes from a venv of its own when there is none.
-    if not _has("uv") and importlib.util.find_spec("ensurepip") is None:
-        missing.add("python3-venv")
-    return sorted(missing)
+        missing["debian-archive-keyring"] = "has the keys that sign Debian's packages"
+    return dict(sorted(missing.items()))
 
 
 def architecture() -> Fact:
@@ -136,16 +130,6 @@ def release(file: Path = Path("/etc/os-release")) -> Fact:
     return Fact("system", "warn", f"{shown}, not tried yet", f"seen to work: {', '.join(sorted(RELEASES))}")
 
 
-def python() -> Fact:
-    """The Python that runs this."""
-    found = platform.python_version()
-    if sys.version_info >= (3, 11):  # noqa: UP036  (the system's own Python may run this file)
-        return Fact("python", "ok", found)
-    return Fact(
-        "python", "fail", found, "blocklab needs Python 3.11 or newer; uv can bring one: `uv python install`"
-    )
-
-
 def packages() -> Fact:
     """What has to be installed from the distribution."""
     missing = host_packages()
@@ -154,7 +138,7 @@ def packages() -> Fact:
     # Without a C compiler all works, but slower; without the others there is no image.
     state: State = "warn" if set(missing) <= {"gcc", "libc6-dev"} else "fail"
     sudo = "" if os.geteuid() == 0 else "sudo "
-    hint = f"{sudo}apt-get install --no-install-recommends {' '.join(missing)}"
+    hint = f"blocklab setup, or: {sudo}apt-get install --no-install-recommends {' '.join(missing)}"
     return Fact("host packages", state, f"missing: {' '.join(missing)}", hint)
 
 
@@ -231,7 +215,7 @@ def memory(free: int | None = None) -> Fact:
     free = available() if free is None else free
     if free >= MEMORY:
         return Fact("memory", "ok", f"{_gib(free)} free")
-    hint = f"the example study takes up to {_gib(MEMORY)}: end other programs, or ./quickstart --volumes DIR"
+    hint = f"the example study takes up to {_gib(MEMORY)}: end other programs, or use --volumes DIR"
     return Fact("memory", "warn", f"{_gib(free)} free", hint)
 
 
@@ -336,35 +320,3 @@ def other_nodes(proc: Path = Path("/proc")) -> Fact:
 
 def _gib(size: float) -> str:
     return f"{size / GIB:.1f} GiB"
-
-
-def failed(found: Sequence[Fact]) -> bool:
-    """Whether blocklab cannot work here."""
-    return any(fact.ok == "fail" for fact in found)
-
-
-def line(fact: Fact) -> str:
-    """One fact for a person, without its mark; the hint stands on a line beneath."""
-    return f"{fact.name:<20} {fact.found}" + (f"\n     -> {fact.hint}" if fact.hint else "")
-
-
-def main(argv: Sequence[str]) -> int:
-    """The command as the scripts use it, with one option at most; returns the exit code.
-
-    ``--host-packages`` prints the missing ones; ``--image`` only tells by its exit code whether the image is
-    there; ``--problems`` leaves out what is ok, and the image, which is about to be built then.
-    """
-    if "--host-packages" in argv:
-        print(" ".join(host_packages()))
-        return 0
-    if "--image" in argv:
-        return int(not image_there())
-    found = facts()
-    for fact in found:
-        if "--problems" not in argv or (fact.ok != "ok" and fact.name not in ("image", "idle shim")):
-            print(MARKS[fact.ok], line(fact))
-    return int(failed(found))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

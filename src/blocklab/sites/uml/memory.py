@@ -1,4 +1,4 @@
-"""How much memory new programs may take on this machine. Standard library only, as ``doctor`` needs it."""
+"""How much memory new programs may take on this machine."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 A node of its own CPU takes nothing from the others, but each packet between two nodes then wakes an idle CPU. That
 takes 30 us on some virtual machines and 350 us on others; there everything on one CPU is faster and truer.
-
-Standard library only: ``doctor`` reads it before anything is installed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the node image is made of, and the key that follows from it. Standard library only.
+"""What the node image is made of, and the key that follows from it.
 
 Nothing here touches the network or starts a process: the texts below are handed to ``mmdebstrap`` and ``sh`` by
-``rootfs``. ``doctor`` reads this module before the virtual environment exists, hence no other imports.
+``rootfs``.
 
 Stages with a key each. The *base* is Debian itself (a minute to make). A *part* is a program that Debian's
 release does not have, made in a tree of its own; an *add-on* is a part that only some studies need. The *image*
@@ -16,6 +16,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
@@ -268,7 +269,7 @@ NODE_FOLDER = "/usr/lib/blocklab"
 _HERE = Path(__file__).parent
 SHIM_SOURCE = _HERE / "shim.c"
 # The agent is the same on every site's hosts.
-AGENT = _HERE.parents[2] / "blocklab_node" / "agent.py"
+AGENT = resources.files("blocklab_node") / "agent.py"
 
 
 def setup_hook(stale: Iterable[str] = (), part: Part | None = None) -> str:

@@ -18,6 +18,12 @@ def portable(name: str) -> Path | None:
     return found if found.exists() else None
 
 
+def image_key() -> str:
+    """The key of this version's image: of one that is built, else of the one without add-ons."""
+    found = image.find()
+    return found.key if found else f"{image.recipe_key()} (not built)"
+
+
 def open_site(volumes: Path | None, addons: tuple[str, ...], _hosts: Path | None) -> UmlSite:
     """Nodes on this machine. Raises ``SetupError``; ``ImageError``, ``StudyError`` for an unknown add-on."""
     return UmlSite(volumes, image.require(addons) if addons else None)

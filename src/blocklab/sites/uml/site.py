@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from blocklab.layers.performance import CAPS
 from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.host import Host, must
 from blocklab.model.knobs import Tables
+from blocklab.model.plan import Argv
 from blocklab.model.quantiles import at, shifted
 from blocklab.model.site import (
     Doctor,
@@ -28,12 +29,13 @@ from blocklab.model.site import (
     Refill,
     Requirement,
     Room,
+    Setup,
     Snapshots,
     Standing,
 )
 from blocklab.sites import door
 from blocklab.sites.names import ground
-from blocklab.sites.uml import doctor
+from blocklab.sites.uml import doctor, packages
 from blocklab.sites.uml import image as images
 from blocklab.sites.uml.environment import environment
 from blocklab.sites.uml.node import Node, kernel_argv
@@ -63,6 +65,7 @@ OFFERS = frozenset(
         Room,
         Standing,
         Doctor,
+        Setup,
         KnownOptions,
     }
 )
@@ -380,6 +383,22 @@ class UmlSite(door.ByDoor):
         """What this machine has and lacks."""
         return doctor.facts()
 
-    def missing_packages(self) -> Sequence[str]:
+    # -- setting up --------------------------------------------------------------------------------------------
+
+    def missing_packages(self) -> Mapping[str, str]:
         """Debian packages."""
         return doctor.host_packages()
+
+    def installing(self, names: Sequence[str]) -> Sequence[Argv]:
+        """By apt-get. Raises ``SetupError``."""
+        return packages.installing(names)
+
+    def install(self, names: Sequence[str]) -> None:
+        """By apt-get. Raises ``SetupError``."""
+        packages.install(names)
+
+    def prepare(self, say: Callable[[str], None]) -> None:
+        """The node image, with its shim. Raises ``ImageError``."""
+        image = images.find()
+        if image is None or image.shim is None:
+            images.build(say)

@@ -1,7 +1,4 @@
-"""Sources of the image's own programs: their version, and the shell text that writes them down in a build.
-
-Standard library only.
-"""
+"""Sources of the image's own programs: their version, and the shell text that writes them down in a build."""
 
 from __future__ import annotations
 
