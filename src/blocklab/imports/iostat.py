@@ -142,7 +142,7 @@ class _Reading:
         elif shares:
             self._cpu(number, line, shares)
         elif match := _BANNER.search(line):
-            self.host, self.day, self._boot = match["host"], banner_day(match["rest"]), False
+            self.host, self.day = match["host"], banner_day(match["rest"])
             self._first, self._headers = {"cpu", "device"}, set()
             self._from_boot.clear()
         elif match := _HEADER.match(line):
