@@ -61,6 +61,10 @@ reference:
     python -m tools.reference
     python -m tools.manpage
 
+# Bring the catalogues of messages to what the source says; new messages come without a translation.
+messages:
+    python -m tools.messages
+
 # Write the report of a study's folder anew (the newest one without an argument).
 report *arguments:
     blocklab report {{ arguments }}

@@ -22,6 +22,7 @@ from blocklab.charts.base import (
     text,
     tooltip,
 )
+from blocklab.lang import term
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Item, plain_items, rate_label, verb
 from blocklab.stats.finding import clear
@@ -139,6 +140,6 @@ def _title(analysis: Analysis, shown: list[str], compared: Sequence[Item]) -> st
         # What is too noisy to say is no end of a range, unless there is nothing else.
         told = [share.value for share in clear(shares, lambda share: share) or shares]
         low, high = percent(min(told)), percent(max(told))
-        said.append(f"{stack} {verb(compared)} {high if low == high else f'{low} to {high}'}")
+        said.append(f"{stack} {term(verb(compared))} {high if low == high else f'{low} to {high}'}")
     what = f"what {analysis.baseline} does" if verb(compared) == "keeps" else f"{analysis.baseline}'s values"
     return f"{listed(said)} of {what}"

@@ -53,7 +53,9 @@ for name in COMMANDS:
 @app.callback(invoke_without_command=True)
 def _version(
     version: bool = typer.Option(False, "--version", help="Print version, commit and node image, and exit."),
+    lang: str = typer.Option("", "--lang", metavar="en|ja", help="Print in this language; default: that of LANG."),
 ) -> None:
+    # cli.start has taken --lang already: modules are imported in their language.
     if version:
         typer.echo(f"blocklab {__version__}\ncommit {commit() or 'unknown'}\nimage {image_key()}")
         raise typer.Exit

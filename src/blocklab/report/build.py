@@ -18,6 +18,8 @@ from blocklab.charts.all import draw
 from blocklab.charts.base import ON_DARK, PAPER, PAPER_ON_DARK, colours, config
 from blocklab.charts.layout import layouts
 from blocklab.errors import StoreError
+from blocklab.lang.catalogue import language, term
+from blocklab.lang.pages import Translated
 from blocklab.model.files import write_whole
 from blocklab.report import tables
 from blocklab.report.bundle import bundle
@@ -115,10 +117,12 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        extensions=[Translated],
     )
+    made.globals["language"] = language()
     made.filters |= {
         "script_json": script_json, "shell": shlex.join, "seconds": seconds, "clock": clock, "after": after,
-        "took": took,
+        "took": took, "term": term,
     }  # fmt: skip
     return made
 

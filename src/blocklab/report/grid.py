@@ -9,6 +9,8 @@ from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from blocklab.lang import term
+
 
 def grid(
     titles: Sequence[str],
@@ -23,7 +25,7 @@ def grid(
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False, title=title or None, title_justify="left")
     for number, name in enumerate(titles):
         side: JustifyMethod = "left" if not number or name in left else "right"
-        table.add_column(Text(name, justify=side), justify=side, overflow="fold", no_wrap=name in whole)
+        table.add_column(Text(term(name), justify=side), justify=side, overflow="fold", no_wrap=name in whole)
     for row in rows:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return table

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from blocklab.lang import term
 from blocklab.model.metrics import WAYS
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
@@ -133,7 +134,7 @@ def workload_metrics(metrics: Iterable[str]) -> Iterator[tuple[str, str]]:
     for kind in SHOWN:
         for each in known:
             if each.family == kind and (each.of in order or kind == "latency.p95"):
-                yield each.name, f"{each.of.replace('_', ' ')} {each.title}".strip()
+                yield each.name, f"{term(each.of.replace('_', ' '))} {each.title}".strip()
 
 
 def lower_devices(analysis: Analysis, workload: str) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from blocklab.charts.sweep import Sweep
+from blocklab.lang import term
 from blocklab.report.carried import carried_table
 from blocklab.report.drill_lines import drill_parts
 from blocklab.report.grid import grid
@@ -51,7 +52,7 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
         parts += sweep_tables(analysis, sweep)
     compared = _compared_otherwise(analysis, swept)
     if len(compared) > MOST_ROWS:
-        word = "smallest" if verb(compared) == "keeps" else "largest"
+        word = term("smallest" if verb(compared) == "keeps" else "largest")
         parts.append(Text(f"The {FEWER_ROWS} of {len(compared)} values with the {word} shares; the page has all:"))
         compared = _worst(compared)
     if compared:

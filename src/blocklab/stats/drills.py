@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from blocklab.checks.ledger import check
+from blocklab.lang import term
 from blocklab.model.drill import Attempt, Drill, Ledger, Verdict
 from blocklab.stats.analysis import Analysis, Drilled
 from blocklab.stats.binomial import Middle, Share, middle, share
@@ -243,15 +244,17 @@ def rto_text(found: Middle) -> str:
     ``never`` where it has no end."""
     text = again_text(found.median)
     sure = (found.low, found.high) if found.low is not None and found.high is not None else None
-    low, high = ("never" if math.isinf(each) else f"{each:.2f}" for each in (sure or (found.least, found.most)))
-    if found.count == 1 or (low == high == "never"):
+    low, high = (
+        term("never") if math.isinf(each) else f"{each:.2f}" for each in (sure or (found.least, found.most))
+    )
+    if found.count == 1 or (low == high == term("never")):
         return text
     return f"{text} ({'' if sure else 'range '}{low} to {high})"
 
 
 def again_text(value: float) -> str:
     """``2.31 s``, or ``never``."""
-    return "never" if math.isinf(value) else seconds(value)
+    return term("never") if math.isinf(value) else seconds(value)
 
 
 def never_text(never: int, of: int) -> str:
@@ -267,7 +270,8 @@ def recovered_text(found: Middle) -> str:
 
 def before_text(age: float) -> str:
     """``2.00 ms before the fault``; after it, where an answer was on its way or a second primary gave it."""
-    return f"{quantity(abs(age), 's')} {'before' if age >= 0 else 'after'} the fault"
+    text = quantity(abs(age), "s")
+    return f"{text} before the fault" if age >= 0 else f"{text} after the fault"
 
 
 def rate_text(found: Estimate | None) -> str:

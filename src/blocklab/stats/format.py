@@ -148,7 +148,8 @@ def listed(words: Sequence[str], last: str = "and") -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     if len(words) < 2:
         return "".join(words)
-    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+    first, word = ", ".join(words[:-1]), words[-1]
+    return f"{first} or {word}" if last == "or" else f"{first} and {word}"
 
 
 def capital(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from blocklab.lang import term
 from blocklab.model.drill import RECOVERED
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drill_findings import drill_details, drill_findings
@@ -70,7 +71,7 @@ def range_text(group: Group) -> str:
     """``mirror keeps from 3.2 % ± 0.4 (rtt=20ms) to 95 % ± 2 (rtt=0.5ms) of local's tpmC (left out as too noisy,
     or as of unlike machines: 2 of 84 of mirror)``."""
     ranges = [
-        f"{each.stack}{f' ({each.note})' if each.note else ''} {each.verdict} {_ends(each)}"
+        f"{each.stack}{f' ({each.note})' if each.note else ''} {term(each.verdict)} {_ends(each)}"
         for each in group
         if each.numbers
     ]
@@ -140,7 +141,7 @@ def _need(group: Group) -> str:
 
 def _comparisons(group: Group) -> str:
     found = group[0]
-    said = [f"{each.value:,.0f} {_DECIDED[each.name][each.value != 1]}" for each in found.numbers]
+    said = [f"{each.value:,.0f} {term(_DECIDED[each.name][each.value != 1])}" for each in found.numbers]
     text = f"Of {found.of:,} comparison{'s' if found.of > 1 else ''}: {', '.join(said)}."
     if found.count < 2:
         return text
@@ -152,7 +153,7 @@ def _comparisons(group: Group) -> str:
 
 def _expectations(group: Group) -> str:
     words = {"ok": "confirmed", "failed": "not confirmed", "unknown": "undecided"}
-    said = [f"{each.value:.0f} {words[each.name]}" for each in group[0].numbers]
+    said = [f"{each.value:.0f} {term(words[each.name])}" for each in group[0].numbers]
     inside = f" ({group[0].count} of these inside what was expected)" if group[0].count else ""
     return f"Expectations of the study: {listed(said)}{inside}."
 
@@ -200,7 +201,7 @@ def _rto(group: Group) -> str:
     found = group[0]
     said = []
     for each in found.all("RTO"):
-        high = "never" if each.high is None else f"{each.high:.2f}"
+        high = term("never") if each.high is None else f"{each.high:.2f}"
         sure = f" ({each.low:.2f} to {high})" if each.low is not None else ""
         said.append(f"after {seconds(each.value)}{sure} in the median on {each.at}")
     text = f"Writes were accepted again {listed(said)}"
@@ -209,7 +210,7 @@ def _rto(group: Group) -> str:
     for late in found.all("not recovered"):
         text += f"; in {late.value:.0f} of its drills {percent(RECOVERED)} was not back while it was watched"
     for stage in found.all("stage"):
-        text += f"; {stage.at} takes the longest, {quantity(stage.value, 's')}"
+        text += f"; {term(stage.at)} takes the longest, {quantity(stage.value, 's')}"
     return f"{text}."
 
 
@@ -311,4 +312,5 @@ def _plain(found: Finding) -> str:
     text = _TEXTS.get(f"{found.kind}: {found.verdict}") or _TEXTS[found.kind]
     fields = msgspec.structs.asdict(found)
     first, other = ([*map(number_text, found.numbers), "", ""])[:2]
+    fields["about"] = term(found.about)
     return capital(text.format(**fields | {"names": shortened(found.names), "number": first, "other": other}))
