@@ -43,6 +43,8 @@ _LIKE_TIME = re.compile(r"(?<![\d.])\d{1,2}(?:[^\d.,]{1,3}\d\d[^\d.,]{1,3}|\.\d\
 _LONGEST = 1000
 # {"sysstat": {"hosts": [{"nodename": "db1", ... "statistics": [{"timestamp": ..., "disk": [...]}, {...
 _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
+# ... ]}]}}   of an iostat that came to its end
+_CLOSED = re.compile(r"\]\s*\}\s*\]\s*\}\s*\}\s*$")
 _GAP = re.compile(r"[\s,]*")
 _SINCE_BOOT = "its first report counts from the boot on (without iostat -y): left out"
 _ONLY = "its only report is taken for an interval (iostat -y); without -y it counts from the boot on"
@@ -115,7 +117,8 @@ class _Reading:
         # The headers still to come since the banner, and those that came.
         self._first: set[str] = set()
         self._headers: set[str] = set()
-        self._headed = any("Device" in line and _HEADER.match(line[:_LONGEST]) for line in text.lines)
+        # One that is damaged is a header, too: without it nobody knows the columns.
+        self._headed = any(re.search(r"\bDevice:?\s", line) for line in text.lines)
         self._all = boot
         self._seen: set[str] = set()
         self.since_boot = 0
@@ -269,7 +272,7 @@ def read_json(text: Text) -> Found:
     rows = 0
     unread: list[str] = []
     reports = _reports(whole, bad)
-    only = len(reports) == 1 and not bad and whole.count('"timestamp"') < 2
+    only = len(reports) == 1 and not bad and _CLOSED.search(whole) is not None
     if reports:
         remarks.append(_ONLY if only else _SINCE_BOOT)
     for report in reports if only else reports[1:]:

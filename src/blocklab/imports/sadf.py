@@ -13,7 +13,7 @@ import msgspec
 
 from blocklab.imports import sar
 from blocklab.imports.clock import Clock, Stamp, stamp
-from blocklab.imports.cpu import is_whole
+from blocklab.imports.cpu import is_known, is_whole
 from blocklab.imports.device_names import named
 from blocklab.imports.found import Found, found_in
 from blocklab.imports.json_documents import can_be, decimals, line_at, number, objects
@@ -162,7 +162,7 @@ def _csv_row(found: Rows, names: list[str], line: str, line_number: int) -> None
         found.restarts += 1
         return
     kind = {"DEV": "d", "CPU": "u"}.get(names[0] if names else "", "b" if "rtps" in names else "")
-    if not kind:
+    if not kind or (kind == "u" and not is_known(names[1:])):
         return
     named_first = kind != "b"
     if len(cells) != len(names) + 3 or (named_first and not cells[3]):
