@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-AIM = 5.0
+AIM = 2.0
 _PERCENTILES = [0.5, 0.95, 0.99, 0.999, 0.9999]
 _AT_ONCE = 100_000
 

@@ -43,10 +43,10 @@ def lines_of(text: bytes, fields: int, between: bytes) -> Lines | None:
     # The number of marks and the newlines are right: if there are as many gaps as there should be, each line has
     # its share. Two marks in a row are the two bytes of one gap, or have an empty field between them.
     gaps = count * (fields - 1)
-    first, last = block == between[0], block == between[-1]
+    first = block == between[0]
     if np.count_nonzero(marks[1:] & marks[:-1]) != gaps * (gap - 1) or np.count_nonzero(first) != gaps:
         return None
-    if (first[: len(block) - gap + 1] != last[gap - 1 :]).any():
+    if gap > 1 and (first[: len(block) - gap + 1] != (block == between[-1])[gap - 1 :]).any():
         return None
     return Lines(padded, np.ascontiguousarray(ends.reshape(count, each)[:, ::gap].T), gap)
 
