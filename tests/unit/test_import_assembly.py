@@ -122,7 +122,7 @@ def iostat(seconds: int, lead: int = 0, *, timed: bool = False) -> str:
         stamp = f"08/31/2020 10:{second // 60:02}:{second % 60:02} AM\n" if timed else ""
         row = NEW_ROW.replace("  2.00      8.00 ", "  0.00      0.00 ")
         row = row.replace(" 500.00   2000.00 ", f" {rate:.2f}   {4 * rate:.2f} ").replace(
-            "30.00\n", f"{rate / 20}\n"
+            "30.00\n", f"{rate / 20:.2f}\n"
         )
         reports.append(f"{stamp}{NEW}{row}\n")
     return "".join(reports)

@@ -117,7 +117,9 @@ def test_what_has_no_times_belongs_to_no_load(tmp_path: Path, workload: dict[str
     """It may have begun a minute before: its first seconds are those of whatever ran then."""
     done, analysis, said = imported(tmp_path, {**workload, "iostat.txt": UNTIMED})
     assert len(done.workloads["local"]) == 1
-    assert said["iostat.txt"].startswith("left out: it has no times that are known (iostat -t, dstat -t)")
+    assert said["iostat.txt"].startswith(
+        "left out: it has no times that are known (iostat -t, vmstat -t, dstat -t)"
+    )
     assert not [row for row in analysis.rows if row.layer == "nvme0n1"]
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
+from blocklab.imports import device_names
 from blocklab.imports.text import Refused, Text
 from blocklab.sizing import devices
 from blocklab.sizing.readers import diskstats, iostat
@@ -72,7 +73,7 @@ def test_each_request_counts_once(there: str, count: str) -> None:
     ],
 )  # fmt: skip
 def test_the_numbers_of_sar_become_the_names_of_the_kernel(given_name: str, name: str) -> None:
-    assert devices.named(given_name) == name
+    assert device_names.named(given_name) == name
 
 
 def test_what_was_asked_for_wins() -> None:

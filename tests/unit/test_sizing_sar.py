@@ -233,3 +233,13 @@ def test_damaged_files_are_refused_or_read(data: st.DataObject, name: str) -> No
         for one in found.series:
             assert all(each.seconds > 0 for each in one.intervals)
             assert len({each.end for each in one.intervals}) == len(one.intervals)
+
+
+def test_iostat_without_x_has_requests_of_both_ways_and_cpus_are_no_disks() -> None:
+    folder = GOLDEN.parent.parent / "import"
+    (one,) = of(text_of(folder / "iostat-t.txt"), Reading(order="mdy")).series
+    assert one.intervals[0].rates == Rates(read_bytes=15444 * 1024.0, write_bytes=5332 * 1024.0, requests=1288.0)
+    with pytest.raises(Refused, match="iostat -c has no disks; take iostat -t -x 10"):
+        of(text_of(folder / "iostat-c.txt"))
+    both = of(text_of(folder / "sar.txt"), Reading(order="mdy"))
+    assert [each.device for each in both.series] == ["", "vda"]

@@ -57,8 +57,8 @@ def import_(
     runs: Runs = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Import existing logs as runs (fio, pgbench, go-tpc, sysbench, JdbcRunner, iostat, dstat), or print a volume
-    profile made of fio's JSON+."""
+    """Import existing logs as runs (fio, pgbench, go-tpc, sysbench, HammerDB, JdbcRunner, iostat, sar, vmstat,
+    dstat), or print a volume profile made of fio's JSON+."""
     if (file is None) == (not stack) or (file is None and name) or (file and (study or jobs or as_kind or dates)):
         hint = (
             "blocklab import FILE [--name NAME] makes a profile; blocklab import --stack NAME=PLACE ... makes runs"

@@ -102,7 +102,9 @@ def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Assembled
             if sample.time is not None and first.setdefault((sample.phase, sample.metric), each.kind) != each.kind:
                 continue
             before = samples.setdefault(key, sample)
-            apart = abs(before.value - sample.value) > AGREE * sample.value
+            # Lines of progress do not cover all of a run: where there is a summary they say nothing of it.
+            said_twice = each.kind != "pgbench-progress"
+            apart = said_twice and abs(before.value - sample.value) > AGREE * sample.value
             if sample.time is None and sample.metric == "tps" and apart:
                 said.append(
                     f"{name}: {each.path.name} comes to {sample.value:.4g} TPS, but another file says "
@@ -120,13 +122,21 @@ def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Assembled
 
 
 # What a tool says itself comes before what is counted from its log.
-_RANK: Mapping[str, int] = {"fio-json": 0, "pgbench": 0, "pgbench-log": 1, "pgbench-aggregate": 2, "fio-lat": 1}
+_RANK: Mapping[str, int] = {
+    "fio-json": 0, "pgbench": 0, "hammerdb": 0, "pgbench-log": 1, "fio-lat": 1, "pgbench-aggregate": 2,
+    "pgbench-progress": 3,
+}  # fmt: skip
+# Of these a folder has the files of one run, unless it has two of one kind.
+_ONCE = (
+    "pgbench", "pgbench-progress", "pgbench-log", "pgbench-aggregate", "go-tpc", "sysbench", "jdbcrunner",
+    "hammerdb", "hammerdb-profile", "hammerdb-counter",
+)  # fmt: skip
 
 
 def _one_run(stack: str, name: str, files: Sequence[Found]) -> None:
     """Raises ``StudyError`` for files of one kind that cannot be of one run."""
     hint = "put the files of each run into a folder of its own below the stack's; its name becomes the workload's"
-    for kind in ("pgbench", "pgbench-log", "pgbench-aggregate", "go-tpc", "sysbench", "jdbcrunner"):
+    for kind in _ONCE:
         several = [each for each in files if each.kind == kind]
         if len(several) < 2:
             continue
@@ -165,7 +175,7 @@ def _beside(files: Sequence[Found]) -> list[Found]:
         return list(files)
     return [
         msgspec.structs.replace(each, samples=tuple(_moved(sample, start) for sample in each.samples))
-        if each.kind == "pgbench" and each.start is None
+        if each.kind in ("pgbench", "pgbench-progress") and each.start is None
         else each
         for each in files
     ]

@@ -73,8 +73,8 @@ def settle(
 
 
 _TIMELESS = (
-    "it has no times that are known (iostat -t, dstat -t), and nothing tells which workload it belongs to: put "
-    "both into a folder of their own, or say it in --study (belongs_to)"
+    "it has no times that are known (iostat -t, vmstat -t, dstat -t), and nothing tells which workload it belongs "
+    "to: put both into a folder of their own, or say it in --study (belongs_to)"
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
@@ -18,7 +19,8 @@ from blocklab.model.sample import Sample
 _TITLE = re.compile(r"-*[a-z0-9][a-z0-9/_.-]*")
 #      time     |usr sys idl wai stl| read  writ| recv  send|  in   out | int   csw
 #      time     |usr sys idl wai hiq siq| read  writ: read  writ| recv  send| int   csw         (several disks)
-_COLUMNS = re.compile(r"^ *(?:[a-z0-9#]+[ |:]+)+[a-z0-9]+ *$")
+_COLUMNS = re.compile(r"^ *(?:[a-z0-9#/]+[ |:]+)+[a-z0-9/]+ *$")
+#   date/time   |usr sys idl wai hiq siq| read  writ                                               (0.7.0)
 # 11-08 00:18:23|  4   2  92   1   2|   0    91M| 348k   96M|   0     0 |  13k 2643
 _SIZES = "BkMGT"
 _VALUE = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)([BkMGT]?)")
@@ -30,7 +32,7 @@ _CPU = {
     "stl": "cpu.steal",
 }  # fmt: skip
 _CPUS = ("total-usage", "total-cpu-usage", "total cpu usage", "total usage")
-_TIMES = ("time", "epoch")
+_TIMES = ("time", "date/time", "epoch")
 # What dstat gives for all devices together must not be taken for another device beside those of iostat.
 ALL = "total"
 
@@ -90,9 +92,9 @@ class _Reading:
 
     def row(self, number: int, line: str, values: Sequence[str]) -> None:
         """One row of as many values as there are columns."""
-        boot, self._boot = self._boot, False
         blank = [value for (_, name), value in zip(self.columns, values, strict=False) if name not in _TIMES]
         if len(values) == len(self.columns) and not any(value.strip() for value in blank):
+            self._boot = False
             return
         times = [value for (_, name), value in zip(self.columns, values, strict=False) if name in _TIMES]
         at = stamp(times[0]) if times else Stamp((), float(len(self.stamps)), offset=0.0)
@@ -101,6 +103,7 @@ class _Reading:
         if len(values) != len(self.columns) or at is None or None in numbers:
             self.bad.append(Bad(number, line))
             return
+        boot, self._boot = self._boot, False
         if boot:
             self.since_boot += 1
             return
@@ -146,8 +149,9 @@ def read(text: Text) -> Found:
     """The series of a table. Raises ``Refused``."""
     got = _Reading()
     groups: list[str] = []
-    widths: list[list[str]] = []
+    heads: list[str] = []
     titled = False
+    whole = _whole(text.lines)
     for number, line in enumerate(text.lines, 1):
         # A row without a time may look like columns: "  0   0 100   0   0|   0    12k".
         under, titled = titled, False
@@ -157,23 +161,45 @@ def read(text: Text) -> Found:
             parts = [part.split() for part in re.split("[|:]", line)]
             if len(parts) != len(groups):
                 raise Refused(f"line {number}: {len(parts)} groups of columns under {len(groups)} titles")
-            widths = [part.replace(":", " ").split() for part in line.split("|")]
+            heads = line.split("|")
             got.header([(g, name) for g, names in zip(groups, parts, strict=True) for name in names])
         elif "|" in line:
-            got.row(number, line, list(_cells(line, widths)))
+            got.row(number, line, list(_cells(line, heads)) if number in whole else ())
         elif line.strip() and not line.startswith(("You did not select", "Color support")):
             got.bad.append(Bad(number, line))
     return got.found("dstat", text, "")
 
 
-def _cells(line: str, groups: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The values of a row; a group without any has as many empty ones as it has columns."""
-    for names, part in zip_longest(groups, line.split("|"), fillvalue=""):
-        if list(names) in (["time"], ["epoch"]):
+def _whole(lines: Sequence[str]) -> set[int]:
+    """The numbers of the lines that are as long as most below their titles: a shorter row was cut, and its last
+    value is another one. Where no line ends in a blank, blanks were taken away, and nothing can be told."""
+    blocks: list[list[tuple[int, str]]] = [[]]
+    titled = False
+    for number, line in enumerate(lines, 1):
+        # Below the titles are the names of the columns.
+        under, titled = titled, bool(_titles(line))
+        if titled:
+            blocks.append([])
+        elif "|" in line and not under:
+            blocks[-1].append((number, line))
+    kept: set[int] = set()
+    for block in blocks:
+        usual = Counter(len(line) for _, line in block).most_common(1)
+        stripped = not any(line.endswith(" ") for _, line in block)
+        kept |= {number for number, line in block if stripped or len(line) == usual[0][0]}
+    return kept
+
+
+def _cells(line: str, heads: Sequence[str]) -> Iterator[str]:
+    """The values of a row below the names of its columns; a group without any has as many empty ones as it has
+    columns."""
+    for head, part in zip_longest(heads, line.split("|"), fillvalue=""):
+        names = head.replace(":", " ").split()
+        if len(names) == 1 and names[0] in _TIMES:
             yield part.strip()
         elif not part.strip(" :"):
             yield from ("" for _ in names)
-        else:
+        elif part.count(":") == head.count(":"):
             yield from part.replace(":", " ").split()
 
 
@@ -184,7 +210,7 @@ def read_csv(text: Text) -> Found:
     for number, row in enumerate(csv.reader(text.lines), 1):
         line = ",".join(row)
         if _CSV.match(line) or (row and row[0].endswith(":")):
-            host = row[1] if row[0] == "Host:" else host
+            host = row[1] if row[0] == "Host:" and len(row) > 1 else host
             # dstat appends to a file that is there.
             groups, got.columns = [], []
         elif not groups and any(cell in _CPUS or "/" in cell for cell in row):

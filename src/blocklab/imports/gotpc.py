@@ -6,21 +6,27 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from blocklab.imports.found import Found, of_one_phase
-from blocklab.imports.text import Bad, Text, one_run
+from blocklab.imports.text import Bad, Refused, Text, one_run
 from blocklab.workloads import tpcc_output
 
 # [Current] NEW_ORDER - Takes(s): 9.9, Count: 4713, TPM: 28462.0, Sum(ms): 158263.9, Avg(ms): 33.6, 50th(ms): 31.5,
 #   90th(ms): 50.3, 95th(ms): 56.6, 99th(ms): 71.3, 99.9th(ms): 96.5, Max(ms): 130.0
 # [Summary] DELIVERY - Takes(s): 59.9, Count: 2265, TPM: 2270.2, ...
 _ROW = re.compile(r"^\[(?P<prefix>Current|Summary)\] (?P<kind>[A-Z_]+) - (?P<fields>Takes\(s\): .*)$")
+# before 1.0.8:
+# [Summary] NEW_ORDER - Takes(s): 59.4, Count: 359, TPM: 362.5, Sum(ms): 33008, Avg(ms): 91, 90th(ms): 192,
+#   99th(ms): 512, 99.9th(ms): 1000
 # tpmC: 28434.2, tpmTotal: 63098.1, efficiency: 2211.1%
 _SCORE = re.compile(r"^tpmC: (?P<tpmc>\d+(?:\.\d+)?)(?:, .*)?$")
+_OLD = {"Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "90th(ms)", "99th(ms)", "99.9th(ms)"}
+_WHOLE = re.compile(r"\.\d$")
+_FIELDS = (_OLD, _OLD | {"50th(ms)", "95th(ms)", "Max(ms)"})
 # The same as text or JSON, once a run
 _ENDED = re.compile(r'(?:\d{9,}\.\d{3} )?(?:tpmC: \d|\[\{"efficiency")')
 
@@ -47,7 +53,42 @@ def fits(head: str) -> bool:
 def read(text: Text) -> Found:
     """Values, time series and the one phase. Raises ``Refused`` for one that has no summary, or several."""
     one_run(text.lines, _ENDED)
-    return of_one_phase(text, "go-tpc", tpcc_output.read, lambda bad: _stamped(text, bad))
+    remarks = []
+    if damaged := _damaged_summary(text.lines):
+        raise Refused(f"go-tpc: its summary is damaged: {damaged}")
+    if (score := _old_score(text.lines)) is not None:
+        text = msgspec.structs.replace(text, lines=(*text.lines, f"tpmC: {score}"))
+        remarks.append("it has no tpmC, as the first versions of go-tpc: that is the TPM of its new orders")
+    found = of_one_phase(text, "go-tpc", tpcc_output.read, lambda bad: _stamped(text, bad), remarks)
+    if not found.bad:
+        return found
+    # An interval without one of its rows has too low a rate, and the next one too long a time.
+    return msgspec.structs.replace(
+        found, samples=tuple(sample for sample in found.samples if sample.time is None),
+        remarks=(*found.remarks, "rows of its time series are damaged: its summary alone is taken"),
+    )  # fmt: skip
+
+
+def _damaged_summary(lines: Sequence[str]) -> str:
+    """What the text of a summary lacks: each kind that was counted meanwhile has a row in it."""
+    kinds: dict[str, set[str]] = {"Current": set(), "Summary": set()}
+    for number, line in enumerate(lines, 1):
+        if match := _ROW.match(line):
+            kinds[match["prefix"]].add(match["kind"])
+            if match["prefix"] == "Summary" and not _rows(0, line, [])[1]:
+                return f"line {number}"
+    lost = kinds["Current"] - kinds["Summary"] if kinds["Summary"] else set()
+    return f"no row of {', '.join(sorted(lost))}" if lost else ""
+
+
+def _old_score(lines: Sequence[str]) -> str | None:
+    """The TPM of new orders in a whole summary without tpmC behind it; None where tpmC is there, or was lost."""
+    if any(_SCORE.match(line) for line in lines):
+        return None
+    summary = [match for line in lines if (match := _ROW.match(line)) and match["prefix"] == "Summary"]
+    whole = any(match["kind"] == "STOCK_LEVEL" for match in summary)
+    rows = [row for match in summary if match["kind"] == "NEW_ORDER" for row in _rows(0, match[0], [])[1]]
+    return rows[0]["TPM"] if whole and rows and rows[0].keys() <= _OLD | {"Operation", "Prefix"} else None
 
 
 def _stamped(text: Text, bad: list[Bad]) -> Iterator[str]:
@@ -88,7 +129,9 @@ def _parts(text: Text, bad: list[Bad]) -> Iterator[Part | str]:
     for number, line in enumerate(text.lines, 1):
         prefix, found = _rows(number, line, bad)
         kinds = {row["Operation"] for row in rows}
-        if rows and (not found or prefix != last or any(row["Operation"] in kinds for row in found)):
+        other = bool(found) and (prefix != last or any(row["Operation"] in kinds for row in found))
+        said = line.startswith('[{"efficiency"') or "] execute run failed, err " in line or _SCORE.match(line)
+        if rows and (other or said):
             yield rows
             rows = []
         if found:
@@ -108,7 +151,8 @@ def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, Part]:
         row = {name: value for name, _, value in pairs}
         prefix = f"[{match['prefix']}] "
         rows = [{**row, "Operation": match["kind"], "Prefix": prefix}]
-        if _sound(rows):
+        # The last number, too, has a decimal, but in the first versions.
+        if _sound(rows) and (row.keys() == _OLD or _WHOLE.search(line)):
             return prefix, rows
         bad.append(Bad(number, line))
         return "", []
@@ -130,6 +174,8 @@ def _sound(rows: Any) -> bool:
     """Whether each row has all that one of go-tpc's has."""
     try:
         found = msgspec.convert(rows, list[_Timed], strict=False)
-        return bool(found) and all(math.isfinite(row.takes) for row in found)
+        whole = all(row.keys() - {"Operation", "Prefix"} in _FIELDS for row in rows)
+        whole = whole and not any(value.startswith("-") for row in rows for value in row.values())
+        return bool(found) and whole and all(math.isfinite(row.takes) for row in found)
     except msgspec.ValidationError:
         return False

@@ -1,4 +1,4 @@
-"""The columns of ``iostat -x`` in every version of sysstat, and what they mean in base units."""
+"""The columns of iostat, with and without ``-x``, in every sysstat, and what they mean in base units."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 KIB, MIB, SECTOR = 1024.0, 1024.0**2, 512.0
 _BYTES = {"kB/s": KIB, "MB/s": MIB, "sec/s": SECTOR}
+# Without -x, of both ways with -x -s.
+_PLAIN = {
+    f"{unit}{name}/s": (metric, factor)
+    for unit, factor in (("kB", KIB), ("MB", MIB), ("Blk", SECTOR))
+    for name, metric in (("_read", "read.bandwidth"), ("_wrtn", "write.bandwidth"), ("", "bandwidth"))
+}
 
 # Without a header the number of columns tells the version; what a header would call kB may be MB (-m), or
 # sectors (of the oldest without -k).
@@ -73,6 +79,11 @@ def rates(row: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
         # iostat prints a wait of 0.00 where nothing waited; that is no measurement.
         if rate and wait is not None:
             yield f"{way}.await", wait / 1000, "s"
+    if (rate := row.get("tps")) is not None:
+        yield "iops", rate, "1/s"
+        yield from ((each, row[name] * by, "B/s") for name, (each, by) in _PLAIN.items() if name in row)
+        if rate and row.get("await"):
+            yield "await", row["await"] / 1000, "s"
     queue = row.get("aqu-sz", row.get("avgqu-sz"))
     if queue is not None:
         yield "queue", queue, "1"

@@ -29,8 +29,8 @@ _SECOND = re.compile(r"\[Progress\] (\d{1,6}) sec, ([\d,]+) tps, ([\d,]+) tx")
 # [Response time (90%tile)] 157,45,23,287,235 msec
 _COUNT = re.compile(r"\[Total tx count\] ([\d,]+) tx")
 _RATE = re.compile(r"\[Throughput\] (\d+\.\d+(?:,\d+\.\d+)*) tps")
-_LATENCY = re.compile(r"\[Response time \((minimum|maximum|\d+%tile)\)\] ([\d,]+) msec")
-_TYPE = re.compile(r"tx(\d+) : (.+?)(?: transaction)?")
+_LATENCY = re.compile(r"\[Response time \((minimum|maximum|[0-9]+%tile)\)\] ([\d,]+) msec")
+_TYPE = re.compile(r"tx([0-9]+) : (.+?)(?: transaction)?")
 _NAMES = {"minimum": "min", "maximum": "max"}
 # Program start time   : 20230331-132321
 _STARTED = re.compile(r"^Program start time +: (\d{8}-\d{6})$")

@@ -8,7 +8,21 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.imports import dstat, fio, fio_json, gotpc, iostat, jdbcrunner, pgbench, sysbench
+from blocklab.imports import (
+    dstat,
+    fio,
+    fio_json,
+    gotpc,
+    hammerdb,
+    iostat,
+    jdbcrunner,
+    looks,
+    pgbench,
+    sadf,
+    sar,
+    sysbench,
+    vmstat,
+)
 from blocklab.imports.found import Found
 from blocklab.imports.text import Refused, Text, head, whole
 
@@ -32,17 +46,25 @@ def _log(kind: str) -> Kind:
 KINDS: Mapping[str, Kind] = {
     "fio-json": Kind("fio's JSON or JSON+", fio_json.fits, fio_json.read),
     **{f"fio-{kind}": _log(kind) for kind in fio.KINDS},
-    "iostat": Kind("iostat -x", iostat.fits, iostat.read),
+    "iostat": Kind("iostat, with and without -x, -d and -c", iostat.fits, iostat.read),
     "iostat-json": Kind("iostat -o JSON", iostat.fits_json, iostat.read_json),
+    "sar": Kind("sar -d, -b, -u", sar.fits, sar.read),
+    "sadf-json": Kind("sadf -j", sadf.fits_json, sadf.read_json),
+    "sadf-csv": Kind("sadf -d", sadf.fits_csv, sadf.read_csv),
+    "vmstat": Kind("vmstat", vmstat.fits, vmstat.read),
     "dstat": Kind("dstat's table", dstat.fits, dstat.read),
     "dstat-csv": Kind("dstat's CSV", dstat.fits_csv, dstat.read_csv),
     "pgbench": Kind("pgbench's summary", pgbench.fits_summary, pgbench.summary),
+    "pgbench-progress": Kind("pgbench -P without a summary", pgbench.fits_progress, pgbench.progress),
     "pgbench-log": Kind("pgbench -l", pgbench.fits_log, lambda text: pgbench.log([text.path])),
     "pgbench-aggregate": Kind(
         "pgbench --aggregate-interval", pgbench.fits_aggregate, lambda text: pgbench.aggregate([text])
     ),
     "go-tpc": Kind("go-tpc's output", gotpc.fits, gotpc.read),
     "sysbench": Kind("sysbench's output", sysbench.fits, sysbench.read),
+    "hammerdb": Kind("HammerDB's output, log or job", hammerdb.fits, hammerdb.read),
+    "hammerdb-profile": Kind("HammerDB's time profile", hammerdb.fits_profile, hammerdb.profile),
+    "hammerdb-counter": Kind("HammerDB's transaction counter", hammerdb.fits_counter, hammerdb.counter),
     "jdbcrunner": Kind("JdbcRunner's log", jdbcrunner.fits, jdbcrunner.read),
 }
 # They are read in blocks: all of their text at once would take as much memory.
@@ -60,7 +82,7 @@ def kind_of(path: Path) -> str:
         known = fio.log_kind(path.name)
         found += [f"fio-{known}"] if known else fio.LOGS
     if not found:
-        raise Refused("not recognised")
+        raise Refused(looks.like(start) or "not recognised")
     if len(found) > 1:
         raise StudyError("", f"{path}: it may be {', '.join(found)}", hint=f"say which: --as {found[0]}={path}")
     return found[0]

@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from blocklab.errors import ParseError
-from blocklab.imports.found import Found
-from blocklab.imports.text import Bad, Refused, Text, one_run, points, refusal
+from blocklab.imports.found import Found, found_in
+from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points, refusal
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads import logs, pgbench_output
 from blocklab.workloads.logs import Latency, LogSummary, every_second
@@ -18,6 +18,8 @@ from blocklab.workloads.logs import Latency, LogSummary, every_second
 TOOL = LAYER = pgbench_output.LAYER
 # Of a log that lacks a greater part of the transactions than this, the rate is not known.
 LACKING = 0.005
+# A damaged row is a transaction, most likely, but no rate is made of so many guesses.
+DAMAGED = 0.01
 # So many transactions are kept each, as of a run of our own; of more the density and the percentiles.
 MOST_KEPT = 20_000
 FEW_SECONDS, PARTS = 30, 40
@@ -37,6 +39,8 @@ _VOTERS = 50
 _DATED = 1e8
 # number of transactions actually processed: 10000/10000
 _SUMMARY = re.compile(r"number of transactions actually processed: ")
+# progress: 5.0 s, 879.9 tps, lat 1.463 ms stddev 0.958, 0 failed
+_PROGRESS = re.compile(r"^progress: \d+\.\d s, \d", re.MULTILINE)
 
 
 def _most(pattern: re.Pattern[str], head: str) -> bool:
@@ -51,6 +55,11 @@ def fits_summary(head: str) -> bool:
         re.search(r"^(?:transaction type:|number of transactions actually processed:)", head, re.MULTILINE)
         is not None
     )
+
+
+def fits_progress(head: str) -> bool:
+    """Whether these are the lines of ``-P`` without a summary: of a cut run, or stderr alone."""
+    return _PROGRESS.search(head) is not None and not fits_summary(head)
 
 
 def fits_log(head: str) -> bool:
@@ -93,6 +102,47 @@ def summary(text: Text) -> Found:
     )  # fmt: skip
 
 
+def progress(text: Text) -> Found:
+    """The time series of ``-P``, and its means: there is no summary. Raises ``Refused``."""
+    if any(_SUMMARY.match(line) for line in text.lines):
+        # Behind more lines than are looked at to see what a file is.
+        return summary(text)
+    samples: list[Sample] = []
+    bad: list[Bad] = []
+    commas = 0
+    for number, line in enumerate(text.lines, 1):
+        if not line.startswith("progress: "):
+            continue
+        if has_commas(line.replace(", ", " ")):
+            commas = commas or number
+            line = points(line)
+        try:
+            samples += pgbench_output.progress(f"{line}\n".encode(), "", 0.0)
+        except ParseError:
+            bad.append(Bad(number, line))
+    rates = [sample for sample in samples if sample.metric == "tps"]
+    waits = [sample for sample in samples if sample.metric != "tps"]
+    if not rates:
+        raise Refused("looks like pgbench -P, but has no complete line")
+    times = [sample.time or 0.0 for sample in rates]
+    remarks = [f"it has no summary: TPS and latency are means over its {len(rates)} lines of -P"]
+    if commas:
+        remarks.append(f"line {commas}: decimal commas, read as points")
+    timed = min(times) > _DATED
+    if not timed:
+        remarks.append("its lines have no times (--progress-timestamp): they are put on 1970-01-01")
+    # Each line stands for the same time; of the latencies one with more transactions counts more.
+    done = {sample.time: sample.value for sample in rates}
+    means = [Sample("tps", sum(done.values()) / len(rates), "1/s", LAYER, "")]
+    if total := sum(done[sample.time] for sample in waits):
+        mean = sum(sample.value * done[sample.time] for sample in waits) / total
+        means.append(Sample("latency.mean", mean, "s", LAYER, ""))
+    return found_in(
+        text, "pgbench-progress", bad=bad, remarks=remarks, rows=len(rates), tool=TOOL,
+        samples=(*means, *samples), start=min(times) - 1 if timed else None, end=max(times) if timed else None,
+    )  # fmt: skip
+
+
 def log(paths: Sequence[Path]) -> Found:
     """The values, percentiles and time series of single transactions, of all files (one for each thread).
 
@@ -110,8 +160,10 @@ def log(paths: Sequence[Path]) -> Found:
     if lost:
         remarks.append(f"transactions without a latency: {lost}")
     lacking = read.numbered - read.rows - read.bad
-    partly = lacking > LACKING * read.numbered
-    if lacking > 0:
+    partly = lacking > LACKING * read.numbered or read.bad > DAMAGED * read.numbered
+    if partly and lacking <= LACKING * read.numbered:
+        remarks.append(f"{read.bad:,} of its rows are damaged: no TPS and no time series are made of it")
+    elif lacking > 0:
         most = "so no TPS and no time series are made of it; its latencies stay" if partly else "too few to matter"
         remarks.append(
             f"its clients counted {read.numbered:,} transactions, of which it has {read.rows:,} (pgbench "

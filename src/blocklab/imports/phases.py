@@ -67,10 +67,12 @@ def seconds(series: Mapping[str, Mapping[float, float]]) -> list[Second]:
         rates = {way: now.get(f"{way}.iops", 0.0) for way in ("read", "write")}
         waits = [(now[f"{way}.await"], rate) for way, rate in rates.items() if rate and f"{way}.await" in now]
         total = sum(rate for _, rate in waits)
+        # sar -d and iostat without -x do not tell reads from writes.
+        iops = sum(rates.values()) or now.get("iops", 0.0)
         found.append(
             Second(
-                time, sum(rates.values()), now.get("read.bandwidth", 0.0) + now.get("write.bandwidth", 0.0),
-                sum(wait * rate for wait, rate in waits) / total if total else None, now.get("util"),
+                time, iops, now.get("read.bandwidth", 0.0) + now.get("write.bandwidth", 0.0),
+                sum(wait * rate for wait, rate in waits) / total if total else now.get("await"), now.get("util"),
             )
         )  # fmt: skip
     return found

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+from blocklab.imports import sysbench_old
 from blocklab.imports.found import Found, of_one_phase
-from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points
+from blocklab.imports.text import Bad, Text, has_commas, one_run, points
 from blocklab.workloads import sysbench_output
 
 # [ 10s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,95%): 303.33 err/s: 0.00 ...
@@ -29,10 +30,10 @@ def fits(head: str) -> bool:
 
 def read(text: Text) -> Found:
     """Values, time series and the one phase. Raises ``Refused`` for one that has no summary, or several runs."""
+    one_run(text.lines, _STARTED)
     old = next((match for line in text.lines if (match := _VERSION.match(line))), None)
     if old is not None and int(old[1]) < 1:
-        raise Refused(f"of sysbench {old[1]}.{old[2]}: the output of 1.0 and later is known")
-    one_run(text.lines, _STARTED)
+        return sysbench_old.read(text)
     remarks: list[str] = []
     lines = list(text.lines)
     if any(_SECOND.match(line) and has_commas(line.partition("lat (ms")[0]) for line in lines):

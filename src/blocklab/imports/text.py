@@ -13,7 +13,19 @@ from blocklab.errors import ParseError
 
 HEAD = 64 * 1024
 _PACKED = {
-    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip",
+    b"\x1f\x8b": "gzip file: gunzip FILE", b"BZh": "bzip2 file: bunzip2 FILE", b"\xfd7zXZ": "xz file: unxz FILE",
+    b"\x28\xb5\x2f\xfd": "zstd file: unzstd FILE", b"PK\x03\x04": "zip file: unzip FILE",
+}  # fmt: skip
+# By their first bytes; what sar writes has its magic in the order of its machine.
+_SADC = (
+    "sar's binary file; blocklab starts no program: sadf -j FILE -- -d -b -u > FILE.json (by a sadf as new as the "
+    "sysstat that wrote it)"
+)
+_BINARY = {
+    b"\x96\xd5": _SADC, b"\xd5\x96": _SADC, b"%PDF": "a PDF; save the log itself", b"SQLite format 3": (
+        "an SQLite database; of HammerDB's jobs blocklab reads what job JOBID result and timing print"
+    ), b"PERFILE2": "perf's data; it is not read", b"PAR1": "Parquet; it is not read",
+    b"\x7fELF": "a program; give what it prints", b"\x89PNG": "a picture; give the log itself",
 }  # fmt: skip
 _AT_ONCE = 1 << 20
 _MOST_NAMED = 8
@@ -63,7 +75,10 @@ def head(path: Path) -> str:
         raise Refused("empty")
     for magic, name in _PACKED.items():
         if start.startswith(magic):
-            raise Refused(f"packed ({name}); unpack it first")
+            raise Refused(f"packed, a {name}")
+    for magic, name in _BINARY.items():
+        if start.startswith(magic):
+            raise Refused(name)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Refused("UTF-16; convert it first: iconv -f UTF-16 -t UTF-8")
     if b"\0" in start:

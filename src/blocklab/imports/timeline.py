@@ -260,16 +260,33 @@ def _values(
     series: Mapping[str, Mapping[float, float]], times: Sequence[float], phase: str, host: str
 ) -> Iterator[Sample]:
     """The device's rates in a phase, as a workload's own: it is all that is known of the workload."""
-    total = sum(statistics.fmean(series.get(f"{way}.iops", {}).get(time, 0.0) for time in times) for way in WAYS)
+    # sar -d and iostat without -x tell reads from writes in bytes only.
+    known = "iops" if any(f"{way}.iops" in series for way in WAYS) else "bandwidth"
+    total = sum(
+        statistics.fmean(series.get(f"{way}.{known}", {}).get(time, 0.0) for time in times) for way in WAYS
+    )
+    if known == "bandwidth":
+        yield from _points(series, times, "iops", "1/s", phase, host)
     for way in WAYS:
-        rates = [series.get(f"{way}.iops", {}).get(time, 0.0) for time in times]
+        rates = [series.get(f"{way}.{known}", {}).get(time, 0.0) for time in times]
         if not statistics.median(rates) and statistics.fmean(rates) < _ODD * total:
             # A few in some of its seconds are somebody else's.
             continue
         for metric, unit in ((f"{way}.iops", "1/s"), (f"{way}.bandwidth", "B/s")):
-            points = [(time, series[metric][time]) for time in times if time in series.get(metric, {})]
-            if not points:
-                continue
-            yield Sample(metric, statistics.fmean(value for _, value in points), unit, LAYER, host, phase)
-            for time, value in points:
-                yield Sample(metric, value, unit, LAYER, host, phase, time)
+            yield from _points(series, times, metric, unit, phase, host)
+
+
+def _points(
+    series: Mapping[str, Mapping[float, float]],
+    times: Sequence[float],
+    metric: str,
+    unit: str,
+    phase: str,
+    host: str,
+) -> Iterator[Sample]:
+    """The mean of a metric at these times, and each value of it; nothing where it was not watched."""
+    points = [(time, series[metric][time]) for time in times if time in series.get(metric, {})]
+    if points:
+        yield Sample(metric, statistics.fmean(value for _, value in points), unit, LAYER, host, phase)
+    for time, value in points:
+        yield Sample(metric, value, unit, LAYER, host, phase, time)

@@ -102,6 +102,7 @@ _BLOCK = ("", *WAYS, "flush", "disk.read", "disk.write")
 _FAMILIES: tuple[Metric, ...] = (
     # what workloads report, the headlines first
     Metric("tpmc", "1/min", "rate", label="tpmC", title="tpmC", headline=1, share_of="tps"),
+    Metric("nopm", "1/min", "rate", label="NOPM", title="NOPM", headline=1),
     Metric("tps", "1/s", "rate", label="TPS", title="TPS", headline=2),
     Metric("iops", "1/s", "rate", _BLOCK, label="IOPS", title="IOPS", headline=3, amount="ios", late=IOSTAT_SLACK),
     Metric("bandwidth", "B/s", "rate", _BLOCK, title="MB/s", headline=4, amount="bytes", goes_with="iops",

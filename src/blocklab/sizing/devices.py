@@ -10,20 +10,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from blocklab.errors import StudyError
+from blocklab.imports.device_names import NUMBERED, named
 from blocklab.sizing.series import Interval, Series
 
 SAR_B, SAR_D = "sar -b", "sar -d"
 VOLUMES, INSTANCES = "CloudWatch EBS", "CloudWatch EC2"
-
-# dev8-16   dev259-0   (sar -d without -p)
-_NUMBERED = re.compile(r"dev(\d{1,4})-(\d{1,7})")
-# Majors that are the same on every kernel, with the minors of one disk:
-# https://docs.kernel.org/admin-guide/devices.html. 252 to 254 and 259 are given out as drivers load.
-_MAJORS = {
-    **dict.fromkeys((8, *range(65, 72), *range(128, 136)), ("sd", 16)), 202: ("xvd", 16), 94: ("dasd", 4),
-    3: ("hd", 64), 98: ("ubd", 16), 179: ("mmcblk", 8),
-}  # fmt: skip
-_PLAIN_MAJORS = {1: "ram", 2: "fd", 7: "loop", 9: "md", 11: "sr", 147: "drbd"}
 
 # sda   vdb   xvdf   nvme0n1   hda   mmcblk0   ubdb   dasda   nbd0   rbd1   cciss/c0d0   pmem0
 _DISK = re.compile(
@@ -40,36 +31,6 @@ _MEMORY = re.compile(r"(?:loop|ram|sr|scd|zram|fd|mtdblock)\d+(?:p\d+)?")
 # The lowest of what stands on disks first.
 _STACKED = (re.compile(r"md\d+|md_.+"), re.compile(r"dm-\d+"), re.compile(r"bcache\d+"), re.compile(r"drbd\d+"))
 _MOST_NAMED = 6
-
-
-def named(device: str) -> str:
-    """A device's name as the kernel has it: ``sdb`` for sar's ``dev8-16``. Others stay as they are."""
-    device = device.removeprefix("/dev/")
-    match = _NUMBERED.fullmatch(device)
-    if match is None:
-        return device
-    major, minor = int(match[1]), int(match[2])
-    if major in _PLAIN_MAJORS:
-        return f"{_PLAIN_MAJORS[major]}{minor}"
-    if major not in _MAJORS:
-        return device
-    kind, each = _MAJORS[major]
-    return _numbered(kind, major, minor, each)
-
-
-def _numbered(kind: str, major: int, minor: int, each: int) -> str:
-    disk, part = divmod(minor, each)
-    if kind == "sd" and major != 8:
-        # 65 to 71 are the disks 16 to 127, 128 to 135 those from 128 on.
-        disk += 16 * (major - 64) if major < 128 else 16 * (major - 120)
-    if kind == "mmcblk":
-        return f"mmcblk{disk}" + (f"p{part}" if part else "")
-    letters = ""
-    disk += 1
-    while disk:
-        disk, letter = divmod(disk - 1, 26)
-        letters = chr(ord("a") + letter) + letters
-    return f"{kind}{letters}" + (str(part) if part else "")
 
 
 def chosen(series: Sequence[Series], asked: Sequence[str]) -> tuple[list[Series], list[str]]:
@@ -105,7 +66,7 @@ def _source(one: Series, every: Sequence[Series]) -> int:
         return _WHOLE_HOST
     # Where sar's names cannot be translated they cannot be matched with those of another tool.
     strange = any(
-        each.source == SAR_D and (_NUMBERED.fullmatch(each.device) or _kind(each.device) == "unknown")
+        each.source == SAR_D and (NUMBERED.fullmatch(each.device) or _kind(each.device) == "unknown")
         for each in every
     )
     return _BY_NUMBER if one.source == SAR_D and strange else _BY_NAME
@@ -140,7 +101,7 @@ def _kind(device: str) -> str:
         return "part"
     if _MEMORY.fullmatch(device):
         return "memory"
-    if _NUMBERED.fullmatch(device):
+    if NUMBERED.fullmatch(device):
         return "numbered"
     for number, pattern in enumerate(_STACKED):
         # A partition of an array: md127p1
@@ -200,7 +161,7 @@ def _by_major(names: Sequence[str], group: Sequence[Series], said: list[str]) ->
     bytes with fewer requests: requests are merged on their way down."""
     majors: dict[int, list[str]] = {}
     for name in names:
-        match = _NUMBERED.fullmatch(name)
+        match = NUMBERED.fullmatch(name)
         assert match is not None
         majors.setdefault(int(match[1]), []).append(name)
     if len(majors) == 1:

@@ -21,13 +21,14 @@ _SECOND = re.compile(
     rf"reconn/s: {_N}$"
 )
 #          99th percentile:                      164.45
-_PERCENTILE = re.compile(rf"^ +(\d+)(?:st|nd|rd|th) percentile: +{_N}$")
+_PERCENTILE = re.compile(r"^ +(\d+)(?:st|nd|rd|th) percentile: +(\d+\.\d\d)$")
 #     302.654 |********                                 1
 _BUCKET = re.compile(rf"^ +{_N} \|\** +(\d+)$")
 #     transactions:                        162    (39.36 per sec.)
 #     queries:                             4927   (1197.09 per sec.)
 #     ignored errors:                      107    (26.00 per sec.)
 #     total time:                          4.1105s
+#     total number of events:              162
 #          avg:                                   98.96
 _SUMMARY: Mapping[str, re.Pattern[str]] = {
     name: re.compile(line)
@@ -36,9 +37,10 @@ _SUMMARY: Mapping[str, re.Pattern[str]] = {
         "queries": r"^ +queries: +(\d+) +\(.* per sec\.\)$",
         "errors": r"^ +ignored errors: +(\d+) +\(.* per sec\.\)$",
         "reconnects": r"^ +reconnects: +(\d+) +\(.* per sec\.\)$",
+        "events": r"^ +total number of events: +(\d+)$",
         "seconds": rf"^ +total time: +{_N}s$",
-        "mean": rf"^ +avg: +{_N}$",
-        "max": rf"^ +max: +{_N}$",
+        "mean": r"^ +avg: +(\d+\.\d\d)$",
+        "max": r"^ +max: +(\d+\.\d\d)$",
     }.items()
 }
 
@@ -73,6 +75,9 @@ def read(raw: Mapping[str, bytes], host: str, *, histogram: bool = True) -> Pars
     if not found["transactions"] or (histogram and not buckets):
         raise ParseError("sysbench", "no transaction was completed", said, hint="give it more time")
     seconds = found["seconds"]
+    if not histogram and sum(count for _, count in buckets) != found["events"]:
+        # One of somebody else's may have lost lines.
+        buckets = []
     if buckets:
         ranks = {p: percentile(buckets, p) for p in PERCENTILES}
     samples = [

@@ -48,12 +48,13 @@ class Row(msgspec.Struct):
     tpm: float = msgspec.field(name="TPM")
     # Exact, where Avg is of buckets.
     total: float = msgspec.field(name="Sum(ms)")
-    p50: float = msgspec.field(name="50th(ms)")
     p90: float = msgspec.field(name="90th(ms)")
-    p95: float = msgspec.field(name="95th(ms)")
     p99: float = msgspec.field(name="99th(ms)")
     p999: float = msgspec.field(name="99.9th(ms)")
-    max: float = msgspec.field(name="Max(ms)")
+    # go-tpc before 1.0.8 has none of these.
+    p50: float | None = msgspec.field(default=None, name="50th(ms)")
+    p95: float | None = msgspec.field(default=None, name="95th(ms)")
+    max: float | None = msgspec.field(default=None, name="Max(ms)")
 
 
 class _Score(msgspec.Struct):
@@ -187,6 +188,8 @@ def _values(kind: str, row: Row, host: str) -> Iterator[Sample]:
         "p99.9": row.p999, "max": row.max,
     }  # fmt: skip
     for name, value in values.items():
+        if value is None:
+            continue
         yield Sample(f"{kind}.latency.{name}", value / 1e3, "s", LAYER, host)
 
 

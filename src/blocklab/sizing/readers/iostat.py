@@ -1,8 +1,7 @@
-"""``iostat -x`` of a host as series, one for each device: read by ``blocklab.imports.iostat``."""
+"""iostat of a host as series, one for each device: read by ``blocklab.imports.iostat``."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -11,36 +10,28 @@ from statistics import median
 from blocklab.imports import found as imported
 from blocklab.imports import iostat
 from blocklab.imports.clock import resolve
+from blocklab.imports.device_names import named
+from blocklab.imports.json_documents import can_be
 from blocklab.imports.text import Refused, Text
-from blocklab.sizing.devices import named
 from blocklab.sizing.readers.base import Kind, Reading
-from blocklab.sizing.readers.json_documents import can_be
 from blocklab.sizing.series import Found, Interval, Rates, Series, Trust
 
 SOURCE = "iostat"
 _FIELDS = {
     "read.iops": "reads", "write.iops": "writes", "read.bandwidth": "read_bytes", "write.bandwidth": "write_bytes",
-    "flush.iops": "flushes", "read.await": "read_latency", "write.await": "write_latency",
+    "iops": "requests", "flush.iops": "flushes", "read.await": "read_latency", "write.await": "write_latency",
 }  # fmt: skip
-_OF_RATES = ("reads", "writes", "read_bytes", "write_bytes")
+_OF_RATES = ("reads", "writes", "read_bytes", "write_bytes", "requests")
 # A step that is so much longer than the others is a pause between two runs of iostat.
 _PAUSE = 1.5
-# sadf's JSON has its times in objects, iostat's has them as text.
-_OF_SADF = re.compile(r'"timestamp"\s*:\s*\{|"file-date"|"file-utc-time"|"disk-device"')
-
 # How ``imports.iostat`` says that there is no other report.
 _ONLY = "its only report"
 
 _Row = dict[str, float]
 
 
-def fits_json(head: str) -> bool:
-    """Whether this is the JSON of ``iostat -o JSON``, and not that of ``sadf -j``."""
-    return iostat.fits_json(head) and _OF_SADF.search(head) is None
-
-
 def read(text: Text, reading: Reading) -> Found:
-    """The text of ``iostat -x`` as series. Raises ``Refused``, and ``StudyError`` for dates that may mean several
+    """The text of iostat as series. Raises ``Refused``, and ``StudyError`` for dates that may mean several
     days."""
     return _series(iostat.read(text), text, reading)
 
@@ -56,6 +47,8 @@ def read_json(text: Text, reading: Reading) -> Found:
 
 def _series(found: imported.Found, text: Text, reading: Reading) -> Found:
     assert found.clock is not None
+    if all(sample.layer == "cpu" for sample in found.samples):
+        raise Refused("iostat -c has no disks; take iostat -t -x 10")
     times, said = resolve(found.clock, str(text.path), zone=reading.zone, order=reading.order, anchors=())
     remarks = [*found.remarks, *said]
     if found.untimed:
@@ -145,7 +138,7 @@ def _interval(row: Mapping[str, float], start: float, seconds: float) -> Interva
 
 
 KINDS: Mapping[str, Kind] = {
-    "iostat": Kind("iostat -x", iostat.fits, read),
-    "iostat-json": Kind("iostat -x -o JSON", fits_json, read_json),
+    "iostat": Kind("iostat", iostat.fits, read),
+    "iostat-json": Kind("iostat -o JSON", iostat.fits_json, read_json),
 }
 """The kinds of this module by name."""
