@@ -13,7 +13,7 @@ from blocklab.model.stack_map import StackMap, Took, Tuned
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.format import NBSP
 from blocklab.stats.grid import Point
-from blocklab.stats.inputs import Inputs
+from blocklab.stats.inputs import Inputs, arithmetic
 from blocklab.stats.repeats import Repeats, combined
 from blocklab.stats.values import Row
 from blocklab.study.types import Expectation
@@ -139,6 +139,14 @@ def test_what_cannot_be_measured_again_is_what_was_reached() -> None:
     stack = StackMap(tuned={"writes of vda on a1": Tuned(0.1e-3, 0.0, took(0.4e-3))})
     (found,) = Inputs({"cell": [stack]}).untrue("cell")
     assert (found.what, found.asked, found.far) == ("writes of vda on a1", 0.1e-3, True)
+
+
+def test_hosts_of_ones_own_are_not_blamed_for_an_emulation() -> None:
+    stack = StackMap(tuned={"link zone": Tuned(0.5e-3, 0.0, took(1.2e-3), given=True)})
+    said = arithmetic(Inputs({"cell": [stack]}).untrue("cell")).replace(NBSP, " ")
+    assert said == (
+        "link zone took 1.2 ms where the study expects 0.5 ms: these hosts are not the ones that the study describes"
+    )
 
 
 def words(found: Verdict) -> str:

@@ -66,6 +66,8 @@ class Tuned(msgspec.Struct, frozen=True):
     asked: float
     added: float
     reached: Took
+    given: bool = False
+    """Whether it is what it is, on hosts of one's own: ``asked`` is what the study expects of it."""
 
     @property
     def floor(self) -> float:

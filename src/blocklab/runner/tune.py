@@ -62,7 +62,7 @@ def given(engine: Engine, phase: TuneLink | TuneVolume) -> dict[str, Tuned]:
     else:
         asked = [(phase.asked[way], fact) for way, fact in phase.facts.items()]
     found = ((fact.timed, expected, _took(engine, fact)) for expected, fact in asked)
-    return {what: Tuned(expected, 0.0, took) for what, expected, took in found if took is not None}
+    return {what: Tuned(expected, 0.0, took, given=True) for what, expected, took in found if took is not None}
 
 
 def _tuned(

@@ -26,11 +26,13 @@ At: TypeAlias = Hashable
 
 
 class Input(msgspec.Struct, frozen=True):
-    """A link's round trip or a volume's latency (s). ``what``: ``link zone``, ``writes of vda on a1``."""
+    """A link's round trip or a volume's latency (s). ``what``: ``link zone``, ``writes of vda on a1``. ``given``:
+    it is one of somebody's hosts, and ``asked`` is what the study expects."""
 
     what: str
     asked: float
     achieved: float
+    given: bool = False
 
     @property
     def far(self) -> bool:
@@ -137,18 +139,23 @@ def _untrue(stacks: Sequence[StackMap]) -> Iterator[Input]:
         low, high = _ends(times)
         most, mean = tolerance(tuned.asked), statistics.fmean(each.mean for each in times)
         if low > tuned.asked + most or high < tuned.asked - most:
-            yield Input(what, tuned.asked, achieved)
-        elif (stalled := Input(what, tuned.asked, mean)).far:
+            yield Input(what, tuned.asked, achieved, tuned.given)
+        elif (stalled := Input(what, tuned.asked, mean, tuned.given)).far:
             yield stalled
 
 
 def arithmetic(inputs: Sequence[Input]) -> str:
     """``writes of vda on a1 took 1.21 ms where 0.45 ms were asked for, link zone took 1.71 ms where 0.5 ms were
-    asked for: this machine cannot test this``."""
+    asked for: this machine cannot test this``; on hosts of one's own ``... where the study expects 0.5 ms: these
+    hosts are not the ones that the study describes``."""
     said = [
-        f"{each.what} took {_ms(each.achieved)}{NBSP}ms where {_ms(each.asked)}{NBSP}ms were asked for"
+        f"{each.what} took {_ms(each.achieved)}{NBSP}ms where the study expects {_ms(each.asked)}{NBSP}ms"
+        if each.given
+        else f"{each.what} took {_ms(each.achieved)}{NBSP}ms where {_ms(each.asked)}{NBSP}ms were asked for"
         for each in inputs
     ]
+    if all(each.given for each in inputs):
+        return f"{listed(said)}: these hosts are not the ones that the study describes"
     return f"{listed(said)}: this machine cannot test this"
 
 
