@@ -20,6 +20,8 @@ _SETUP = re.compile(
     r"(?P<job>\S.*?): \(g=(?P<group>\d+)\): rw=(?P<rw>[a-z]+), bs=(?P<bs>[^=]+), ioengine=(?P<engine>[\w:./-]+), "
     r"iodepth=(?P<depth>\d+)"
 )
+# Starting 4 processes   Starting 2 threads   Starting 1 thread and 2 processes
+_STARTING = re.compile(r"Starting (\d+) (?:process|thread)(?:e?s)?(?: and (\d+) (?:process|thread)(?:e?s)?)?")
 # mixed: (groupid=0, jobs=2): err= 0: pid=11630: Mon Nov 23 20:04:52 2026
 # a: (groupid=0, jobs=1): err= 5 (file:io_u.c:1846, func=io_u error, error=Input/output error): pid=7: Mon ...
 _JOB = re.compile(
@@ -114,12 +116,13 @@ class Block(msgspec.Struct):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All blocks, of several reports of one run (``repeated``) those of the last one; the lines that are not
-    whole."""
+    """All blocks, of several reports of one run (``repeated``) those of the last one; how many jobs were
+    ``started``, each clone counted, 0 where that is not known; the lines that are not whole."""
 
     blocks: tuple[Block, ...]
     setups: tuple[Setup, ...]
     major: int
+    started: int
     repeated: bool
     bad: tuple[Bad, ...]
 
@@ -147,6 +150,8 @@ def parsed(lines: Sequence[str]) -> Report:
     """What the lines say."""
     setups = [_setup(match) for line in lines if (match := _SETUP.fullmatch(line))]
     version = next((match for line in lines if (match := VERSION.fullmatch(line))), None)
+    starting = next((match for line in lines if (match := _STARTING.fullmatch(line))), None)
+    started = sum(int(each or 0) for each in starting.groups()) if starting else 0
     old = any(_OLD_WAY.fullmatch(line) for line in lines)
     blocks: dict[tuple[str, int, str], Block] = {}
     bad: list[Bad] = []
@@ -165,7 +170,7 @@ def parsed(lines: Sequence[str]) -> Report:
         elif reader is not None and not reader.take(line):
             bad.append(Bad(number, line))
     major = int(version["major"]) if version else 2 if old else 3
-    return Report(tuple(blocks.values()), tuple(setups), major, repeated, tuple(bad))
+    return Report(tuple(blocks.values()), tuple(setups), major, started, repeated, tuple(bad))
 
 
 class _Reader:
@@ -188,7 +193,6 @@ class _Reader:
             return self._titled(match)
         if match := _ROW.fullmatch(line):
             return self._row(line)
-        self._title = None
         if match := _CPU.fullmatch(line):
             self._way = None
             self._block.cpu = self._block.cpu or {name: float(match[name]) for name in ("user", "system")}
@@ -206,7 +210,8 @@ class _Reader:
 
     def _direction(self, match: re.Match[str]) -> bool:
         self._title, self._way = None, None
-        if match["way"] in self._block.ways:
+        # After the number of I/Os begins another job, whose own line is lost.
+        if match["way"] in self._block.ways or self._block.issued:
             return False
         self._way, self._at = Way(), 0
         self._way.iops = _short(match["iops"])

@@ -9,7 +9,7 @@ import msgspec
 
 from blocklab.imports import clock, fio_blocks, fio_json
 from blocklab.imports.clock import Clock
-from blocklab.imports.fio_blocks import Block, Setup, Way
+from blocklab.imports.fio_blocks import Block, Report, Setup, Way
 from blocklab.imports.found import Found, found_in
 from blocklab.imports.text import Refused, Text, one_run
 from blocklab.model.sample import Phase, Sample
@@ -33,7 +33,7 @@ def read(text: Text) -> Found:
     remarks = []
     if report.repeated:
         remarks.append("several reports of one run (--status-interval): the last one is taken")
-    broken = {block.job: why for block in report.blocks if (why := _broken(block))}
+    broken = _broken_jobs(report)
     remarks += [f"{why}: left out" for why in broken.values()]
     blocks = [block for block in report.blocks if block.job not in broken]
     if not blocks:
@@ -57,6 +57,20 @@ def read(text: Text) -> Found:
     )  # fmt: skip
 
 
+def _broken_jobs(report: Report) -> dict[str, str]:
+    """By the name of each job that cannot be used what is wrong with it: its clones are no job without it."""
+    broken = {block.job: why for block in report.blocks if (why := _broken(block))}
+    known = {setup.job for setup in report.setups}
+    there = sum(block.clones for block in report.blocks if not known or block.job in known)
+    for block in report.blocks:
+        if known and block.job not in known:
+            broken.setdefault(block.job, f"job {block.job} is none of those that were set up")
+        # Where each clone is told by itself, one of them is a part of its job.
+        if block.clones == 1 and report.started > there:
+            broken.setdefault(block.job, f"job {block.job}: not all of the jobs that were started are there")
+    return broken
+
+
 def _broken(block: Block) -> str:
     """Why a job cannot be used; empty for a sound one."""
     if block.error:
@@ -65,7 +79,15 @@ def _broken(block: Block) -> str:
         return f"job {block.job} lacks its last lines"
     if not any(way in block.ways for way in DIRECTIONS):
         return f"job {block.job} did no I/O, or its lines of it are damaged"
+    for number, name in enumerate(DIRECTIONS):
+        if (way := block.ways.get(name)) is not None and _exact(block, number, way) is None:
+            return f"job {block.job}: IOPS and the number of I/Os ({name}) do not agree"
     return ""
+
+
+def _exact(block: Block, number: int, way: Way) -> float | None:
+    """IOPS by how many I/Os there were; None where that is not what is printed."""
+    return _agreeing(block.issued[number] / (way.runtime / 1000), way.iops) if way.runtime else None
 
 
 def _values(block: Block, setups: Sequence[Setup]) -> Iterator[Sample]:
@@ -78,13 +100,11 @@ def _values(block: Block, setups: Sequence[Setup]) -> Iterator[Sample]:
         if (way := block.ways.get(name)) is None:
             continue
         count, seconds, size = float(block.issued[number]), way.runtime / 1000, _size(block, setups, number)
-        exact = _agreeing(count / seconds, way.iops) if seconds else None
-        moved = _agreeing(count * size, way.moved) if exact is not None and size else None
-        yield row(f"{name}.iops", way.iops if exact is None else exact, "1/s")
+        moved = _agreeing(count * size, way.moved) if size else None
+        yield row(f"{name}.iops", count / seconds, "1/s")
         yield row(f"{name}.bandwidth", way.bandwidth if moved is None else moved / seconds, "B/s")
         yield row(f"{name}.bytes", way.moved if moved is None else moved, "B")
-        if exact is not None:
-            yield row(f"{name}.ios", count, "1")
+        yield row(f"{name}.ios", count, "1")
         yield from _latency(row, f"{name}.latency", way, "lat", "clat")
         yield from _latency(row, f"{name}.clat.latency", way, "clat", "")
     if (sync := block.ways.get("sync")) is not None:
@@ -105,7 +125,7 @@ def _latency(row: fio_blocks.Row, metric: str, way: Way, of: str, other: str) ->
         return
     for name, value in zip(("mean", "stddev", "max"), found, strict=True):
         yield row(f"{metric}.{name}", value, "s")
-    known = way.percentiles.get(of) or way.percentiles.get(other, {})
+    known = way.percentiles.get(of, way.percentiles.get(other, {}))
     for percent in PERCENTILES:
         if percent in known:
             yield row(f"{metric}.p{percent:g}", known[percent], "s")
