@@ -145,7 +145,8 @@ def test_hosts_of_ones_own_are_not_blamed_for_an_emulation() -> None:
     stack = StackMap(tuned={"link zone": Tuned(0.5e-3, 0.0, took(1.2e-3), given=True)})
     said = arithmetic(Inputs({"cell": [stack]}).untrue("cell")).replace(NBSP, " ")
     assert said == (
-        "link zone took 1.2 ms where the study expects 0.5 ms: these hosts are not the ones that the study describes"
+        "link zone took 1.2 ms where the study expects 0.5 ms: these hosts are not the ones that the study "
+        "describes"
     )
 
 

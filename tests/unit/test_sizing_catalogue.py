@@ -369,6 +369,12 @@ def test_a_damaged_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFact
         assert catalogue.load(path).clouds()
 
 
+@pytest.mark.parametrize("text", ["? memory: 256GiB\n: {cloud: us}\n", "a:\n  ? [b]\n  : {cloud: us}\n"])
+def test_a_key_that_is_a_map_or_a_list_is_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(StudyError, match="is no key: a key is a word"):
+        catalogue.load(own(tmp_path, text))
+
+
 @pytest.mark.parametrize("text", ["&r\na: {iops: *r}\n", "a: " + "[" * 3000 + "]" * 3000])
 def test_an_entry_within_itself_is_an_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(StudyError, match="nested too deeply"):

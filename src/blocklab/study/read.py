@@ -69,11 +69,31 @@ def load_yaml(path: Path) -> CommentedMap:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise StudyError("", f"not YAML: {error.problem}", file=str(path), line=line) from error
-    except YAMLError as error:
+    except (YAMLError, TypeError) as error:
+        # ruamel raises TypeError for a map as the key of another one in some places.
         raise StudyError("", f"not YAML: {error}", file=str(path)) from error
     if not isinstance(raw, CommentedMap):
         raise StudyError("", "a study is a map of fields", file=str(path), hint="start with: blocklab: 2")
+    if (odd := _odd_key(raw)) is not None:
+        raise StudyError("", f"{odd} is no key: a key is a word, not a map or a list", file=str(path))
     return raw
+
+
+def _odd_key(raw: Any) -> Any:
+    """The first key that is a map or a list (``? {a: 1}``); None where there is none."""
+    # An entry may refer to itself, or be nested deeply.
+    open_, seen = [raw], set()
+    while open_:
+        each = open_.pop()
+        if id(each) in seen or not isinstance(each, Mapping | list | tuple):
+            continue
+        seen.add(id(each))
+        if isinstance(each, Mapping):
+            if (odd := next((key for key in each if isinstance(key, Mapping | list | tuple)), None)) is not None:
+                return dict(odd) if isinstance(odd, Mapping) else list(odd)
+            each = list(each.values())
+        open_ += each
+    return None
 
 
 def build(
