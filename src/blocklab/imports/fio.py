@@ -28,7 +28,7 @@ _ROW = re.compile(r"\d+, \d+, [012](?:, (?:\d+|0x[0-9a-f]+)){1,4}")
 _NO_PRIORITY = re.compile(r"\d+, \d+, [012], \d+(?:, (?:[2-9]|\d\d+))?")
 _EITHER = (
     "its rows have no priority, so its latencies are microseconds (fio 2) or nanoseconds (an early fio 3), and "
-    "nothing tells which: put the JSON of that run beside it, if it is of fio 3"
+    "nothing tells which: put fio's JSON or text of that run beside it"
 )
 # write-4k_lat.1.log     fio's own end of a log's name: the rows of all of them look alike
 _NAME = re.compile(r"(?P<prefix>.*)_(?P<kind>clat|slat|lat|bw|iops)(?:\.(?P<number>\d+))?\.log")

@@ -200,7 +200,7 @@ class _Reader:
         if match := _ISSUED.fullmatch(line):
             self._block.issued = self._block.issued or tuple(map(int, re.findall(r"\d+", match["total"])))
             return True
-        if line.startswith(("   bw (", "    bw (", "   iops ")):
+        if re.match(r" +(?:bw \(|iops  )", line):
             self._at = _AFTER
         elif line.startswith("  fsync/"):
             self._way, self._at = self._block.ways.setdefault("sync", Way()), 0

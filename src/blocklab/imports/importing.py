@@ -172,15 +172,20 @@ def _renamed(given: Mapping[str, Sequence[Given]]) -> list[str]:
     """Folders whose names a workload cannot have."""
     folders = dict.fromkeys((each.below, each.folder, each.repeat) for every in given.values() for each in every)
     return [
-        f"the folder {below} is {_which(name, repeat)}"
+        _renaming(below, name, repeat)
         for below, name, repeat in folders
         if below and below.replace("/", "-") != name
     ]
 
 
-def _which(name: str, repeat: int | None) -> str:
-    workload = f"the workload {name}" if name else "its stack's workload"
-    return workload if repeat is None else f"repeat {repeat + 1} of {workload}"
+def _renaming(below: str, name: str, repeat: int | None) -> str:
+    if repeat is None:
+        workload = f"the folder {below} is the workload {name}"
+        return workload if name else f"the folder {below} is of its stack's workload"
+    number = repeat + 1
+    if not name:
+        return f"the folder {below} is repeat {number} of its stack's workload"
+    return f"the folder {below} is repeat {number} of the workload {name}"
 
 
 def _known(asked: Mapping[Path, str], paths: Sequence[Path]) -> None:

@@ -178,9 +178,8 @@ def _repeated(mine: Sequence[_Point], names: Mapping[int, str]) -> Iterator[str]
             point.given.repeat = number
             point.given.remarks += (f"repeat {number + 1} of the point of {other}: all its options are the same",)
             count[point.stack] += 1
-    for stack, often in count.items():
-        many = f"{often} files repeat" if often > 1 else "1 file repeats"
-        yield f"{stack}: {many} a point of another file with the same options: taken for repeats"
+    for stack, some in count.items():
+        yield f"{stack}: {some} of its files are taken for repeats: another file has a point with the same options"
 
 
 def _logs(reports: Sequence[Given], every: Sequence[Given]) -> None:
