@@ -117,6 +117,19 @@ def test_a_good_run_stays_where_measuring_it_again_never_began(small: dict[str, 
     assert "mkfs.ext4: bad" in progress.outcomes["mirror/io"].error
 
 
+def test_a_good_run_stays_where_measuring_it_again_failed(small: dict[str, Any], tmp_path: Path) -> None:
+    small["workloads"] = {"io": io(small)}
+    study = build(small)
+    folder, *_ = go(study, tmp_path, Answers())
+    before = [run.outcome for run in folder.runs()]
+    broken = Answers()
+    broken.override["fio"] = Result(1, b"", b"fio: killed\n")
+    _, progress, bad, _ = go(study, tmp_path, broken)
+    assert bad == 2 and [run.outcome for run in folder.runs()] == before
+    assert sum("it failed this time, so the earlier run is kept" in each for each in progress.warnings) == 2
+    assert not [each for each in folder.cells.iterdir() if each.name.startswith(".")]
+
+
 def test_nothing_is_asked_of_nodes_that_were_ended(
     small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -297,7 +297,7 @@ def test_drbd_az_has_the_same_verdicts_as_on_the_lab(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "runs/drbd-az-quick/report.json").read_text())["verdicts"]
     # As one build of the lab: nothing is decided. What is outside is where a disk or a link is not as expected.
     assert {each["status"] for each in found} == {"unknown"} and len(found) == 8
-    assert all(each["inside"] or "were asked for" in each["sentence"] for each in found), said
+    assert all(each["inside"] or "the study expects" in each["sentence"] for each in found), said
 
 
 FAILOVER = """\

@@ -273,11 +273,15 @@ class _Group:
                 stand.shapes[cell.stack], times=dict(stand.engine.times), clocks=known,
                 machine=_shares(spent, _spent(stand.lab)),
             )  # fmt: skip
-            here.write(
-                cell, outcome, environment=self._environment, stack=where,
-                records=[*build, *stand.engine.records[first:]], knobs=measured.knobs, parsed=parsed,
-                stops=measured.stops, rounds=measured.rounds, drill=found, ledger=ledger,
-            )  # fmt: skip
+            if status == "failed" and self._folder.has(cell):
+                here.drop()
+                self._progress.warning(f"{cell.label}: it failed this time, so the earlier run is kept")
+            else:
+                here.write(
+                    cell, outcome, environment=self._environment, stack=where,
+                    records=[*build, *stand.engine.records[first:]], knobs=measured.knobs, parsed=parsed,
+                    stops=measured.stops, rounds=measured.rounds, drill=found, ledger=ledger,
+                )  # fmt: skip
         for warning in measured.warnings:
             self._progress.warning(f"{cell.label}: {warning}")
         self._progress.done(cell, outcome, measured.parsed, measured.stops)

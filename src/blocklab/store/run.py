@@ -156,6 +156,11 @@ class Draft:
         self.folder = folder
         self.raw = folder / "raw"
         self.raw.mkdir(parents=True)
+        self.dropped = False
+
+    def drop(self) -> None:
+        """Leave what is there under its key as it is."""
+        self.dropped = True
 
     def write(
         self,
@@ -208,7 +213,10 @@ def draft(cells: Path, key: str) -> Iterator[Draft]:
     try:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        yield Draft(temporary)
+        made = Draft(temporary)
+        yield made
+        if made.dropped:
+            return
         old = cells / f".{key}.{os.getpid()}.old"
         final = cells / key
         if final.exists():
