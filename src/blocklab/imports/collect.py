@@ -143,11 +143,11 @@ def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> N
             if lost := times.count(None):
                 said.append(f"{lost} of its times are of no day that exists: what stands there is left out")
             each.remarks += tuple(said)
+            phases = tuple(_dated(found.phases, times))
+            start = min((phase.start for phase in phases), default=None) if found.start is None else found.start
+            end = max((phase.end for phase in phases), default=None) if found.end is None else found.end
             each.found = msgspec.structs.replace(
-                found,
-                samples=tuple(_at(found.samples, times)),
-                phases=tuple(_dated(found.phases, times)),
-                clock=None,
+                found, samples=tuple(_at(found.samples, times)), phases=phases, clock=None, start=start, end=end
             )
             if sure and times and (times[0] or 0.0) > clock.DAY:
                 anchors.append((place, times[0] or 0.0))
