@@ -161,8 +161,11 @@ def test_what_else_differs_tells_points_apart_that_are_alike_on_the_axes(tmp_pat
     assert {shape["ioengine"] for shape in shapes.values()} == {"libaio", "io_uring"}
 
 
-def test_mixed_reads_and_writes_differ_by_their_share(tmp_path: Path) -> None:
-    files = {f"ssd/{share}.json": report(rw="randrw", rwmixread=share) for share in ("70", "90")}
+@pytest.mark.parametrize(("option", "shares"), [("rwmixread", ("70", "90")), ("rwmixwrite", ("30", "10"))])
+def test_mixed_reads_and_writes_differ_by_their_share(
+    tmp_path: Path, option: str, shares: tuple[str, ...]
+) -> None:
+    files = {f"ssd/{share}.json": report(rw="randrw", **{option: share}) for share in shares}
     assert set(rates(imported(tmp_path, files))) == {"randrw-rwmixread-70", "randrw-rwmixread-90"}
 
 

@@ -13,6 +13,7 @@ from blocklab.imports import fio, fio_json
 from blocklab.imports.collect import Given
 from blocklab.imports.found import REPORTS, Found
 from blocklab.imports.study import name_of
+from blocklab.workloads import fio_shapes
 from blocklab.workloads.fio_shapes import UNSET
 
 # In the order in which they stand in a point's name, with what fio takes where a job does not say.
@@ -89,7 +90,8 @@ def _axes(options: Mapping[str, str]) -> dict[str, str]:
     # "randrw:8" does eight requests for each place.
     kind = options.get("rw", options.get("readwrite", _AXES["rw"])).partition(":")[0]
     found = {**_AXES, **options, "rw": kind, "bs": options.get("bs", options.get("blocksize", _AXES["bs"]))}
-    found["rwmixread"] = options.get("rwmixread", "50") if kind in ("rw", "readwrite", "randrw") else ""
+    mixed = fio_shapes.shape(options)[fio_shapes.READS].removesuffix("%")
+    found["rwmixread"] = mixed if kind in ("rw", "readwrite", "randrw") else ""
     return {name: value for name, value in found.items() if not _NO_POINT.fullmatch(name)}
 
 
