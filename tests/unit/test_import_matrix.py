@@ -162,9 +162,7 @@ def test_what_else_differs_tells_points_apart_that_are_alike_on_the_axes(tmp_pat
 
 
 @pytest.mark.parametrize(("option", "shares"), [("rwmixread", ("70", "90")), ("rwmixwrite", ("30", "10"))])
-def test_mixed_reads_and_writes_differ_by_their_share(
-    tmp_path: Path, option: str, shares: tuple[str, ...]
-) -> None:
+def test_mixed_jobs_differ_by_their_share(tmp_path: Path, option: str, shares: tuple[str, ...]) -> None:
     files = {f"ssd/{share}.json": report(rw="randrw", **{option: share}) for share in shares}
     assert set(rates(imported(tmp_path, files))) == {"randrw-rwmixread-70", "randrw-rwmixread-90"}
 
@@ -249,3 +247,17 @@ def test_logs_beside_a_report_of_fio_2_are_in_microseconds(tmp_path: Path) -> No
     (run,) = StudyFolder(done.folder).runs()
     points = [each.value for each in run.series() if each.metric == "read.latency.mean"]
     assert points == pytest.approx([245e-6] * len(points)) and points
+
+
+def test_texts_are_points_as_well(tmp_path: Path) -> None:
+    text = (FOLDER / "import/fio/3.39.txt").read_text()
+    one = text.replace("rand read", "seq-write2")
+    files = {
+        "ssd/1.txt": one,
+        "ssd/8.txt": one.replace("iodepth=1\n", "iodepth=8\n").replace("iodepth=4\n", "iodepth=16\n"),
+    }
+    done = imported(tmp_path, files)
+    assert set(rates(done)) == {
+        "randrw-4k-iodepth-1-numjobs-2", "randrw-4k-iodepth-8-numjobs-2", "write-64k-iodepth-1-numjobs-1",
+        "write-64k-iodepth-8-numjobs-1", "randread-4k-iodepth-4-numjobs-1", "randread-4k-iodepth-16-numjobs-1",
+    }  # fmt: skip

@@ -96,7 +96,8 @@ def _axes(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(mine: Sequence[_Point]) -> list[str]:
-    apart = [name for name in _AXES if len({point.options.get(name) for point in mine}) > 1]
+    # Only mixed jobs have a share of reads.
+    apart = [name for name in _AXES if len({point.options.get(name) for point in mine} - {None, ""}) > 1]
     groups: dict[tuple[object, ...], list[_Point]] = {}
     for point in mine:
         groups.setdefault((point.run, *(point.options.get(name) for name in _AXES)), []).append(point)
