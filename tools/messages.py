@@ -40,7 +40,8 @@ TERMS = (
     "acknowledged", "refused", "in doubt found", "unexpected", "torn", "newest lost", "came back", "recovered",
     "behind", "ahead", "stages", "detection", "fencing", "promotion", "mount", "recovery", "first commit",
     "resync", "reads", "writes", "MB read", "MB written", "written per byte above", "flushes",
-    "flushes per transaction", "stack", "workload", "phase", "metric", "unit", "host", "layer", "level",
+    "flushes per transaction", "cell", "agree", "stack", "workload", "phase", "metric", "unit", "host", "layer",
+    "level",
 )  # fmt: skip
 # Words by which the program finds texts, or has a library colour them, where `vocabulary` does not see it.
 KEYS = frozenset({

@@ -224,6 +224,15 @@ def test_files_are_the_same_and_the_page_is_not(name: str, tmp_path: Path) -> No
     assert '<html lang="ja">' in page and "結論" in page and "<h2>Answer" not in page
 
 
+def test_names_of_a_study_stay(tmp_path: Path) -> None:
+    """Its stack is called mirror, which is a term, too."""
+    synthetic.make_sweep(tmp_path)
+    (folder,) = (each for each in tmp_path.iterdir() if (each / "study.json").exists())
+    done = blocklab("report", folder, "--lang", "ja", cwd=tmp_path)
+    assert done.returncode == 0 and " mirror " in done.stdout and "ミラー" not in done.stdout
+    assert ">mirror<" in (folder / "report.html").read_text()
+
+
 def test_other_commands_in_another_language(tmp_path: Path) -> None:
     for argv in (
         ["studies"],

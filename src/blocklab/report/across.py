@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from blocklab.lang import term
 from blocklab.report.grid import grid
 from blocklab.stats import longform
 from blocklab.stats.across import SAME, Across, Share, sides
@@ -80,7 +81,7 @@ def terminal(laid: Across) -> Iterator[RenderableType]:
         for each in laid.shares:
             pair, place = each.pair, each.pair.place
             a, b, ratio = map(ratio_text, (pair.a, pair.b, pair.ratio))
-            said = Text(each.verdict, style=_STYLES[each.verdict])
+            said = Text(term(each.verdict), style=_STYLES[each.verdict])
             rows.append(
                 (place if place != last else "", pair.metric, a, b, ratio + ("†" if pair.limited else ""), said)
             )

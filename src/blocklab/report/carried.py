@@ -6,6 +6,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from blocklab.lang import term
 from blocklab.report.grid import grid
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import KINDS, Carried, Need, needs
@@ -90,7 +91,7 @@ def carried_table(analysis: Analysis) -> Table | None:
 
 
 def _cells(row: CarriedRow) -> tuple[str | Text, ...]:
-    mark = f"{MARKS[row.verdict][0]}{NBSP}{row.verdict.replace(' ', NBSP)}"
+    mark = f"{MARKS[row.verdict][0]}{NBSP}{term(row.verdict).replace(' ', NBSP)}"
     values = row.p99.split(" / ")
     # One kind of requests a line.
     several = len(values) == len(row.kinds) > 1

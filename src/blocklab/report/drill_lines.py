@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from blocklab.lang import term
 from blocklab.report.drills import NONE, WORDS, fields, status_of
 from blocklab.report.grid import grid
 from blocklab.stats.analysis import Analysis, analyse
@@ -44,7 +45,7 @@ def _cells(each: Summary) -> list[Text]:
         rate.append(f" {percent(each.relative.value)}", style="bold")
     return [
         Text(each.label.replace(" ", "\n")),
-        Text(f"{WORDS[status][0]} {status} {_count(each)}".rstrip(), style=_STYLES[status]),
+        Text(f"{WORDS[status][0]} {term(status)} {_count(each)}".rstrip(), style=_STYLES[status]),
         rate,
         Text(mine["gone"].text.replace(" of ", "\nof ")),
         Text("\n".join([mine["RPO, most"].text, mine["RPO, most"].small.partition(";")[0]]).strip()),

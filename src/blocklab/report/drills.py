@@ -10,6 +10,7 @@ import msgspec
 
 from blocklab.charts.base import Chart, slug
 from blocklab.charts.cost import stack_colours
+from blocklab.lang import term
 from blocklab.model.drill import Drill
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drill_findings import drill_details
@@ -91,7 +92,7 @@ def drill_section(analysis: Analysis, shown: Sequence[Chart]) -> DrillSection | 
     return DrillSection(
         tuple(sentence([each]) for each in drill_details(analysis)),
         charts.get("cost"),
-        ("stack", *(["workload"] if workloads else []), *factors),
+        (term("stack"), *([term("workload")] if workloads else []), *factors),
         tuple(
             _row(each, factors, fields(each), dyes[each.point.stack_name], workloads=workloads) for each in found
         ),

@@ -92,7 +92,7 @@ def _sheet(analysis: Analysis, name: str) -> Sheet:
                 by_cell.setdefault((row.stack, label, phase), []).append(row)
     columns = list(_columns(analysis, labels, [row for rows in by_cell.values() for row in rows]))
     gaps = {(gap.stack, gap.workload): gap.status for gap in analysis.unmeasured}
-    names = ["stack", *factors, *(["phase"] if any(phases) else [])]
+    names = [term("stack"), *factors, *([term("phase")] if any(phases) else [])]
     rows = []
     for phase in phases:
         for point in cells:

@@ -69,7 +69,9 @@ class _Columns:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for names in self._abreast(min(options.max_width, WIDEST) - EDGES):
             yield grid(
-                [self._axis, *names], zip(self._levels, *(self._cells[name] for name in names), strict=True)
+                [self._axis, *names],
+                zip(self._levels, *(self._cells[name] for name in names), strict=True),
+                ours=False,
             )
 
     def _abreast(self, width: int) -> Iterator[list[str]]:

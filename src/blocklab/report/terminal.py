@@ -119,7 +119,9 @@ def _values(analysis: Analysis, compared: tuple[Item, ...]) -> Table:
     stacks = [stack for stack in analysis.stacks if any(stack in item.rows for item in compared)]
     stacks = stacks if analysis.grid.factors else list(analysis.stacks)
     return grid(
-        ["", *stacks], ([item.label, *(_value(analysis, item, each) for each in stacks)] for item in compared)
+        ["", *stacks],
+        ([item.label, *(_value(analysis, item, each) for each in stacks)] for item in compared),
+        ours=False,
     )
 
 
@@ -157,7 +159,7 @@ def _verdicts(verdicts: tuple[Verdict, ...]) -> Table:
     table.add_column(overflow="fold")
     for verdict in verdicts:
         mark, style = _MARKS[verdict.status]
-        mark = mark.replace("unknown", verdict.word)
+        mark = f"? {term(verdict.word)}" if verdict.status == "unknown" else mark
         text = Text(f"{verdict.claim.says}: " if verdict.claim.says else "")
         text.append(verdict.sentence.removesuffix("."))
         if verdict.found is None or verdict.status != "unknown" or verdict.builds == 1:

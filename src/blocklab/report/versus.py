@@ -16,6 +16,7 @@ from rich.text import Text
 from blocklab import __version__
 from blocklab.charts.base import Chart
 from blocklab.charts.forest import forest
+from blocklab.lang import term
 from blocklab.report import across as beside
 from blocklab.report.across import ratio_text
 from blocklab.report.build import dress, environment, written
@@ -116,7 +117,9 @@ def _table(rows: Sequence[Pair]) -> Table:
         metric = pair.metric if pair.own else f"{pair.metric} ({pair.layer} on {pair.host})"
         a, b = (plus_minus(each.value, each.half, pair.unit, pair.metric) for each in (pair.a, pair.b))
         share = ratio_text(pair.ratio) + ("†" if pair.limited else "")
-        verdict = Text(pair.verdict or "no ratio", style=_STYLES.get(pair.verdict or "", "dim"))
+        verdict = Text(
+            term(pair.verdict) if pair.verdict else "no ratio", style=_STYLES.get(pair.verdict or "", "dim")
+        )
         found.append((pair.place if pair.place != last else "", metric, a, b, share, verdict))
         last = pair.place
     titles = ("cell", "metric", "A", "B", "B / A", "verdict")
