@@ -85,7 +85,9 @@ def every_kind() -> list[Sample]:
         "centos7/vmstat-at-5-10.out": "vmstat", "pkb/hammerdb.log": "hammerdb",
         "pkb/hammerdb-profile.log": "hammerdb-profile", "pkb/hammerdb-counter.log": "hammerdb-counter",
         "pkb/pgbench-9.txt": "pgbench", "pkb/pgbench-progress.txt": "pgbench-progress",
-        "pkb/sysbench-0.5.txt": "sysbench",
+        "pkb/sysbench-0.5.txt": "sysbench", "fio/3.39.txt": "fio-text", "fio/3.39-clones.txt": "fio-text",
+        "fio/2.2.txt": "fio-text", "pkb/fio-2.17.json": "fio-json", "pkb/fio-2.1.4.json": "fio-json",
+        "fio-plot/logs/randread-16-1.json": "fio-json", "fio-plot/points/randwrite-16-8.json": "fio-json",
     }  # fmt: skip
     return [
         *own,

@@ -158,7 +158,7 @@ def test_two_runs_in_one_folder_are_refused_and_two_folders_are_two_loads(tmp_pa
     assert "a folder of its own" in caught.value.hint
 
 
-def test_two_runs_of_fio_in_one_folder_are_refused_and_a_file_for_each_job_is_not(tmp_path: Path) -> None:
+def test_two_runs_of_fio_in_one_folder_are_repeats_and_a_file_for_each_job_is_one_run(tmp_path: Path) -> None:
     document = json.loads((FOLDER / "fio/stdout").read_text())
     first, second, *_ = document["jobs"]
     folder = tmp_path / "local"
@@ -172,9 +172,8 @@ def test_two_runs_of_fio_in_one_folder_are_refused_and_a_file_for_each_job_is_no
     done = take(minimal(["local"]), None, {"local": [str(folder)]}, tmp_path / "runs", Options())
     assert imported(done).phases("fio") == (first["jobname"], second["jobname"])
     put("run2.json", second, {**first, "usr_cpu": 1.0})
-    with pytest.raises(StudyError, match=r"run1.json and .*run2.json both have a job seq-write-1m") as caught:
-        take(minimal(["local"]), None, {"local": [str(folder)]}, tmp_path / "runs", Options())
-    assert "a folder of its own" in caught.value.hint
+    done = take(minimal(["local"]), None, {"local": [str(folder)]}, tmp_path / "runs", Options())
+    assert done.study.repeats == 2 and any("taken for repeats" in said for said in done.said)
 
 
 def test_long_names_stay_apart(tmp_path: Path) -> None:

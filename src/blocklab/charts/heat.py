@@ -1,4 +1,5 @@
-"""The IOPS table, or that of another value: block size and mix by queue depth, with the value in each cell."""
+"""The IOPS table, or that of another value: block size and mix, or clones, by queue depth, with the value in each
+cell."""
 
 from __future__ import annotations
 
@@ -36,11 +37,15 @@ _MARKED = {(4096, "random", 1), (4096, "random", 32), (2**20, "sequential", 1), 
 
 
 def heat(sweep: Sweep, fixed: Mapping[str, str]) -> Chart | None:
-    """The table of a fio workload whose jobs differ in queue depth and in block size or mix; None of any other.
+    """The table of a fio workload whose jobs differ in queue depth and in block size, mix or clones; None of any
+    other.
 
     ``fixed``: what all of its jobs have in common, in the terms of the sweep's dimensions.
     """
     across = [name for name in (BLOCK, READS) if name in sweep.dimensions]
+    # What has the most levels makes rows, the rest panels: a table of two rows cannot be read at a glance.
+    if len(sweep.dimensions.get(JOBS, ())) > math.prod(len(sweep.dimensions[name]) for name in across):
+        across = [JOBS]
     if DEPTH not in sweep.dimensions or not across:
         return None
     others = [name for name in sweep.dimensions if name not in (DEPTH, *across)]
@@ -188,7 +193,7 @@ def _panel(
     return titled(title, f"{unit} by queue depth", layers, data, ROW * len(seen), ("cells", table))
 
 
-_WORDS = {BLOCK: "block size", READS: "reads"}
+_WORDS = {BLOCK: "block size", READS: "reads", JOBS: "numjobs"}
 
 
 def _row_label(levels: Sequence[str]) -> str:

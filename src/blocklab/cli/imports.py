@@ -25,7 +25,7 @@ from blocklab.imports.study import name_of
 from blocklab.imports.text import Refused
 from blocklab.report.imported import span
 from blocklab.store.folder import StudyFolder
-from blocklab.store.imported import ImportedFile
+from blocklab.store.imported import ImportedFile, warnings
 from blocklab.workloads.fio_jobs import Section
 
 
@@ -84,9 +84,8 @@ def import_(
     console = Console(highlight=False)
     for title, files in done.files.items():
         console.print(_table(title, files))
-        for each in files:
-            for warning in each.warnings if each.kind else ():
-                console.print(Text(f"  {warning}", style="yellow"), soft_wrap=True)
+        for warning in warnings(each for each in files if each.kind):
+            console.print(Text(f"  {warning}", style="yellow"), soft_wrap=True)
     for said in done.said:
         console.print(Text(said), soft_wrap=True)
     console.print(report.terminal_table(folder))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
 from blocklab.errors import StudyError
 from blocklab.imports import fio_json
 from blocklab.imports.clock import DAY
-from blocklab.imports.found import Found
+from blocklab.imports.found import REPORTS, Found
 from blocklab.imports.study import short, workload_name
 from blocklab.imports.timeline import Line, devices, line_of, phases_of
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads.fio_jobs import Section
 
+# A stack, and which repeat, from 0.
+Side: TypeAlias = tuple[str, int]
 # Probes run a little longer than the workload that they watch.
 AROUND = 30.0
 # Two values of one thing by two files differ by less than this, unless they are of two runs.
@@ -92,7 +96,7 @@ def _named_apart(stack: str, workloads: Sequence[Assembled]) -> None:
 def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Assembled:
     said: list[str] = []
     _one_run(stack, name, files)
-    ordered = sorted(files, key=lambda each: (_RANK.get(each.kind, 5), each.path.name))
+    ordered = sorted(files, key=lambda each: (_RANK.get(each.kind, 5), _natural(each.path.name)))
     ordered = _placed(ordered) if tool == "fio" else _beside(ordered)
     samples: dict[tuple[str, str, float | None], Sample] = {}
     first: dict[tuple[str, str], str] = {}
@@ -121,10 +125,15 @@ def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Assembled
     )  # fmt: skip
 
 
+def _natural(name: str) -> list[tuple[int, str]]:
+    """``randread-2`` stands before ``randread-16``."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
+
+
 # What a tool says itself comes before what is counted from its log.
 _RANK: Mapping[str, int] = {
-    "fio-json": 0, "pgbench": 0, "hammerdb": 0, "pgbench-log": 1, "fio-lat": 1, "pgbench-aggregate": 2,
-    "pgbench-progress": 3,
+    "fio-json": 0, "fio-text": 1, "fio-lat": 2, "pgbench": 0, "hammerdb": 0, "pgbench-log": 1,
+    "pgbench-aggregate": 2, "pgbench-progress": 3,
 }  # fmt: skip
 # Of these a folder has the files of one run, unless it has two of one kind.
 _ONCE = (
@@ -143,20 +152,20 @@ def _one_run(stack: str, name: str, files: Sequence[Found]) -> None:
         names = ", ".join(each.path.name for each in several)
         raise StudyError("", f"stack {stack}: {len(several)} runs of {name} ({kind}): {names}", hint=hint)
     # Each job of a run may have a JSON of its own.
-    seen: dict[str, Path] = {}
+    seen: dict[tuple[str, str], Path] = {}
     for each in files:
         for job in dict.fromkeys(each.jobs):
-            other = seen.setdefault(job, each.path)
+            other = seen.setdefault((each.kind, job), each.path)
             if other != each.path:
                 raise StudyError("", f"stack {stack}: {other} and {each.path} both have a job {job}", hint=hint)
 
 
 def _placed(files: Sequence[Found]) -> list[Found]:
     """fio's logs, whose times may count from their job's start, at the time that the JSON beside them tells."""
-    known = {phase.name: phase for each in files if each.kind == "fio-json" for phase in each.phases}
+    known = {phase.name: phase for each in files if each.kind in REPORTS for phase in each.phases}
     found = []
     for each in files:
-        own = each.phases[0] if each.kind != "fio-json" and each.phases else None
+        own = each.phases[0] if each.kind not in REPORTS and each.phases else None
         job = known.get(own.name) if own is not None and each.start is None else None
         if own is not None and job is not None:
             each = msgspec.structs.replace(
@@ -261,9 +270,9 @@ def _from_timeline(
     return _Made((workload,), ())
 
 
-def phased(workloads: Mapping[str, Sequence[Assembled]], jobs: Sequence[Section]) -> dict[str, list[Assembled]]:
-    """The workloads of all stacks, those with a time line with their phases: what a sequence of them is shows only
-    on several stacks."""
+def phased(workloads: Mapping[Side, Sequence[Assembled]], jobs: Sequence[Section]) -> dict[Side, list[Assembled]]:
+    """The workloads of all stacks and repeats, those with a time line with their phases: what a sequence of them
+    is shows only on several stacks."""
     found = {stack: list(each) for stack, each in workloads.items()}
     names = dict.fromkeys(each.name for every in workloads.values() for each in every if each.line is not None)
     for name in names:

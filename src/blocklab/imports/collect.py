@@ -26,6 +26,8 @@ class Given(msgspec.Struct):
     """The workload that its folder is called after; empty for a file in the stack's own folder."""
     below: str = ""
     """That folder as it stands there."""
+    repeat: int | None = None
+    """Which repeat of its workload it is of, from 0; None where there is one, or it watched all of them."""
     sha256: str = ""
     found: Found | None = None
     left_out: str = ""
@@ -141,11 +143,11 @@ def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> N
             if lost := times.count(None):
                 said.append(f"{lost} of its times are of no day that exists: what stands there is left out")
             each.remarks += tuple(said)
+            phases = tuple(_dated(found.phases, times))
+            start = min((phase.start for phase in phases), default=None) if found.start is None else found.start
+            end = max((phase.end for phase in phases), default=None) if found.end is None else found.end
             each.found = msgspec.structs.replace(
-                found,
-                samples=tuple(_at(found.samples, times)),
-                phases=tuple(_dated(found.phases, times)),
-                clock=None,
+                found, samples=tuple(_at(found.samples, times)), phases=phases, clock=None, start=start, end=end
             )
             if sure and times and (times[0] or 0.0) > clock.DAY:
                 anchors.append((place, times[0] or 0.0))

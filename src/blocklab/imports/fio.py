@@ -28,7 +28,7 @@ _ROW = re.compile(r"\d+, \d+, [012](?:, (?:\d+|0x[0-9a-f]+)){1,4}")
 _NO_PRIORITY = re.compile(r"\d+, \d+, [012], \d+(?:, (?:[2-9]|\d\d+))?")
 _EITHER = (
     "its rows have no priority, so its latencies are microseconds (fio 2) or nanoseconds (an early fio 3), and "
-    "nothing tells which: put the JSON of that run beside it, if it is of fio 3"
+    "nothing tells which: put fio's JSON or text of that run beside it"
 )
 # write-4k_lat.1.log     fio's own end of a log's name: the rows of all of them look alike
 _NAME = re.compile(r"(?P<prefix>.*)_(?P<kind>clat|slat|lat|bw|iops)(?:\.(?P<number>\d+))?\.log")
@@ -64,6 +64,25 @@ def read_log(path: Path, kind: str) -> Found:
     match = _NAME.fullmatch(path.name)
     found = read_logs([path], kind, match["prefix"] if match else path.stem)
     return msgspec.structs.replace(found, order=log_number(path.name))
+
+
+def renamed(found: Found, job: str) -> Found:
+    """The same log, under the name of a job."""
+    return msgspec.structs.replace(
+        found, phases=tuple(Phase(job, phase.start, phase.end) for phase in found.phases),
+        samples=tuple(msgspec.structs.replace(sample, phase=job) for sample in found.samples),
+    )  # fmt: skip
+
+
+def in_microseconds(found: Found) -> Found:
+    """The same log of an fio 2, whose latencies are microseconds: as nanoseconds they were read."""
+    return msgspec.structs.replace(
+        found, either="", remarks=(*found.remarks, "its latencies are microseconds, as those of fio 2 are"),
+        samples=tuple(
+            msgspec.structs.replace(sample, value=sample.value * 1000) if sample.unit == "s" else sample
+            for sample in found.samples
+        ),
+    )  # fmt: skip
 
 
 def read_logs(paths: Sequence[Path], kind: str, phase: str) -> Found:

@@ -1,4 +1,4 @@
-"""fio's JSON and JSON+ (3.x)."""
+"""fio's JSON and JSON+, of 2.1 or newer."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
+from typing import Any
 
 from blocklab.errors import ParseError
 from blocklab.imports.found import Found
 from blocklab.imports.text import Refused, Text, refusal
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
-from blocklab.workloads import fio_output
+from blocklab.workloads import fio_older, fio_output
 from blocklab.workloads.fio_output import Job, Output
 from blocklab.workloads.fio_shapes import SHAPING
 
@@ -34,7 +35,7 @@ def fits(head: str) -> bool:
 def read(text: Text) -> Found:
     """Values and phases of all jobs. Raises ``Refused``."""
     try:
-        reports = run_of(text)
+        reports, lacks = _reports(text)
         output = reports[-1]
         values, broken = _values(output)
     except ParseError as error:
@@ -42,6 +43,8 @@ def read(text: Text) -> Found:
     if not values:
         raise Refused(f"fio: {'; '.join(broken.values()) or 'no job in its JSON'}")
     remarks = [*text.remarks, *(f"{why}: left out" for why in broken.values())]
+    if lacks:
+        remarks.append(f"of {output.version}: {'; '.join(lacks)}")
     if len(reports) > 1:
         remarks.append(f"{len(reports)} reports of one run (--status-interval): the last one is taken")
     good = [job for job in output.jobs if job.jobname not in broken]
@@ -50,23 +53,37 @@ def read(text: Text) -> Found:
     clones = [name for name, count in Counter(job.jobname for job in good).items() if count > 1]
     if clones:
         remarks.append(f"clones added up, so without percentiles: {', '.join(clones)}")
-        values = list(_together(values, set(clones)))
+        values = list(together(values, set(clones)))
     phases = [phase for phase in _phases(output) if phase.name not in broken]
     if phases and not any(job.job_start for job in output.jobs):
         remarks.append("when its jobs began is reckoned back from when it was printed")
+    options = {job.jobname: own for job in good if (own := {**output.options, **job.options})}
     return Found(
         kind="fio-json", path=text.path, rows=len(good), tool=TOOL, samples=tuple(values),
         phases=tuple(phases), start=min((each.start for each in phases), default=None),
         end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)),
-        shapes={job.jobname: shape({**output.options, **job.options}) for job in good}, remarks=tuple(remarks),
+        options=options, shapes={name: shape(own) for name, own in options.items()}, remarks=tuple(remarks),
+        major=2 if output.version.startswith("fio-2") else 3,
     )  # fmt: skip
 
 
 def run_of(text: Text) -> list[Output]:
     """The reports of one run; several with ``--status-interval``. Raises ``ParseError``, ``Refused``."""
-    reports = fio_output.reports({"stdout": (text.text + text.cut).encode()})
+    return _reports(text)[0]
+
+
+def _reports(text: Text) -> tuple[list[Output], tuple[str, ...]]:
+    """The same, and which fields the fio of that age does not write."""
+    lacks: dict[str, None] = {}
+
+    def brought(document: Any) -> Any:
+        found, more = fio_older.brought_up(document)
+        lacks.update(dict.fromkeys(more))
+        return found
+
+    reports = fio_output.reports({"stdout": (text.text + text.cut).encode()}, brought)
     _one_run(reports)
-    return reports
+    return reports, tuple(lacks)
 
 
 def _values(output: Output) -> tuple[list[Sample], dict[str, str]]:
@@ -161,8 +178,9 @@ def _borrowed(job: Job) -> bool:
     return any(way.total_ios and not way.lat_ns.percentile and way.clat_ns is not None for way in ways)
 
 
-def _together(values: Sequence[Sample], clones: set[str]) -> Iterator[Sample]:
-    """The values of each job once: rates add up, means count by their I/Os, the greatest is the greatest."""
+def together(values: Sequence[Sample], clones: set[str]) -> Iterator[Sample]:
+    """The values of ``clones`` of one job, by its name, once: rates add up, means count by their I/Os, of the
+    greatest it is the greatest."""
     for phase, mine in groupby(values, key=lambda sample: sample.phase):
         rows = [each for each in values if each.phase == phase] if phase in clones else list(mine)
         if phase not in clones:

@@ -14,6 +14,9 @@ from blocklab.imports.text import Bad, Text, refusal
 from blocklab.model.sample import Latencies, Parsed, Phase, Sample, Transaction
 from blocklab.workloads.stamp import lines as stamped_lines
 
+# What fio itself says of its jobs.
+REPORTS = ("fio-json", "fio-text")
+
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """``kind`` is what it was taken for, ``rows`` how many rows of it were good, ``first_bad`` the first other.
@@ -46,9 +49,13 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     clients: frozenset[int] = frozenset()
     """Of pgbench's log: the clients that it has transactions of."""
     jobs: tuple[str, ...] = ()
-    """Of fio's JSON: the job's name to each number."""
+    """Of fio's reports: the job's name to each number."""
     shapes: Mapping[str, Mapping[str, str]] = {}
-    """Of fio's JSON: by the job's name the options by which jobs are laid out."""
+    """Of fio's reports: by the job's name the options by which jobs are laid out."""
+    options: Mapping[str, Mapping[str, str]] = {}
+    """Of fio's reports: all options of each job, where they are known."""
+    major: int = 0
+    """Of fio's reports: the version of fio, 2 or 3."""
     either: str = ""
     """Of fio's latency logs: why their unit is not known, unless a JSON of fio 3 is beside them."""
     remarks: tuple[str, ...] = ()

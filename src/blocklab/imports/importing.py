@@ -10,10 +10,10 @@ import msgspec
 
 from blocklab import __version__
 from blocklab.errors import StudyError
-from blocklab.imports import belong, collect, together
-from blocklab.imports.assemble import Assembled, Piece, assemble, phased
+from blocklab.imports import belong, collect, matrix, repeats, together
+from blocklab.imports.assemble import Assembled, Piece, Side, assemble, phased
 from blocklab.imports.collect import Given
-from blocklab.imports.study import ImportFile, name_of, study
+from blocklab.imports.study import ImportedStack, ImportFile, name_of, study
 from blocklab.imports.timeline import device_of, devices
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Sample
@@ -23,8 +23,10 @@ from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.imported import SITE, ImportedFile
 from blocklab.store.run import Outcome, draft
 from blocklab.study.grid import cells
-from blocklab.study.types import Cell, Study
+from blocklab.study.types import Cell, Study, View
+from blocklab.study.views import fio_axes
 from blocklab.workloads.fio_jobs import Section
+from blocklab.workloads.fio_shapes import DEPTH
 
 # Of a node that no file names.
 HOST = "host"
@@ -67,48 +69,75 @@ def take(
     _known(options.asked, [each.path for every in given.values() for each in every])
     for every in given.values():
         collect.take(every, options.asked)
+        repeats.declared(every)
+    points, told = matrix.points(given)
+    said += told
+    for every in given.values():
         together.join(every, options.jobs)
     said += [*_twice(given), *_renamed(given)]
     collect.date(given, zone=options.zone, order=options.order)
-    for name, every in given.items():
-        belong.settle(name, every, file.stacks[name], options.jobs, options.zone, options.agree)
-    workloads: dict[str, list[Assembled]] = {}
+    sides: dict[Side, list[Assembled]] = {}
     hosts: dict[str, list[str]] = {}
     for name, every in given.items():
-        stack = file.stacks[name]
-        hosts[name] = _hosts(name, stack.host, every, source)
-        pieces = collect.pieces(every, hosts[name][0])
-        _known_device(name, stack.device, hosts[name][0], pieces, source)
-        workloads[name], more = assemble(name, pieces, options.jobs, host=hosts[name][0], device=stack.device)
-        said += more
-        if not workloads[name]:
-            _nothing(name, every)
-        _unused(every, workloads[name])
-    workloads = phased(workloads, options.jobs)
-    jobs, more = _jobs(workload for each in workloads.values() for workload in each)
-    said += more
-    made = study(file, source, hosts, jobs)
-    absent = tuple(
-        {"stack": name, "workload": workload}
-        for name in made.stacks
-        for workload in made.workloads
-        if workload not in {workload.name for workload in workloads[name]}
-    )
-    made = msgspec.structs.replace(made, exclude=absent)
-    said += [f"{entry['stack']} has no logs of {entry['workload']}" for entry in absent]
-    grid = cells(made)
+        hosts[name] = _hosts(name, file.stacks[name].host, every, source)
+        more, told = _workloads(name, every, file.stacks[name], hosts[name][0], source, options)
+        sides |= more
+        said += told
+    sides = phased(sides, options.jobs)
+    jobs, told = _jobs(workload for each in sides.values() for workload in each)
+    said += told
+    count = 1 + max(repeat for _, repeat in sides)
+    made, told = _whole(study(file, source, hosts, jobs, count), sides)
+    said += told
+    if points and DEPTH in fio_axes(made):
+        made = msgspec.structs.replace(made, report=View(x=DEPTH))
+    found = {(*side, workload.name): workload for side, each in sides.items() for workload in each}
+    grid = [cell for cell in cells(made) if (cell.stack, cell.repeat, cell.workload) in found]
     place = place_of(runs, made, quick=False)
     with claimed(place):
-        folder = StudyFolder.create(runs, Manifest(made, grid, source=str(source or "")), source)
+        folder = StudyFolder.create(runs, Manifest(made, tuple(grid), source=str(source or "")), source)
         for cell in grid:
-            workload = next(workload for workload in workloads[cell.stack] if workload.name == cell.workload)
+            workload = found[cell.stack, cell.repeat, cell.workload]
             said += workload.said
             _write(folder, cell, workload, hosts[cell.stack][0], file.stacks[cell.stack].device, given[cell.stack])
     return Imported(
         folder.path, made, {name: tuple(each.told() for each in every) for name, every in given.items()},
-        {name: tuple(workload.name for workload in each) for name, each in workloads.items()},
+        {stack: tuple(dict.fromkeys(name for of, _, name in found if of == stack)) for stack in given},
         tuple(dict.fromkeys(said)),
     )  # fmt: skip
+
+
+def _workloads(
+    name: str, every: Sequence[Given], about: ImportedStack, host: str, source: Path | None, options: Options
+) -> tuple[dict[Side, list[Assembled]], list[str]]:
+    """The workloads of each repeat of a stack, and what else is to be said. Raises ``StudyError``."""
+    found: dict[Side, list[Assembled]] = {}
+    said: list[str] = []
+    for number, some in enumerate(repeats.rounds(every)):
+        # What the file says of times is of the first repeat.
+        mine = msgspec.structs.replace(about, began={}, belongs_to={}) if number else about
+        belong.settle(name, some, mine, options.jobs, options.zone, options.agree)
+        pieces = collect.pieces(some, host)
+        _known_device(name, about.device, host, pieces, source)
+        found[name, number], more = assemble(name, pieces, options.jobs, host=host, device=about.device)
+        said += more
+    workloads = [workload for each in found.values() for workload in each]
+    if not workloads:
+        _nothing(name, every)
+    _unused(every, workloads)
+    return found, said
+
+
+def _whole(made: Study, sides: Mapping[Side, Sequence[Assembled]]) -> tuple[Study, list[str]]:
+    """The study without what a stack has no logs of, and what that is."""
+    absent = tuple(
+        {"stack": name, "workload": workload}
+        for name in made.stacks
+        for workload in made.workloads
+        if not any(each.name == workload for (of, _), every in sides.items() if of == name for each in every)
+    )
+    said = [f"{entry['stack']} has no logs of {entry['workload']}" for entry in absent]
+    return msgspec.structs.replace(made, exclude=absent), said
 
 
 def _jobs(workloads: Iterable[Assembled]) -> tuple[dict[str, dict[str, dict[str, str]]], list[str]]:
@@ -141,10 +170,22 @@ def _unused(every: Sequence[Given], workloads: Sequence[Assembled]) -> None:
 
 def _renamed(given: Mapping[str, Sequence[Given]]) -> list[str]:
     """Folders whose names a workload cannot have."""
-    folders = dict.fromkeys((each.below, each.folder) for every in given.values() for each in every)
+    folders = dict.fromkeys((each.below, each.folder, each.repeat) for every in given.values() for each in every)
     return [
-        f"the folder {below} is the workload {name}" for below, name in folders if below.replace("/", "-") != name
+        _renaming(below, name, repeat)
+        for below, name, repeat in folders
+        if below and below.replace("/", "-") != name
     ]
+
+
+def _renaming(below: str, name: str, repeat: int | None) -> str:
+    if repeat is None:
+        workload = f"the folder {below} is the workload {name}"
+        return workload if name else f"the folder {below} is of its stack's workload"
+    number = repeat + 1
+    if not name:
+        return f"the folder {below} is repeat {number} of its stack's workload"
+    return f"the folder {below} is repeat {number} of the workload {name}"
 
 
 def _known(asked: Mapping[Path, str], paths: Sequence[Path]) -> None:

@@ -12,6 +12,7 @@ from blocklab.imports import (
     dstat,
     fio,
     fio_json,
+    fio_text,
     gotpc,
     hammerdb,
     iostat,
@@ -45,6 +46,7 @@ def _log(kind: str) -> Kind:
 
 KINDS: Mapping[str, Kind] = {
     "fio-json": Kind("fio's JSON or JSON+", fio_json.fits, fio_json.read),
+    "fio-text": Kind("fio's text output", fio_text.fits, fio_text.read),
     **{f"fio-{kind}": _log(kind) for kind in fio.KINDS},
     "iostat": Kind("iostat, with and without -x, -d and -c", iostat.fits, iostat.read),
     "iostat-json": Kind("iostat -o JSON", iostat.fits_json, iostat.read_json),

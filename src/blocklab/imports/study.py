@@ -115,6 +115,7 @@ def study(
     path: Path | None,
     hosts: Mapping[str, Sequence[str]],
     workloads: Mapping[str, Mapping[str, Mapping[str, str]]],
+    repeats: int,
 ) -> Study:
     """The study of what was found: ``hosts`` of each stack, the active one first; ``workloads`` by name, with the
     options of fio's jobs. Raises ``StudyError``."""
@@ -126,7 +127,7 @@ def study(
     ordered = [*file.workloads, *(name for name in known if name not in file.workloads)]
     nodes = dict.fromkeys(host for each in hosts.values() for host in each)
     plain = {
-        "blocklab": 2, "name": file.name, "question": file.question, "baseline": file.baseline,
+        "blocklab": 2, "name": file.name, "question": file.question, "repeats": repeats, "baseline": file.baseline,
         "nodes": {node: {} for node in nodes},
         "stacks": {
             name: {"on": hosts[name][0], "layers": [{"layer": "imported", "says": stack.says}]}

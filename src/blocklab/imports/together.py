@@ -10,9 +10,8 @@ import msgspec
 from blocklab.errors import StudyError
 from blocklab.imports import fio, fio_json, pgbench
 from blocklab.imports.collect import Given
-from blocklab.imports.found import Found
+from blocklab.imports.found import REPORTS, Found
 from blocklab.imports.text import Refused, whole
-from blocklab.model.sample import Phase
 from blocklab.workloads.fio_jobs import Section
 
 _THREADS: dict[str, Callable[[Sequence[Path]], Found]] = {
@@ -35,11 +34,15 @@ def join(given: Sequence[Given], jobs: Sequence[Section]) -> None:
     The first of the files gets the whole, the others stay for their damage. What nobody knows the unit of is left
     out. Raises ``StudyError`` for logs of two runs.
     """
-    for folder in dict.fromkeys(each.folder for each in given):
-        mine = _known([(each, each.found) for each in given if each.folder == folder and each.found is not None])
+    groups: dict[tuple[str, int | None], list[_File]] = {}
+    for each in given:
+        if each.found is not None:
+            groups.setdefault((each.folder, each.repeat), []).append((each, each.found))
+    for files in groups.values():
+        mine = _known(files)
         for kind, read in _THREADS.items():
             _threads([(each, found) for each, found in mine if found.kind == kind], read)
-        told = [found.jobs for _, found in mine if found.kind == "fio-json"]
+        told = [found.jobs for _, found in mine if found.kind in REPORTS]
         known = [name for names in told for name in names] or list(_numbers(jobs))
         # Of several JSONs nobody knows which one a number is of.
         numbers = known if len(told) < 2 else []
@@ -48,13 +51,14 @@ def join(given: Sequence[Given], jobs: Sequence[Section]) -> None:
 
 
 def _known(files: Sequence[_File]) -> list[_File]:
-    """Without the logs whose unit only a JSON of fio 3 tells, where there is none: of fio 2 it is another one."""
-    if any(found.kind == "fio-json" for _, found in files):
-        return list(files)
+    """Without the logs whose unit only a report of fio tells, where there is none; those of fio 2 in its unit."""
+    majors = {found.major for _, found in files if found.kind in REPORTS}
     for each, found in files:
-        if found.either:
+        if found.either and majors == {2}:
+            each.found = fio.in_microseconds(found)
+        elif found.either and majors != {3}:
             each.found, each.left_out = None, found.either
-    return [(each, found) for each, found in files if not found.either]
+    return [(each, each.found) for each, _ in files if each.found is not None]
 
 
 def _threads(logs: Sequence[_File], read: Callable[[Sequence[Path]], Found]) -> None:
@@ -135,7 +139,7 @@ def _clones(logs: Sequence[_File], known: set[str], numbers: Sequence[str]) -> N
 def _means(files: Sequence[_File]) -> None:
     """Averaged latency logs with their means, which only the number of I/Os in each second tells."""
     rates = {found.samples[0].phase: found for _, found in files if found.kind == "fio-iops"}
-    told = {sample.phase for _, found in files if found.kind == "fio-json" for sample in found.samples}
+    told = {sample.phase for _, found in files if found.kind in REPORTS for sample in found.samples}
     for each, found in files:
         if found.kind not in _LATENCIES or any(sample.time is None for sample in found.samples):
             continue
@@ -167,7 +171,4 @@ def _job(files: Sequence[_File], name: str, what: str) -> None:
         kind = found.kind.removeprefix("fio-")
         _one(files, _read(files, lambda paths: fio.read_logs(paths, kind, name)), what)
     elif found.samples[0].phase != name:
-        first.found = msgspec.structs.replace(
-            found, phases=tuple(Phase(name, phase.start, phase.end) for phase in found.phases),
-            samples=tuple(msgspec.structs.replace(sample, phase=name) for sample in found.samples),
-        )  # fmt: skip
+        first.found = fio.renamed(found, name)

@@ -12,6 +12,7 @@ import msgspec
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.differences import flat
 from blocklab.stats.format import listed
+from blocklab.store import imported
 from blocklab.store.run import Run
 
 # The commands of more cells than this would be most of the page; steps.jsonl has them.
@@ -129,7 +130,9 @@ def warnings(analysis: Analysis) -> list[str]:
         # Tearing down may fail without spoiling the values, but it is not to be hidden.
         failed = [record for record in run.records if record.code and record.part == "undo"]
         found += [f"{run.cell.label}: on {r.host}, exit code {r.code} from {shlex.join(r.argv)}" for r in failed]
-        found += [f"{run.cell.stack}: {text}" for file in run.files for text in file.warnings]
+    for stack in dict.fromkeys(run.cell.stack for run in analysis.every):
+        files = (file for run in analysis.every if run.cell.stack == stack for file in run.files)
+        found += [f"{stack}: {text}" for text in imported.warnings(files)]
     for name, values in versions(analysis).differs:
         # The method tells the seeds.
         texts = {str(value) for _, value in values if name != "seed"}

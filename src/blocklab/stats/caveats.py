@@ -134,11 +134,12 @@ def often(analysis: Analysis) -> str:
 
 
 def _certainty(analysis: Analysis) -> Finding:
-    """What the intervals are over: ``verdict`` is ``repeats``, ``rounds``, ``run``, or ``nothing``; ``note`` says
-    how often, or how to find out."""
+    """What the intervals are over: ``verdict`` is ``repeats``, ``imported`` (repeats that logs tell of),
+    ``rounds``, ``run``, or ``nothing``; ``note`` says how often, or how to find out."""
     fewest, most = analysis.times
     if most > 1:
-        return Finding("repeats", count=fewest, of=analysis.study.repeats, verdict="repeats", note=often(analysis))
+        verdict = "imported" if analysis.imported else "repeats"
+        return Finding("repeats", count=fewest, of=analysis.study.repeats, verdict=verdict, note=often(analysis))
     hint = "" if analysis.imported else "run it with --repeats 3"
     if analysis.study.repeats > 1 and not analysis.imported:
         hint = f"the study asks for {analysis.study.repeats} times: blocklab resume"

@@ -216,12 +216,12 @@ def _rto(group: Group) -> str:
 
 def _repeats(group: Group) -> str:
     found = group[0]
-    if found.verdict == "repeats":
+    if found.verdict in ("repeats", "imported"):
         once = "; for a cell measured once, within its run" if found.count == 1 else ""
-        return (
-            f"Everything was measured {found.note}, each time on layouts that were built again. ± is the 95 % "
-            f"interval over these repeats{once}; ratios are taken within each repeat."
-        )
+        sure = f"± is the 95 % interval over these repeats{once}; ratios are taken within each repeat."
+        if found.verdict == "imported":
+            return f"Everything was measured {found.note}. Logs do not tell if layouts were built again. {sure}"
+        return f"Everything was measured {found.note}, each time on layouts that were built again. {sure}"
     intervals = {"rounds": "over short rounds of that one run", "run": "of the mean within that one run"}
     over = intervals.get(found.verdict)
     sure = f" ± is the 95 % interval {over}." if over else ""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 SITE = "imported"
 """The site in the environment of an imported run."""
+
+_MOST_NAMED = 3
 
 
 class ImportedFile(msgspec.Struct, frozen=True):
@@ -36,11 +40,24 @@ class ImportedFile(msgspec.Struct, frozen=True):
         return self.shown or self.file.rpartition("/")[2]
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader of the values has to know of it, each with the file's name and line."""
-        found = [f"{self.name}: {remark}" for remark in self.remarks]
-        if self.bad:
-            rows = "1 row is" if self.bad == 1 else f"{self.bad:,} rows are"
-            at = f", the first in line {self.first_bad_line}" if self.first_bad_line else ""
-            found.insert(0, f"{self.name}: {rows} damaged and left out{at}: {self.first_bad!r}")
-        return tuple(found)
+    def odd(self) -> tuple[str, ...]:
+        """What a reader of the values has to know of it, with the line of what is damaged."""
+        if not self.bad:
+            return self.remarks
+        rows = "1 row is" if self.bad == 1 else f"{self.bad:,} rows are"
+        at = f", the first in line {self.first_bad_line}" if self.first_bad_line else ""
+        return f"{rows} damaged and left out{at}: {self.first_bad!r}", *self.remarks
+
+
+def warnings(files: Iterable[ImportedFile]) -> list[str]:
+    """What is odd in each file; what is the same in several is one line with the names of some."""
+    found: dict[str, dict[str, None]] = {}
+    for file in files:
+        for odd in file.odd:
+            found.setdefault(odd, {})[file.name] = None
+    return [f"{_some(list(names))}: {odd}" for odd, names in found.items()]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return f"{', '.join(names[:_MOST_NAMED])} and {more} more" if more > 1 else ", ".join(names)

@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, median, median_low
 from typing import Any
 
@@ -113,11 +113,12 @@ def sound(output: Output, raw: Mapping[str, bytes]) -> Output:
     return output
 
 
-def reports(raw: Mapping[str, bytes]) -> list[Output]:
-    """Every JSON in fio's output, one at least. Raises ``ParseError``."""
+def reports(raw: Mapping[str, bytes], brought: Callable[[Any], Any] = lambda document: document) -> list[Output]:
+    """Every JSON in fio's output, one at least, each ``brought`` into the form that is read here. Raises
+    ``ParseError``."""
     text = raw["stdout"].decode(errors="replace")
     try:
-        found = [msgspec.convert(each, Output, strict=False) for each in _documents(text)]
+        found = [msgspec.convert(brought(each), Output, strict=False) for each in _documents(text)]
     except (ValueError, msgspec.ValidationError) as error:
         why, hint = _unknown_form(text) or (f"cannot be read: {error}", "")
         raise ParseError("fio", f"its JSON {why}", text, hint=hint) from error

@@ -43,7 +43,11 @@ class ImportedWorkload(Base, tag="imported", frozen=True, kw_only=True):
         return max(1, len(self.jobs))
 
     def shapes(self) -> dict[str, dict[str, str]]:
-        return {name: fio_shapes.shape(options) for name, options in self.jobs.items()}
+        return {
+            name: fio_shapes.shape(options)
+            | {option: value for option, value in options.items() if option not in fio_shapes.SHAPING}
+            for name, options in self.jobs.items()
+        }
 
     def problems(self) -> list[tuple[str, str]]:
         return []
