@@ -38,9 +38,7 @@ MAKERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.fixture(
     scope="module",
-    params=[
-        pytest.param(name, marks=() if name in ("layouts", "drills") else pytest.mark.long) for name in MAKERS
-    ],
+    params=[pytest.param(name, marks=() if name == "layouts" else pytest.mark.long) for name in MAKERS],
 )
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp(request.param)

@@ -104,6 +104,7 @@ def test_a_synchronous_mirror_loses_nothing_and_takes_over(tmp_path: Path) -> No
     assert sum(each.acknowledged for each in drill.bins) == verdict.acknowledged
 
 
+@pytest.mark.long
 def test_an_asynchronous_mirror_loses_what_is_under_way(tmp_path: Path) -> None:
     """Of a database that flushes all by itself: what is lost is the mirror's doing."""
     database = {**MARIADB, "settings": {**MARIADB["settings"], "sync_binlog": 1}}

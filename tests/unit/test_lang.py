@@ -206,7 +206,7 @@ MAKERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name in ("layouts", "drills") else pytest.mark.long) for name in MAKERS],
+    [pytest.param(name, marks=() if name == "layouts" else pytest.mark.long) for name in MAKERS],
 )
 def test_files_are_the_same_and_the_page_is_not(name: str, tmp_path: Path) -> None:
     MAKERS[name](tmp_path)
@@ -235,9 +235,7 @@ def test_names_of_a_study_stay(tmp_path: Path) -> None:
 
 def test_other_commands_in_another_language(tmp_path: Path) -> None:
     for argv in (
-        ["studies"],
         ["plan", "drbd-az", "--quick"],
-        ["check", "failover"],
         ["schema"],
         ["query", "--tables"],
     ):
