@@ -279,7 +279,7 @@ def test_every_command_that_prints_results_has_json() -> None:
     lacking = {name for name, each in found.items() if not any("--json" in one.opts for one in each.params)}
     assert lacking == without
     plain = {name for name, each in found.items() if any("--plain" in one.opts for one in each.params)}
-    assert plain == {"run", "resume", "drill"}
+    assert plain == {"run", "resume", "drill", "quickstart"}
 
 
 # -- the table at the end ----------------------------------------------------------------------------------------
