@@ -261,6 +261,7 @@ def test_drbd_is_built_over_its_data_connected_or_alone(small: dict[str, Any]) -
 # -- links -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_two_lanes_carry_a_mirror_nearly_twice_as_fast(small: dict[str, Any]) -> None:
     lane = {"between": ["a1", "a2"], "rtt": "0.5ms", "rate": "20Mbit/s", "mtu": 9000}
     small["nodes"]["a1"]["sysctl"] = {"net.ipv4.tcp_rmem": "4096 131072 6291456", "vm.swappiness": 1}
