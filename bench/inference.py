@@ -3,7 +3,7 @@
 A study of layouts that are all the same is carried out on a machine whose rate is known in each second: in the
 order in which the runner takes the cells, with its stopping rule, three builds of each layout, ratios within each
 repeat, and the verdicts of a report. The truth is a ratio of 1. ``python -m bench.inference`` prints the tables of
-docs/adr/0026; it starts no node.
+docs/adr/0026 and 0031; it starts no node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 from blocklab.judge.settle import Settled, from_rounds
 from blocklab.model.stop import EACH, LEAST_ROUNDS, MOST_ROUNDS, Stop
 from blocklab.runner.run import in_order, shuffled
-from blocklab.stats.holm import cautious
+from blocklab.stats.holm import LEVEL, cautious
+from blocklab.stats.pool import pool
 from blocklab.stats.ratio import verdict
 from blocklab.stats.repeats import paired
 from blocklab.stats.steady import stalls
@@ -33,6 +34,10 @@ HALF = Stop().rule().half_width
 # What a layout takes to build, and a cell beside its workload, in seconds.
 BUILD, BESIDE = 4, 1
 SPREADS = (0.0, 0.01, 0.02, 0.05)
+# Of studies on several machines: the spread between builds, that between machines, and (machines, builds on each).
+FLEET = 0.02
+BETWEEN = (0.0, 0.05, 0.20)
+FLEETS = ((2, 3), (3, 3), (5, 3), (10, 3), (3, 1), (10, 1))
 
 Second = Callable[[], float]
 Machine = Callable[[random.Random], Second]
@@ -133,10 +138,10 @@ def order(stacks: int, workloads: int, repeats: int) -> Sequence[tuple[int, list
     ]
 
 
-def campaign(
+def values_of(
     dice: random.Random, machine: Machine, spread: float, size: tuple[int, int, int]
-) -> tuple[list[tuple[str, Estimate]], bool]:
-    """The ratios of a whole study, as a report has them, with the layout of each; and whether a stall is told."""
+) -> tuple[dict[tuple[str, str], list[float]], bool]:
+    """The values of a whole study by cell, repeat by repeat; and whether a stall is told."""
     second = machine(dice)
     values: dict[tuple[str, str], list[float]] = {}
     told = False
@@ -150,6 +155,14 @@ def campaign(
             value, seconds = measured(second)
             values.setdefault(at, []).append(value * faster)
             told = told or stalls(seconds, 1.0) is not None
+    return values, told
+
+
+def campaign(
+    dice: random.Random, machine: Machine, spread: float, size: tuple[int, int, int]
+) -> tuple[list[tuple[str, Estimate]], bool]:
+    """The ratios of a whole study, as a report has them, with the layout of each; and whether a stall is told."""
+    values, told = values_of(dice, machine, spread, size)
     ratios = [
         (stack, paired([mine / base for mine, base in zip(found, values["s0", workload], strict=True)]))
         for (stack, workload), found in values.items()
@@ -157,6 +170,54 @@ def campaign(
     ]
     doubted = cautious(ratios)
     return [(stack, share) for (stack, _), share in zip(ratios, doubted, strict=True)], told
+
+
+def fleet(
+    dice: random.Random, between: float, machines: int, repeats: int
+) -> tuple[list[float], list[int], float]:
+    """A study of two layouts that differ on each machine, by ``between`` (standard deviation) around a ratio of 1:
+    the ratios, the machine of each, and what they differ by on one machine more."""
+    ratios, on = [], []
+    for number in range(machines):
+        values, _ = values_of(dice, white, FLEET, (2, 1, repeats))
+        effect = math.exp(dice.gauss(0, between))
+        found = zip(values["s1", "w0"], values["s0", "w0"], strict=True)
+        ratios += [effect * mine / base for mine, base in found]
+        on += [number] * repeats
+    return ratios, on, dice.gauss(0, between)
+
+
+def fleets(asked: argparse.Namespace) -> None:
+    """A row for each number of machines, a column for each spread between them."""
+    print("| machines x builds | " + " | ".join(f"{between:.0%} between machines" for between in BETWEEN) + " |")
+    print("| --- |" + " --- |" * len(BETWEEN))
+    for machines, repeats in FLEETS:
+        shown = []
+        for between in BETWEEN:
+            dice = random.Random(f"{asked.seed} {machines} {repeats} {between} fleets")
+            found = [fleet(dice, between, machines, repeats) for _ in range(asked.fleets)]
+            shown.append(_fleet_text(found))
+        print(f"| {machines} x {repeats} | {' | '.join(shown)} |", flush=True)
+
+
+def _fleet_text(found: Sequence[tuple[list[float], list[int], float]]) -> str:
+    held = false = builds = said = further = 0
+    halves = []
+    for ratios, on, more in found:
+        share, alone = paired(ratios, on), paired(ratios)
+        held += abs(share.value - 1) <= (share.half or 0.0)
+        false += verdict(share) == "differs"
+        builds += abs(alone.value - 1) <= (alone.half or 0.0)
+        halves.append(share.half or 0.0)
+        whole = pool([math.log(ratio) for ratio in ratios], on)
+        said += whole.chance is not None and whole.chance < LEVEL
+        further += whole.low is not None and whole.high is not None and whole.low <= more <= whole.high
+    machines, count = len({*found[0][1]}), len(found[0][1])
+    # Single builds do not tell machines apart, and two machines nothing of a further one.
+    known = (True, True, True, count > machines, count > machines > 2)
+    counts = (held, false, builds, said, further)
+    shown = [percent(n, len(found)) if is_known else "–" for n, is_known in zip(counts, known, strict=True)]
+    return " / ".join([*shown, f"{100 * statistics.median(halves):.1f} %"])
 
 
 def in_turn(dice: random.Random, machine: Machine, spread: float, builds: int) -> tuple[Estimate, int]:
@@ -251,9 +312,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--campaigns", type=int, default=1000, help="studies of one comparison, for each figure")
     parser.add_argument("--many", type=int, default=200, help="studies of 48 comparisons")
+    parser.add_argument("--fleets", type=int, default=1000, help="studies on several machines, for each figure")
+    parser.add_argument("--only", choices=["fleets"], help="just this table")
     parser.add_argument("--repeats", type=int, default=3, help="builds of each layout")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    if not asked.only:
+        one_machine(asked)
+    print(
+        f"\n{asked.fleets} studies of two layouts on several machines; noise of {NOISE:.0%} a second, {FLEET:.0%} "
+        "between builds. Coverage of the ratio's interval / false `differs` / coverage were machines left out of "
+        "account / machines said to disagree / coverage of a further machine / half width (median):\n"
+    )
+    fleets(asked)
+
+
+def one_machine(asked: argparse.Namespace) -> None:
+    """Print the tables of docs/adr/0026."""
     print(
         f"{asked.campaigns} studies of two layouts that are the same, {asked.repeats} builds of each; noise of "
         f"{NOISE:.0%} a second. Coverage of the ratio's interval / false `differs` / stalls told:\n"

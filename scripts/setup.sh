@@ -45,7 +45,7 @@ setup_venv() {
             .tools/uv/bin/pip install --quiet --disable-pip-version-check "uv==$UV_VERSION"
         fi
     fi
-    [ "$1" = dev ] || options+=(--no-dev)
+    if [ "$1" = dev ]; then options+=(--all-extras); else options+=(--no-dev); fi
     say "bringing .venv to uv.lock"
     "$uv" sync --quiet "${options[@]}"
     .venv/bin/python -m compileall -q src/blocklab

@@ -63,7 +63,7 @@ def commands() -> Iterator[tuple[str, Any]]:
         if hasattr(command, "commands"):
             for word, below in command.commands.items():
                 yield from walk(f"{name} {word}", below)
-        else:
+        elif not command.hidden:
             yield name, command
 
     return walk("blocklab", typer.main.get_command(app))

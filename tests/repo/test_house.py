@@ -109,7 +109,9 @@ def test_only_sites_start_processes_open_sockets_or_start_threads() -> None:
 
 def test_every_package_that_is_imported_is_declared() -> None:
     """Not only brought along by another one."""
-    declared = {re.split(r"[<>=\[ ]", each)[0].lower() for each in project()["project"]["dependencies"]}
+    all_of_it = project()["project"]
+    extras = [each for extra in all_of_it.get("optional-dependencies", {}).values() for each in extra]
+    declared = {re.split(r"[<>=\[ ]", each)[0].lower() for each in (*all_of_it["dependencies"], *extras)}
     brings = importlib.metadata.packages_distributions()
     found = []
     for path, tree in house.trees(house.PACKAGE):
@@ -220,7 +222,8 @@ def test_everything_public_has_a_docstring() -> None:
 
 # Documentation, licences and names that are reserved for examples (RFC 2606); nothing that packages come from.
 HOSTS = {
-    "127.0.0.1", "MIRROR", "dev.mysql.com", "docs.aws.amazon.com", "docs.kernel.org",
+    "127.0.0.1", "MIRROR", "dev.mysql.com", "distributed.dask.org", "docs.aws.amazon.com", "docs.kernel.org",
+    "jobqueue.dask.org", "kubernetes.dask.org",
     "fio.readthedocs.io", "hdrhistogram.org", "jfly.uni-koeln.de", "json-schema.org", "keepachangelog.com",
     "learn.microsoft.com", "lemire.me", "linbit.com", "man7.org", "manpages.debian.org", "mariadb.com",
     "semver.org",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -120,6 +120,25 @@ def study(**changes: Any) -> Study:
     return build({**copy.deepcopy(RAW), **changes})
 
 
+class Worker(NamedTuple):
+    """A machine on which everything is so many times as fast, and a mirror so many times again. ``environment`` is
+    added to that of its runs."""
+
+    name: str
+    speed: float = 1.0
+    mirror: float = 1.0
+    environment: Mapping[str, Any] = {}
+
+    def told(self) -> dict[str, Any]:
+        """The environment of its runs."""
+        identity = {"site": "uml", "machine": f"{self.name:0<12}", "name": self.name, "image": "cb0efbb1e15ad522"}
+        return {**identity, **self.environment}
+
+    def faster(self, cell: Cell) -> float:
+        """By what a cell is faster on it."""
+        return self.speed * (1.0 if cell.stack == "local" else self.mirror)
+
+
 def make(
     runs: Path,
     plan: Study | None = None,
@@ -133,9 +152,10 @@ def make(
     lab: bool = False,
     busy: Iterable[str] = (),
     slow: Iterable[str] = (),
+    workers: Sequence[Worker] = (),
 ) -> StudyFolder:
     """A folder of the study; cells are named ``stack/workload``. ``factor`` slows drbd1 at scale 50. ``slow``: the
-    cells whose volume took 0.9 ms where 0.45 were asked for.
+    cells whose volume took 0.9 ms where 0.45 were asked for. ``workers``: the machine of each repeat.
 
     ``lab``: as a machine leaves it whose floor is known, with the counts of each layer and why each phase was
     measured no longer. ``busy``: the cells in which the active node's CPU was 95 % busy.
@@ -154,7 +174,9 @@ def make(
             said = "a1: net.protocol should be C, but the running system says A"
             outcome = Outcome("invalid", said, "check drbd.conf", EPOCH, 9.0)
         start = EPOCH + 1000 * number
-        parsed = Parsed() if outcome.status == "failed" else _parsed(cell, start, transactions, factor)
+        worker = workers[cell.repeat] if workers else Worker("")
+        faster = _build(cell) * worker.faster(cell)
+        parsed = Parsed() if outcome.status == "failed" else _parsed(cell, start, transactions, factor, faster)
         if cell.label in busy:
             parsed = _at_full_load(parsed)
         stops: list[Stopped] = []
@@ -170,6 +192,7 @@ def make(
                     "blocklab": "0.1.0",
                     **(LAB if lab else {"host": host}),
                     "packages": {"fio": "3.39"},
+                    **(worker.told() if workers else {}),
                 },
                 records=_records(cell, outcome),
                 knobs=_knobs(cell, outcome),
@@ -313,11 +336,11 @@ def _build(cell: Cell) -> float:
     return 1 + (0.0, 0.004, -0.004)[cell.repeat % 3] * (-1 if cell.stack == "local" else 1)
 
 
-def _parsed(cell: Cell, start: float, transactions: int, factor: float) -> Parsed:
+def _parsed(cell: Cell, start: float, transactions: int, factor: float, faster: float) -> Parsed:
     chance = random.Random(cell.label)
     if cell.workload == "fio":
-        return _fio(cell, start, chance)
-    rate = TPS[cell.stack, cell.workload] * _build(cell)
+        return _fio(cell, start, chance, faster)
+    rate = TPS[cell.stack, cell.workload] * faster
     if (cell.stack, cell.workload) == ("drbd1", "tps-scale50"):
         rate *= factor
     return _pgbench(cell.stack, start, rate, transactions, chance)
@@ -345,13 +368,13 @@ def _pgbench(stack: str, start: float, rate: float, count: int, chance: random.R
     return Parsed(tuple(rows), (Phase("pgbench", start, start + seconds),), done)
 
 
-def _fio(cell: Cell, start: float, chance: random.Random) -> Parsed:
+def _fio(cell: Cell, start: float, chance: random.Random, faster: float) -> Parsed:
     stack = cell.stack
     rows: list[Sample] = []
     phases = []
     at = start
     for name, repeat in BLOCKS.items():
-        wait = (0.58e-3 + ADDED[stack] + repeat / 60e6) / _build(cell)
+        wait = (0.58e-3 + ADDED[stack] + repeat / 60e6) / faster
         iops = 1 / wait
         phases.append(Phase(name, at, at + 20))
         for metric, value, unit in (

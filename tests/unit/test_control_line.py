@@ -61,7 +61,7 @@ def test_whatever_a_node_says_is_a_sign_of_life() -> None:
 
 def test_output_for_which_there_is_no_room_is_said_at_once_and_not_taken_for_a_hung_node(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
-    node = Node("a1", None, ours)  # type: ignore[arg-type]
+    node = Node("a1", None, SerialLine("a1", ours))  # type: ignore[arg-type]
     try:
         proc = node.spawn(["yes"], Path("/dev/full"), tmp_path / "stderr")
         theirs.sendall(b'{"id": 1, "stream": 1, "n": 3}\nabc')

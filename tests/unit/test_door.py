@@ -23,6 +23,7 @@ import pytest
 from blocklab.errors import SetupError
 from blocklab.sites import door
 from blocklab.sites.uml import recipe
+from blocklab.sites.uml.line import SerialLine
 from blocklab.sites.uml.node import Node
 
 AGENT = recipe.AGENT
@@ -41,7 +42,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
         [sys.executable, "-c", SERVE, str(AGENT), str(line)], pass_fds=[line], stderr=subprocess.DEVNULL
     )
     theirs.close()
-    node = Node("a1", None, ours)  # type: ignore[arg-type]
+    node = Node("a1", None, SerialLine("a1", ours))  # type: ignore[arg-type]
     assert node.channel.ready.wait(30.0)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     # Only a main thread may have a handler.

@@ -20,7 +20,7 @@ from typing import IO, Any
 import pytest
 
 from blocklab.errors import ImageError, StudyError
-from blocklab.sites.uml import go_programs, image, modules, recipe, rootfs, tools, volume_program
+from blocklab.sites.uml import go_programs, image, kernel_program, modules, recipe, rootfs, tools, volume_program
 from blocklab.sites.uml import sources as texts
 from blocklab.sites.uml.processes import group_lives
 
@@ -159,7 +159,7 @@ def test_the_hook_derives_the_kernels_source(tmp_path: Path, option: str) -> Non
     subprocess.run(["sh", "-c", recipe.setup_hook(["unstable"]), "exec", str(tmp_path)], check=True)
     flag = f"{option[:-2]} check-valid-until=no] " if option else "[check-valid-until=no] "
     assert sources.read_text() == f"{own}{more}deb {flag}http://mirror.example/debian unstable main\n"
-    assert (tmp_path / "etc/apt/preferences.d/blocklab").read_text() == recipe.APT_PIN
+    assert (tmp_path / "etc/apt/preferences.d/blocklab").read_text() == recipe.apt_pin(recipe.KERNEL_PACKAGE)
 
 
 @pytest.mark.parametrize("option", ["", '[signed-by="/usr/share/keyrings/debian-archive-keyring.gpg"] '])
@@ -179,8 +179,10 @@ def test_a_part_is_extracted_and_its_script_is_run(
 ) -> None:
     argvs, _ = bootstrap_with(monkeypatch, tmp_path, [None], part)
     assert {"--variant=extract", f"--include={','.join(part.packages)}", part.suite} <= set(argvs[0])
-    assert f"--extract-hook={part.script}" in argvs[0]
-    subprocess.run(["sh", "-n", "-c", part.script], check=True)
+    (hook,) = (Path(each.partition("=")[2]) for each in argvs[0] if each.startswith("--extract-hook="))
+    # A file: one word of a command line has 128 KiB at most.
+    assert hook.read_text() == f"#!/bin/sh\n{part.script}" and os.access(hook, os.X_OK)
+    subprocess.run(["sh", "-n", str(hook)], check=True)
 
 
 def test_the_script_of_the_programs_in_go_builds_the_recorded_versions(tmp_path: Path) -> None:
@@ -240,8 +242,19 @@ def test_the_volume_server_s_sources_decide_its_part_s_key(tmp_path: Path) -> No
     part = recipe.VOLUME._replace(script=volume_program.script(recipe.PART_SCRIPT, other))
     assert recipe.part_key(part) != recipe.part_key(recipe.VOLUME)
     assert f"{volume_program.NAME} {texts.version(found)}" in recipe.VOLUME.script
-    # One word of a command line takes no more.
-    assert len(recipe.VOLUME.script.encode()) < 2**17
+
+
+def test_only_the_kernel_s_source_comes_from_where_the_kernel_does() -> None:
+    hook = recipe.setup_hook((), recipe.VIRTUAL)
+    assert recipe.apt_pin(*recipe.VIRTUAL.newer) in hook and "unstable main" in hook
+    assert "unstable" not in recipe.setup_hook((), recipe.VOLUME)
+
+
+def test_the_virtual_kernel_s_patches_are_ours_and_decide_its_part_s_key() -> None:
+    found = kernel_program.patches()
+    assert list(found) == ["busy-calls.patch", "random-seed.patch", "time-stamp-counter.patch"]
+    assert all(text.startswith("SPDX-License-Identifier: GPL-2.0\n") for text in found.values())
+    assert all(text in recipe.VIRTUAL.script for text in found.values())
 
 
 def test_the_hook_takes_only_names_of_suites() -> None:
@@ -284,7 +297,8 @@ def test_each_ingredient_changes_the_key(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_each_set_of_addons_has_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(recipe.ADDONS, "other", recipe.GO._replace(name="other"))
+    other = recipe.GO._replace(name="other")
+    monkeypatch.setattr(recipe, "ADDONS", {"mysql": recipe.MYSQL, "other": other})
     sets: list[tuple[str, ...]] = [(), ("mysql",), ("other",), ("mysql", "other")]
     keys = [recipe.recipe_key(addons) for addons in sets]
     assert len(set(keys)) == 4 and recipe.recipe_key(("other", "mysql", "mysql")) == keys[3]

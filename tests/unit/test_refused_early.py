@@ -74,7 +74,7 @@ def test_drills_are_counted_as_they_are_asked_for(
     """A hundred of one cell are a hundred, however many cells the study has."""
     seen: list[int | None] = []
     monkeypatch.setattr(drill, "sure", lambda study, yes, count=None: seen.append(count))
-    monkeypatch.setattr(drill, "carry_out", lambda folder, plain, as_json: None)
+    monkeypatch.setattr(drill, "carry_out", lambda folder, shown: None)
     small["nodes"]["c1"] = {"memory": "256MiB"}
     small["links"] |= {f"c{n}": {"between": ["c1", n]} for n in ("a1", "a2")}
     small["workloads"]["ledger"] = {"workload": "ledger", "from": "c1"}

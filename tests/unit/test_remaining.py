@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from blocklab.cli.carry import about
 from blocklab.cli.remaining import GUESS, Machine, Remaining, Span
-from blocklab.cli.studies import about
 from blocklab.judge.settle import ends
 from blocklab.model.stop import SNIA, Rule, Stop
 from blocklab.model.units import Duration, Size

@@ -17,8 +17,8 @@ from blocklab.report import build, render, terminal_table
 from blocklab.report import bundle as bundles
 from blocklab.report.build import script_json
 from blocklab.report.terminal import _gaps
-from blocklab.stats.analysis import Gap
 from blocklab.stats.longform import REPORT
+from blocklab.stats.reading import Gap
 from blocklab.store.folder import StudyFolder
 from tests.unit import synthetic
 from tests.unit.readers import Reader

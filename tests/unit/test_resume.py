@@ -13,7 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from blocklab import report
-from blocklab.cli import studies
+from blocklab.cli import carry
 from blocklab.cli.main import main
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.model.sample import Parsed
@@ -82,10 +82,12 @@ class Lab:
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     made = Lab(tmp_path / "runs")
     monkeypatch.setattr(sys, "argv", [])
-    monkeypatch.setattr(studies, "open_site", lambda name, volumes=None, hosts=None: Site(volumes, made.machine))
-    monkeypatch.setattr(studies, "run_study", made)
+    monkeypatch.setattr(
+        carry, "open_site", lambda name, volumes=None, hosts=None, seed=0: Site(volumes, made.machine)
+    )
+    monkeypatch.setattr(carry, "run_study", made)
     # Reports are others' affair.
-    monkeypatch.setattr(studies, "analyse", lambda folder: None)
+    monkeypatch.setattr(carry, "analysed", lambda folder: None)
     monkeypatch.setattr(report, "render", lambda folder, analysis: "page")
     monkeypatch.setattr(report, "terminal_table", lambda folder, analysis: "")
     return made

@@ -13,6 +13,7 @@ from blocklab.charts.cost import cost
 from blocklab.charts.heat import heat_of_factors
 from blocklab.charts.knee import knee
 from blocklab.charts.latency import latencies
+from blocklab.charts.machines import forests
 from blocklab.charts.matrix import matrices
 from blocklab.charts.outage import outage
 from blocklab.charts.sweep import MOST_FAMILIES, draw_sweep, sweeps
@@ -47,6 +48,7 @@ def draw(analysis: Analysis, *, check: bool = False) -> Charts:
         # Where all is said by curves there is nothing left to note about bars.
         shares = bars(analysis, drawn)
         made += [shares] if isinstance(shares, Chart) or not made else []
+        made += [each for each in [forests(analysis)] if each is not None]
         made += [*latencies(analysis), *timelines(analysis)]
         if analysis.drills:
             picked = chosen(analysis)

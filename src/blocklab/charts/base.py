@@ -53,6 +53,7 @@ _LIMITED = (
     "limited by the lab. The value, or the one that it is a share of, is near the lab's floor or was measured at "
     "a busy CPU; the tooltip says why."
 )
+PREDICTED = "predicted"
 HOLLOW, DAGGER = f" Hollow: {_LIMITED}", f" †: {_LIMITED}"
 # Pixels of a character of a legend's name in a wide font, of its symbol with the gap to the next name, and of what
 # stands beside a plot with an axis of numbers.

@@ -16,6 +16,7 @@ from blocklab.charts.base import (
     DASHES,
     PALETTE,
     PAPER,
+    PREDICTED,
     SHAPES,
     Panel,
     ink,
@@ -62,6 +63,8 @@ class Frame:
 
     def limited(self, dot: Dot) -> str:
         """Why what is shown of a dot is the lab's; empty when it is not."""
+        if dot.predicted:
+            return PREDICTED
         return dot.share_limited if self.shares else dot.limited
 
     def half(self, dot: Dot) -> float | None:

@@ -27,7 +27,7 @@ class Dot(msgspec.Struct, frozen=True):
 
     ``base`` marks a value of the baseline itself. ``limited`` says why the value is the lab's own rather than
     the layout's, ``share_limited`` the same of the share, which the baseline's value decides too. ``wait`` is how
-    long what it counts took.
+    long what it counts took. ``predicted``: it was not measured.
     """
 
     stack: str
@@ -39,6 +39,7 @@ class Dot(msgspec.Struct, frozen=True):
     limited: str = ""
     share_limited: str = ""
     wait: Wait | None = None
+    predicted: bool = False
 
     def level(self, name: str) -> str | None:
         """Its level of a dimension; None where that makes no difference to it."""

@@ -21,6 +21,7 @@ from blocklab.study.types import View
 # As many headlines get charts; a page with more is a catalogue.
 MOST_FAMILIES = 6
 MOST_NAMED = 4
+_GUESSED = " Hollow and named predicted: not measured, but predicted, with the 90 % interval."
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,19 @@ def _sweep(analysis: Analysis, group: Sequence[Family], view: View) -> Sweep:
         for family in group
         for row in family.rows
     )
+    dots += tuple(
+        Dot(
+            cell.stack,
+            {name: cell.levels[name] for name in family.factors if name in cell.levels}
+            | ({WORKLOAD: family.label} if joined else {}),
+            cell.value, cell.half, None, cell.stack == analysis.baseline, predicted=True,
+        )
+        for family in group
+        for fit in analysis.fits if (fit.workload, fit.phase, fit.metric) == (
+            family.workload, family.phase, family.metric
+        )
+        for cell in fit.cells
+    )  # fmt: skip
     known = levels_of(analysis.study) | ({WORKLOAD: tuple(family.label for family in group)} if joined else {})
     factors = [name for name in analysis.grid.factors if any(name in family.factors for family in group)]
     # A workload's own factor makes the better axis: the stacks, which lines are for, have it in common.
@@ -108,6 +122,8 @@ def _sweep(analysis: Analysis, group: Sequence[Family], view: View) -> Sweep:
         name: tuple(level for level in known[name] if any(dot.levels.get(name) == level for dot in dots))
         for name in [*names, *([WORKLOAD] if joined else [])]
     }
+    if any(dot.predicted for dot in dots):
+        dots = _in_order(analysis, dots, known)
     first = group[0].rows[0]
     label = group[0].label
     if joined and len(group) > 1:
@@ -118,6 +134,18 @@ def _sweep(analysis: Analysis, group: Sequence[Family], view: View) -> Sweep:
         range_text(sweep_ranges(analysis, group[0].rows)) if len(group) == 1 else "",
         unmet(made, view),
     )  # fmt: skip
+
+
+def _in_order(analysis: Analysis, dots: Sequence[Dot], known: Mapping[str, Sequence[str]]) -> tuple[Dot, ...]:
+    """In the order of the study: predicted ones stand between the measured ones."""
+    stacks = [analysis.baseline, *analysis.study.stacks]
+
+    def rank(dot: Dot) -> tuple[int, ...]:
+        return stacks.index(dot.stack), *(
+            list(known[name]).index(dot.levels[name]) if name in dot.levels else -1 for name in known
+        )
+
+    return tuple(sorted(dots, key=rank))
 
 
 def unmet(made: Plan, view: View) -> str:
@@ -157,8 +185,10 @@ def _own(sweep: Sweep, dot: Dot) -> bool:
 
 def _chart(name: str, title: str, sweep: Sweep, shown: Sequence[Group], frame: Frame, caption: str) -> Chart:
     drawn = [curve_panel(each, sweep.made, sweep.dimensions, frame) for each in shown]
-    hollow = any(frame.limited(dot) for dot in shown[0].everything)
-    return beside_each_other(name, title, caption + sweep.notes + HOLLOW * hollow, sweep.made, shown, drawn)
+    hollow = any(frame.limited(dot) and not dot.predicted for dot in shown[0].everything)
+    guessed = any(dot.predicted for dot in shown[0].everything)
+    notes = sweep.notes + HOLLOW * hollow + _GUESSED * guessed
+    return beside_each_other(name, title, caption + notes, sweep.made, shown, drawn)
 
 
 def beside_each_other(

@@ -11,10 +11,16 @@ from typing import Annotated
 import msgspec
 import typer
 
+from blocklab.cli.carry import Shown, Where, carry_out, started
 from blocklab.cli.studies import (
     AsJson,
     At,
+    Dask,
+    Events,
     HostsFile,
+    Insecure,
+    Mixed,
+    MixedMachines,
     Plain,
     Quick,
     Runs,
@@ -22,14 +28,12 @@ from blocklab.cli.studies import (
     Stacks,
     StudyFile,
     Volumes,
-    Where,
-    carry_out,
     chosen,
     expanded,
     levels_of,
+    machines,
     newest,
     selected,
-    started,
     sure,
 )  # fmt: skip
 from blocklab.errors import ParseError, StoreError, StudyError
@@ -59,8 +63,12 @@ def drill(
     hosts: HostsFile = None,
     again: Annotated[bool, typer.Option("--again", help="Repeat finished drills.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
+    dask: Dask = "",
+    mixed: Mixed = MixedMachines.REFUSE,
+    insecure: Insecure = False,
     plain: Plain = False,
     as_json: AsJson = False,
+    events: Events = "",
 ) -> None:
     """Crash the primary N times; report lost commits (RPO) and downtime (RTO).
 
@@ -86,11 +94,10 @@ def drill(
         raise placed(study, error, quick=quick) from error
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
+    where = Where(site, hosts, volumes, machines(dask, mixed, hosts, volumes, insecure=insecure))
     with claimed(place_of(runs, what, quick=quick)):
-        folder = StudyFolder.create(
-            runs, started(manifest, wanted, Where(site, hosts, volumes), again=again), study
-        )
-        carry_out(folder, plain=plain, as_json=as_json)
+        folder = StudyFolder.create(runs, started(manifest, wanted, where, again=again), study)
+        carry_out(folder, Shown(plain, as_json, events))
 
 
 def _once(study: Study, *, yes: bool) -> None:

@@ -6,7 +6,7 @@ Exit codes: 0 done; 1 a cell failed, or this machine cannot do it; 2 the study o
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import typer
 from rich.console import Console
@@ -21,6 +21,7 @@ from blocklab.cli.drill import drill, verdict
 from blocklab.cli.export import export, query
 from blocklab.cli.like import like
 from blocklab.cli.plan import plan
+from blocklab.cli.predict import predict
 from blocklab.cli.report import report
 from blocklab.cli.setup import quickstart, setup
 from blocklab.cli.size import size
@@ -28,6 +29,7 @@ from blocklab.errors import BlocklabError, StudyError
 from blocklab.model.commit import commit
 from blocklab.sites import COMMANDS, image_key
 from blocklab.sites import command as site_command
+from blocklab.sites.leashed import main as held
 
 app = typer.Typer(
     rich_markup_mode="markdown",
@@ -35,8 +37,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="What does a block-storage layout cost a database? Measured on real kernels, on one ordinary machine.",
 )
+
+
+def leashed() -> None:
+    """Of `--dask hosts.yaml`, on a host: a program that ends with the connection."""
+    sys.exit(held())
+
+
 _COMMANDS: tuple[Callable[..., None], ...] = (
-    setup, quickstart, studies.run, studies.resume, studies.check, plan, studies.schema, report,
+    setup, quickstart, studies.run, studies.resume, studies.check, plan, predict, studies.schema, report,
     drill, verdict, compare, size, export, query, catalogue.studies, catalogue.new, lab.up, lab.down, doctor,
     calibrate, like,
 )  # fmt: skip
@@ -46,6 +55,7 @@ for command in _COMMANDS:
 app.command("import")(imports.import_)
 # What follows the node's name belongs to the node's command, dashes and all.
 app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(lab.sh)
+app.command(hidden=True)(leashed)
 for name in COMMANDS:
     app.add_typer(site_command(name), name=name)
 
@@ -63,11 +73,21 @@ def _version(
 
 def main() -> None:
     """Entry point."""
+    sys.argv[1:] = predicting(sys.argv[1:])
     try:
         app()
     except BlocklabError as error:
         _show(error)
         sys.exit(2 if isinstance(error, StudyError) else 1)
+
+
+def predicting(options: Sequence[str]) -> list[str]:
+    """``--predict`` without a number becomes one with 0: typer knows no value that may be left out."""
+    found = []
+    for at, option in enumerate(options):
+        bare = option == "--predict" and not "".join(options[at + 1 : at + 2]).isdigit()
+        found += ["--predict", "0"] if bare else [option]
+    return found
 
 
 def _show(error: BlocklabError) -> None:

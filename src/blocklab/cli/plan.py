@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from blocklab.cli.carry import about, addons_of
 from blocklab.cli.remaining import Machine, Remaining
 from blocklab.cli.studies import (
     AsJson,
@@ -24,8 +25,6 @@ from blocklab.cli.studies import (
     SiteName,
     Stacks,
     StudyFile,
-    about,
-    addons_of,
     chosen,
     expanded,
     levels_of,

@@ -21,7 +21,7 @@ from blocklab.stats.format import number, scale, unit_of
 from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.types import Cell
 
-_STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow", "suspect": "bold yellow"}
+STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow", "suspect": "bold yellow"}
 # What a shell reports of a program that Ctrl-C ended.
 INTERRUPTED = 130
 # Of a workload with more phases than this a line says only how many ended how.
@@ -56,7 +56,7 @@ class Lines:
         """A cell is stored."""
         self._remaining.finished(cell.key, outcome, stops)
         line = Text(f"{self._clock()}   {cell.label}: ")
-        line.append(outcome.status, _STYLES[outcome.status])
+        line.append(outcome.status, STYLES[outcome.status])
         line.append(f" in {outcome.seconds:.0f} s{sureness(stops) or headline(parsed)}")
         self._console.print(line, soft_wrap=True)
         if outcome.error:

@@ -12,7 +12,7 @@ import blocklab.report as pages
 from blocklab.cli.pages import page_file
 from blocklab.cli.studies import AsJson, Runs, newest
 from blocklab.errors import StoreError, StudyError
-from blocklab.stats.analysis import analyse
+from blocklab.predict.cells import analysed
 from blocklab.stats.compare import asked_in_vain
 from blocklab.stats.findings import findings
 from blocklab.stats.source import studies
@@ -55,7 +55,7 @@ def report(
     for environment in there.environments():
         if said := keep_floor(there.path, environment, again=False):
             typer.echo(f"note: {said}", err=True)
-    analysis = analyse(there)
+    analysis = analysed(there)
     if y and (said := asked_in_vain(pages.laid_out(analysis, view))):
         raise StudyError("report", f"--{said}")
     if output is not None:

@@ -5,48 +5,41 @@ from __future__ import annotations
 import json
 import random
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
-from blocklab import report
+from blocklab.cli.carry import Shown, Where, carry_out, fitting, several, started
 from blocklab.cli.completion import stack_names, study_names
-from blocklab.cli.floor import fresh_floor
-from blocklab.cli.live import showing
-from blocklab.cli.notes import too_short
-from blocklab.cli.options import check_options, learn_options
-from blocklab.cli.progress import INTERRUPTED
-from blocklab.cli.remaining import Machine, Remaining
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
-from blocklab.model.site import Room, Site, offered
 from blocklab.model.units import schema_hook
-from blocklab.runner.estimate import costs
-from blocklab.runner.run import run_study
-from blocklab.sites import DEFAULT, SITES, open_site
-from blocklab.stats.analysis import analyse
-from blocklab.stats.format import percent
-from blocklab.store.floor import Floor, keep_floor, known_floor
-from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
-from blocklab.store.identity import identity
+from blocklab.predict.cells import plan as design
+from blocklab.sites import DEFAULT, SITES
+from blocklab.store.folder import Manifest, StudyFolder, Workers, claimed, place_of
 from blocklab.study.check import buildable, combined_problems
 from blocklab.study.factors import assignments, phase_total, size
-from blocklab.study.grid import cells, layouts, topology
-from blocklab.study.needs import site_problems
+from blocklab.study.grid import cells
 from blocklab.study.read import placed, read
-from blocklab.study.room import hardwares
 from blocklab.study.shipped import study_file
 from blocklab.study.sweep import idle_problems
 from blocklab.study.types import Cell, Study
+from blocklab.study.units import Split, by_layout
 
 # From this size on a grid is more likely a slip than a wish.
 MOST_CELLS = 20_000
+
+
+class MixedMachines(StrEnum):
+    """What is done with a machine whose version, image or floor is not that of the others."""
+
+    REFUSE = "refuse"
+    APART = "apart"
+    POOL = "pool"
 
 
 class Order(StrEnum):
@@ -79,12 +72,43 @@ At = Annotated[
     typer.Option("--at", help="Use only this level of a factor, FACTOR=LEVEL; repeatable."),
 ]
 Volumes = Annotated[Path | None, typer.Option("--volumes", help="Keep the volumes in this folder, not in memory.")]
+
+
+class Clock(StrEnum):
+    """Which time hosts live in."""
+
+    REAL = "real"
+    VIRTUAL = "virtual"
+
+
+InTime = Annotated[
+    Clock,
+    typer.Option("--clock", help="virtual (experimental): in computed time, the same figures on each machine."),
+]
 SiteName = Annotated[str, typer.Option("--site", help=f"Take hosts from this site: {', '.join(SITES)}.")]
 HostsFile = Annotated[
     Path | None, typer.Option("--hosts", help="Use the hosts of this file, over SSH, instead of nodes here.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print one line per event, even on a terminal.")]
+Events = Annotated[
+    str, typer.Option("--events", metavar="FILE", help="Append each event to FILE as a line of JSON; - prints it.")
+]
+Predict = Annotated[
+    int | None,
+    typer.Option("--predict", metavar="[N]", help="Measure N cells, or a fifth, and predict the rest.", min=0),
+]
+Dask = Annotated[
+    str,
+    typer.Option(
+        "--dask", metavar="ADDRESS|FILE",
+        help="Spread it over the workers of a Dask scheduler, or over the hosts of a hosts file.",
+    ),
+]  # fmt: skip
+Mixed = Annotated[
+    MixedMachines, typer.Option("--mixed", help="With --dask: what to do with machines that do not fit together.")
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="With --dask: allow a scheduler without TLS.")]
 
 
 def run(
@@ -96,6 +120,7 @@ def run(
     volumes: Volumes = None,
     site: SiteName = DEFAULT,
     hosts: HostsFile = None,
+    clock: InTime = Clock.REAL,
     again: Annotated[bool, typer.Option("--again", help="Measure finished cells again.")] = False,
     at: At = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
@@ -105,8 +130,16 @@ def run(
     seed: Annotated[
         int | None, typer.Option("--seed", help="Seed of the shuffled order; random without it.", min=0)
     ] = None,
+    predict: Predict = None,
+    dask: Dask = "",
+    split: Annotated[
+        Split, typer.Option("--split", help="With --dask: a machine gets all layouts, or one with its baseline.")
+    ] = Split.REPEATS,
+    mixed: Mixed = MixedMachines.REFUSE,
+    insecure: Insecure = False,
     plain: Plain = False,
     as_json: AsJson = False,
+    events: Events = "",
 ) -> None:
     """Measure the cells of a study that have no good run yet, and write the report.
 
@@ -120,38 +153,68 @@ def run(
         hint = "leave out --order; --seed makes the shuffled order the same each time"
         raise StudyError("faults", "--order as-written: the moments of faults are drawn by a seed", hint=hint)
     grid = expanded(what, study, quick=quick)
-    wanted = chosen(grid, selected(what, stack), levels_of(what, at))
+    wanted: Sequence[Cell] = chosen(grid, selected(what, stack), levels_of(what, at))
+    where = Where(
+        clocked(site, clock, dask), hosts, volumes, machines(dask, mixed, hosts, volumes, insecure=insecure)
+    )
+    left: tuple[str, ...] = ()
+    if predict is not None:
+        wanted, left = predicted(what, grid, wanted, predict)
+    if split is Split.LAYOUTS:
+        if where.workers is None:
+            raise StudyError("", "--split layouts: one machine measures all of it", hint="leave it out, or --dask")
+        what, grid, wanted = by_layout(what, grid, wanted)
     seed = None if order is Order.AS_WRITTEN else random.SystemRandom().randrange(2**31) if seed is None else seed
-    manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
+    manifest = Manifest(what, grid, quick, str(study.resolve()), seed, predicted=left)
     with claimed(place_of(runs, what, quick=quick)):
-        folder = StudyFolder.create(
-            runs, started(manifest, wanted, Where(site, hosts, volumes), again=again), study
-        )
-        carry_out(folder, plain=plain, as_json=as_json)
+        folder = StudyFolder.create(runs, started(manifest, wanted, where, again=again), study)
+        carry_out(folder, Shown(plain, as_json, events))
+
+
+def predicted(
+    study: Study, grid: Sequence[Cell], wanted: Sequence[Cell], count: int
+) -> tuple[list[Cell], tuple[str, ...]]:
+    """Of the cells that are wanted those to measure, and the keys of those that are left to prediction; ``count``
+    of them, 0 for about a fifth. Raises ``StudyError``."""
+    chosen = {_place(cell) for cell in design(study, wanted, count or None)}
+    measured = [cell for cell in wanted if _place(cell) in chosen]
+    keys = {cell.key for cell in measured}
+    return measured, tuple(cell.key for cell in wanted if cell.key not in keys)
+
+
+def _place(cell: Cell) -> tuple[object, ...]:
+    """What its repeats have in common."""
+    return cell.stack, cell.workload, *cell.levels.items()
+
+
+def clocked(site: str, clock: Clock, dask: str) -> str:
+    """The site's name with that clock. Raises ``StudyError`` where there is none."""
+    if clock is Clock.REAL:
+        return site
+    if site != DEFAULT or dask:
+        other = "--dask" if dask else f"--site {site}"
+        hint = "virtual time is the same on each machine: one is enough" if dask else "leave out one of them"
+        raise StudyError("", f"--clock {clock.value} and {other}: which one?", hint=hint)
+    return clock.value
+
+
+def machines(
+    dask: str, mixed: MixedMachines, hosts: Path | None, volumes: Path | None, *, insecure: bool
+) -> Workers | None:
+    """The machines that ``--dask`` asks for. Raises ``StudyError`` beside what only this machine has."""
+    if not dask:
+        return None
+    if hosts is not None:
+        hint = "disks that have names are those of the hosts file: leave out --dask"
+        raise StudyError("", "--dask and --hosts: which one?", hint=hint)
+    if volumes is not None:
+        raise StudyError("", "--dask and --volumes: each worker keeps its own", hint="leave out --volumes")
+    return Workers(dask if "://" in dask else str(Path(dask).absolute()), mixed.value, insecure)
 
 
 def often(study: Study, repeats: int | None) -> Study:
     """The study with that many repeats, or as it is."""
     return study if repeats is None else msgspec.structs.replace(study, repeats=repeats)
-
-
-class Where(msgspec.Struct, frozen=True):
-    """Where hosts come from: the site's name, a hosts file, a folder for volumes."""
-
-    site: str
-    hosts: Path | None = None
-    volumes: Path | None = None
-
-    def open(self) -> Site:
-        """That site. Raises what ``open_site`` raises."""
-        return open_site(self.site, volumes=self.volumes, hosts=self.hosts)
-
-
-def started(manifest: Manifest, wanted: Sequence[Cell], where: Where, *, again: bool) -> Manifest:
-    """With how the study is started, so that ``resume`` goes on with the same."""
-    volumes, hosts = (str(path.absolute()) if path else "" for path in (where.volumes, where.hosts))
-    todo, since = tuple(cell.key for cell in wanted), time.time() if again else 0.0
-    return msgspec.structs.replace(manifest, site=where.site, hosts=hosts, volumes=volumes, todo=todo, since=since)
 
 
 def resume(
@@ -162,6 +225,7 @@ def resume(
     volumes: Volumes = None,
     plain: Plain = False,
     as_json: AsJson = False,
+    events: Events = "",
 ) -> None:
     """Continue a study with the options it was started with: measure missing and failed cells.
 
@@ -171,93 +235,7 @@ def resume(
     buildable(there.manifest().study)
     with claimed(there.path):
         there.sweep()
-        carry_out(there, volumes, plain=plain, as_json=as_json)
-
-
-def carry_out(folder: StudyFolder, elsewhere: Path | None = None, *, plain: bool, as_json: bool) -> None:
-    """Measure what the folder's manifest asks for and is not measured yet, and write the report. ``elsewhere`` is
-    another folder for the volumes. Raises ``typer.Exit``."""
-    manifest = folder.manifest()
-    study, seed = manifest.study, manifest.seed
-    hosts, volumes = (Path(kept) if kept else None for kept in (manifest.hosts, manifest.volumes))
-    keys = {cell.key for cell in manifest.cells} if manifest.todo is None else set(manifest.todo)
-    wanted = [cell for cell in manifest.cells if cell.key in keys]
-    todo = folder.missing(wanted, manifest.since)
-    console = Console(stderr=True, highlight=False)
-    if not todo:
-        console.print(f"finished: all {len(wanted)} cells are measured; --again measures them again")
-    bad = 0
-    if todo:
-        site = Where(manifest.site or DEFAULT, hosts, elsewhere or volumes).open()
-        # Every stack's needs are checked before the first one starts.
-        notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
-        left_out: list[str] = []
-        floor: Floor | None = None
-        # A missing image or add-on is found before the first stack starts, not after hours.
-        for addons in addons_of(study, todo):
-            environment = site.environment(addons)
-            same_machine(folder, wanted, todo, environment)
-            floor = fresh_floor(manifest.site or DEFAULT, addons, environment, console) or floor
-            left_out.append(keep_floor(folder.path, environment))
-        if learn_options(study, site, lambda text: console.print(text, markup=False, soft_wrap=True)):
-            notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
-        machine = Machine.of(floor)
-        console.print(about(study, todo, machine), soft_wrap=True)
-        for note in filter(None, [*notes, *left_out]):
-            console.print(f"note: {note}", style="yellow", markup=False)
-        begun = time.monotonic()
-        remaining = Remaining(costs(study, todo), machine)
-        try:
-            with showing(console, study, remaining, plain=plain) as progress:
-                bad = run_study(site, study, todo, folder, progress, seed)
-        except KeyboardInterrupt:
-            console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
-            raise typer.Exit(INTERRUPTED) from None
-        console.print(f"{_several(len(todo), 'cell')} in {time.monotonic() - begun:.0f} s, {bad} of them not ok")
-    analysis = analyse(folder)
-    page = report.render(folder, analysis=analysis)
-    if as_json:
-        typer.echo((folder.path / "report.json").read_text())
-    else:
-        Console(highlight=False, width=None).print(report.terminal_table(folder, analysis))
-        typer.echo(f"report: {page}")
-    if bad:
-        raise typer.Exit(1)
-
-
-def addons_of(study: Study, wanted: Sequence[Cell]) -> set[tuple[str, ...]]:
-    """What these cells' layouts need of an image beside what it has: a set for each kind of layout."""
-    return {topology(layout.study, [layout.stack]).addons for layout in layouts(study, wanted)}
-
-
-def fitting(study: Study, wanted: Sequence[Cell], file: Path, site: Site, *, quick: bool) -> list[str]:
-    """Notes on what these cells ask of a site. Raises ``StudyError`` with file and line for what it cannot give,
-    and for a layout that it has no room for."""
-    try:
-        for path, problem in site_problems(study, wanted, site.offers):
-            raise StudyError(path, problem, hint="another site may offer it: --site")
-        notes = [check_options(study, site), *too_short(study, wanted, known_floor(site))]
-        if Room in site.offers:
-            room = offered(site, Room).room
-            notes = [*(room(shape, copies) for shape, copies in hardwares(study, wanted)), *notes]
-    except StudyError as error:
-        raise placed(file, error, quick=quick) from error
-    return [note for note in dict.fromkeys(notes) if note]
-
-
-def same_machine(
-    folder: StudyFolder, wanted: Sequence[Cell], todo: Sequence[Cell], environment: Mapping[str, Any]
-) -> None:
-    """Refuse to add to runs of another site or machine. Raises ``StoreError``."""
-    left = {cell.key for cell in todo}
-    here = identity(environment)
-    for cell in wanted:
-        there = None if cell.key in left else folder.identity(cell)
-        if there is not None and not there.may_be(here):
-            raise StoreError(
-                f"{folder.path} has runs of another machine: {there}; this is {here}",
-                hint="keep them apart with --runs DIR, or measure all cells here: run --again",
-            )
+        carry_out(there, Shown(plain, as_json, events), volumes)
 
 
 def expanded(study: Study, file: Path, *, quick: bool = False) -> tuple[Cell, ...]:
@@ -299,25 +277,6 @@ def _sizes(study: Study) -> list[str]:
     counts |= {"repeats": study.repeats} if study.repeats > 1 else {}
     words = {"stacks": "stack", "workloads": "workload"}
     return [f"{count} {words.get(name, name) if count == 1 else name}" for name, count in counts.items()]
-
-
-def about(study: Study, wanted: Sequence[Cell], machine: Machine) -> str:
-    """How many cells there are, and how long they will take on that machine."""
-    parts = costs(study, wanted)
-    loads = [each.load for each in parts]
-    open_ended = sum(each.open_ended for each in loads)
-    ruled = any(each.rule is not None and each.most > each.least for each in loads)
-    why = "; the least if every workload settles at once, the most if none does" if ruled else ""
-    does = "do" if open_ended > 1 else "does"
-    fixed = f"; {_several(open_ended, 'cell')} {does} a fixed amount of work, so the time is a guess"
-    size = f"{_several(len(wanted), 'cell')} on {_several(len(layouts(study, wanted)), 'layout')}"
-    noise = machine.noise if ruled else None
-    here = "" if noise is None else f"; rates differ by {percent(noise)} from round to round on this machine"
-    return f"{size}: {Remaining(parts, machine).left().text}{why}{here}{fixed if open_ended else ''}"
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count} {what}{'s' if count > 1 else ''}"
 
 
 def levels_of(study: Study, given: Sequence[str] | None) -> dict[str, str]:
@@ -372,7 +331,7 @@ def check(
     if as_json:
         typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))
     else:
-        typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {_several(len(grid), 'cell')}")
+        typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {several(len(grid), 'cell')}")
 
 
 def schema() -> None:

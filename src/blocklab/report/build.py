@@ -21,6 +21,7 @@ from blocklab.errors import StoreError
 from blocklab.lang.catalogue import language, term
 from blocklab.lang.pages import Translated
 from blocklab.model.files import write_whole
+from blocklab.predict.cells import analysed
 from blocklab.report import tables
 from blocklab.report.bundle import bundle
 from blocklab.report.carried import MARKS as CARRIED_MARKS
@@ -34,10 +35,12 @@ from blocklab.report.hint import hint
 from blocklab.report.imported import file_rows, span
 from blocklab.report.layers import COLUMNS, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows, own_text
+from blocklab.report.machines import RATIOS, machine_rows, ratio_rows
+from blocklab.report.predictions import prediction_tables
 from blocklab.report.sheets import sheets
 from blocklab.report.stops import order_text, stops, stops_line
 from blocklab.stats import longform
-from blocklab.stats.analysis import Analysis, analyse
+from blocklab.stats.analysis import Analysis
 from blocklab.stats.findings import findings
 from blocklab.stats.floor import BUSY, LIMITED, NEAR
 from blocklab.stats.format import percent, seconds
@@ -63,7 +66,7 @@ def render(
 
     Raises ``StoreError`` when the folder is no study's, or cannot be written.
     """
-    analysis = laid_out(analysis or analyse(folder), view)
+    analysis = laid_out(analysis or analysed(folder), view)
     found = findings(analysis)
     said = answer(found)
     if output is not None:
@@ -146,6 +149,11 @@ def html(analysis: Analysis, said: Answer, csv: bytes | None = None) -> str:
         took=seconds(sum(run.outcome.seconds for run in analysis.every)),
         words=_WORDS,
         curves=[chart for chart in drawn.shown if chart.name.startswith(("sweep-", "share-", "heat-", "knee-"))],
+        forests=[chart for chart in drawn.shown if chart.name == "by-machine"],
+        machines=machine_rows(analysis),
+        ratios=ratio_rows(analysis),
+        ratio_columns=RATIOS,
+        predictions=prediction_tables(analysis.fits),
         bars=[chart for chart in drawn.shown if chart.name == "bars"],
         clouds=[chart for chart in drawn.shown if chart.name.startswith("latency-")],
         lines=[c for c in drawn.shown if c.name.startswith(("bandwidth-", "await-", "iops-", "cpu-", "network-"))],

@@ -7,13 +7,15 @@ from typing import Any
 
 import msgspec
 
+from blocklab.report import machines, predictions
 from blocklab.stats import longform
-from blocklab.stats.analysis import Analysis, Gap, Stop
+from blocklab.stats.analysis import Analysis
 from blocklab.stats.binomial import Middle
 from blocklab.stats.carried import needs
 from blocklab.stats.drills import Summary, summaries
 from blocklab.stats.findings import Findings
 from blocklab.stats.grid import levels_of
+from blocklab.stats.reading import Gap, Stop
 from blocklab.stats.sentences import answer
 
 FORMAT = 2
@@ -68,6 +70,7 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
         "format": FORMAT,
         "study": study.name,
         "question": study.question,
+        **({"clock": analysis.clock} if analysis.clock else {}),
         "baseline": analysis.baseline,
         "quick": analysis.quick,
         "stacks": list(study.stacks),
@@ -98,6 +101,8 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
             {**msgspec.structs.asdict(need), **_at(analysis, need.stack, need.workload)}
             for need in needs(analysis)
         ],
+        **machines.document(analysis),
+        **predictions.document(analysis.fits),
         **_drills(analysis),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import msgspec
 
 from blocklab.model.metrics import metric as metric_of
-from blocklab.stats.analysis import Analysis, Stop
+from blocklab.stats.analysis import Analysis
 from blocklab.stats.caveats import often
 from blocklab.stats.format import NBSP, percent, plus_minus, scale, seconds
+from blocklab.stats.reading import Stop
 from blocklab.stats.summary import percentile
 from blocklab.store.run import Rate, Reason
 

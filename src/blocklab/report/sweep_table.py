@@ -21,7 +21,7 @@ from blocklab.stats.ratio import OPEN, verdict
 EDGES, BETWEEN = 2, 3
 # Lines of print may be longer than that of a terminal, but nobody reads them.
 WIDEST = 100
-LIMITED_MARK = "†"
+LIMITED_MARK, PREDICTED_MARK = "†", "~"
 # Of one build each there is no ± either, which is mark enough.
 MARKS = {**dict.fromkeys(OPEN, " ?"), "differs": "", "no difference shown": " =", "one build": ""}
 
@@ -91,7 +91,7 @@ class _Columns:
 def _cells(sweep: Sweep, name: str, dots: Sequence[Dot | None]) -> list[Text]:
     """A column below its name: each value with its share and the share's interval, one below the other."""
     factor, _ = scale(sweep.unit, sweep.metric)
-    values = ["–" if d is None else number(d.value * factor) + (LIMITED_MARK if d.limited else "") for d in dots]
+    values = ["–" if d is None else number(d.value * factor) + _mark(d) for d in dots]
     shares = [_share(dot) for dot in dots]
     beside = 1 + max(map(len, shares)) if any(shares) else 0
     width = max(*map(len, values), max(map(len, name.split(" "))) - beside)
@@ -99,6 +99,10 @@ def _cells(sweep: Sweep, name: str, dots: Sequence[Dot | None]) -> list[Text]:
         Text.assemble(f"{value:>{width}}", (f" {share:<{beside - 1}}" if beside else "", "bold"), justify="left")
         for value, share in zip(values, shares, strict=True)
     ]
+
+
+def _mark(dot: Dot) -> str:
+    return PREDICTED_MARK if dot.predicted else LIMITED_MARK if dot.limited else ""
 
 
 def _share(dot: Dot | None) -> str:

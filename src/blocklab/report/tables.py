@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.compare import kept
 from blocklab.stats.differences import flat
 from blocklab.stats.format import listed
 from blocklab.store import imported
@@ -17,6 +18,8 @@ from blocklab.store.run import Run
 
 # The commands of more cells than this would be most of the page; steps.jsonl has them.
 MOST_RUNS = 24
+# What every machine has of its own in an environment.
+_OF_MACHINES = ("machine", "name", "host.", "hosts.", "volumes")
 
 
 class KnobRow(msgspec.Struct, frozen=True):
@@ -78,7 +81,8 @@ def explained_runs(analysis: Analysis) -> tuple[list[Run], list[Run]]:
 
 
 class Versions(msgspec.Struct, frozen=True):
-    """The machine and its programs: what is the same in all cells, and what differs (name -> cell -> value).
+    """The machine and its programs: what is the same in all cells, and what differs (name -> cell -> value, or
+    name -> machine -> value where it is the same in all cells of each machine).
 
     A value that is a float is a measurement, such as a clock's offset; all else is text, a count or a truth.
     """
@@ -87,16 +91,22 @@ class Versions(msgspec.Struct, frozen=True):
     differs: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 
 
+@kept
 def versions(analysis: Analysis) -> Versions:
     """The environments of all cells that were run, put together."""
     cells = {_named(analysis, run): dict(flat("", run.environment)) for run in analysis.every}
+    machines = {
+        _named(analysis, run): analysis.machines[analysis.where[run.folder.name]] for run in analysis.every
+    }
     same, differs = [], []
     for name in dict.fromkeys(name for entries in cells.values() for name in entries):
         values = tuple((cell, entries[name]) for cell, entries in cells.items() if name in entries)
         if len(values) == len(cells) and len({value for _, value in values}) == 1:
             same.append((name, values[0][1]))
-        else:
-            differs.append((name, values))
+            continue
+        by_machine = tuple(dict.fromkeys((machines[cell], value) for cell, value in values))
+        alike = len(values) == len(cells) and len(by_machine) == len(analysis.machines)
+        differs.append((name, by_machine if alike else values))
     return Versions(tuple(same), tuple(differs))
 
 
@@ -134,8 +144,9 @@ def warnings(analysis: Analysis) -> list[str]:
         files = (file for run in analysis.every if run.cell.stack == stack for file in run.files)
         found += [f"{stack}: {text}" for text in imported.warnings(files)]
     for name, values in versions(analysis).differs:
-        # The method tells the seeds.
-        texts = {str(value) for _, value in values if name != "seed"}
+        # The method tells the seeds, and the machines their own section.
+        told = name == "seed" or (len(analysis.machines) > 1 and name.startswith(_OF_MACHINES))
+        texts = set() if told else {str(value) for _, value in values}
         if len(texts) > 1 and not all(isinstance(value, float) for _, value in values):
             found.append(f"The cells did not all run in the same environment: {name} was {listed(sorted(texts))}")
     return list(dict.fromkeys(found))

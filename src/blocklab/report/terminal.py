@@ -12,19 +12,23 @@ from rich.text import Text
 
 from blocklab.charts.sweep import Sweep
 from blocklab.lang import term
+from blocklab.predict.cells import analysed
 from blocklab.report.carried import carried_table
 from blocklab.report.drill_lines import drill_parts
 from blocklab.report.grid import grid
 from blocklab.report.layers import NONE, LayerGroup, LayerRow, layer_groups
+from blocklab.report.machines import machine_parts
+from blocklab.report.predictions import prediction_parts
 from blocklab.report.stops import stops_line
 from blocklab.report.sweep_table import LIMITED_MARK, MARKS, sweep_tables, table_sweeps
-from blocklab.stats.analysis import Analysis, Gap, analyse
+from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Item, plain_items, verb
 from blocklab.stats.expect import Verdict
 from blocklab.stats.findings import findings
 from blocklab.stats.floor import LIMITED
 from blocklab.stats.format import percent, plus_minus
 from blocklab.stats.ratio import verdict as verdict_of
+from blocklab.stats.reading import Gap
 from blocklab.stats.sentences import answer
 from blocklab.store.folder import StudyFolder
 
@@ -42,9 +46,10 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
 
     ``analysis``: that of the folder, where it is at hand already.
     """
-    analysis = analysis or analyse(folder)
+    analysis = analysis or analysed(folder)
     found = answer(findings(analysis))
-    parts: list[RenderableType] = [Text(analysis.study.question, style="bold"), Text(found.lead), Text()]
+    clock = [Text(analysis.clock, style="yellow")] if analysis.clock else []
+    parts: list[RenderableType] = [*clock, Text(analysis.study.question, style="bold"), Text(found.lead), Text()]
     if (carried := carried_table(analysis)) is not None:
         parts.append(carried)
     swept = table_sweeps(analysis)
@@ -64,6 +69,8 @@ def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> Ren
         parts.append(Text(key, style="dim"))
     if analysis.limits:
         parts.append(Text(_LIMITED_KEY, style="dim"))
+    parts += prediction_parts(analysis.fits)
+    parts += machine_parts(analysis)
     parts += _layers(layer_groups(analysis, most=1))
     parts += drill_parts(analysis)
     if analysis.verdicts:

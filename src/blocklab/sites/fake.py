@@ -33,6 +33,7 @@ from blocklab.model.site import (
     Snapshots,
 )
 from blocklab.sites.journal import Due, replay
+from blocklab.sites.machine import given_name
 from blocklab.sites.names import ground
 from blocklab_node.held import Journal as Journaled
 
@@ -280,8 +281,8 @@ class FakeSite:
         return self.labs[-1]
 
     def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Its name, and ``machine``."""
-        return {"site": self.name, "machine": self.machine}
+        """Its name, and ``machine``, or what ``BLOCKLAB_MACHINE`` says."""
+        return {"site": self.name, "machine": self.machine, "name": self.name} | given_name()
 
     def options(self, addons: tuple[str, ...] = ()) -> Tables:
         """What was kept."""

@@ -103,7 +103,9 @@ def _shares_of(source: Source) -> Source:
 
     def shares(rows: Iterable[Row]) -> tuple[Row, ...]:
         return tuple(
-            msgspec.structs.replace(row, value=share.value, half=share.half, builds=share.builds)
+            msgspec.structs.replace(
+                row, value=share.value, half=share.half, builds=share.builds, machines=share.machines
+            )
             for row in rows
             if (row.stack, row.workload) in source.bases and (share := row.relative) is not None
         )

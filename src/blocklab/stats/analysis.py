@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgspec
 
-from blocklab.errors import StoreError
-from blocklab.model.drill import Drill
-from blocklab.model.sample import Sample
 from blocklab.model.stack_map import StackMap
 from blocklab.stats.expect import Verdict, judge
 from blocklab.stats.grid import Grid, Point, Side, grid, place_of
@@ -21,55 +18,18 @@ from blocklab.stats.headline import headline_rows
 from blocklab.stats.holm import cautious
 from blocklab.stats.inputs import Inputs
 from blocklab.stats.limits import Floors, Limit, Place, floors, limits
+from blocklab.stats.machines import At, misfits
+from blocklab.stats.predicted import Fit
+from blocklab.stats.reading import Drilled, Found, Gap, Own, Stop, ends, read
 from blocklab.stats.repeats import Repeats, combined
-from blocklab.stats.steady import Unsteady, unsteady
+from blocklab.stats.steady import Unsteady
 from blocklab.stats.values import Measured, Row, find, rows
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Run, Stopped
+from blocklab.store.run import Run
 from blocklab.study.types import Cell, Study
 
 # A page that shows more cells than this second by second is slow, and read by nobody.
 MOST_DETAILED = 12
-
-
-class Gap(msgspec.Struct, frozen=True):
-    """A cell without usable values in one of the study's blocks (from 1): ``status`` is ``failed``, ``invalid``,
-    ``suspect``, ``unreadable`` or ``missing``."""
-
-    stack: str
-    workload: str
-    status: str
-    error: str
-    hint: str = ""
-    repeat: int = 1
-
-
-class Stop(msgspec.Struct, frozen=True):
-    """Why a phase of a cell was measured no longer, in one of the study's blocks (from 1)."""
-
-    stack: str
-    workload: str
-    repeat: int
-    stopped: Stopped
-
-
-class Drilled(msgspec.Struct, frozen=True):
-    """One drill of a cell, in one of the study's blocks (from 1). ``status`` is that of its run: where it is not
-    ``ok`` the drill was of another layout than the study asks for, or not carried out to its end."""
-
-    stack: str
-    workload: str
-    repeat: int
-    status: str
-    drill: Drill
-
-
-class Own(msgspec.Struct, frozen=True):
-    """What measuring itself took of a CPU in one cell: see ``model.sample.OWN``."""
-
-    stack: str
-    workload: str
-    sample: Sample
 
 
 @dataclass(frozen=True)
@@ -78,12 +38,19 @@ class Analysis:
 
     ``seeds`` are those that decided the order of the cells; None for the order of the file. None at all: the runs
     do not tell. ``stops``, ``drills`` and ``own`` are of all repeats. ``tables`` has each repeat's own values, of
-    which ``rows`` are made, and ``blocks`` gives ratios within them.
+    which ``rows`` are made, and ``repeats`` gives ratios within them.
+
+    ``machines`` are the names of those that the cells were measured on. A repeat has a table for each machine that
+    measured any of it: ``builds`` has the repeat (from 1) and the number of the machine of each table, ``where``
+    the machine of each run's folder, by its name. ``misfits`` says of (cell, machine) why that machine's values of
+    that cell do not belong to the others'; those in ``apart`` are not in ``rows``, which are all of them unless
+    the study was started with ``--mixed pool``.
 
     Cells are known by the labels of their stack and their workload, which in a study with factors have the levels
     in them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart. ``runs`` has each
     cell's first readable run, ``every`` all of them, those of further blocks without samples. ``left_out``: the
-    cells of the study that nobody asked for, and that were never measured.
+    cells of the study that nobody asked for, and that were never measured. ``fits`` has what was predicted, and
+    nothing else is made of it.
     """
 
     study: Study
@@ -106,17 +73,39 @@ class Analysis:
     repeats: Repeats = field(default_factory=Repeats)
     inputs: Inputs = field(default_factory=lambda: Inputs({}))
     unsteady: tuple[Unsteady, ...] = ()
+    machines: tuple[str, ...] = ()
+    builds: tuple[tuple[int, int], ...] = ()
+    where: Mapping[str, int] = field(default_factory=dict)
+    misfits: Mapping[tuple[At, int], tuple[str, ...]] = field(default_factory=dict)
+    apart: Mapping[tuple[At, int], tuple[str, ...]] = field(default_factory=dict)
+    fits: tuple[Fit, ...] = ()
 
     @cached_property
     def times(self) -> tuple[int, int]:
         """In how many repeats the cells that were measured have values: the fewest and the most; (0, 0) without
         any."""
-        counts = Counter(at for table in self.tables for at in {(row.stack, row.workload) for row in table})
+        repeats = {
+            (repeat, row.stack, row.workload)
+            for (repeat, machine), table in zip(self.builds, self.tables, strict=True)
+            for row in table
+            if ((row.stack, row.workload), machine) not in self.apart
+        }
+        counts = Counter((stack, workload) for _, stack, workload in repeats)
         return min(counts.values(), default=0), max(counts.values(), default=0)
+
+    @property
+    def clock(self) -> str:
+        """Which time the runs lived in, with the seeds that repeat it; empty for the machine's own."""
+        if not any("clock" in run.environment for run in self.every):
+            return ""
+        seeds = ", ".join(str(seed) for seed in self.seeds if seed is not None) or "0"
+        return f"virtual time (experimental), in which a CPU costs nothing; seed {seeds}"
 
     @property
     def spread(self) -> str:
         """What the intervals are over, in words: ``over the repeats``."""
+        if any(row.machines > 1 for row in self.rows):
+            return "over the machines"
         return "over the repeats" if self.times[1] > 1 else "within the runs"
 
     @cached_property
@@ -195,10 +184,10 @@ class Analysis:
         those at its first and its last levels, a dozen at most."""
         if not self.grid.factors:
             return tuple((point.stack, point.workload) for point in self.grid.points)
-        stacks, workloads = _ends(self.stacks), _ends(self.workloads)
+        stacks, workloads = ends(self.stacks), ends(self.workloads)
         cells = [(point.stack, point.workload) for point in self.grid.points]
-        ends = [cell for cell in cells if cell[0] in stacks and cell[1] in workloads and cell in self.measured]
-        return tuple(ends[:MOST_DETAILED])
+        last = [cell for cell in cells if cell[0] in stacks and cell[1] in workloads and cell in self.measured]
+        return tuple(last[:MOST_DETAILED])
 
     @cached_property
     def places(self) -> Mapping[tuple[str, str], tuple[Row, ...]]:
@@ -250,14 +239,6 @@ class Analysis:
         return find(self.places.get((workload, phase), ()), stack, workload, metric, phase)
 
 
-def _ends(sides: Mapping[str, Side]) -> set[str]:
-    """The labels of each name at its first and its last levels."""
-    found: dict[str, list[str]] = {}
-    for label, side in sides.items():
-        found.setdefault(side.name, []).append(label)
-    return {label for labels in found.values() for label in (labels[0], labels[-1])}
-
-
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
     """Without Python's collector of cycles, which goes through all that is held again and again while it grows."""
@@ -278,65 +259,55 @@ def analyse(folder: StudyFolder) -> Analysis:
     """
     manifest = folder.manifest()
     study, cells = manifest.study, asked(folder, manifest)
-    repeats = [[cell for cell in cells if cell.repeat == number] for number in range(study.repeats)]
     # A cell that was asked for in any repeat has its place.
     wanted = {place_of(cell) for cell in cells}
     places = grid(study, [cell for cell in manifest.cells if cell.repeat == 0 and place_of(cell) in wanted])
-    runs: dict[tuple[str, str], Run] = {}
-    measured: dict[tuple[str, str], Measured] = {}
-    gaps = []
-    tables = []
-    stops = []
-    drills = []
-    own: list[Own] = []
-    every: list[Run] = []
-    seeds: dict[int | None, None] = {}
-    moving: list[Unsteady] = []
-    stood: dict[tuple[str, str], list[StackMap]] = {}
-    # Single transactions are only for the cells that are shown one by one.
-    detail = (_ends(places.stacks), _ends(places.workloads)) if places.factors else None
-    for number, repeat in enumerate(repeats, 1):
-        good: dict[tuple[str, str], Measured] = {}
-        points = [places.point(cell) for cell in repeat]
-        shown = {
-            cell.key
-            for cell, point in zip(repeat, points, strict=True)
-            if detail is None or (point.stack in detail[0] and point.workload in detail[1])
-        }
-        for cell, point, found in zip(repeat, points, folder.analysed(repeat, detailed=shown), strict=True):
-            at = (point.stack, point.workload)
-            run, gap = _judged(found, point)
-            if run is not None:
-                # The folder's own cell.json may be of a study in which it stood at other levels.
-                run = msgspec.structs.replace(run, cell=cell)
-                runs.setdefault(at, run)
-                # Of further blocks what is long is not kept.
-                brief = msgspec.structs.replace(run, samples=(), series_by_name=None, transactions=(), rounds=())
-                every.append(run if runs[at] is run else brief)
-                stops += [Stop(*at, number, each) for each in run.stops]
-                own += [Own(*at, each) for each in run.own()]
-                drills += [] if run.drill is None else [Drilled(*at, number, run.outcome.status, run.drill)]
-                seeds |= {run.environment["seed"]: None} if "seed" in run.environment else {}
-            if gap is not None:
-                gaps.append(msgspec.structs.replace(gap, repeat=number))
-            elif run is not None:
-                good[at] = Measured(run, places.stacks[point.stack].stack.on)
-                stood.setdefault(at, []).append(run.stack)
-                moving += unsteady(*at, good[at])
-        tables.append(rows(places, good))
-        measured = good | measured
-    inputs = Inputs(stood)
-    table = doubted(places, combined(tables, places.baselines), inputs, study.report.y)
+    found = Found()
+    tables, builds = [], []
+    for number in range(1, study.repeats + 1):
+        read(folder, places, [cell for cell in cells if cell.repeat == number - 1], number, found)
+        # A repeat without any has an empty table.
+        for build in sorted(build for build in found.good if build[0] == number) or [(number, 0)]:
+            tables.append(rows(places, found.good.get(build, {})))
+            builds.append(build)
+    measured = found.measured
+    bases = {(point.stack, point.workload): (places.base(point), point.workload) for point in places.points}
+    unfit = misfits(found.stood, bases)
+    apart = {} if manifest.pooled else unfit
+    together = [
+        tuple(row for row in table if ((row.stack, row.workload), machine) not in apart)
+        for (_, machine), table in zip(builds, tables, strict=True)
+    ]
+    on = [machine for _, machine in builds]
+    inputs = _inputs(found, apart)
+    table = doubted(places, combined(together, places.baselines, on), inputs, study.report.y)
     # What one repeat lacks another may have.
-    reasons = {(gap.stack, gap.workload): gap.status for gap in gaps if (gap.stack, gap.workload) not in measured}
-    pairs = Repeats(tables)
+    reasons = {
+        (gap.stack, gap.workload): gap.status for gap in found.gaps if (gap.stack, gap.workload) not in measured
+    }
+    pairs = Repeats(together, on)
     claims = [claim for claim in study.expect if places.about(claim)]
     verdicts = tuple(judge(claim, table, places.points, reasons, pairs, inputs) for claim in claims)
+    drills = tuple(each for each in found.drills if ((each.stack, each.workload), each.machine) not in apart)
     return Analysis(
-        study, manifest.quick, places, cells, runs, measured, tuple(gaps), table, verdicts,
-        tuple(stops), tuple(seeds), floors(folder, places, runs), tuple(drills), tuple(tables),
-        tuple(own), tuple(every), len(manifest.cells) - len(cells), pairs, inputs, tuple(moving),
+        study, manifest.quick, places, cells, found.runs, measured, tuple(found.gaps), table, verdicts,
+        tuple(found.stops), tuple(found.seeds), floors(folder, places, found.runs), drills, tuple(tables),
+        tuple(found.own), tuple(found.every), _left_out(manifest, cells), pairs, inputs,
+        tuple(found.unsteady), found.machines.labels, tuple(builds), found.where, unfit,
+        apart,
     )  # fmt: skip
+
+
+def _inputs(found: Found, apart: Collection[tuple[At, int]]) -> Inputs:
+    """What the cells stood on, of the runs whose values are put together."""
+    stood: dict[At, list[StackMap]] = {}
+    machines: dict[At, list[int]] = {}
+    for (_, machine), mine in found.good.items():
+        for at, good in mine.items():
+            if (at, machine) not in apart:
+                stood.setdefault(at, []).append(good.run.stack)
+                machines.setdefault(at, []).append(machine)
+    return Inputs(stood, machines)
 
 
 def doubted(places: Grid, table: Sequence[Row], inputs: Inputs, y: str) -> tuple[Row, ...]:
@@ -371,13 +342,7 @@ def asked(folder: StudyFolder, manifest: Manifest) -> tuple[Cell, ...]:
     return tuple(cell for cell in manifest.cells if cell.key in keys or folder.there(cell))
 
 
-def _judged(run: Run | StoreError | None, point: Point) -> tuple[Run | None, Gap | None]:
-    at = (point.stack, point.workload)
-    if isinstance(run, StoreError):
-        return None, Gap(*at, "unreadable", run.message, run.hint)
-    if run is None:
-        hint = "blocklab run with the same study measures what is missing"
-        return None, Gap(*at, "missing", "this cell was never measured", hint)
-    if run.outcome.status != "ok":
-        return run, Gap(*at, run.outcome.status, run.outcome.error, run.outcome.hint)
-    return run, None
+def _left_out(manifest: Manifest, cells: Sequence[Cell]) -> int:
+    """How many cells are neither among these nor left to prediction."""
+    there = {cell.key for cell in cells} | set(manifest.predicted)
+    return sum(cell.key not in there for cell in manifest.cells)

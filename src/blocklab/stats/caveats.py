@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.finding import Finding, Number
+from blocklab.stats.effects import effects, inseparable, reasons
+from blocklab.stats.finding import Finding, Number, number_of
 from blocklab.stats.floor import BUSY, OTHERS, PRESSURE, caution
+from blocklab.stats.grid import place_of
 
 # blocklab's own process must not be seen in the values: of one core, in %.
 QUIET = 2.0
@@ -24,6 +27,7 @@ def caveats(analysis: Analysis) -> Iterator[Finding]:
     yield from _limited(analysis)
     yield from _unlike(analysis)
     yield from _unsteady(analysis)
+    yield from _machines(analysis)
     if analysis.rows:
         yield _certainty(analysis)
     ended = dict.fromkeys(
@@ -124,19 +128,59 @@ def _unlike(analysis: Analysis) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _machines(analysis: Analysis) -> Iterator[Finding]:
+    """Where machines disagree: ``stack`` and ``beside`` are those with the least and the most of the worst ratio.
+    Which do not fit to the others, and why. Which cells have no ratio, with the baseline on other machines."""
+    found = effects(analysis)
+    tested = [each for each in found if each.pool is not None and each.pool.chance is not None]
+    disagree = [each for each in tested if each.disagree]
+    if disagree:
+        worst = max(disagree, key=lambda each: each.between or 0.0)
+        ranked = sorted((on for on in worst.each if not on.apart), key=lambda on: on.share.value)
+        least, most = ranked[0], ranked[-1]
+        yield Finding(
+            "machines disagree", worst.label, least.machine, most.machine,
+            (number_of(least.share), number_of(most.share)),
+            count=len(disagree), of=len(tested), names=tuple(each.label for each in disagree),
+        )  # fmt: skip
+    for machine, why in reasons(analysis).items():
+        cells = [at for at, number in analysis.misfits if analysis.machines[number] == machine]
+        verdict = "apart" if analysis.apart else "pooled"
+        yield Finding(
+            "machines unfit", machine, names=why, count=len(cells), of=len(analysis.measured), verdict=verdict
+        )
+    shared = {(row.stack, row.workload) for row in analysis.rows if row.relative is not None}
+    several = analysis.grid.points if len(analysis.machines) > 1 else ()
+    alone = [
+        point.label
+        for point in several
+        if (point.stack, point.workload) in analysis.measured
+        and (analysis.grid.base(point), point.workload) in analysis.measured
+        and (point.stack, point.workload) not in shared
+    ]
+    if alone:
+        yield Finding("no baseline", beside=analysis.baseline, names=tuple(alone), count=len(alone))
+
+
 def often(analysis: Analysis) -> str:
     """How often the cells were measured: ``3 times``, ``1 to 2 of 3 times``."""
     fewest, most = analysis.times
-    repeats = analysis.study.repeats
-    if fewest == repeats:
-        return f"{repeats} times"
-    return f"{most if fewest == most else f'{fewest} to {most}'} of {repeats} times"
+    # Layouts that machines of their own measure are in a part of the repeats, the baseline is in all.
+    asked = Counter(map(place_of, analysis.cells)).values()
+    said = f"{most if fewest == most else f'{fewest} to {most}'}"
+    if most > 1 and fewest == min(asked, default=0):
+        return f"{said} times"
+    return f"{said} of {max(asked, default=0)} times"
 
 
 def _certainty(analysis: Analysis) -> Finding:
-    """What the intervals are over: ``verdict`` is ``repeats``, ``imported`` (repeats that logs tell of),
-    ``rounds``, ``run``, or ``nothing``; ``note`` says how often, or how to find out."""
+    """What the intervals are over: ``verdict`` is ``machines``, ``repeats``, ``imported`` (repeats that logs tell
+    of), ``a machine each`` (repeats, of which each had a machine of its own), ``rounds``, ``run``, or ``nothing``;
+    ``note`` says how often, or how to find out."""
     fewest, most = analysis.times
+    if (machines := max((row.machines for row in analysis.rows), default=1)) > 1:
+        verdict = "a machine each" if inseparable(effects(analysis)) else "machines"
+        return Finding("repeats", count=machines, of=analysis.study.repeats, verdict=verdict, note=often(analysis))
     if most > 1:
         verdict = "imported" if analysis.imported else "repeats"
         return Finding("repeats", count=fewest, of=analysis.study.repeats, verdict=verdict, note=often(analysis))

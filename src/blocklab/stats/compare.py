@@ -59,7 +59,7 @@ class Family(msgspec.Struct, frozen=True):
         return metric_of(self.metric).transactions
 
 
-def _kept(made: Callable[[Analysis], T]) -> Callable[[Analysis], T]:
+def kept(made: Callable[[Analysis], T]) -> Callable[[Analysis], T]:
     """As ``cached_property``: made once of an analysis, since a page asks for it many times, and kept with it."""
     name = f"compare.{made.__name__}"
 
@@ -73,7 +73,7 @@ def _kept(made: Callable[[Analysis], T]) -> Callable[[Analysis], T]:
     return known
 
 
-@_kept
+@kept
 def families(analysis: Analysis) -> tuple[Family, ...]:
     """The headlines that a factor changes; none in a study without factors. Transactions come first."""
     if not analysis.grid.factors:
@@ -114,7 +114,7 @@ def _several(analysis: Analysis, rows: list[Row]) -> tuple[str, ...]:
     )
 
 
-@_kept
+@kept
 def items(analysis: Analysis) -> tuple[Item, ...]:
     """Every comparison that has a value, in the order of the study."""
     found = list(_found(analysis))

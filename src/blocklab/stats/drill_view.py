@@ -10,8 +10,9 @@ from typing import Literal
 import msgspec
 
 from blocklab.model.drill import Bin, Drill
-from blocklab.stats.analysis import Analysis, Drilled
+from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import NBSP, quantity, seconds
+from blocklab.stats.reading import Drilled
 
 # More drills than this second by second are read by nobody.
 MOST_CHOSEN = 12

@@ -12,11 +12,12 @@ import msgspec
 from blocklab.checks.ledger import check
 from blocklab.lang import term
 from blocklab.model.drill import Attempt, Drill, Ledger, Verdict
-from blocklab.stats.analysis import Analysis, Drilled
+from blocklab.stats.analysis import Analysis
 from blocklab.stats.binomial import Middle, Share, middle, share
 from blocklab.stats.format import NBSP, percent, plus_minus, quantity, seconds, small_percent
 from blocklab.stats.grid import Point
 from blocklab.stats.ratio import ratio
+from blocklab.stats.reading import Drilled
 from blocklab.stats.repeats import interval, paired
 from blocklab.stats.summary import Estimate
 
@@ -146,7 +147,7 @@ def _summary(analysis: Analysis, point: Point, mine: Sequence[Drilled], base: Se
         never=sum(each.never for each in good),
         slow=sum(each.came_back == "writes" for each in good if each.rate),
         stages=_stages([each for each in good if each.verdict.rto_seconds is not None]),
-        rate=interval(list(rates.values())) if rates else None,
+        rate=_mean(rates) if rates else None,
         relative=_relative(rates, _rates(base)),
         binlog=_counted([each.status for each in logs], BINLOG),
         behind=max((each.behind for each in logs), default=0),
@@ -188,20 +189,28 @@ def _stages(drills: Sequence[Drill]) -> tuple[tuple[str, float], ...]:
     )
 
 
-def _rates(drills: Sequence[Drilled]) -> dict[int, float]:
-    """By block."""
-    return {each.repeat: each.drill.rate for each in drills if each.status == "ok" and each.drill.rate is not None}
+def _rates(drills: Sequence[Drilled]) -> dict[tuple[int, int], float]:
+    """By repeat and machine."""
+    return {
+        (each.repeat, each.machine): each.drill.rate
+        for each in drills
+        if each.status == "ok" and each.drill.rate is not None
+    }
 
 
-def _relative(mine: Mapping[int, float], base: Mapping[int, float]) -> Estimate | None:
+def _mean(rates: Mapping[tuple[int, int], float]) -> Estimate:
+    return interval(list(rates.values()), [machine for _, machine in rates])
+
+
+def _relative(mine: Mapping[tuple[int, int], float], base: Mapping[tuple[int, int], float]) -> Estimate | None:
     if not mine or not base or not all(base.values()):
         return None
     if mine == base:
         return Estimate(1.0)
-    both = mine.keys() & base.keys()
+    both = sorted(mine.keys() & base.keys())
     if len(both) > 1:
-        return paired([mine[repeat] / base[repeat] for repeat in sorted(both)])
-    return ratio(interval(list(mine.values())), interval(list(base.values())))
+        return paired([mine[build] / base[build] for build in both], [machine for _, machine in both])
+    return ratio(_mean(mine), _mean(base))
 
 
 def again(attempts: Sequence[Attempt] | None, ledger: Ledger | None, drill: Drill) -> Verdict:

@@ -206,7 +206,7 @@ class _Values:
         ]
         said = label_of(f"{stack}/{workload}", wanted)
         if not found:
-            raise _Unknown(f"the study has no cell {said}")
+            raise _Unknown(f"no cell {said} was measured")
         if len(found) > 1:
             names = dict.fromkeys(name for cell in found for name in cell.levels)
             open_ = [name for name in names if len({cell.levels.get(name) for cell in found}) > 1]

@@ -18,7 +18,7 @@ Kind = Literal[
     "lost by", "safe", "unsafe", "lost", "rto", "drills",
     "imported", "cpu", "other work", "own cpu", "limited", "unlike", "unsteady",
     "floor", "repeats", "precision", "part", "quick", "gaps",
-    "repeat gaps",
+    "repeat gaps", "machines disagree", "machines unfit", "no baseline",
 ]  # fmt: skip
 
 

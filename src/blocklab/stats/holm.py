@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +18,7 @@ from blocklab.judge.series import t975
 from blocklab.model.stop import SYSTEMATIC
 from blocklab.stats.summary import Estimate
 
+T = TypeVar("T", bound=Hashable)
 LEVEL = 0.05
 # Of fewer ratios there is no telling how alike their spreads are.
 LEAST = 5
@@ -26,12 +28,13 @@ _EULER = 0.5772156649015329
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """The logarithm of a ratio, the standard deviation of one build's, its degrees of freedom, and how many."""
+    """The logarithm of a ratio, the standard deviation of one build's (of several machines one machine's), its
+    degrees of freedom, and how many."""
 
     log: float
     sd: float
     df: int
-    builds: int
+    units: int
 
 
 def cautious(shares: Sequence[tuple[Hashable, Estimate]]) -> list[Estimate]:
@@ -48,14 +51,18 @@ def cautious(shares: Sequence[tuple[Hashable, Estimate]]) -> list[Estimate]:
     layouts = {shares[at][0]: each.df for at, each in known.items()}
     usual, weight = _usual([(each.sd**2, each.df) for each in known.values()], sum(layouts.values()))
     chances = {at: _chance(each, usual, weight) for at, each in known.items()}
-    left = len(chances)
-    for at in sorted(chances, key=lambda at: chances[at]):
-        if chances[at] * left > LEVEL:
-            break
-        left -= 1
-        del chances[at]
-    for at in chances:
+    for at in chances.keys() - rejected(chances, LEVEL):
         found[at] = msgspec.structs.replace(found[at], doubt="chance")
+    return found
+
+
+def rejected(chances: Mapping[T, float], level: float) -> set[T]:
+    """Those that Holm's method rejects: the chance that any of them is wrong is at most ``level``."""
+    found: set[T] = set()
+    for at in sorted(chances, key=lambda at: chances[at]):
+        if chances[at] * (len(chances) - len(found)) > level:
+            break
+        found.add(at)
     return found
 
 
@@ -63,10 +70,10 @@ def _known(share: Estimate) -> _Known | None:
     """What the interval of a ratio that is the mean over its builds was made from."""
     if share.half is None or share.builds < 2 or share.doubt or share.value <= 0:
         return None
-    df = share.builds - 1
+    df = share.units - 1
     half = math.sqrt(max(0.0, math.log1p(share.half / share.value) ** 2 - SYSTEMATIC**2))
-    sd = max(half * math.sqrt(share.builds) / t975(df), SYSTEMATIC / 2)
-    return _Known(math.log(share.value), sd, df, share.builds)
+    sd = max(half * math.sqrt(share.units) / t975(df), SYSTEMATIC / 2)
+    return _Known(math.log(share.value), sd, df, share.units)
 
 
 def _usual(variances: Sequence[tuple[float, int]], most: int) -> tuple[float, int]:
@@ -90,7 +97,7 @@ def _chance(each: _Known, usual: float, weight: int) -> float:
     df = each.df + weight
     variance = (each.df * each.sd**2 + weight * usual) / df
     # What all builds have in common is known at 95 %.
-    error = math.hypot(math.sqrt(variance / each.builds), SYSTEMATIC / t975(MOST_DF))
+    error = math.hypot(math.sqrt(variance / each.units), SYSTEMATIC / t975(MOST_DF))
     return beyond(abs(each.log) / error, min(df, MOST_DF))
 
 

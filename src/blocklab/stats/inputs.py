@@ -70,10 +70,14 @@ class _Median(NamedTuple):
 
 
 class Inputs:
-    """What each cell stood on, over its builds."""
+    """What each cell stood on, over its builds. ``machines``: the machine of each of a cell's stacks; two cells
+    are compared on the machines that both were measured on."""
 
-    def __init__(self, stacks: Mapping[Any, Sequence[StackMap]]) -> None:
+    def __init__(
+        self, stacks: Mapping[Any, Sequence[StackMap]], machines: Mapping[Any, Sequence[int]] | None = None
+    ) -> None:
         self._stacks = stacks
+        self._machines = machines or {}
 
     def untrue(self, at: At) -> tuple[Input, ...]:
         """What was not achieved under a cell."""
@@ -89,7 +93,7 @@ class Inputs:
     def beside(self, at: At, other: At) -> tuple[Apart, ...]:
         """Every volume and link that both cells have, whatever was asked for. A volume is known by its place in
         the layout, since a device may be called otherwise on another site."""
-        mine, theirs = self._medians(at), self._medians(other)
+        mine, theirs = _medians(self._beside(at, other)), _medians(self._beside(other, at))
         return tuple(
             Apart(
                 here.what if here.what == there.what else name,
@@ -99,18 +103,25 @@ class Inputs:
             if (there := theirs.get(name)) is not None
         )  # fmt: skip
 
-    def _medians(self, at: At) -> dict[str, _Median]:
-        """By the name of the place."""
-        found: dict[str, list[float]] = {}
-        known: dict[str, tuple[str, float | None]] = {}
-        for stack in self._stacks.get(at, ()):
-            for what in dict.fromkeys([*stack.tuned, *stack.times]):
-                place = _place(stack, what)
-                known[place] = (what, stack.tuned[what].asked if what in stack.tuned else None)
-                found.setdefault(place, []).extend(each.median for each in _times_of(stack, what))
-        return {
-            place: _Median(*known[place], statistics.median(values)) for place, values in found.items() if values
-        }
+    def _beside(self, at: At, other: At) -> Sequence[StackMap]:
+        """A cell's stacks, without those of machines that the other cell was not measured on."""
+        stacks, machines = self._stacks.get(at, ()), self._machines.get(at, ())
+        both = {*machines} & {*self._machines.get(other, ())}
+        if not both:
+            return stacks
+        return [stack for stack, machine in zip(stacks, machines, strict=True) if machine in both]
+
+
+def _medians(stacks: Sequence[StackMap]) -> dict[str, _Median]:
+    """By the name of the place."""
+    found: dict[str, list[float]] = {}
+    known: dict[str, tuple[str, float | None]] = {}
+    for stack in stacks:
+        for what in dict.fromkeys([*stack.tuned, *stack.times]):
+            place = _place(stack, what)
+            known[place] = (what, stack.tuned[what].asked if what in stack.tuned else None)
+            found.setdefault(place, []).extend(each.median for each in _times_of(stack, what))
+    return {place: _Median(*known[place], statistics.median(values)) for place, values in found.items() if values}
 
 
 def _place(stack: StackMap, what: str) -> str:

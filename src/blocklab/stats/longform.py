@@ -6,6 +6,7 @@ and the CSV and JSON of a report.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from blocklab.stats.analysis import Analysis
+from blocklab.stats.predicted import PREDICTED, rows_of
 from blocklab.stats.ratio import verdict
 from blocklab.stats.source import Piece, Source
 from blocklab.stats.summary import Estimate
@@ -107,14 +109,16 @@ WHERE = (
     _STUDY,
     Column("run", "VARCHAR", "the cell's key, which names the run's folder", "run.cell.key"),
     Column("repeat", "BIGINT", "which of the study's `repeats`, from 1", "repeat"),
+    Column("machine", "VARCHAR", "identifies the machine, or all machines of the site; null where not known",
+           lambda e: e.environment.get("machine") or None),
     *_PLACE,
-)
+)  # fmt: skip
 _MACHINE = (
     Column("started", "DOUBLE", "when the cell began, in seconds since the epoch", "run.outcome.started"),
     Column("site", "VARCHAR", "where the nodes ran; null where not known, as all of the following",
            lambda e: e.machine.site or None),
-    Column("machine", "VARCHAR", "identifies the machine, or all machines of the site",
-           lambda e: e.environment.get("machine") or None),
+    Column("machine_name", "VARCHAR", "the machine's name for people, which others may have too",
+           lambda e: e.environment.get("name") or None),
     Column("kernel", "VARCHAR", "the host's kernel", lambda e: e.machine.kernel or None),
     Column("cpu", "VARCHAR", "the host's CPU model", lambda e: e.machine.cpu or None),
     Column("cpus", "BIGINT", "CPUs that the run could use", lambda e: e.machine.cpus or None),
@@ -149,17 +153,23 @@ _RATIO = (
            "`differs`, `no difference shown`, `too noisy to say`, `one build` or `unlike machines`; null for the "
            "baseline itself",
            "judged"),
-    Column("limited", "VARCHAR", "why the value is the lab's own; empty when it is not, null where not known",
-           "limited"),
+    Column("limited", "VARCHAR", "why the value is the lab's own; empty when it is not, null where not known; "
+           "`predicted`: not measured, with a 90 % interval", "limited"),
 )  # fmt: skip
 _WHO = (
     Column("layer", "VARCHAR", "who measured: the workload, or a device, interface or CPU"),
     Column("host", "VARCHAR", "the node"),
     Column("own", "BOOLEAN", "whether the workload itself says so, rather than a probe or the kernel's counters"),
 )  # fmt: skip
+_MACHINES = Column(
+    "machines",
+    "BIGINT",
+    "on how many machines it was measured; of several the intervals are over these",
+    "item.machines",
+)
 _TOP = Column("top", "BOOLEAN", "whether it is of the highest block device of the stack on its active node")
 METRICS = (*WHERE, *_WHAT, *_VALUE, STATUS, *_RATIO, *_WHO, _TOP, *_MACHINE)
-REPORT = (_STUDY, *_PLACE, *_WHAT, *_VALUE, *_RATIO, *_WHO, _TOP)
+REPORT = (_STUDY, *_PLACE, *_WHAT, *_VALUE, *_RATIO, _MACHINES, *_WHO, _TOP)
 COMPARE = (
     *_PLACE, *_WHAT, _UNIT,
     Column("a", "DOUBLE", "A's value, in `unit`", "item.a.value"),
@@ -307,7 +317,12 @@ def report(analysis: Analysis) -> Table:
         )
         for row in analysis.rows
     )  # fmt: skip
-    return table("report", entries, analysis.grid.factors)
+    guessed = (
+        Entry(analysis.study.name, row.stack_name, row.workload_name, row.levels, None, row, None, PREDICTED)
+        for fit in analysis.fits
+        for row in rows_of(fit)
+    )
+    return table("report", itertools.chain(entries, guessed), analysis.grid.factors)
 
 
 def compare(pairs: Sequence[Pair]) -> Table:

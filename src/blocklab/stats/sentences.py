@@ -216,6 +216,19 @@ def _rto(group: Group) -> str:
 
 def _repeats(group: Group) -> str:
     found = group[0]
+    if found.verdict == "machines":
+        few = " Two machines tell little of a third, so ± is wide: take more of them." if found.count == 2 else ""
+        return (
+            f"Everything was measured {found.note}, on {found.count} machines, each time on layouts that were "
+            "built again. Ratios are taken within each machine and repeat. ± is the 95 % interval over the "
+            f"machines, which are a random effect.{few}"
+        )
+    if found.verdict == "a machine each":
+        return (
+            f"Everything was measured {found.note}, each time on another machine: what differs from machine to "
+            "machine and what differs from build to build cannot be told apart. ± is the 95 % interval over the "
+            "builds; ratios are taken within each repeat."
+        )
     if found.verdict in ("repeats", "imported"):
         once = "; for a cell measured once, within its run" if found.count == 1 else ""
         sure = f"± is the 95 % interval over these repeats{once}; ratios are taken within each repeat."
@@ -305,6 +318,13 @@ _TEXTS: Mapping[str, str] = {
     "quick": "This was a quick run, with shorter workloads than the full study: good for a first look.",
     "gaps": "{count} of {of} cells have no results: {names}.",
     "repeat gaps": "Repeats without results: {names}.",
+    "machines disagree": "In {count} of {of} ratios machines differ by more than builds on one machine do "
+    "(Cochran's Q): {names}. Most in {about}: {number} on {stack}, {other} on {beside}.",
+    "machines unfit: apart": "The values of machine {about} are kept apart, in {count} of {of} cells: {names}.",
+    "machines unfit: pooled": "The values of machine {about} are put together with the others', as --mixed pool "
+    "asks, but do not fit in {count} of {of} cells: {names}.",
+    "no baseline": "Cells without a ratio, since {beside} was not measured on their machine in their repeat: "
+    "{names}.",
 }
 
 

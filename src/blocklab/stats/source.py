@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StoreError
-from blocklab.stats.analysis import Analysis, Gap, analyse
+from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.grid import Grid, Point
+from blocklab.stats.reading import Gap
 from blocklab.stats.values import Measured, Row, rows_of
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Run, head, load
@@ -24,12 +25,16 @@ class Piece(msgspec.Struct, frozen=True):
     """One run with its values; ``run`` is without what is long (``store.run.head``).
 
     ``levels``: of every factor of its study that makes a difference to it, also of those with one level only.
+    ``machine``: what its machine is known by, empty where it does not tell. ``apart``: its values are not put
+    together with those of the study's other machines.
     """
 
     study: str
     run: Run
     levels: Mapping[str, str]
     rows: tuple[Row, ...]
+    machine: str = ""
+    apart: bool = False
 
     @property
     def cell(self) -> Cell:
@@ -121,16 +126,17 @@ def of_study(folder: StudyFolder) -> Source:
     analysis = analyse(folder)
     pieces = []
     cells: dict[Place, Cell] = {}
-    for number, table in enumerate(analysis.tables):
-        mine: dict[Place, list[Row]] = {}
+    tables: dict[tuple[int, int], dict[Place, list[Row]]] = {}
+    for build, table in zip(analysis.builds, analysis.tables, strict=True):
         for row in table:
-            mine.setdefault((row.stack, row.workload), []).append(row)
-        for cell in (each for each in analysis.cells if each.repeat == number):
-            point = analysis.grid.point(cell)
-            at = (point.stack, point.workload)
-            cells[at] = cell
-            piece = _piece(analysis, folder.cells / cell.key, cell, point, mine.get(at, []))
-            pieces += [] if piece is None else [piece]
+            tables.setdefault(build, {}).setdefault((row.stack, row.workload), []).append(row)
+    for cell in sorted(analysis.cells, key=lambda cell: cell.repeat):
+        point = analysis.grid.point(cell)
+        at = (point.stack, point.workload)
+        cells[at] = cell
+        mine = tables.get((cell.repeat + 1, analysis.where.get(cell.key, -1)), {}).get(at, [])
+        piece = _piece(analysis, folder.cells / cell.key, cell, point, mine)
+        pieces += [] if piece is None else [piece]
     # Not the analysis itself, which holds every series.
     said = {place: limit.said for place, limit in analysis.limits.items()}
 
@@ -165,7 +171,10 @@ def _piece(analysis: Analysis, path: Path, cell: Cell, point: Point, rows: list[
         return None
     # The folder's own cell.json may be of a study in which it stood at other levels.
     run = msgspec.structs.replace(run, cell=cell)
-    return Piece(analysis.study.name, run, cell.levels, tuple(rows))
+    number = analysis.where.get(path.name, -1)
+    known = str(run.environment.get("machine") or (analysis.machines[number] if number >= 0 else ""))
+    apart = ((point.stack, point.workload), number) in analysis.apart
+    return Piece(analysis.study.name, run, cell.levels, tuple(rows), known, apart)
 
 
 def heads(path: Path) -> tuple[tuple[Piece, ...], tuple[str, ...]]:

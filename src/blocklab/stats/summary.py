@@ -17,13 +17,20 @@ class Estimate(msgspec.Struct, frozen=True):
     """A value and the half width of its 95 % interval; ``half`` is None where none is known.
 
     ``builds``: over how many builds of the layout the interval is. Of one it is that within its run, which says
-    nothing of another build. ``doubt`` is that of a ratio.
+    nothing of another build. ``machines``: on how many machines they stood; of several the interval is over these
+    (``stats.pool``). ``doubt`` is that of a ratio.
     """
 
     value: float
     half: float | None = None
     builds: int = 1
     doubt: Doubt = ""
+    machines: int = 1
+
+    @property
+    def units(self) -> int:
+        """Over how many independent ones the interval is: the machines, of one machine the builds."""
+        return self.machines if self.machines > 1 else self.builds
 
 
 def percentile(values: Sequence[float], rank: float) -> float:

@@ -30,7 +30,7 @@ MOST_LOWER = 8
 
 class Row(msgspec.Struct, frozen=True):
     """One value. ``value`` is in ``unit``; ``half`` is the half width of its 95 % interval, over so many
-    ``builds`` of the layout; of one it is that within the run.
+    ``builds`` of the layout, on so many ``machines``; of one build it is that within the run.
 
     ``stack`` and ``workload`` are labels, which have the levels of a study's factors in them; ``stack_name`` and
     ``workload_name`` are the names in its file, and ``levels`` those levels by factor.
@@ -56,11 +56,12 @@ class Row(msgspec.Struct, frozen=True):
     stack_name: str = ""
     workload_name: str = ""
     levels: Mapping[str, str] = {}
+    machines: int = 1
 
     @property
     def estimate(self) -> Estimate:
         """The value with its interval, without the rest."""
-        return Estimate(self.value, self.half, self.builds)
+        return Estimate(self.value, self.half, self.builds, machines=self.machines)
 
     @property
     def kind(self) -> tuple[str, str, str, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -135,8 +136,10 @@ class Versus:
 
 
 class _Value(msgspec.Struct):
+    """``builds``: the value of each build by its machine, in the order of the repeats."""
+
     row: Row
-    repeats: dict[int, Row]
+    builds: dict[str, dict[int, float]]
 
 
 def versus(a: Source, b: Source) -> Versus:
@@ -154,7 +157,8 @@ def matched(a: Source, b: Source, naming: Naming) -> Versus:
 
     Where both sides have at least two repeats with a value, the ratio is taken within each (the first with the
     first, and so on) and its interval is that of the repeats' ratios; else it is the ratio of the two values,
-    which has none.
+    which has none. Of several machines it is taken within each that both sides have, and put together as
+    ``stats.pool`` does; where they have none in common their machines' means are paired.
     """
     left, right = _values(a, naming), _values(b, naming)
     pairs = tuple(
@@ -217,10 +221,10 @@ def _values(source: Source, naming: Naming) -> dict[_ValueKey, _Value]:
     for row in source.rows:
         found.setdefault(_key(source, naming, row), _Value(row, {}))
     for piece in source.pieces:
-        for row in piece.rows if piece.good else ():
+        for row in piece.rows if piece.good and not piece.apart else ():
             value = found.get(_key(source, naming, row))
             if value is not None:
-                value.repeats.setdefault(piece.cell.repeat, row)
+                value.builds.setdefault(piece.machine, {}).setdefault(piece.cell.repeat, row.value)
     return found
 
 
@@ -244,11 +248,11 @@ def _gap(source: Source, cell: CellKey, naming: Naming) -> str:
 
 
 def _pair(key: _ValueKey, a: _Value, b: _Value, of_a: Source, of_b: Source) -> Pair:
-    both = [(mine.value, other.value) for mine, other in zip(_by_repeat(a), _by_repeat(b), strict=False)]
-    shares = [other / mine for mine, other in both if mine]
+    both = _together(a.builds, b.builds)
+    shares = [(other / mine, machine) for mine, other, machine in both if mine]
     # Repeats in which neither has any (errors) say nothing; one in which only A has none has no ratio to pair.
-    within = len(shares) >= LEAST_PAIRS and not any(other and not mine for mine, other in both)
-    found = paired(shares) if within else ratio(b.row.estimate, a.row.estimate)
+    within = len(shares) >= LEAST_PAIRS and not any(other and not mine for mine, other, _ in both)
+    found = paired(*zip(*shares, strict=True)) if within else ratio(b.row.estimate, a.row.estimate)
     said = None if found is None else verdict(found)
     sides = [
         (name, each.limited(row)) for name, each, row in (("A", of_a, a.row), ("B", of_b, b.row)) if each.limited
@@ -260,8 +264,28 @@ def _pair(key: _ValueKey, a: _Value, b: _Value, of_a: Source, of_b: Source) -> P
     )  # fmt: skip
 
 
-def _by_repeat(value: _Value) -> list[Row]:
-    return [value.repeats[number] for number in sorted(value.repeats)]
+def _together(
+    a: Mapping[str, dict[int, float]], b: Mapping[str, dict[int, float]]
+) -> list[tuple[float, float, str]]:
+    """The values of A and of B that belong together, and their machine."""
+
+    def by_repeat(builds: Mapping[int, float]) -> list[float]:
+        return [builds[number] for number in sorted(builds)]
+
+    if max(len(a), len(b)) < 2:
+        found = [("", by_repeat(mine), by_repeat(other)) for mine in a.values() for other in b.values()]
+    elif both := [machine for machine in a if machine in b]:
+        found = [(machine, by_repeat(a[machine]), by_repeat(b[machine])) for machine in both]
+    else:
+        found = [
+            (f"{number}", [statistics.fmean(mine.values())], [statistics.fmean(other.values())])
+            for number, (mine, other) in enumerate(zip(a.values(), b.values(), strict=False))
+        ]
+    return [
+        (mine, other, machine)
+        for machine, ours, theirs in found
+        for mine, other in zip(ours, theirs, strict=False)
+    ]
 
 
 def headlines(pairs: Sequence[Pair]) -> tuple[Pair, ...]:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import BlocklabError, StoreError
+from blocklab.judge.fit import SPEEDS
 from blocklab.model.cache import cache_folder
 from blocklab.model.files import write_whole
 from blocklab.model.site import Site
@@ -196,6 +197,18 @@ def keep_floor(folder: Path, environment: Mapping[str, Any], *, again: bool = Tr
     except StoreError as error:
         return f"the lab's floor is left out: {error}"
     return ""
+
+
+def with_floor(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """An environment with the machine's ``floor``, as far as it is known: the values that tell whether figures of
+    two machines belong together (``judge.fit.fits``), name -> value in its unit of ``METRICS``."""
+    try:
+        floor = load_floor(cache_folder(), machine_of(environment))
+    except StoreError:
+        floor = None
+    if floor is None:
+        return dict(environment)
+    return {**environment, "floor": {name: floor.values[name].value for name in (*SPEEDS, NOISE)}}
 
 
 def known_floor(site: Site, addons: tuple[str, ...] = ()) -> Floor | None:

@@ -35,13 +35,23 @@ from blocklab.study.types import Cell, Study
 FORMAT = 2
 
 
+class Workers(msgspec.Struct, frozen=True):
+    """Machines by Dask: ``at`` is a scheduler's address, or a file that tells one or where to start one; ``mixed``
+    what is done with machines that do not fit (``refuse``, ``apart``, ``pool``); ``insecure``: TLS may lack."""
+
+    at: str
+    mixed: str = "refuse"
+    insecure: bool = False
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """What ``study.json`` holds: the study with its quick patch applied, and its cells.
 
     ``seed`` decides the order in which cells that share a layout were run; None: as they stand in the file. How it
     was started, for ``resume``: ``site`` (empty: the usual one); ``hosts`` is a hosts file, empty without one;
-    ``volumes`` is the folder for the volumes, empty for memory; ``todo`` has the keys of the cells that were asked
-    for, None for all of them; a run that began before ``since`` (seconds since the epoch) is to be measured again.
+    ``volumes`` is the folder for the volumes, empty for memory; ``workers``: machines that measure it; ``todo``
+    has the keys of the cells that were asked for, None for all; a run that began before ``since`` (seconds since
+    the epoch) is to be measured again; ``predicted`` has the keys of cells that are left to prediction.
     """
 
     study: Study
@@ -52,14 +62,40 @@ class Manifest(msgspec.Struct, frozen=True):
     volumes: str = ""
     site: str = ""
     hosts: str = ""
+    workers: Workers | None = None
     todo: tuple[str, ...] | None = None
     since: float = 0.0
+    predicted: tuple[str, ...] = ()
     format: int = FORMAT
 
     @property
     def imported(self) -> bool:
         """Whether its runs come from logs of elsewhere."""
         return any(isinstance(workload, Imported) for workload in self.study.workloads.values())
+
+    @property
+    def pooled(self) -> bool:
+        """Whether values of machines that do not fit are put together with the others'."""
+        return self.workers is not None and self.workers.mixed == "pool"
+
+
+def encoded(manifest: Manifest) -> bytes:
+    """A manifest as it is written."""
+    return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=enc_hook), indent=1) + b"\n"
+
+
+def decoded(text: bytes, name: str) -> Manifest:
+    """A manifest as it was written to the file ``name``. Raises ``StoreError``."""
+    try:
+        plain = msgspec.json.decode(text)
+        if (made := plain.get("format")) != FORMAT:
+            raise StoreError(
+                f"{name}: format {made}, but this blocklab reads format {FORMAT}",
+                hint="`blocklab run` of the study measures its cells again",
+            )
+        return msgspec.convert(plain, with_study(Manifest), dec_hook=dec_hook)
+    except (AttributeError, msgspec.MsgspecError) as error:
+        raise StoreError(f"{name} cannot be read: {error}") from error
 
 
 @contextlib.contextmanager
@@ -111,8 +147,7 @@ class StudyFolder:
             folder.sweep()
             if source is not None:
                 write_whole(folder.path / "study.yaml", source.read_bytes())
-            text = msgspec.json.format(msgspec.json.encode(manifest, enc_hook=enc_hook), indent=1)
-            write_whole(folder.path / "study.json", text + b"\n")
+            write_whole(folder.path / "study.json", encoded(manifest))
         except OSError as error:
             raise StoreError(f"{folder.path} cannot be written: {error}", hint="use --runs DIR") from error
         return folder
@@ -140,16 +175,10 @@ class StudyFolder:
         """The study that was run. Raises ``StoreError``."""
         path = self.path / "study.json"
         try:
-            plain = msgspec.json.decode(path.read_bytes())
-            if (made := plain.get("format")) != FORMAT:
-                raise StoreError(
-                    f"{path}: format {made}, but this blocklab reads format {FORMAT}",
-                    hint="`blocklab run` of the study measures its cells again",
-                )
-            return msgspec.convert(plain, with_study(Manifest), dec_hook=dec_hook)
+            return decoded(path.read_bytes(), str(path))
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} is not a study's folder: it has no study.json") from error
-        except (OSError, AttributeError, msgspec.MsgspecError) as error:
+        except OSError as error:
             raise StoreError(f"{path} cannot be read: {error}") from error
 
     def sweep(self) -> None:

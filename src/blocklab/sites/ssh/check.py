@@ -110,6 +110,17 @@ def _of_host(
             f"blocklab down --hosts {path}",
         )
     yield from _disks(host, entry)
+    yield _own(host, entry)
+
+
+def _own(host: SshHost, entry: HostEntry) -> Line:
+    """blocklab there, which only ``--dask`` needs."""
+    found = host.run(["env", entry.blocklab, "--version"])
+    if found.code == 0:
+        # blocklab 0.4.0
+        return Line(host.name, "blocklab", "ok", found.text.splitlines()[0])
+    hint = "for --dask: pip install 'blocklab[dask]' there, and `blocklab: PATH` in the hosts file"
+    return Line(host.name, "blocklab", "ok", f"it has no {entry.blocklab}, which only --dask needs", hint)
 
 
 def _clock(host: SshHost) -> Line:

@@ -74,6 +74,8 @@ class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """An ssh_config(5) that counts; without it none does, neither the user's nor the machine's."""
     disks: dict[str, Disk] = {}
     """By names of yours."""
+    blocklab: str = "blocklab"
+    """The program there, for ``--dask``: blocklab itself, with its extra ``dask``."""
     crash: bool = False
     """Whether drills may crash it: sysrq ``b``, which reboots at once and writes nothing back."""
     power: PowerEntry | None = None

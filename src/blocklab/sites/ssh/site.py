@@ -277,6 +277,7 @@ class SshSite(door.ByDoor):
             "blocklab": __version__,
             "site": self.name,
             "machine": hashlib.sha256("\n".join(["blocklab", *sorted(ids)]).encode()).hexdigest()[:12],
+            "name": ", ".join(found),
             "host": {name: first[name] for name in ("kernel", "cpu", "cpus")},
             "hosts": found,
         }

@@ -1,0 +1,77 @@
+"""blocklab in a process of its own, which ends with the one that started it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+
+from blocklab.errors import SetupError
+
+# What is left of standard error for a message.
+SAID_BYTES = 4_000
+# After Ctrl-C it takes its lab down; after that it is killed, and its lab with it.
+GRACE_SECONDS = 20.0
+
+
+class Own:
+    """A Python module of blocklab's that prints lines. Not to be outlived by the thread that made it: the kernel
+    kills it then."""
+
+    def __init__(self, module: str, arguments: Sequence[str]) -> None:
+        """Start it. Raises ``SetupError``."""
+        # It may say more than a pipe holds, and nobody reads it meanwhile.
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        argv = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-m", module, *arguments]
+        try:
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
+            )
+        except OSError as error:
+            self._errors.close()
+            raise SetupError(f"{argv[0]} cannot be started: {error.strerror}") from error
+        assert self._process.stdout is not None
+        self._out = self._process.stdout.fileno()
+        self._rest = b""
+        self._over = False
+
+    def lines(self, seconds: float) -> list[bytes]:
+        """What was printed since, waiting at most so long for the first of it."""
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._out, selectors.EVENT_READ)
+            if not waiting.select(seconds):
+                return []
+        data = os.read(self._out, 1 << 16)
+        self._over = not data
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        return whole
+
+    @property
+    def over(self) -> bool:
+        """Whether it has printed all."""
+        return self._over
+
+    def end(self) -> int:
+        """End it, as Ctrl-C would, and by force if that does not do; its exit code, negative for a signal."""
+        if not self._over:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGINT)
+        try:
+            code = self._process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return code
+
+    def said(self) -> str:
+        """The end of what it wrote to standard error; to be asked once, after its end."""
+        with self._errors as errors:
+            errors.seek(max(0, errors.seek(0, os.SEEK_END) - SAID_BYTES))
+            return errors.read().decode(errors="replace").strip()
