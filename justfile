@@ -36,13 +36,18 @@ lab *options:
 
 # Tests that CI has no room for: takeovers, faults, ledgers, most drills, more pages in a browser.
 long *options:
-    pytest tests/lab tests/browser -m long {{ options }}
+    pytest tests -m long {{ options }}
+
+# Tests in virtual time on real kernels; builds the add-on that they need.
+virtual *options:
+    blocklab image build --with virtual-time
+    pytest tests/fake/test_virtual_time.py tests/lab/test_virtual_lab.py {{ options }}
 
 # Tests of the report in headless Chromium.
 browser *options:
     pytest tests/browser {{ options }}
 
-# Run benchmarks by name, or the short ones: agent, floor, launch, own_cpu, rebuild, rtt, shim; circle, coverage, drills, importing, inference, loading, overhead, parsing, reporting, same, ssh, stopping, volume.
+# Run benchmarks by name, or the short ones: agent, floor, launch, own_cpu, rebuild, rtt, shim; circle, coverage, drills, importing, inference, loading, overhead, parsing, predict, reporting, same, spread, ssh, stopping, volume.
 bench *names:
     for name in {{ if names == "" { "agent floor launch own_cpu rebuild rtt shim" } else { names } }}; do \
         python -m "bench.$name" || exit 1; \

@@ -48,7 +48,7 @@ def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
     for word, below in sorted(command.commands.items()):
         if hasattr(below, "commands"):
             yield from _commands(f"{name} {word}", below)
-        else:
+        elif not below.hidden:
             yield f"{name} {word}", below
 
 

@@ -1,8 +1,9 @@
-"""A host's clock, as far as one exchange tells."""
+"""What time it is for a lab's hosts, and a host's clock as far as one exchange tells."""
 
 from __future__ import annotations
 
 import time
+from typing import Protocol
 
 from blocklab.model.host import Host, must
 from blocklab.model.stack_map import Clock
@@ -11,9 +12,41 @@ from blocklab.model.stack_map import Clock
 EXCHANGES = 20
 
 
-def clock(host: Host) -> Clock:
+class Timer(Protocol):
+    """The time that a lab's hosts live in: the machine's own, or one that is only computed."""
+
+    def now(self) -> float:
+        """Seconds since some moment; nobody sets it."""
+
+    def today(self) -> float:
+        """Seconds since 1970."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let that much time pass. Raises ``HostError`` where it cannot."""
+
+
+class MachineTimer:
+    """This machine's own time."""
+
+    def now(self) -> float:
+        """By the clock that nobody sets."""
+        return time.monotonic()
+
+    def today(self) -> float:
+        """By the machine's clock."""
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+MACHINE = MachineTimer()
+
+
+def clock(host: Host, timer: Timer = MACHINE) -> Clock:
     """The host's clock less ours. Raises ``HostError``, ``ValueError``."""
-    before, asked = time.time(), time.monotonic()
+    before, asked = timer.today(), timer.now()
     there = float(must(host, ("date", "+%s.%N")))
-    took = time.monotonic() - asked
+    took = timer.now() - asked
     return Clock(there - (before + took / 2), took / 2)

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar, cast
 
 from blocklab.errors import SetupError
+from blocklab.model.clock import MACHINE, Timer
 from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.host import Host
 from blocklab.model.knobs import Tables
@@ -53,8 +54,8 @@ class Site(Offers, Protocol):
         """Start the hosts; on an error nothing is left. Raises ``SetupError``, ``NodeLost``."""
 
     def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The fingerprint, JSON-able: ``site``, ``machine`` (an identity that no other machine has), ``host``,
-        versions. Raises ``ImageError`` where there are no such hosts."""
+        """The fingerprint, JSON-able: ``site``, ``machine`` (an identity that no other machine has), its ``name``
+        for people, ``host``, versions. Raises ``ImageError`` where there are no such hosts."""
 
 
 # -- what a lab may be able to do ------------------------------------------------------------------------------
@@ -142,6 +143,14 @@ class OneMachine(Protocol):
         """Seconds so far: ``time`` by the clock, ``all`` CPUs' time, of it ``busy``, ``steal`` and what programs
         took that are not the lab's (``foreign``), and ``pressure`` (PSI) where it is known. Raises
         ``OSError``."""
+
+
+class OwnTime(Protocol):
+    """Hosts whose time is not the machine's."""
+
+    @property
+    def timer(self) -> Timer:
+        """Their time."""
 
 
 class Room(Protocol):
@@ -238,6 +247,11 @@ def offered(what: Offers, capability: type[T]) -> T:
     if capability not in what.offers:
         raise SetupError(f"this site has no {words(capability)}", hint="another one may have: --site")
     return cast(T, what)
+
+
+def timer_of(lab: Offers) -> Timer:
+    """The time that a lab's hosts live in."""
+    return offered(lab, OwnTime).timer if OwnTime in lab.offers else MACHINE
 
 
 def words(capability: type) -> str:

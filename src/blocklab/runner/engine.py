@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 
 from blocklab.errors import BlocklabError, CommandError, HostError, HostTimeout, WaitError
@@ -10,7 +9,7 @@ from blocklab.model import node
 from blocklab.model.host import Host, Result
 from blocklab.model.plan import UNCHANGED, Argv, Equip, Fact, Knob, Put, Run, Step, Wait, undo_of
 from blocklab.model.plan import Power as PowerStep
-from blocklab.model.site import Journal, Lab, Pauses, Power, offered
+from blocklab.model.site import Journal, Lab, Pauses, Power, offered, timer_of
 from blocklab.model.stack_map import Took
 from blocklab.model.undo import Undos
 from blocklab.store.run import Record
@@ -31,6 +30,7 @@ class Engine:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
+        self.timer = timer_of(lab)
         self._journal = offered(lab, Journal) if Journal in lab.offers else None
         self.records: list[Record] = []
         self.warnings: list[str] = []
@@ -172,14 +172,14 @@ class Engine:
             return {}
 
     def _command(self, host: str, argv: Argv, timeout: float, part: str) -> Record:
-        started = time.monotonic()
+        started = self.timer.now()
         try:
             result = self.hosts[host].run(argv, timeout=timeout)
         except HostTimeout as error:
-            self.records.append(Record(part, host, argv, -9, time.monotonic() - started, "did not end in time"))
+            self.records.append(Record(part, host, argv, -9, self.timer.now() - started, "did not end in time"))
             raise CommandError(host, argv, -9, f"did not end in {timeout:g} s; killed") from error
         output = result.text if part == "knob" else result.said[-SAID_CHARACTERS:]
-        record = Record(part, host, argv, result.code, time.monotonic() - started, output)
+        record = Record(part, host, argv, result.code, self.timer.now() - started, output)
         # What a knob said is stored as knobs; its text would only fill the list of commands.
         self.records.append(record if part != "knob" else Record(part, host, argv, result.code, record.seconds))
         if result.code != 0:
@@ -193,37 +193,37 @@ class Engine:
             raise HostError(step.host, f"cannot write {step.path}: {error.strerror}") from error
 
     def _equip(self, step: Equip, part: str) -> None:
-        started = time.monotonic()
+        started = self.timer.now()
         for name in node.NAMES:
             self._write(Put(step.host, node.path(name), node.text(name)))
         argv = ("equip", node.FOLDER, node.digest())
-        self.records.append(Record(part, step.host, argv, 0, time.monotonic() - started))
+        self.records.append(Record(part, step.host, argv, 0, self.timer.now() - started))
 
     def _put(self, step: Put, part: str) -> None:
-        started = time.monotonic()
+        started = self.timer.now()
         self._write(step)
         argv = ("put", step.path)
-        self.records.append(Record(part, step.host, argv, 0, time.monotonic() - started, step.text))
+        self.records.append(Record(part, step.host, argv, 0, self.timer.now() - started, step.text))
 
     def _power(self, step: PowerStep, part: str) -> None:
-        started = time.monotonic()
+        started = self.timer.now()
         getattr(offered(self._lab, Pauses if step.what in ("freeze", "thaw") else Power), step.what)(step.host)
         if step.what == "crash":
             self.forget(step.host)
-        self.records.append(Record(part, step.host, ("power", step.what), 0, time.monotonic() - started))
+        self.records.append(Record(part, step.host, ("power", step.what), 0, self.timer.now() - started))
 
     def _wait(self, step: Wait, part: str) -> None:
-        started = time.monotonic()
+        started = self.timer.now()
         while True:
             try:
                 result = self.hosts[step.host].run(step.argv, timeout=max(5.0, step.seconds))
             except HostTimeout:
                 result = Result(-9, b"", b"did not end in time; killed")
-            seconds = time.monotonic() - started
+            seconds = self.timer.now() - started
             if result.code == 0 and step.until in result.text:
                 self.records.append(Record(part, step.host, step.argv, 0, seconds, result.said))
                 return
             if seconds > step.seconds:
                 self.records.append(Record(part, step.host, step.argv, result.code, seconds, result.said))
                 raise WaitError(step.host, step.argv, step.seconds, result.said)
-            time.sleep(POLL_SECONDS)
+            self.timer.sleep(POLL_SECONDS)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from blocklab.errors import BlocklabError, HostError, KnobError, NodeLost, ParseError
-from blocklab.model.clock import clock
+from blocklab.model.clock import MACHINE, Timer, clock
 from blocklab.model.host import Host, Proc
 from blocklab.model.plan import Argv, Fact, Knob, Port
 from blocklab.model.sample import OWN, Parsed, Sample, Spread
@@ -199,30 +198,30 @@ class _Watched:
         self._engine = engine
         self._raw = raw
         self._running: list[tuple[str, Argv, Proc, float]] = []
-        self._started = time.monotonic()
+        self._started = engine.timer.now()
         try:
             for host, argv in phase.commands:
                 out = printed(raw, host)
                 out.parent.mkdir(parents=True)
                 proc = engine.hosts[host].spawn(argv, out, out.with_suffix(".stderr"))
-                self._running.append((host, argv, proc, time.monotonic()))
+                self._running.append((host, argv, proc, self._engine.timer.now()))
         except BaseException:
             self.stop()
             raise
 
     def wait(self, seconds: float) -> None:
         """Until so long after they were started."""
-        time.sleep(max(0.0, self._started + seconds - time.monotonic()))
+        self._engine.timer.sleep(max(0.0, self._started + seconds - self._engine.timer.now()))
 
     def heard(self, seconds: float) -> None:
         """Until each of them that still runs has printed something, but no longer than that."""
-        deadline = time.monotonic() + seconds
+        deadline = self._engine.timer.now() + seconds
         with contextlib.suppress(HostError):
-            while time.monotonic() < deadline and any(
+            while self._engine.timer.now() < deadline and any(
                 not printed(self._raw, host).stat().st_size and proc.poll() is None
                 for host, _, proc, _ in self._running
             ):
-                time.sleep(0.05)
+                self._engine.timer.sleep(0.05)
 
     def stop(self) -> list[str]:
         """End the probes with SIGINT, which cuts no line. What is to be said of those that ended before: what they
@@ -236,7 +235,7 @@ class _Watched:
         warnings = []
         for (host, argv, proc, started), code in zip(self._running, codes, strict=True):
             stop(proc, signal.SIGINT)
-            seconds = time.monotonic() - started
+            seconds = self._engine.timer.now() - started
             self._engine.records.append(Record("probe", host, argv, code or 0, seconds, cpu=proc.cpu))
             if code is not None:
                 said = printed(self._raw, host).with_suffix(".stderr").read_text(errors="replace")
@@ -297,7 +296,9 @@ def knob_error(wrong: Sequence[Knob], so: str) -> KnobError:
     )  # fmt: skip
 
 
-def clocks(hosts: Mapping[str, Host], exchanges: int = 1) -> tuple[dict[str, Clock], list[str]]:
+def clocks(
+    hosts: Mapping[str, Host], exchanges: int = 1, timer: Timer = MACHINE
+) -> tuple[dict[str, Clock], list[str]]:
     """Each host's clock less ours, as far as the shortest of so many round trips tells; and the lost hosts.
 
     A host that took more than a second to answer is left out.
@@ -306,7 +307,7 @@ def clocks(hosts: Mapping[str, Host], exchanges: int = 1) -> tuple[dict[str, Clo
     lost: list[str] = []
     for name, host in hosts.items():
         try:
-            best = min((clock(host) for _ in range(exchanges)), key=lambda each: each.error)
+            best = min((clock(host, timer) for _ in range(exchanges)), key=lambda each: each.error)
         except NodeLost:
             lost.append(name)
             continue

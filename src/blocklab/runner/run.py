@@ -21,6 +21,7 @@ from blocklab.runner.drill import Drilling
 from blocklab.runner.measure import Measured, clocks, knob_error, measure, not_in_force, own, stepped
 from blocklab.runner.strikes import Count
 from blocklab.runner.workshop import Standing, Workshop
+from blocklab.store.floor import with_floor
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Outcome, Rate, Status, Stopped, draft
 from blocklab.study.factors import variant
@@ -84,7 +85,7 @@ def run_study(
     bad = number = 0
     with contextlib.closing(Workshop(site)) as workshop:
         for layout in in_order(layouts(study, cells)):
-            environment = site.environment(topology(layout.study, [layout.stack]).addons)
+            environment = with_floor(site.environment(topology(layout.study, [layout.stack]).addons))
             todo = list(layout.cells) if seed is None else shuffled(layout.cells, seed)
             patient = True
             while todo:
@@ -225,7 +226,7 @@ class _Group:
         under a fault)."""
         port = port_for(workload, stand.ports[cell.stack], stand.ground)
         started, first = _Started(), len(stand.engine.records)
-        before, _ = clocks(stand.lab.hosts)
+        before, _ = clocks(stand.lab.hosts, timer=stand.engine.timer)
         spent = _spent(stand.lab)
         stand.engine.times.clear()
         measured = Measured()
@@ -262,7 +263,7 @@ class _Group:
             )
             build = [record for record in stand.engine.records[:first] if record.part in ("build", "data")]
             # Any node may be gone, whatever the cell failed of: what was collected is stored all the same.
-            after, lost = clocks(stand.lab.hosts)
+            after, lost = clocks(stand.lab.hosts, timer=stand.engine.timer)
             booted = {each.host for each in stand.engine.records[first:] if each.argv == ("power", "boot")}
             # A node that was booted meanwhile has another clock than before.
             kept = {name: clock for name, clock in before.items() if name not in booted}

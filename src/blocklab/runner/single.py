@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 
 from blocklab.errors import CommandError, HostError, HostTimeout
+from blocklab.model.clock import Timer
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.workload import Command
 from blocklab.runner.cross import Cross
@@ -55,24 +56,23 @@ def _run(
     # The last one asked before is the first one asked after.
     _around(engine, command, folder, "before", list(command.around))
     cross.read(folder, "before")
-    started, cpu = time.monotonic(), time.process_time()
+    timer = engine.timer
+    started, cpu = timer.now(), time.process_time()
     proc = engine.hosts[command.host].spawn(command.argv, folder / "stdout", folder / "stderr")
     try:
-        early = enough is not None and _watch(proc, folder, command, enough)
+        early = enough is not None and _watch(proc, folder, command, enough, timer)
         if early:
             proc.signal(ends_on)
-        code = proc.wait(END_SECONDS if early else max(0.1, command.seconds - (time.monotonic() - started)))
+        code = proc.wait(END_SECONDS if early else max(0.1, command.seconds - (timer.now() - started)))
     except HostTimeout as error:
         stop(proc, signal.SIGTERM)
-        said = f"did not end in {time.monotonic() - started:.0f} s; stopped"
-        engine.records.append(
-            Record("workload", command.host, command.argv, -15, time.monotonic() - started, said)
-        )
+        said = f"did not end in {timer.now() - started:.0f} s; stopped"
+        engine.records.append(Record("workload", command.host, command.argv, -15, timer.now() - started, said))
         raise CommandError(command.host, command.argv, -15, said) from error
     except BaseException:
         stop(proc, signal.SIGTERM)
         raise
-    seconds, own = time.monotonic() - started, time.process_time() - cpu
+    seconds, own = timer.now() - started, time.process_time() - cpu
     engine.records.append(Record("workload", command.host, command.argv, code, seconds, cpu=own))
     # fio ends with 128 then; whether the summary is whole is the parser's affair.
     if code != 0 and not early:
@@ -84,24 +84,24 @@ def _run(
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}, early
 
 
-def _watch(proc: Proc, folder: Path, command: Command, enough: Enough) -> bool:
+def _watch(proc: Proc, folder: Path, command: Command, enough: Enough, timer: Timer) -> bool:
     """Whether it was enough before the workload ended by itself. Raises ``HostTimeout`` after its time."""
-    deadline = time.monotonic() + command.seconds
+    deadline = timer.now() + command.seconds
     while proc.poll() is None:
-        if time.monotonic() > deadline:
+        if timer.now() > deadline:
             raise HostTimeout(command.host, command.seconds)
         if enough((folder / "stdout").read_bytes(), (folder / "stderr").read_bytes()):
             return True
-        time.sleep(LOOK_SECONDS)
+        timer.sleep(LOOK_SECONDS)
     return False
 
 
 def _around(engine: Engine, command: Command, folder: Path, when: str, names: Iterable[str]) -> None:
     """Keep what the commands around a workload print."""
     for name in names:
-        argv, started = command.around[name], time.monotonic()
+        argv, started = command.around[name], engine.timer.now()
         text = must(engine.hosts[command.host], argv)
-        engine.records.append(Record("workload", command.host, argv, 0, time.monotonic() - started))
+        engine.records.append(Record("workload", command.host, argv, 0, engine.timer.now() - started))
         (folder / f"{name}.{when}").write_text(text)
 
 

@@ -39,8 +39,9 @@ class Call:
     """One order under way. ``sink`` gets (stream, bytes) on the reader's thread, and raises ``StoreError`` where
     it cannot keep them; ``wait`` blocks for the end."""
 
-    def __init__(self, node: str, number: int, sink: Callable[[int, bytes], None]) -> None:
-        self.node = node
+    def __init__(self, channel: Channel, number: int, sink: Callable[[int, bytes], None]) -> None:
+        self._channel = channel
+        self.node = channel.node
         self.number = number
         self.sink = sink
         self.end: Header | None = None
@@ -55,7 +56,7 @@ class Call:
 
     def wait(self, timeout: float) -> Header:
         """The last frame of the answer. Raises ``HostTimeout``, and what ``Channel.fail`` was called with."""
-        if not self.ended.wait(timeout):
+        if not self._channel.wait(self.ended, timeout):
             raise HostTimeout(self.node, timeout)
         if self.lost is not None:
             raise self.lost
@@ -100,11 +101,15 @@ class Channel:
         """Close the line; safe to call twice."""
         raise NotImplementedError
 
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Wait so long, by the host's time, for what only an answer can set; whether it is set."""
+        return event.wait(seconds)
+
     # -- orders --------------------------------------------------------------------------------------
 
     def order(self, op: str, sink: Callable[[int, bytes], None], payload: bytes = b"", **fields: Any) -> Call:
         """Send an order whose answer comes as frames. Raises ``NodeLost``."""
-        call = Call(self.node, next(self._numbers), sink)
+        call = Call(self, next(self._numbers), sink)
         with self._lock:
             if self._lost is not None:
                 raise self._lost

@@ -5,15 +5,17 @@ from __future__ import annotations
 from blocklab.model.ground import End, Ground, Topology
 
 
-def ground(topology: Topology) -> Ground:
-    """Interfaces in the order of the links, devices in the order of the volumes, on each node."""
+def ground(topology: Topology, *, virtio: bool = False) -> Ground:
+    """Interfaces in the order of the links, devices in the order of the volumes, on each node. ``virtio``: all of
+    them, and the root, are virtio devices."""
     ends: dict[str, dict[str, End]] = {}
     nics = dict.fromkeys(topology.nodes, 0)
     bonds = dict.fromkeys(topology.nodes, 0)
+    card = "eth" if virtio else "vec"
     for number, (name, link) in enumerate(topology.links.items(), 1):
         ends[name] = {}
         for side, node in enumerate(link.between, 1):
-            lanes = tuple(f"vec{nics[node] + lane}" for lane in range(link.lanes))
+            lanes = tuple(f"{card}{nics[node] + lane}" for lane in range(link.lanes))
             nics[node] += link.lanes
             nic = lanes[0]
             if link.lanes > 1:
@@ -22,9 +24,9 @@ def ground(topology: Topology) -> Ground:
             ends[name][node] = End(nic, f"10.77.{number}.{side}", lanes)
     devices: dict[str, dict[str, tuple[str, ...]]] = {}
     plain = dict.fromkeys(topology.nodes, ord("b"))
-    virtio = dict.fromkeys(topology.nodes, ord("a"))
+    served = dict.fromkeys(topology.nodes, ord("b") if virtio else ord("a"))
     for volume in topology.volumes:
-        kind, letters = ("ubd", plain) if volume.profile.plain else ("vd", virtio)
+        kind, letters = ("ubd", plain) if volume.profile.plain and not virtio else ("vd", served)
         for node in volume.nodes:
             mine = devices.setdefault(volume.stack, {})
             mine[node] = (*mine.get(node, ()), f"/dev/{kind}{chr(letters[node])}")

@@ -271,6 +271,8 @@ def _image(
         tools.install(base / "tools", folder / "tools", final / "tools", log)
         for own in (part / "tools" for part in parts if (part / "tools").is_dir()):
             shutil.copytree(own, folder / "tools", dirs_exist_ok=True)
+        if (virtual := folder / "tools" / tools.VIRTUAL_KERNEL).exists():
+            tools.patch(virtual, final / "tools", log)
         if why := tools.compile_shim(folder / "tools" / tools.SHIM, log):
             say(f"warning: {why}, so the image has no idle shim: {SHIM_COST}; {ZEROS_COST}")
         (folder / "packages.json").write_text(json.dumps(packages, indent=1, sort_keys=True) + "\n")

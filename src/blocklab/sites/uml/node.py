@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import signal
-import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from blocklab.errors import NodeLost
 from blocklab.model.units import Size
 from blocklab.sites.agented import Agented
-from blocklab.sites.uml.line import SerialLine
+from blocklab.sites.channel import Channel
 from blocklab.sites.uml.processes import Process
 
 # Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100
@@ -39,23 +38,31 @@ def kernel_argv(
     vec0, vec1, ...; ``line`` is the descriptor of the control channel.
     """
     return [
-        str(kernel),
-        f"mem={int(memory) // 2**20}M",
-        "seccomp=on",
+        *common_argv(kernel, node, memory, f"{folder}/uml/"),
         # r: read-only; c: shared, so that the file is not locked; d: do not look for a COW header.
         f"ubd0r={rootfs}",
-        "root=/dev/ubda", "ro", "rootfstype=ext4", "init=/usr/lib/blocklab/init", f"node={node}",
+        "root=/dev/ubda",
         *(f"ubd{number}{'c' if shared else ''}={disk}" for number, (disk, shared) in enumerate(disks, 1)),
         *(f"virtio_uml.device={path}:2" for path in sockets),
         *(
             f"vec{number}:transport=fd,fd={fd},depth=64,mtu={mtu},mac={mac_of(node, number)}"
             for number, (fd, mtu) in enumerate(nics)
         ),
-        f"ssl0=fd:{line},fd:{line}",
-        "con=null", "con0=null,fd:1", "ssl=null", "quiet", "loglevel=4",
+        f"ssl0=fd:{line},fd:{line}", "ssl=null",
+    ]  # fmt: skip
+
+
+def common_argv(kernel: Path, node: str, memory: Size, folder: str) -> list[str]:
+    """What is on every node's command line; ``folder`` is for the kernel's own files."""
+    return [
+        str(kernel),
+        f"mem={int(memory) // 2**20}M",
+        "seccomp=on",
+        "ro", "rootfstype=ext4", "init=/usr/lib/blocklab/init", f"node={node}",
+        "con=null", "con0=null,fd:1", "quiet", "loglevel=4",
         # A panicked kernel must end its process, not wait for somebody to look.
         "panic=-1", "oops=panic",
-        f"umid={node}", f"uml_dir={folder}/uml/",
+        f"umid={node}", f"uml_dir={folder}",
     ]  # fmt: skip
 
 
@@ -69,8 +76,8 @@ def mac_of(node: str, number: int) -> str:
 class Node(Agented):
     """A started node. Every method raises ``NodeLost`` once the node is gone."""
 
-    def __init__(self, name: str, process: Process, end: socket.socket) -> None:
-        super().__init__(name, SerialLine(name, end))
+    def __init__(self, name: str, process: Process, line: Channel) -> None:
+        super().__init__(name, line)
         self.process = process
         self.doomed = threading.Event()
         self.frozen = threading.Event()

@@ -88,6 +88,7 @@ class Process:
         cpus: Sequence[int] = (),
         keep: Sequence[int] = (),
         environment: dict[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.name = name
         self.log = log
@@ -102,6 +103,7 @@ class Process:
                 pass_fds=tuple(keep),
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
+                cwd=folder,
             )
         self.pid = self._popen.pid
 

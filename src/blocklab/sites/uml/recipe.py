@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from blocklab.model.cache import cache_folder
-from blocklab.sites.uml import go_programs, volume_program
+from blocklab.sites.uml import go_programs, kernel_program, volume_program
 
 LAYOUT = 1
 """Version of the layout of a finished image folder. Raise it when a reader of older folders would go wrong."""
@@ -68,15 +68,19 @@ DPKG_OPTIONS = (
     "path-exclude=/usr/lib/udev/hwdb.d/*",
 )
 
-APT_PIN = f"""\
+
+def apt_pin(*packages: str) -> str:
+    """apt's preferences that take these from ``KERNEL_SUITE``, and nothing else."""
+    return f"""\
 Package: *
 Pin: release a={KERNEL_SUITE}
 Pin-Priority: -1
 
-Package: {KERNEL_PACKAGE}
+Package: {" ".join(packages)}
 Pin: release a={KERNEL_SUITE}
 Pin-Priority: 990
 """
+
 
 # The beginning of each setup hook below, which runs in the fresh root ($1) after mmdebstrap wrote its own sources
 # and before the first `apt-get update`. @STALE@ in a hook becomes zero or more calls of `stale SUITE`.
@@ -93,14 +97,18 @@ stale() {
 
 # The kernel's source is derived from what stands there, so no mirror is named here and a user's own mirror serves
 # both.
-SETUP_HOOK = f"""\
-{SOURCES}\
+KERNEL_SOURCES = f"""\
 line=$(sed -n 's/ {SUITE} main$/ {KERNEL_SUITE} main/p' "$sources" | head -n 1)
 [ -n "$line" ] || {{ echo "blocklab: no '{SUITE} main' line in sources.list" >&2; exit 1; }}
 printf '%s\\n' "$line" >> "$sources"
+"""
+
+SETUP_HOOK = f"""\
+{SOURCES}\
+{KERNEL_SOURCES}\
 @STALE@
 mkdir -p "$1/etc/apt/preferences.d" "$1/etc/postgresql-common/createcluster.d"
-printf '%s' '{APT_PIN}' > "$1/etc/apt/preferences.d/blocklab"
+printf '%s' '{apt_pin(KERNEL_PACKAGE)}' > "$1/etc/apt/preferences.d/blocklab"
 # A layer makes its own database on the volume under test; the packages' own ones would only be in the way.
 echo 'create_main_cluster = false' > "$1/etc/postgresql-common/createcluster.d/blocklab.conf"
 """
@@ -165,15 +173,27 @@ class Part(NamedTuple):
     """For ``sh`` with the tree as $1, as mmdebstrap's extract hook: /dev, /proc and the network are there. Leaves
     ``$1/.out/tree`` (plain files and folders, to be owned by root), ``$1/.out/packages`` (lines of name and
     version) and, with programs for the outer machine, ``$1/.out/tools``."""
+    newer: tuple[str, ...] = ()
+    """Of the packages those that come from ``KERNEL_SUITE`` all the same; patterns of apt's preferences."""
 
 
 # Extracted trees have no folders to mount on, and not the links of base-files, which interpreters are found by.
 PART_HOOK = f"""\
 {SOURCES}\
+@NEWER@\
 @STALE@
 mkdir -p "$1/dev" "$1/proc" "$1/sys" "$1/etc" "$1/usr/lib64"
 ln -s usr/lib64 "$1/lib64"
 """
+
+
+def _newer(part: Part) -> str:
+    """What a part's hook adds for packages of ``KERNEL_SUITE``."""
+    if not part.newer:
+        return ""
+    pin = f"printf '%s' '{apt_pin(*part.newer)}' > \"$1/etc/apt/preferences.d/blocklab\"\n"
+    return f'{KERNEL_SOURCES}mkdir -p "$1/etc/apt/preferences.d"\n{pin}'
+
 
 # The beginning of every part's script.
 PART_SCRIPT = """\
@@ -258,9 +278,18 @@ MYSQL = Part(
     MYSQL_SCRIPT,
 )
 
+VIRTUAL = Part(
+    "virtual-time",
+    "a kernel whose clock can be virtual, from Debian's source (5 to 30 minutes)",
+    SUITE,
+    kernel_program.PACKAGES,
+    kernel_program.script(PART_SCRIPT),
+    newer=kernel_program.SOURCES,
+)
+
 PARTS = (GO, VOLUME)
 """The parts of every image."""
-ADDONS = {part.name: part for part in (MYSQL,)}
+ADDONS = {part.name: part for part in (MYSQL, VIRTUAL)}
 """The parts that an image has only when asked for: ``blocklab image build --with NAME``."""
 
 NODE_FOLDER = "/usr/lib/blocklab"
@@ -277,7 +306,13 @@ def setup_hook(stale: Iterable[str] = (), part: Part | None = None) -> str:
     for suite in stale:
         if not re.fullmatch(r"[a-z][a-z-]*", suite):
             raise ValueError(f"not the name of a suite: {suite!r}")
-    return (PART_HOOK if part else SETUP_HOOK).replace("@STALE@", "\n".join(f"stale {suite}" for suite in stale))
+    hook = part_hook(part) if part else SETUP_HOOK
+    return hook.replace("@STALE@", "\n".join(f"stale {suite}" for suite in stale))
+
+
+def part_hook(part: Part) -> str:
+    """The hook of a part's tree, with ``@STALE@`` still in it."""
+    return PART_HOOK.replace("@NEWER@", _newer(part))
 
 
 def node_files() -> dict[str, bytes]:
@@ -314,7 +349,7 @@ def part_recipe(part: Part) -> dict[str, object]:
         "suite": part.suite,
         "packages": list(part.packages),
         "dpkg": list(DPKG_OPTIONS),
-        "hook": PART_HOOK,
+        "hook": part_hook(part),
         "script": part.script,
     }
 

@@ -24,6 +24,13 @@ def image_key() -> str:
     return found.key if found else f"{image.recipe_key()} (not built)"
 
 
-def open_site(volumes: Path | None, addons: tuple[str, ...], _hosts: Path | None) -> UmlSite:
+def open_site(volumes: Path | None, addons: tuple[str, ...], _hosts: Path | None, _seed: int) -> UmlSite:
     """Nodes on this machine. Raises ``SetupError``; ``ImageError``, ``StudyError`` for an unknown add-on."""
     return UmlSite(volumes, image.require(addons) if addons else None)
+
+
+def open_virtual(volumes: Path | None, addons: tuple[str, ...], _hosts: Path | None, seed: int) -> UmlSite:
+    """The same in virtual time. Raises ``SetupError``; ``ImageError``, ``StudyError`` for an unknown add-on."""
+    from blocklab.sites.uml.virtual import VirtualSite
+
+    return VirtualSite(volumes, addons, seed)

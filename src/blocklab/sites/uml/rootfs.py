@@ -222,6 +222,11 @@ def _bootstrap(tree: Path, log: IO[str], say: Say, part: recipe.Part | None = No
     """Run mmdebstrap, again when a source is refused for its age, with the check off for that source only."""
     mirror = os.environ.get("BLOCKLAB_MIRROR")
     stale: dict[str, str] = {}
+    hook = tree.parent / "hook"
+    if part:
+        # A program of its own: an argument may have 128 KiB at most.
+        hook.write_text(f"#!/bin/sh\n{part.script}")
+        hook.chmod(0o755)
     while True:
         argv = [
             "mmdebstrap",
@@ -232,7 +237,7 @@ def _bootstrap(tree: Path, log: IO[str], say: Say, part: recipe.Part | None = No
             *(f"--dpkgopt={option}" for option in recipe.DPKG_OPTIONS),
             f"--include={','.join(part.packages if part else recipe.PACKAGES)}",
             f"--setup-hook={recipe.setup_hook(stale, part)}",
-            *([f"--extract-hook={part.script}"] if part else []),
+            *([f"--extract-hook={hook}"] if part else []),
             part.suite if part else recipe.SUITE,
             str(tree),
             *([mirror] if mirror else []),

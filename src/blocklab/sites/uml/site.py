@@ -38,6 +38,7 @@ from blocklab.sites.names import ground
 from blocklab.sites.uml import doctor, packages
 from blocklab.sites.uml import image as images
 from blocklab.sites.uml.environment import environment
+from blocklab.sites.uml.line import SerialLine
 from blocklab.sites.uml.node import Node, kernel_argv
 from blocklab.sites.uml.pinning import cpus_of, pinning
 from blocklab.sites.uml.pressure import spent
@@ -168,7 +169,7 @@ class UmlLab:
                 keep=[*(fd for fd, _ in nics), theirs.fileno()],
                 environment={**preload, "TMPDIR": str(self.folder)},
             )  # fmt: skip
-        self._nodes[name] = Node(name, process, ours)
+        self._nodes[name] = Node(name, process, SerialLine(name, ours))
 
     def _ready(self, name: str, deadline: float) -> None:
         self._nodes[name].wait_ready(deadline)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from blocklab.errors import ImageError, tail
-from blocklab.sites.uml import modules, recipe, volume_program
+from blocklab.sites.uml import kernel_program, modules, recipe, volume_program
 from blocklab.sites.uml.processes import scratch, separator
 from blocklab.sites.uml.rootfs import environment, run
 
@@ -27,6 +27,7 @@ Argv = list[str | Path]
 
 LOADER = "ld-linux-x86-64.so.2"
 KERNEL = Path(recipe.KERNEL).name
+VIRTUAL_KERNEL = kernel_program.NAME
 VOLUME_SERVER = volume_program.NAME
 SHIM = "umlidle.so"
 BOOTED = "Attempted to kill init! exitcode=0x00000000"
@@ -46,9 +47,14 @@ def install(raw: Path, folder: Path, final: Path, log: IO[str]) -> None:
             hint="set BLOCKLAB_CACHE to a path of plain ASCII",
         )
     shutil.copytree(raw, folder)
+    patch(folder / KERNEL, final, log)
+
+
+def patch(kernel: Path, final: Path, log: IO[str]) -> None:
+    """Have a kernel take its loader and libraries from ``final``."""
     # DT_RPATH (not DT_RUNPATH) also holds for the libraries of libraries.
-    run(["patchelf", "--set-interpreter", str(final / LOADER), str(folder / KERNEL)], log)
-    run(["patchelf", "--force-rpath", "--set-rpath", str(final), str(folder / KERNEL)], log)
+    run(["patchelf", "--set-interpreter", str(final / LOADER), str(kernel)], log)
+    run(["patchelf", "--force-rpath", "--set-rpath", str(final), str(kernel)], log)
 
 
 def compile_shim(target: Path, log: IO[str]) -> str:
@@ -69,8 +75,9 @@ def verify(tools: Path, rootfs: Path, log: IO[str]) -> str:
 
     Raises ``ImageError`` naming the tool that fails.
     """
-    for name in (KERNEL, VOLUME_SERVER):
-        run([str(tools / name), "--version"], log)
+    for name in (KERNEL, VOLUME_SERVER, VIRTUAL_KERNEL):
+        if name != VIRTUAL_KERNEL or (tools / name).exists():
+            run([str(tools / name), "--version"], log)
     # Where nodes live: the kernel and the daemons take every path there.
     with tempfile.TemporaryDirectory(prefix="blocklab-verify-", dir=scratch()) as folder:
         _serve(tools, Path(folder), log)

@@ -12,10 +12,11 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos};
 use crate::json::{map, Value};
 use crate::profile::Profile;
-use crate::server::{Errors, Faults, Server};
+use crate::server::Server;
+use crate::volume::{Errors, Faults, Volume};
 
 /// A longer line is none of ours.
 const LONGEST: usize = 1 << 20;
@@ -48,22 +49,35 @@ impl<C: Clock> Server<C> {
     }
 
     fn order(&mut self, line: &str) -> Result<Value, String> {
-        let order = Value::parse(line)?;
+        let state = State { spun: self.clock.spun(), nodes: self.connections.len() as u64 };
+        self.volume.order(&Value::parse(line)?, self.clock.now(), state)
+    }
+}
+
+/// What a volume's server knows beside the volume.
+#[derive(Default)]
+pub struct State {
+    /// Nanoseconds of CPU time that were given to exactness.
+    pub spun: Nanos,
+    /// How many have it.
+    pub nodes: u64,
+}
+
+impl Volume {
+    /// Carry out an order; what is answered.
+    pub fn order(&mut self, order: &Value, now: Nanos, state: State) -> Result<Value, String> {
         match order.get("op").ok_or("op is missing")?.text()? {
-            "stats" => return Ok(self.stats()),
-            "refill" => {
-                let now = self.clock.now();
-                self.profile.limits.refill(now);
-            }
-            "reset" => self.reset(),
-            "retune" => self.retune(order.get("profile").ok_or("profile is missing")?)?,
-            "faults" => self.faults = faults(&order)?,
+            "stats" => return Ok(self.stats(now, state)),
+            "refill" => self.profile.limits.refill(now),
+            "reset" => self.reset(now),
+            "retune" => self.retune(order.get("profile").ok_or("profile is missing")?, now)?,
+            "faults" => self.faults = faults(order)?,
             other => return Err(format!("unknown op {other}")),
         }
         Ok(map([("ok", Value::Bool(true))]))
     }
 
-    fn retune(&mut self, changes: &Value) -> Result<(), String> {
+    fn retune(&mut self, changes: &Value, now: Nanos) -> Result<(), String> {
         let (Value::Map(changes), Value::Map(given)) = (changes, &self.given) else {
             return Err("profile is no object".into());
         };
@@ -73,13 +87,12 @@ impl<C: Clock> Server<C> {
         self.profile = Profile::parse(&merged)?;
         self.given = merged;
         let counts = std::mem::take(&mut self.counts);
-        self.reset();
+        self.reset(now);
         self.counts = counts;
         Ok(())
     }
 
-    fn stats(&mut self) -> Value {
-        let now = self.clock.now();
+    fn stats(&mut self, now: Nanos, state: State) -> Value {
         let busy = self.busy();
         let burst = self.profile.limits.burst_left(now).map_or(Value::Null, Value::Number);
         let counts = &self.counts;
@@ -102,9 +115,9 @@ impl<C: Clock> Server<C> {
             ("late_seconds", seconds(counts.late)),
             ("late_most_seconds", seconds(counts.latest)),
             ("sleeps", counts.sleeps.into()),
-            ("spun_seconds", seconds(self.clock.spun())),
+            ("spun_seconds", seconds(state.spun)),
             ("connections", counts.connections.into()),
-            ("nodes", Value::from(self.connections.len() as u64)),
+            ("nodes", Value::from(state.nodes)),
             ("burst_left", burst),
             ("limits_share", Value::Number(self.profile.limits.share())),
             ("slow", Value::Bool(self.profile.spells.as_ref().is_some_and(|spells| spells.slow))),

@@ -1,101 +1,15 @@
-//! The event loop: takes requests from the nodes' rings, lets them start as the limits allow, does them on the file,
-//! and hands them back when they are due, in whatever order that is.
-//!
-//! A request's latency is drawn when it arrives. It starts when the buckets let it, at a time that is computed, not
-//! at the time when the loop woke up; from then on the latency runs. So a late wake-up costs neither rate nor latency.
+//! The event loop of one volume in real time: takes requests from the nodes' rings and hands them back when the volume
+//! says that they are done.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
-use std::fs::File;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
 
 use crate::clock::{Clock, Nanos, Wake};
-use crate::json::Value;
-use crate::latency::{Random, Spells};
-use crate::limits::Way;
-use crate::profile::Profile;
-use crate::request::{Kind, Parsed, Request, Status, FAILED};
-use crate::ring::Memory;
-use crate::sys::{self, PollFd, POLLIN};
-use crate::vhost::Connection;
-use crate::workers::Workers;
-
-/// What was broken on purpose.
-#[derive(Default)]
-pub struct Faults {
-    /// Nothing starts and nothing is handed back.
-    pub stall: bool,
-    /// Writes that need new blocks fail.
-    pub full: bool,
-    /// What each latency is multiplied with; 0 for nothing.
-    pub slow: f64,
-    pub errors: Vec<Errors>,
-}
-
-/// Requests that touch the range from `start` up to `end` fail.
-pub struct Errors {
-    pub start: u64,
-    pub end: u64,
-    pub reads: bool,
-    pub writes: bool,
-}
-
-impl Faults {
-    fn strike(&self, file: &File, request: &Request, way: Way) -> bool {
-        let hit = self.errors.iter().any(|each| {
-            (if way == Way::Read { each.reads } else { each.writes })
-                && request.touches().any(|(offset, bytes)| offset < each.end && each.start < offset + bytes)
-        });
-        hit || (self.full
-            && request.kind == Kind::Write
-            && sys::has_hole(file, request.offset, request.bytes))
-    }
-}
-
-/// Counters since the start, or since `reset`.
-#[derive(Default)]
-pub struct Counts {
-    /// Of reads and of writes (discards and zeroes are writes): requests, bytes, and those that failed.
-    pub requests: [u64; 2],
-    pub bytes: [u64; 2],
-    pub failed: [u64; 2],
-    pub flushes: u64,
-    pub discards: u64,
-    /// Most requests under way at once, those that wait for a limit included.
-    pub most: u64,
-    /// Nanoseconds that requests waited for a limit.
-    pub limited: u64,
-    /// Nanoseconds after their time at which requests were handed back: in all, and at most.
-    pub late: u64,
-    pub latest: u64,
-    pub sleeps: u64,
-    pub connections: u64,
-}
-
-struct Waiting {
-    connection: u32,
-    request: Request,
-    memory: Arc<Memory>,
-    arrived: Nanos,
-    latency: Nanos,
-}
-
-/// A request that was started and is not handed back yet.
-struct Flight {
-    connection: u32,
-    head: u16,
-    status: Status,
-    written: u32,
-    /// Holds what `status` points into.
-    _memory: Arc<Memory>,
-    due: Nanos,
-    /// None as long as a worker has it.
-    code: Option<u8>,
-    way: Option<Way>,
-}
+use crate::sys::{PollFd, POLLIN};
+use crate::vhost::{Connection, Device};
+use crate::volume::{Done, Volume};
 
 #[derive(Clone, Copy)]
 enum Source {
@@ -115,97 +29,29 @@ pub struct Talk {
 
 pub struct Server<C: Clock> {
     pub clock: C,
-    pub file: Arc<File>,
-    size: u64,
-    /// As it was given, and as it was understood.
-    pub given: Value,
-    pub profile: Profile,
-    random: [Random; 3],
+    pub volume: Volume,
     listeners: Vec<UnixListener>,
     control: Option<UnixListener>,
     pub talks: BTreeMap<u32, Talk>,
     pub connections: BTreeMap<u32, Connection>,
     names: u32,
-    /// Reads and writes that wait for a limit, each in the order in which they came.
-    waiting: [VecDeque<Waiting>; 2],
-    flights: HashMap<u64, Flight>,
-    due: BinaryHeap<Reverse<(Nanos, u64)>>,
-    serial: u64,
-    workers: Option<Workers>,
-    pub faults: Faults,
-    pub counts: Counts,
-}
-
-fn index(way: Way) -> usize {
-    match way {
-        Way::Read => 0,
-        Way::Write => 1,
-    }
-}
-
-fn randoms(seed: u64) -> [Random; 3] {
-    [0, 1, 2].map(|stream| Random::new(seed, stream))
 }
 
 impl<C: Clock> Server<C> {
-    pub fn new(
-        clock: C,
-        file: File,
-        given: Value,
-        control: Option<UnixListener>,
-    ) -> Result<Server<C>, String> {
-        let said = |error: io::Error| error.to_string();
-        let size = file.metadata().map_err(said)?.len();
-        let file = Arc::new(file);
-        let workers = if sys::in_memory(&file) { None } else { Some(Workers::new(&file).map_err(said)?) };
-        let profile = Profile::parse(&given)?;
-        let mut server = Server {
+    pub fn new(clock: C, volume: Volume, control: Option<UnixListener>) -> Server<C> {
+        Server {
             clock,
-            file,
-            size,
-            given,
-            random: randoms(profile.seed),
-            profile,
+            volume,
             listeners: Vec::new(),
             control,
             talks: BTreeMap::new(),
             connections: BTreeMap::new(),
             names: 0,
-            waiting: Default::default(),
-            flights: HashMap::new(),
-            due: BinaryHeap::new(),
-            serial: 0,
-            workers,
-            faults: Faults::default(),
-            counts: Counts::default(),
-        };
-        server.reset();
-        Ok(server)
+        }
     }
 
     pub fn listen(&mut self, listener: UnixListener) {
         self.listeners.push(listener);
-    }
-
-    /// As at the start: full buckets, the same draws, the schedule from its beginning, counters at 0.
-    pub fn reset(&mut self) {
-        let now = self.clock.now();
-        self.random = randoms(self.profile.seed);
-        self.profile.limits.scale(now, 1.0);
-        self.profile.limits.refill(now);
-        if let Some(spells) = &mut self.profile.spells {
-            spells.begin(now, &mut self.random[2]);
-        }
-        if let Some(degrade) = &mut self.profile.degrade {
-            degrade.start = now;
-            self.profile.limits.keep(now);
-        }
-        self.counts = Counts::default();
-    }
-
-    /// Requests that are under way.
-    pub fn busy(&self) -> u64 {
-        (self.flights.len() + self.waiting[0].len() + self.waiting[1].len()) as u64
     }
 
     pub fn run(&mut self) -> ! {
@@ -216,19 +62,16 @@ impl<C: Clock> Server<C> {
             if self.take(now) {
                 next = self.advance(now);
             }
-            self.connections.values_mut().for_each(Connection::ring_node);
-            // While every new request would have to wait for a limit anyway, nobody needs to hear of one: the node is
-            // spared the kick and this thread the wake-up.
-            let limits = &self.profile.limits;
-            let deaf = next.is_some_and(|next| {
-                next.at > now && limits.start(Way::Read).min(limits.start(Way::Write)) >= next.at
-            });
+            self.connections.values_mut().for_each(|each| each.ring_node(0));
+            // Nobody needs to hear of a request that has to wait anyway: the node is spared the kick and this thread
+            // the wake-up.
+            let deaf = next.is_some_and(|next| next.at > now && self.volume.deaf(next.at));
             if !deaf && self.arm() {
                 // One that is due may have become so meanwhile; sockets are served when it gets quieter.
                 self.poll(&mut fds, &mut sources, Some(Wake { at: now, exact: false }), deaf);
                 continue;
             }
-            self.counts.sleeps += 1;
+            self.volume.counts.sleeps += 1;
             self.poll(&mut fds, &mut sources, next, deaf);
         }
     }
@@ -236,8 +79,8 @@ impl<C: Clock> Server<C> {
     /// Ask all nodes to be kicked for their next request; whether one has one already.
     fn arm(&mut self) -> bool {
         let mut more = false;
-        for connection in self.connections.values_mut().filter(|each| each.live()) {
-            more |= connection.ring.arm();
+        for connection in self.connections.values_mut().filter(|each| each.live(0)) {
+            more |= connection.queues[0].ring.arm();
         }
         more
     }
@@ -250,12 +93,12 @@ impl<C: Clock> Server<C> {
             sources.push(source);
         };
         for (id, connection) in &self.connections {
-            if let Some(kick) = &connection.kick {
+            if let Some(kick) = &connection.queues[0].kick {
                 watch(kick.as_raw_fd(), Source::Kick(*id));
             }
             watch(connection.stream.as_raw_fd(), Source::Message(*id));
         }
-        if let Some(workers) = &self.workers {
+        if let Some(workers) = &self.volume.workers {
             watch(workers.event.as_raw_fd(), Source::Workers);
         }
         for (id, talk) in &self.talks {
@@ -268,7 +111,7 @@ impl<C: Clock> Server<C> {
             watch(control.as_raw_fd(), Source::Control);
         }
         let connections = &self.connections;
-        let mut peek = || !deaf && connections.values().any(|each| each.live() && each.ring.pending());
+        let mut peek = || !deaf && connections.values().any(|each| each.live(0) && each.queues[0].ring.pending());
         self.clock.wait(fds, until, &mut peek);
         for (fd, source) in fds.iter().zip(sources.iter()) {
             if fd.revents != 0 {
@@ -295,55 +138,51 @@ impl<C: Clock> Server<C> {
             }
             Source::Kick(id) => {
                 if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.kicked();
+                    connection.kicked(0);
                 }
             }
             Source::Talk(id) => self.talk(id),
-            Source::Workers => {
-                let results = self.workers.as_mut().map(Workers::results).unwrap_or_default();
-                for (serial, code) in results {
-                    if let Some(flight) = self.flights.get_mut(&serial) {
-                        flight.code = Some(code);
-                        self.due.push(Reverse((flight.due, serial)));
-                    }
-                }
-            }
+            Source::Workers => self.volume.gather(),
         }
     }
 
     fn accept(&mut self, index: usize) {
         let Ok((stream, _)) = self.listeners[index].accept() else { return };
-        match Connection::new(stream, self.size) {
+        let device = Device::Block { bytes: self.volume.size, read_only: false };
+        match Connection::new(stream, device, false) {
             Ok(connection) => {
                 self.names += 1;
-                self.counts.connections += 1;
+                self.volume.counts.connections += 1;
                 self.connections.insert(self.names, connection);
             }
             Err(error) => eprintln!("a node cannot be served: {error}"),
         }
     }
 
-    /// A node is gone, or speaks no vhost-user. What it had under way can no longer be handed back; what was started
-    /// is in the file, what was not is not. The socket takes the next one.
+    /// A node is gone, or speaks no vhost-user. The socket takes the next one.
     fn drop_connection(&mut self, id: u32, error: &io::Error) {
         let gone = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
         if !gone.contains(&error.kind()) {
             eprintln!("a node was cut off: {error}");
         }
         self.connections.remove(&id);
-        self.waiting.iter_mut().for_each(|queue| queue.retain(|each| each.connection != id));
-        self.flights.retain(|_, flight| flight.connection != id);
+        self.volume.forget(id);
     }
 
     /// Take what the nodes have put into their rings; whether there was any.
     fn take(&mut self, now: Nanos) -> bool {
-        let mut found = Vec::new();
-        let mut confused = Vec::new();
-        for (id, connection) in self.connections.iter_mut().filter(|(_, each)| each.live()) {
+        let (mut any, mut done, mut confused) = (false, Vec::new(), Vec::new());
+        for (id, connection) in self.connections.iter_mut().filter(|(_, each)| each.live(0)) {
+            let memory = connection.memory.clone();
+            let mut next = || -> Result<bool, &'static str> {
+                let Some(chain) = connection.queues[0].ring.take(&memory)? else { return Ok(false) };
+                self.volume.offer(*id, memory.clone(), chain, now, &mut done)?;
+                Ok(true)
+            };
             loop {
-                match connection.ring.take(&connection.memory) {
-                    Ok(Some(chain)) => found.push((*id, connection.memory.clone(), chain)),
-                    Ok(None) => break,
+                match next() {
+                    Ok(true) => any = true,
+                    Ok(false) => break,
                     Err(why) => {
                         confused.push((*id, why));
                         break;
@@ -351,176 +190,26 @@ impl<C: Clock> Server<C> {
                 }
             }
         }
-        let any = !found.is_empty();
-        for (connection, memory, chain) in found {
-            let head = chain.head;
-            match Request::parse(chain, self.size) {
-                Parsed::Good(request) => self.arrive(connection, memory, request, now),
-                Parsed::Bad(status, code) => {
-                    eprintln!(
-                        "a request that makes no sense, or lies outside of the node's memory: status {code}"
-                    );
-                    status.write(code);
-                    self.give(connection, head, 1);
-                }
-                // Given back without a status it would pass for done.
-                Parsed::Hopeless => confused.push((connection, "a request has no place for its status")),
-            }
-        }
+        self.give(&done);
         for (id, why) in confused {
             self.drop_connection(id, &io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        self.counts.most = self.counts.most.max(self.busy());
         any
     }
 
-    fn give(&mut self, connection: u32, head: u16, written: u32) {
-        if let Some(connection) = self.connections.get_mut(&connection) {
-            connection.ring.give(head, written);
-        }
-    }
-
-    fn arrive(&mut self, connection: u32, memory: Arc<Memory>, request: Request, now: Nanos) {
-        let way = match request.kind {
-            Kind::Read => Way::Read,
-            Kind::Write | Kind::Discard | Kind::Zeroes => Way::Write,
-            Kind::Flush | Kind::Id => {
-                self.counts.flushes += u64::from(request.kind == Kind::Flush);
-                return self.start(connection, memory, request, now, None);
-            }
-        };
-        let at = index(way);
-        self.counts.requests[at] += 1;
-        self.counts.bytes[at] += request.bytes;
-        self.counts.discards += u64::from(request.kind == Kind::Discard);
-        let moved = if matches!(request.kind, Kind::Read | Kind::Write) { request.bytes } else { 0 };
-        let drawn = self.profile.latency[at].at(self.random[at].share(), moved);
-        let slow =
-            self.profile.spells.as_ref().filter(|spells| spells.slow).map_or(1.0, |spells| spells.times);
-        let fault = if self.faults.slow > 0.0 { self.faults.slow } else { 1.0 };
-        let latency = (drawn * slow * fault) as Nanos;
-        self.waiting[at].push_back(Waiting { connection, request, memory, arrived: now, latency });
-    }
-
-    /// Do everything that has to happen up to `now`, in its order; when the next thing has to.
+    /// Have everything happen up to `now`, and hand back what is done; when the next thing has to.
     fn advance(&mut self, now: Nanos) -> Option<Wake> {
-        if self.faults.stall {
-            return None;
-        }
-        let next = loop {
-            let head = self.head();
-            let change = self.change();
-            match (head, change) {
-                (_, Some(at)) if at <= now && head.is_none_or(|(start, _)| at <= start) => self.turn(at),
-                (Some((start, way)), _) if start <= now => self.admit(way, start),
-                // While nothing waits a change is of no interest.
-                (Some((start, _)), change) => break Some(change.map_or(start, |at| at.min(start))),
-                (None, _) => break None,
+        let mut done = Vec::new();
+        let next = self.volume.advance(now, &mut done);
+        self.give(&done);
+        next
+    }
+
+    fn give(&mut self, done: &[Done]) {
+        for each in done {
+            if let Some(connection) = self.connections.get_mut(&each.owner) {
+                connection.queues[0].ring.give(each.head, each.written);
             }
-        };
-        // A late start costs nothing, since its time is computed; what is handed back late is late.
-        let start = next.map(|at| Wake { at, exact: false });
-        let due = self.complete(now).map(|at| Wake { at, exact: true });
-        match (start, due) {
-            (Some(start), Some(due)) => Some(if start.at < due.at { start } else { due }),
-            (start, due) => start.or(due),
         }
-    }
-
-    /// The request that starts next, by its direction, and when.
-    fn head(&self) -> Option<(Nanos, Way)> {
-        let start = |way: Way| {
-            let first = self.waiting[index(way)].front()?;
-            Some((first.arrived.max(self.profile.limits.start(way)), first.arrived, way))
-        };
-        let (reads, writes) = (start(Way::Read), start(Way::Write));
-        let first = match (reads, writes) {
-            // Of two that may start at the same time the one that came first.
-            (Some(read), Some(write)) if (write.0, write.1) < (read.0, read.1) => write,
-            (Some(read), _) => read,
-            (None, write) => write?,
-        };
-        Some((first.0, first.2))
-    }
-
-    /// When the slow state or the schedule changes next.
-    fn change(&self) -> Option<Nanos> {
-        let spells = self.profile.spells.as_ref().map(|spells| spells.until);
-        let degrade = self.profile.degrade.as_ref().map(|_| self.profile.limits.until());
-        [spells, degrade].into_iter().flatten().min()
-    }
-
-    fn turn(&mut self, at: Nanos) {
-        let random = &mut self.random[2];
-        if let Some(spells) = self.profile.spells.as_mut().filter(|spells: &&mut Spells| spells.until <= at) {
-            spells.change(random);
-        }
-        if let Some(degrade) = &self.profile.degrade {
-            let (share, until) = degrade.at(at);
-            self.profile.limits.scale(at, share);
-            self.profile.limits.keep(until);
-        }
-    }
-
-    fn admit(&mut self, way: Way, start: Nanos) {
-        let Some(Waiting { connection, request, memory, arrived, latency }) =
-            self.waiting[index(way)].pop_front()
-        else {
-            return;
-        };
-        self.counts.limited += start - arrived;
-        // A discard is one I/O of its size.
-        let moves = matches!(request.kind, Kind::Read | Kind::Write);
-        let count = if moves { self.profile.limits.count(request.bytes) } else { 1 };
-        self.profile.limits.take(way, start, count, request.bytes);
-        self.start(connection, memory, request, start + latency, Some(way));
-    }
-
-    fn start(
-        &mut self,
-        connection: u32,
-        memory: Arc<Memory>,
-        request: Request,
-        due: Nanos,
-        way: Option<Way>,
-    ) {
-        self.serial += 1;
-        let (head, status, written) = (request.head, request.status, request.written());
-        let struck = way.is_some_and(|way| self.faults.strike(&self.file, &request, way));
-        let code = match &self.workers {
-            _ if struck => Some(FAILED),
-            // Identification needs no file.
-            Some(workers) if request.kind != Kind::Id => {
-                workers.give(self.serial, request, memory.clone());
-                None
-            }
-            _ => Some(request.carry_out(&self.file)),
-        };
-        if code.is_some() {
-            self.due.push(Reverse((due, self.serial)));
-        }
-        let flight = Flight { connection, head, status, written, _memory: memory, due, code, way };
-        self.flights.insert(self.serial, flight);
-    }
-
-    /// Hand back what is due; when the next one is.
-    fn complete(&mut self, now: Nanos) -> Option<Nanos> {
-        while let Some(Reverse((due, serial))) = self.due.peek().copied() {
-            if due > now {
-                return Some(due);
-            }
-            self.due.pop();
-            // Of a node that is gone there is none.
-            let Some(flight) = self.flights.remove(&serial) else { continue };
-            let code = flight.code.unwrap_or(FAILED);
-            if let Some(way) = flight.way {
-                self.counts.failed[index(way)] += u64::from(code != 0);
-                self.counts.late += now - due;
-                self.counts.latest = self.counts.latest.max(now - due);
-            }
-            flight.status.write(code);
-            self.give(flight.connection, flight.head, if code == 0 { flight.written } else { 1 });
-        }
-        None
     }
 }
