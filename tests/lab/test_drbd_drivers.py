@@ -78,6 +78,7 @@ def debugfs(disk: Path, request: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, env=rootfs.environment(), check=True).stdout
 
 
+@pytest.mark.long
 def test_a_node_loads_modules_of_ones_own(
     small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,9 @@ def residue(host: Host) -> list[str]:
     return [each for each in found if each not in ("/run/blocklab:", "node", "/dev/mapper:", "control")]
 
 
-@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name == "stripe" else name for name in STACKS]
+)
 def test_a_stack_is_built_over_its_data_and_anew_without_residue(small: dict[str, Any], name: str) -> None:
     data = os.urandom(200_000)
     study = study_of(small, STACKS[name])

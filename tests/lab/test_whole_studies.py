@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from blocklab.store.folder import StudyFolder
 from tests.lab.commands import BLOCKLAB, PLAIN, write
 
@@ -61,6 +63,7 @@ def test_a_study_is_measured_reported_and_then_finished(small: dict[str, Any], t
     assert before == [(run.folder / "result.json").stat().st_mtime_ns for run in folder.runs()]
 
 
+@pytest.mark.long
 def test_a_claim_about_a_link_that_no_machine_can_be_as_fast_as_is_unknown(
     small: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -91,6 +91,26 @@ def test_no_claim_fails_on_a_machine_that_did_not_achieve_what_was_asked(where: 
     assert lab({(where, "large"): SLOW}, between=(0.5, 1)).status == "failed"
 
 
+@pytest.mark.parametrize("where", ["mirror", "local"])
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ({"busy": 90.0, "foreign": 40.0, "steal": 6.0}, "other programs took 40 % of the machine's CPU time"),
+        ({"busy": 90.0, "foreign": 1.0, "steal": 6.0}, "the machine's hypervisor took 6.0 % of its CPU time"),
+        ({"busy": 90.0, "pressure": 70.0}, "programs waited for a CPU 70 % of the time"),
+    ],
+)
+def test_no_claim_fails_of_other_work_on_the_machine(where: str, machine: dict[str, float], said: str) -> None:
+    used = {(where, "small"): StackMap(machine=machine)}
+    found = lab(used, between=(0.5, 1))
+    assert (found.status, found.inside) == ("unknown", False)
+    assert words(found).endswith(f"but {said}: measure again when it is quiet.")
+    # One that holds all the same holds, and a quiet machine excuses nothing.
+    assert lab(used, between=(0.2, 0.3)).status == "ok"
+    quiet = {(where, "small"): StackMap(machine={"busy": 90.0, "foreign": 1.0, "steal": 1.0, "pressure": 90.0})}
+    assert lab(quiet, between=(0.5, 1)).status == "failed"
+
+
 def test_a_claim_that_holds_by_chance_is_not_decided() -> None:
     assert lab({("mirror", "small"): NEAR}, between=(0.2, 0.3)).status == "ok"
     found = lab({("mirror", "small"): SLOW}, between=(0.2, 0.3))

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.effects import effects, inseparable, reasons
 from blocklab.stats.finding import Finding, Number, number_of
-from blocklab.stats.floor import BUSY, OTHERS, PRESSURE, caution
+from blocklab.stats.floor import BUSY, caution
 from blocklab.stats.grid import place_of
+from blocklab.stats.inputs import busy
 
 # blocklab's own process must not be seen in the values: of one core, in %.
 QUIET = 2.0
@@ -72,23 +73,13 @@ def _busy(analysis: Analysis) -> Iterator[Finding]:
 
 
 def _others(analysis: Analysis) -> Iterator[Finding]:
-    """Of how many cells the machine was busy with other work, and the worst of them; ``verdict`` says by what: CPU
-    time that its hypervisor took (``steal``) or other programs (``foreign``); where neither is known to be too
-    much and the second one not known at all, by how long programs waited (``pressure``)."""
+    """Of how many cells the machine was busy with other work, and the worst of them; ``verdict`` says by what."""
     cells = [run for run in analysis.every if run.outcome.status == "ok" and run.stack.machine]
-    found = []
-    for run in cells:
-        machine = run.stack.machine
-        shares = {name: machine.get(name, 0.0) / OTHERS for name in ("steal", "foreign")}
-        if "foreign" not in machine:
-            shares["pressure"] = machine.get("pressure", 0.0) / PRESSURE
-        worst = max(shares, key=lambda name: shares[name])
-        if shares[worst] > 1:
-            found.append((shares[worst], run.cell.label, worst, machine[worst]))
+    found = [(taken, run.cell.label) for run in cells if (taken := busy(run.stack)) is not None]
     if found:
-        _, cell, what, share = max(found)
+        most, cell = max(found)
         yield Finding(
-            "other work", cell, numbers=(Number(share / 100),), verdict=what, count=len(found), of=len(cells)
+            "other work", cell, numbers=(Number(most.share),), verdict=most.kind, count=len(found), of=len(cells)
         )
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from blocklab.stats.format import exact, listed, percent, plus_minus, quantity
 from blocklab.stats.grid import Point, label_of
-from blocklab.stats.inputs import Apart, At, Inputs, arithmetic, unlike
+from blocklab.stats.inputs import Apart, At, Inputs, arithmetic, taken, unlike
 from blocklab.stats.ratio import ratio
 from blocklab.stats.repeats import Repeats
 from blocklab.stats.summary import Estimate
@@ -69,8 +69,8 @@ def judge(
 ) -> Verdict:
     """One verdict. ``gaps`` says of (stack, workload), by their labels, whether it failed, is missing, ...;
     ``repeats`` has the values of each repeat, of which ``table`` has the means; ``inputs`` what the cells stood
-    on: with what the machine did not achieve no claim fails, and none holds where that is far from what was asked
-    for, or where two compared cells did not stand on the same."""
+    on: with what the machine did not achieve no claim fails, nor where others used the machine meanwhile; none
+    holds where that is far from what was asked for, or where two compared cells did not stand on the same."""
     low, high = claim.bounds
     expected = _expected(claim, table)
     values = _Values(claim, table, cells, gaps)
@@ -94,6 +94,9 @@ def judge(
     elif apart := _apart(values.used, known):
         status = "unknown"
         why.append(unlike(apart))
+    elif status == "failed" and (busy := max(filter(None, map(known.busy, values.used)), default=None)):
+        status = "unknown"
+        why.append(taken(busy))
     if found.builds < 2:
         said = "; ".join([said, *why])
     elif why:

@@ -1,8 +1,8 @@
 """What a layout was to be made of, and what this machine achieved: round trips of links, latencies of volumes.
 
 A claim is about the layout that was asked for. Where the machine could not emulate it, nothing that was measured
-decides the claim. A ratio is of two layouts; where the same volume or link took longer under one of them, it is of
-two machines.
+decides the claim; where others used the machine meanwhile, no claim fails of it. A ratio is of two layouts; where
+the same volume or link took longer under one of them, it is of two machines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from blocklab.model.stack_map import StackMap, Took, tolerance
-from blocklab.stats.format import NBSP, listed
+from blocklab.stats.floor import OTHERS, PRESSURE
+from blocklab.stats.format import NBSP, listed, percent
 
 # A claim that holds on inputs further off than this (a part of what was asked) held by chance; what compared cells
 # have in common may not be further apart.
@@ -61,6 +62,16 @@ class Apart(msgspec.Struct, frozen=True):
         return self.times > 1 + FAR and abs(self.mine - self.other) > tolerance(min(self.mine, self.other))
 
 
+class Busy(NamedTuple):
+    """What others took of a cell's machine, and of which ``kind``: CPU time that its hypervisor took (``steal``)
+    or other programs (``foreign``), or how long programs waited for a CPU (``pressure``). ``share`` is of the
+    cell's time, ``times`` how many times it is what others may take."""
+
+    times: float
+    kind: str
+    share: float
+
+
 class _Median(NamedTuple):
     """By what name something was timed, what was asked for (s), and what it took (s)."""
 
@@ -82,6 +93,10 @@ class Inputs:
     def untrue(self, at: At) -> tuple[Input, ...]:
         """What was not achieved under a cell."""
         return tuple(_untrue(self._stacks.get(at, ())))
+
+    def busy(self, at: At) -> Busy | None:
+        """What others took of a cell's machine, in the build where it was most; None where that was little."""
+        return max(filter(None, (busy(stack) for stack in self._stacks.get(at, ()))), default=None)
 
     def apart(self, at: At, other: At) -> Apart | None:
         """The volume or the link, asked for alike, that differs most between two cells; None where none took more
@@ -110,6 +125,17 @@ class Inputs:
         if not both:
             return stacks
         return [stack for stack, machine in zip(stacks, machines, strict=True) if machine in both]
+
+
+def busy(stack: StackMap) -> Busy | None:
+    """What others took of its machine meanwhile; None where it is not known, or no more than they may take. The
+    pressure counts where nothing tells what other programs took, since the lab's own make some too."""
+    machine = stack.machine
+    most = {"steal": OTHERS, **({"foreign": OTHERS} if "foreign" in machine else {"pressure": PRESSURE})}
+    worst = max(
+        Busy(machine.get(kind, 0.0) / limit, kind, machine.get(kind, 0.0) / 100) for kind, limit in most.items()
+    )
+    return worst if worst.times > 1 else None
 
 
 def _medians(stacks: Sequence[StackMap]) -> dict[str, _Median]:
@@ -168,6 +194,18 @@ def arithmetic(inputs: Sequence[Input]) -> str:
     if all(each.given for each in inputs):
         return f"{listed(said)}: these hosts are not the ones that the study describes"
     return f"{listed(said)}: this machine cannot test this"
+
+
+_TAKEN = {
+    "steal": "the machine's hypervisor took {share} of its CPU time",
+    "foreign": "other programs took {share} of the machine's CPU time",
+    "pressure": "programs waited for a CPU {share} of the time",
+}
+
+
+def taken(found: Busy) -> str:
+    """``other programs took 40 % of the machine's CPU time: measure again when it is quiet``."""
+    return f"{_TAKEN[found.kind].format(share=percent(found.share))}: measure again when it is quiet"
 
 
 def unlike(apart: Apart) -> str:

@@ -21,6 +21,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
@@ -123,7 +124,7 @@ def run(argv: Sequence[str], log: IO[str], *, say: Say | None = None, cwd: Path 
             stderr=subprocess.STDOUT,
             env=environment(**env),
             cwd=cwd,
-            close_fds=False,  # for the lock of work_folder(); Python's other files are never inherited
+            pass_fds=_lock.get(),
             text=True,
             errors="replace",
         )
@@ -157,6 +158,10 @@ def as_owner() -> tuple[str, ...]:
 
 # A folder that another thread has made but not yet locked would look like a dead builder's.
 _making = threading.Lock()
+# The lock of this thread's work_folder(), which its programs hold as well: a mmdebstrap whose parent was killed
+# goes on to its end. No other file is handed on: mmdebstrap 1.3.5 runs "cat >&N" by dash, which takes one digit.
+# /bin/sh: 1: Syntax error: Bad fd number
+_lock: ContextVar[tuple[int, ...]] = ContextVar("_lock", default=())
 
 
 def work_parent() -> Path:
@@ -185,13 +190,13 @@ def work_folder(log: IO[str]) -> Iterator[Path]:
             folder = Path(tempfile.mkdtemp(prefix=prefix, dir=work_parent()))
             mine = stack.enter_context((folder / "lock").open("a"))
             fcntl.flock(mine, fcntl.LOCK_EX)
-        # A mmdebstrap whose parent was killed goes on to its end; as long as it does, the lock is held.
-        os.set_inheritable(mine.fileno(), True)
         folder.chmod(0o755)  # the mapped root and apt's own user have to get through
+        token = _lock.set((mine.fileno(),))
         try:
             yield folder
         finally:
             _empty(folder, log)
+            _lock.reset(token)
 
 
 def _empty(folder: Path, log: IO[str]) -> None:
