@@ -24,7 +24,7 @@ from blocklab.faults import AnyFault, Takeover
 from blocklab.layers import AnyLayer
 from blocklab.layers.performance import Performance
 from blocklab.model.describe import field_docs, summary
-from blocklab.model.ground import Degrade, LinkSpec, NodeSpec, Slow
+from blocklab.model.ground import CpuCost, Degrade, LinkSpec, NodeSpec, Slow
 from blocklab.model.stop import Stop
 from blocklab.model.units import QUANTITIES, Bandwidth, BitRate, Duration, Share, Size
 from blocklab.probes import PROBES
@@ -38,6 +38,7 @@ MADE = "<!-- made by tools/reference.py from the source; edit the docstrings the
 PARTS: dict[str, type[msgspec.Struct]] = {
     "study": Study,
     "nodes": NodeSpec,
+    "cpu": CpuCost,
     "links": LinkSpec,
     "stacks": Stack,
     "profiles": profiles.Entry,
@@ -253,7 +254,7 @@ def _one_of(kinds: tuple[Any, ...], s: str) -> str:
     for name, found in (("layer", LAYERS), ("workload", WORKLOADS), ("fault", FAULTS)):
         if set(kinds) == set(found.values()):
             return f"[{name}{s}](../README.md#{name}s)"
-    left = [kind for kind in kinds if kind is not type(None)]
+    left = [kind for kind in kinds if kind not in (type(None), msgspec.UnsetType)]
     words = []
     if set(left) >= ANY_VALUE:
         words.append(f"value{s}")
@@ -267,7 +268,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
     factory = field.default_factory
     value = field.default if factory is msgspec.NODEFAULT else factory()
     # The fields of a part have their defaults on its own page.
-    plain = value not in (None, "", (), {}) and not isinstance(value, msgspec.Struct)
+    plain = value not in (None, msgspec.UNSET, "", (), {}) and not isinstance(value, msgspec.Struct)
     return f"`{pretty(value)}`" if plain else ""
 
 

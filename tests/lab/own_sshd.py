@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import os
 import shutil
 import subprocess
 import time
@@ -38,6 +39,9 @@ def sshd(place: Path, environment: dict[str, str]) -> Iterator[dict[str, object]
     (place / "sshd_config").write_text(CONFIG.format(port=port, place=place, environment=said))
     key = (place / "host.pub").read_text()
     (place / "hosts.known_hosts").write_text(f"[127.0.0.1]:{port} {key}")
+    if os.geteuid() == 0:
+        # The package leaves it to the service, which a machine without systemd never starts.
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     program = shutil.which("sshd", path="/usr/sbin:/usr/bin")
     assert program
     argv = [program, "-D", "-e", "-f", str(place / "sshd_config")]

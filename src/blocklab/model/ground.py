@@ -84,6 +84,27 @@ class Profile(msgspec.Struct, frozen=True):
         return not any(getattr(self, name) for name in self.__struct_fields__ if name not in idle)
 
 
+class CpuCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a node's CPU takes for its work in virtual time (``run --clock virtual``), where it would take nothing.
+
+    A program's own code takes nothing all the same: what it does between two system calls is not counted. Choose
+    costs so that one known figure comes out, e.g. that of one client on a local disk, and run the study at half
+    and at double: what changes with them is a statement about the CPU.
+
+    Example::
+
+        nodes:
+          a1: {memory: 1GiB, cpu: {syscall: 2us, fault: 1us}}
+
+    In force on the kernel's command line.
+    """
+
+    syscall: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
+    """Of each system call, at most 1 ms."""
+    fault: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
+    """Of each page fault, at most 1 ms."""
+
+
 class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node: one Linux kernel, as a process on this machine, with one CPU.
 
@@ -104,6 +125,15 @@ class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     with blanks between, as in the example. Kept as long as the node runs: it is booted again for a level of a
     factor that changes one. The path of such a factor has the name in brackets:
     ``nodes.a1.sysctl[net.ipv4.tcp_rmem]``."""
+    # Unset, and so in no key, where nobody wants it.
+    cpu: CpuCost | msgspec.UnsetType = msgspec.UNSET
+    """In virtual time, what its CPU takes for its work; nothing without it. In real time this machine's CPU takes
+    what it takes, whatever stands here."""
+
+    @property
+    def cpu_costs(self) -> dict[str, Duration]:
+        """By the names of ``CpuCost``; empty where nothing has a cost."""
+        return msgspec.structs.asdict(self.cpu) if isinstance(self.cpu, CpuCost) else {}
 
 
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,7 +12,9 @@ from functools import cached_property
 import msgspec
 
 from blocklab.model.stack_map import StackMap
+from blocklab.model.units import Duration
 from blocklab.stats.expect import Verdict, judge
+from blocklab.stats.format import exact, listed
 from blocklab.stats.grid import Grid, Point, Side, grid, place_of
 from blocklab.stats.headline import headline_rows
 from blocklab.stats.holm import cautious
@@ -99,7 +101,9 @@ class Analysis:
         if not any("clock" in run.environment for run in self.every):
             return ""
         seeds = ", ".join(str(seed) for seed in self.seeds if seed is not None) or "0"
-        return f"virtual time (experimental), in which a CPU costs nothing; seed {seeds}"
+        nodes = (node for run in self.every for node in run.cell.spec["nodes"].values())
+        costs = list(dict.fromkeys(_cpu(node.get("cpu", {})) for node in nodes))
+        return f"virtual time (experimental), in which {listed(costs)}; seed {seeds}"
 
     @property
     def spread(self) -> str:
@@ -296,6 +300,14 @@ def analyse(folder: StudyFolder) -> Analysis:
         tuple(found.unsteady), found.machines.labels, tuple(builds), found.where, unfit,
         apart,
     )  # fmt: skip
+
+
+def _cpu(costs: Mapping[str, str]) -> str:
+    """What a node's CPU takes for its work, of the fields of a ``CpuCost``."""
+    syscall, fault = (Duration(costs.get(name, "0s")) for name in ("syscall", "fault"))
+    if not syscall and not fault:
+        return "a CPU costs nothing"
+    return f"a system call takes {exact(syscall, 's')} and a page fault {exact(fault, 's')}"
 
 
 def _inputs(found: Found, apart: Collection[tuple[At, int]]) -> Inputs:

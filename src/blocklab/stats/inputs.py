@@ -196,16 +196,15 @@ def arithmetic(inputs: Sequence[Input]) -> str:
     return f"{listed(said)}: this machine cannot test this"
 
 
-_TAKEN = {
-    "steal": "the machine's hypervisor took {share} of its CPU time",
-    "foreign": "other programs took {share} of the machine's CPU time",
-    "pressure": "programs waited for a CPU {share} of the time",
-}
-
-
 def taken(found: Busy) -> str:
     """``other programs took 40 % of the machine's CPU time: measure again when it is quiet``."""
-    return f"{_TAKEN[found.kind].format(share=percent(found.share))}: measure again when it is quiet"
+    share = percent(found.share)
+    said = {
+        "steal": f"the machine's hypervisor took {share} of its CPU time",
+        "foreign": f"other programs took {share} of the machine's CPU time",
+        "pressure": f"programs waited for a CPU {share} of the time",
+    }[found.kind]
+    return f"{said}: measure again when it is quiet"
 
 
 def unlike(apart: Apart) -> str:

@@ -20,6 +20,8 @@ Problem = tuple[str, str]
 # Each link is a network 10.77.N.0/24.
 MOST_LINKS = 254
 MOST_LANES = 8
+# Seconds that a system call or a page fault may take in virtual time.
+MOST_CPU = 1e-3
 # "net.ipv4.tcp_rmem", "vm.dirty_ratio"
 _SYSCTL = re.compile(r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")
 # What faults call the two nodes of a stack.
@@ -88,6 +90,9 @@ def _node(path: str, node: NodeSpec) -> Iterator[Problem]:
     for parameter in node.sysctl:
         if not _SYSCTL.match(parameter):
             yield f"{path}.sysctl[{parameter}]", "is not a kernel parameter; write it like net.ipv4.tcp_rmem"
+    for field, cost in node.cpu_costs.items():
+        if cost > MOST_CPU:
+            yield f"{path}.cpu.{field}", "over 1 ms; no CPU takes that long"
 
 
 def _links(study: Study) -> Iterator[Problem]:

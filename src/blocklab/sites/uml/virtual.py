@@ -133,6 +133,7 @@ class VirtualLab(UmlLab):
             *common_argv(virtual, name, self._topology.nodes[name].memory, "uml/"),
             f"time-travel=ext:{number}:time",
             f"random_seed={zlib.crc32(f'{self._seed} {name}'.encode())}",
+            *(f"cpu_{what}={round(cost * _NANO)}" for what, cost in self._topology.nodes[name].cpu_costs.items()),
             *(f"virtio_uml.device={port['socket']}:{kind}" for kind, port in self._ports(name)),
             "root=/dev/vda", "line=/dev/hvc0", "ssl=null",
         ]  # fmt: skip
