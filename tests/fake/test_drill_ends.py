@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from blocklab.model.clock import Timer
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv, Run, Wait
 from blocklab.runner import drill as module
@@ -135,9 +136,9 @@ def test_a_fault_without_a_survivor_gets_its_time_to_show(
     given = []
 
     class Seen(End):
-        def __init__(self, after: float, wait: float, notice: float) -> None:
+        def __init__(self, after: float, wait: float, notice: float, timer: Timer) -> None:
             given.append(notice)
-            super().__init__(after, wait, 0.0)
+            super().__init__(after, wait, 0.0, timer)
 
     monkeypatch.setattr(module, "End", Seen)
     drilled(study(small, "local", full=FULL), tmp_path, Drilled())

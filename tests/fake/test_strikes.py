@@ -17,7 +17,6 @@ from blocklab.model.ground import Ground, LinkSpec
 from blocklab.model.plan import Port, Power, Run
 from blocklab.model.protocols import Scene
 from blocklab.model.units import Duration
-from blocklab.runner import strikes
 from blocklab.runner.strikes import Count, Counters, End, Strikes
 from blocklab.study.drill_phases import strikes_of
 
@@ -29,17 +28,22 @@ class Clock:
     """Time that only a test moves."""
 
     def __init__(self) -> None:
-        self.now = 100.0
+        self.at = 100.0
 
-    def monotonic(self) -> float:
-        return self.now
+    def now(self) -> float:
+        return self.at
 
-    def time(self) -> float:
-        return 1_000_000.0 + self.now
+    def today(self) -> float:
+        return 1_000_000.0 + self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
 
 
 class Engine:
     """Remembers steps. ``fails``: those with this word in them do, once."""
+
+    timer: Clock
 
     def __init__(self) -> None:
         self.done: list[Any] = []
@@ -56,7 +60,7 @@ class Engine:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(strikes, "time", made)
+    monkeypatch.setattr(Engine, "timer", made, raising=False)
     return made
 
 
@@ -103,10 +107,10 @@ def test_a_fault_strikes_once_when_it_is_due_and_is_mended_in_time(tmp_path: Pat
     made.start()
     seen = []
     for _ in range(12):
-        seen += [(round(clock.now - 100), what) for what, _ in made.look(quiet)]
-        if clock.now < 108:
+        seen += [(round(clock.at - 100), what) for what, _ in made.look(quiet)]
+        if clock.at < 108:
             assert made.last is None
-        clock.now += 1
+        clock.at += 1
     assert seen == [(5, "pause strikes"), (8, "pause is mended")]
     assert engine.done == [Power("a1", "freeze"), Power("a1", "thaw")]
     assert made.last == 108 and made.dead == set()
@@ -123,10 +127,10 @@ def test_one_that_waits_for_a_steady_rate(tmp_path: Path, clock: Clock) -> None:
     made, engine = some(kill=Crash(at="1s", when="settled"))
     made.start()
     unsteady, steady = counters(tmp_path, 0), counters(tmp_path, 0, 50, 150, 250, 350, 450)
-    clock.now += 20
+    clock.at += 20
     assert made.look(unsteady) == []
     made.look(steady)
-    clock.now += 1
+    clock.at += 1
     assert [what for what, _ in made.look(steady)] == ["kill strikes"]
     assert made.dead == {"a1"} and engine.done == [Power("a1", "crash")]
 
@@ -134,14 +138,14 @@ def test_one_that_waits_for_a_steady_rate(tmp_path: Path, clock: Clock) -> None:
 def test_it_waits_no_longer_than_half_a_minute_for_it(tmp_path: Path, clock: Clock) -> None:
     made, _ = some(kill=Crash(when="settled"))
     made.start()
-    clock.now += 30.1
+    clock.at += 30.1
     assert [what for what, _ in made.look(counters(tmp_path, 0))] == ["kill strikes"]
 
 
 def test_what_lasts_to_the_end_is_mended_then_but_not_on_dead_nodes(tmp_path: Path, clock: Clock) -> None:
     made, engine = some(pause=Freeze(at="1s"), other=Freeze(at="1s", node="peer"))
     made.start()
-    clock.now += 1
+    clock.at += 1
     made.look(counters(tmp_path, 0))
     made.dead.add("a1")
     made.mend()
@@ -154,11 +158,11 @@ def test_nothing_is_done_to_a_node_that_was_fenced(tmp_path: Path, clock: Clock)
         pause=Freeze(at="1s", lasts=Duration("3s")), late=Freeze(at="6s"), other=Freeze(at="6s", node="peer")
     )
     made.start()
-    clock.now += 1
+    clock.at += 1
     made.look(counters(tmp_path, 0))
     made.dead.add("a1")
     for _ in range(6):
-        clock.now += 1
+        clock.at += 1
         made.look(counters(tmp_path, 0))
     assert engine.done == [Power("a1", "freeze"), Power("a2", "freeze")]
     assert made.last is not None, "it is over all the same"
@@ -167,66 +171,66 @@ def test_nothing_is_done_to_a_node_that_was_fenced(tmp_path: Path, clock: Clock)
 def test_a_drill_ends_after_writes_were_accepted_again_for_a_while(tmp_path: Path, clock: Clock) -> None:
     made, _ = some(kill=Crash(at="1s"))
     made.start()
-    end = End(after=3, wait=30, notice=8)
+    end = End(after=3, wait=30, notice=8, timer=clock)
     assert not end.reached(count(5), made)
-    clock.now += 1
+    clock.at += 1
     made.look(counters(tmp_path, 0))
-    clock.now += 2
+    clock.at += 2
     assert not end.reached(count(5), made)
     end.taken_over()
     # What the old one still acknowledges says nothing of the new one.
     assert not end.reached(count(6), made)
-    clock.now += 1
+    clock.at += 1
     assert not end.reached(count(7, server=1), made)
-    clock.now += 2.9
+    clock.at += 2.9
     assert not end.reached(count(9, server=1), made)
-    clock.now += 0.2
+    clock.at += 0.2
     assert end.reached(count(9, server=1), made)
 
 
 def test_a_drill_ends_when_writes_are_never_accepted_again(tmp_path: Path, clock: Clock) -> None:
     made, _ = some(kill=Crash(at="1s"))
     made.start()
-    clock.now += 1
+    clock.at += 1
     made.look(counters(tmp_path, 0))
-    end = End(after=3, wait=30, notice=8)
+    end = End(after=3, wait=30, notice=8, timer=clock)
     assert not end.reached(count(5), made)
-    clock.now += 29
+    clock.at += 29
     assert not end.reached(count(5), made)
-    clock.now += 2
+    clock.at += 2
     assert end.reached(count(5), made)
 
 
 def test_a_fault_that_nobody_notices_is_given_time_to_show(tmp_path: Path, clock: Clock) -> None:
     made, _ = some(pause=Freeze(at="1s", node="peer"))
     made.start()
-    clock.now += 1
+    clock.at += 1
     made.look(counters(tmp_path, 0))
-    end = End(after=3, wait=30, notice=8)
+    end = End(after=3, wait=30, notice=8, timer=clock)
     for second in range(8):
         assert not end.reached(count(second + 1), made)
-        clock.now += 1
+        clock.at += 1
     assert end.reached(count(20), made)
 
 
 def test_what_lies_on_dead_nodes_alone_is_not_said_to_be_mended(tmp_path: Path, clock: Clock) -> None:
     made, engine = some(pause=Freeze(at="1s", lasts=Duration("2s")), other=Freeze(at="1s", node="peer"))
     made.start()
-    clock.now += 1
+    clock.at += 1
     made.look(counters(tmp_path, 0))
     made.dead |= {"a1", "a2"}
-    clock.now += 2
+    clock.at += 2
     assert made.look(counters(tmp_path, 0)) == [] and made.mend() == ([], [])
     assert engine.done == [Power("a1", "freeze"), Power("a2", "freeze")]
-    assert made.last == clock.now, "nobody waits for it any more"
+    assert made.last == clock.at, "nobody waits for it any more"
 
 
 def look(made: Strikes, clock: Clock, quiet: Counters, until: float) -> list[tuple[float, str]]:
     """What happened each half second until then."""
     seen = []
-    while clock.now < 100 + until:
-        clock.now += 0.5
-        seen += [(clock.now - 100, what) for what, _ in made.look(quiet)]
+    while clock.at < 100 + until:
+        clock.at += 0.5
+        seen += [(clock.at - 100, what) for what, _ in made.look(quiet)]
     return seen
 
 
@@ -271,7 +275,7 @@ def test_what_was_kept_waiting_happens_in_the_order_in_which_it_was_due(tmp_path
     made.start()
     quiet = counters(tmp_path, 0)
     look(made, clock, quiet, 5.5)
-    clock.now += 60
+    clock.at += 60
     assert [what for what, _ in made.look(quiet)] == ["pause is mended", "cut is mended"]
 
 
@@ -308,17 +312,17 @@ def test_a_survivor_that_dies_after_the_takeover_is_waited_for(tmp_path: Path, c
     made.start()
     quiet = counters(tmp_path, 0)
     look(made, clock, quiet, 1)
-    end = End(after=0, wait=30, notice=8)
+    end = End(after=0, wait=30, notice=8, timer=clock)
     end.taken_over()
-    clock.now += 1
+    clock.at += 1
     assert not end.reached(count(5, server=1), made)
     look(made, clock, quiet, 5)
     # What was under way came a moment later.
     assert not end.reached(count(6, server=1), made)
     for seconds in (0.1, 0.5, 1, 28):
-        clock.now += seconds
+        clock.at += seconds
         assert not end.reached(count(6, server=1), made), seconds
-    clock.now += 1
+    clock.at += 1
     assert end.reached(count(6, server=1), made)
 
 
@@ -329,7 +333,7 @@ def test_what_lies_in_the_data_is_mended_where_they_are_by_then(tmp_path: Path, 
     for lasts in (Duration("2s"), None):
         engine, full = Engine(), VolumeFull(at="1s", lasts=lasts)
         made = Strikes(engine, strikes_of({"full": full}, scene), random.Random(1))  # type: ignore[arg-type]
-        clock.now = 100.0
+        clock.at = 100.0
         made.start()
         look(made, clock, quiet, 1)
         made.dead.add("a1")

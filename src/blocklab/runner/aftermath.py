@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -113,7 +112,7 @@ class Aftermath:
     def mirror(self, old: str) -> Mirror | None:
         """Take ``old`` in again and compare both sides; None for a stack with one side only. What stands above the
         mirror is taken down first."""
-        started = time.monotonic()
+        started = self._engine.timer.now()
         study, stack, ground = self._study, self._stack, self._stand.ground
         replicas, mirror = recipes.replicas(study, stack, 0, ground), None
         try:
@@ -143,7 +142,7 @@ class Aftermath:
             if replicas is None:
                 raise
             mirror = Mirror("unknown", why=error.message if isinstance(error, BlocklabError) else str(error))
-        return mirror and msgspec.structs.replace(mirror, seconds=time.monotonic() - started)
+        return mirror and msgspec.structs.replace(mirror, seconds=self._engine.timer.now() - started)
 
     def _resync(self, phase: Do) -> Mirror | None:
         """Take the other side in: None, or a split brain with what was said of it. Raises what carrying out

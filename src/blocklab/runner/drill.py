@@ -65,6 +65,7 @@ class Drilling:
     ) -> None:
         self._stand = stand
         self._engine = stand.engine
+        self._timer = stand.engine.timer
         self._study = study
         self._stack = stack
         self._workload = workload
@@ -144,7 +145,8 @@ class Drilling:
             else:
                 assert isinstance(phase, Do)
                 self._engine.go(phase)
-        self._offset = {name: clock.offset for name, clock in clocks(self._engine.hosts, EXCHANGES)[0].items()}
+        found, _ = clocks(self._engine.hosts, EXCHANGES, self._timer)
+        self._offset = {name: clock.offset for name, clock in found.items()}
 
     # -- while the client writes -----------------------------------------------------------------------------
 
@@ -155,14 +157,14 @@ class Drilling:
         if self._plan.monitor is not None:
             self._watch = Lookout(self._engine, self._plan.monitor, self._raw / "monitor")
         try:
-            started, cpu = time.monotonic(), time.process_time()
+            started, cpu = self._timer.now(), time.process_time()
             client = self._engine.hosts[command.host].spawn(command.argv, folder / "stdout", folder / "stderr")
             try:
                 self._loop(client, Counters(folder / "stdout"), started + command.seconds)
             finally:
                 # What is due gets its turn within the patience, and its answer within it once more.
                 stop(client, signal.SIGTERM, 2 * self._workload.patience + SPARE_SECONDS)
-            took, own = time.monotonic() - started, time.process_time() - cpu
+            took, own = self._timer.now() - started, time.process_time() - cpu
             self._engine.records.append(
                 Record("workload", command.host, command.argv, client.poll() or 0, took, cpu=own)
             )
@@ -174,7 +176,7 @@ class Drilling:
     def _loop(self, client: Proc, counters: Counters, deadline: float) -> None:
         """Until writes are accepted again for long enough, or will not be."""
         self._begin(client, counters, deadline)
-        end = End(float(self._workload.after), float(self._study.takeover.wait), NOTICE_SECONDS)
+        end = End(float(self._workload.after), float(self._study.takeover.wait), NOTICE_SECONDS, self._timer)
         known = None
         while self._goes_on(client, deadline):
             if not self._took_over and self._dead():
@@ -191,22 +193,22 @@ class Drilling:
                 self._happened(what, begun)
             if self._hopeless() or end.reached(count, self._strikes):
                 return
-            time.sleep(LOOK_SECONDS)
+            self._timer.sleep(LOOK_SECONDS)
 
     def _begin(self, client: Proc, counters: Counters, deadline: float) -> None:
         """Until the client counts and the monitor hears the active node: without that it could miss nothing."""
         while counters.look() is None:
             self._goes_on(client, deadline)
-            time.sleep(LOOK_SECONDS)
-        watch, limit = self._watch, time.monotonic() + HEARD_SECONDS
+            self._timer.sleep(LOOK_SECONDS)
+        watch, limit = self._watch, self._timer.now() + HEARD_SECONDS
         while watch is not None and watch.first("answered") is None:
             self._goes_on(client, deadline)
-            if time.monotonic() > limit:
+            if self._timer.now() > limit:
                 raise HostError(
                     watch.host, f"its monitor got no answer from {self._active} in {HEARD_SECONDS:g} s",
                     hint="no fault had struck by then; is the link between them slower than the study says?",
                 )  # fmt: skip
-            time.sleep(LOOK_SECONDS)
+            self._timer.sleep(LOOK_SECONDS)
         self._strikes.start()
 
     def _hopeless(self) -> bool:
@@ -219,7 +221,7 @@ class Drilling:
     def _goes_on(self, client: Proc, deadline: float) -> bool:
         """Whether the client still writes; not once its time is over. ``CommandError`` where it failed."""
         code = client.poll()
-        if code is None and time.monotonic() < deadline:
+        if code is None and self._timer.now() < deadline:
             return True
         if code == 0 and self._strikes.struck:
             return False
@@ -248,18 +250,18 @@ class Drilling:
 
     def _take_over(self) -> None:
         """Carry the takeover out, each stage timed."""
-        self._marks.append(("detection", time.time()))
+        self._marks.append(("detection", self._timer.today()))
         try:
             for phase in self._plan.takeover:
                 self._engine.go(phase)
                 if isinstance(phase, Do):
-                    self._marks.append((phase.of, time.time()))
+                    self._marks.append((phase.of, self._timer.today()))
                     if phase.of == FENCING:
                         self._strikes.dead.add(self._active)
             self._took_over = self._strikes.taken_over = True
         except BlocklabError as error:
             self._failed = True
-            self._happened("takeover failed", time.time(), error.message)
+            self._happened("takeover failed", self._timer.today(), error.message)
             self._measured.warnings.append(f"the takeover failed: {error.message}")
 
     def _happened(self, what: str, when: float, said: str = "") -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import msgspec
 
 from blocklab.errors import BlocklabError
 from blocklab.faults.base import SETTLED_SECONDS
+from blocklab.model.clock import Timer
 from blocklab.model.plan import Power, Step
 from blocklab.runner.engine import Engine
 from blocklab.study.drill_phases import Strike
@@ -72,7 +72,7 @@ class Counters:
 
 
 class _Due:
-    """One fault on its way: struck at ``struck``, mended at ``healed`` (seconds, monotonic).
+    """One fault on its way: struck at ``struck``, mended at ``healed`` (seconds by the hosts' time).
 
     ``missed``: all of its nodes were dead when it was due; ``failed``: it could not be mended when that was due.
     """
@@ -93,7 +93,8 @@ class Strikes:
 
     def __init__(self, engine: Engine, strikes: Iterable[Strike], dice: random.Random) -> None:
         self._engine = engine
-        self._started = time.monotonic()
+        self._timer = engine.timer
+        self._started = self._timer.now()
         self._settled: float | None = None
         self.first: float | None = None
         """When the first one struck, in seconds since the epoch by our clock."""
@@ -111,7 +112,7 @@ class Strikes:
 
     def start(self) -> None:
         """The workload has started."""
-        self._started = time.monotonic()
+        self._started = self._timer.now()
 
     @property
     def struck(self) -> tuple[str, ...]:
@@ -121,13 +122,13 @@ class Strikes:
     def look(self, counters: Counters) -> list[tuple[str, float]]:
         """Let strike and heal what is due, in the order in which it was: (what, when it began in seconds since the
         epoch by our clock). What needs a frozen node is put off until it goes on."""
-        now = time.monotonic()
+        now = self._timer.now()
         if self._settled is None and (counters.steady or now - self._started > SETTLED_SECONDS):
             self._settled = now
         found = []
         for since, due in sorted(self._at(now), key=lambda each: each[0]):
             done = self._heal(due) if due.struck is not None else self._strike(due)
-            late = time.monotonic() - since
+            late = self._timer.now() - since
             if done and late > LATE_SECONDS:
                 self.warnings.append(
                     f"{done[0][0]} {late:.1f} s after it was due: a takeover or a frozen node was first"
@@ -153,14 +154,14 @@ class Strikes:
         if self._stuck(steps):
             return []
         if whole and not steps:
-            due.missed, due.struck = True, time.monotonic()
+            due.missed, due.struck = True, self._timer.now()
             due.healed = due.struck
             hosts = ", ".join(sorted({step.host for step in whole}))
             self.warnings.append(
                 f"{due.name} did not strike: no node of it ({hosts}) was alive when it was due; "
                 "give it an earlier time"
             )
-            return [(due.name + MISSED, time.time())]
+            return [(due.name + MISSED, self._timer.today())]
         try:
             found = self._do(f"{due.name} strikes", steps)
             if found and self.first is None:
@@ -168,7 +169,7 @@ class Strikes:
             return found
         finally:
             # Also where it failed half-way: what it did by then has to be mended.
-            due.struck = time.monotonic()
+            due.struck = self._timer.now()
 
     def _heal(self, due: _Due) -> list[tuple[str, float]]:
         steps = self._mending(due)
@@ -182,7 +183,7 @@ class Strikes:
             self.warnings.append(f"{due.name} could not be mended when that was due: {error.message}")
             return []
         finally:
-            due.healed = time.monotonic()
+            due.healed = self._timer.now()
 
     def _mending(self, due: _Due) -> list[Step]:
         there = due.plan.mend_there if self.taken_over else ()
@@ -196,7 +197,7 @@ class Strikes:
 
     def _do(self, what: str, steps: Sequence[Step]) -> list[tuple[str, float]]:
         """Nothing happens where all of its nodes are dead."""
-        begun = time.time()
+        begun = self._timer.today()
         if not steps:
             return []
         self._engine.carry_out(steps, "fault")
@@ -211,7 +212,7 @@ class Strikes:
 
     @property
     def last(self) -> float | None:
-        """When the last of them struck or was mended (monotonic); None while one is still to come."""
+        """When the last of them struck or was mended (by the hosts' time); None while one is still to come."""
         times = []
         for due in self._due:
             if due.struck is None or (due.fault.lasts is not None and due.healed is None):
@@ -230,7 +231,7 @@ class Strikes:
             if due.struck is not None and (due.healed is None or due.failed) and steps:
                 try:
                     found += self._do(due.name + MENDED, steps)
-                    due.healed, due.failed = time.monotonic(), False
+                    due.healed, due.failed = self._timer.now(), False
                 except BlocklabError as error:
                     errors.append(error)
         return found, errors
@@ -243,21 +244,22 @@ class End:
     fault may take to show.
     """
 
-    def __init__(self, after: float, wait: float, notice: float) -> None:
+    def __init__(self, after: float, wait: float, notice: float, timer: Timer) -> None:
+        self._timer = timer
         self._after = after
         self._wait = wait
         self._notice = notice
         self._taken: float | None = None
         self._accepted: float | None = None
-        self._last = (0, time.monotonic())
+        self._last = (0, self._timer.now())
 
     def taken_over(self) -> None:
         """The survivor is active from now on."""
-        self._taken = time.monotonic()
+        self._taken = self._timer.now()
 
     def reached(self, count: Count, faults: Strikes) -> bool:
         """Whether it is over, given the client's last counters."""
-        now = time.monotonic()
+        now = self._timer.now()
         if count.acknowledged > self._last[0]:
             self._last = (count.acknowledged, now)
             if self._taken is not None and self._accepted is None and count.server == SURVIVOR:
