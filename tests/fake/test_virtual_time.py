@@ -90,7 +90,8 @@ class Bench:
         for number, script in enumerate(scripts):
             self.kernels.append(threading.Thread(target=live, args=(number, script), daemon=True))
             self.kernels[-1].start()
-        self.simulator.expect([("a1", "a2")[number] for number in range(len(scripts))])
+        for name, _ in zip(("a1", "a2"), scripts, strict=False):
+            self.simulator.expect(name, self.process)
 
     def close(self) -> None:
         self.simulator.close()

@@ -15,10 +15,12 @@ from blocklab.cli.carry import Shown, Where, carry_out, started
 from blocklab.cli.studies import (
     AsJson,
     At,
+    Clock,
     Dask,
     Events,
     HostsFile,
     Insecure,
+    InTime,
     Mixed,
     MixedMachines,
     Plain,
@@ -29,6 +31,7 @@ from blocklab.cli.studies import (
     StudyFile,
     Volumes,
     chosen,
+    clocked,
     expanded,
     levels_of,
     machines,
@@ -60,6 +63,7 @@ def drill(
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
     site: SiteName = DEFAULT,
+    clock: InTime = Clock.REAL,
     hosts: HostsFile = None,
     again: Annotated[bool, typer.Option("--again", help="Repeat finished drills.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
@@ -94,7 +98,8 @@ def drill(
         raise placed(study, error, quick=quick) from error
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
-    where = Where(site, hosts, volumes, machines(dask, mixed, hosts, volumes, insecure=insecure))
+    there = clocked(site, clock, dask)
+    where = Where(there, hosts, volumes, machines(dask, mixed, hosts, volumes, insecure=insecure))
     with claimed(place_of(runs, what, quick=quick)):
         folder = StudyFolder.create(runs, started(manifest, wanted, where, again=again), study)
         carry_out(folder, Shown(plain, as_json, events))

@@ -146,11 +146,15 @@ class OneMachine(Protocol):
 
 
 class OwnTime(Protocol):
-    """Hosts whose time is not the machine's."""
+    """Hosts whose time is not the machine's, so that the same can happen to them again."""
 
     @property
     def timer(self) -> Timer:
         """Their time."""
+
+    def begin(self, seed: str) -> None:
+        """Boot all hosts anew, with empty volumes. All that happens then follows from the lab's own seed, from
+        this one, and from what is done to the hosts. Raises ``SetupError``, ``NodeLost``."""
 
 
 class Room(Protocol):

@@ -193,7 +193,7 @@ class Drilling:
                 self._happened(what, begun)
             if self._hopeless() or end.reached(count, self._strikes):
                 return
-            self._timer.sleep(LOOK_SECONDS)
+            self._timer.sleep(self._strikes.within(LOOK_SECONDS))
 
     def _begin(self, client: Proc, counters: Counters, deadline: float) -> None:
         """Until the client counts and the monitor hears the active node: without that it could miss nothing."""

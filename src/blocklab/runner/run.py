@@ -165,7 +165,7 @@ class _Group:
                         finished += 1
                         bad += 1
                         continue
-                    stand = turn.ready(workload)
+                    stand = turn.ready(workload, cell.key)
                     status, lost = self._cell(cell, workload, stand)
                     finished += 1
                     bad += status != "ok"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -135,6 +136,11 @@ class Strikes:
                 )
             found += done
         return found
+
+    def within(self, seconds: float) -> float:
+        """How long nothing is due, but no longer than that (s)."""
+        now = self._timer.now()
+        return min([seconds, *(since - now for since, _ in self._at(math.inf) if since > now)])
 
     def _at(self, now: float) -> Iterator[tuple[float, _Due]]:
         """Since when something is to be done about which fault."""

@@ -18,7 +18,17 @@ import msgspec
 from blocklab.errors import BlocklabError, NodeLost, SetupError
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.plan import Fact, Port
-from blocklab.model.site import EmulatedLinks, EmulatedVolumes, GivenGround, Lab, Refill, Site, Snapshots, offered
+from blocklab.model.site import (
+    EmulatedLinks,
+    EmulatedVolumes,
+    GivenGround,
+    Lab,
+    OwnTime,
+    Refill,
+    Site,
+    Snapshots,
+    offered,
+)
 from blocklab.model.stack_map import Level, StackMap, Tuned, device_of
 from blocklab.model.workload import Workload
 from blocklab.runner.engine import Engine
@@ -28,6 +38,7 @@ from blocklab.study.copies import copied
 from blocklab.study.grid import Layout, hardware, plan_stack, planned, topology, wires
 from blocklab.study.links import shaped
 from blocklab.study.phases import (
+    Begin,
     Build,
     Do,
     Fill,
@@ -124,7 +135,7 @@ class Workshop:
         self._site = site
         self._lab: Lab | None = None
         self._hardware = ""
-        self.nodes = Nodes(snapshots=Snapshots in site.offers)
+        self.nodes = self._none()
         """What is on them."""
         self.made: dict[str, list[Record]] = {}
         """The commands that made what a copy holds, by the copy's name."""
@@ -132,6 +143,10 @@ class Workshop:
         """The commands that brought up the nodes' interfaces."""
         self.unmade: dict[str, list[BlocklabError]] = {}
         """What went wrong each time that a copy's data were to be loaded and copied, by the copy's name."""
+
+    def _none(self) -> Nodes:
+        offers = self._site.offers
+        return Nodes(snapshots=Snapshots in offers, own_time=OwnTime in offers)
 
     def of_data(self, error: BlocklabError) -> bool:
         """Whether that went wrong with one workload's data, the stack itself having been built."""
@@ -166,7 +181,7 @@ class Workshop:
     def close(self) -> None:
         """End the nodes; copies of volumes go with them."""
         lab, self._lab = self._lab, None
-        self.nodes = Nodes(snapshots=Snapshots in self._site.offers)
+        self.nodes = self._none()
         self.made.clear()
         if lab is not None:
             lab.close()
@@ -188,16 +203,18 @@ class Turn:
         self._over = ""
         self.warnings: list[str] = []
 
-    def ready(self, workload: Workload) -> Standing:
+    def ready(self, workload: Workload, seed: str = "") -> Standing:
         """The stack as that workload wants to find it: over its data if it has some, its volumes' bursts not yet
-        used.
+        used. ``seed``: what all that happens follows from, on nodes with a time of their own.
 
         Raises what building raises, and ``SetupError`` when data cannot be copied.
         """
         here, shop = self._layout, self._workshop
         started = time.monotonic()
-        phases, after = ready(here.study, here.stack, workload, self._ground, shop.nodes)
-        if phases:
+        phases, after = ready(here.study, here.stack, workload, self._ground, shop.nodes, seed)
+        if phases and isinstance(phases[0], Begin):
+            self.drop()
+        elif phases:
             self.make_way()
         for phase in phases:
             self._go(phase)
@@ -222,6 +239,10 @@ class Turn:
         elif isinstance(phase, Renew):
             shape = topology(self._layout.study, [self._layout.stack])
             self._lab = self._workshop.lab(shape, self._say, self._ground, fresh=True)
+        elif isinstance(phase, Begin):
+            self._say("booting the nodes")
+            offered(self._lab, OwnTime).begin(phase.seed)
+            self._workshop.nodes = replace(self._workshop.nodes, wired=False)
         elif isinstance(phase, Do):
             assert self._stand is not None
             self._stand.engine.go(phase)

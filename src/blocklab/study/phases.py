@@ -125,6 +125,14 @@ class Renew:
 
 
 @dataclass(frozen=True)
+class Begin:
+    """Boot the nodes anew, with empty volumes: in a time of their own, where all that happens follows from
+    ``seed`` and from what is done."""
+
+    seed: str
+
+
+@dataclass(frozen=True)
 class TuneLink:
     """Set netem's delay of a link so that its round trip is what the study asks for, whatever the link takes by
     itself on this machine: see ``runner.tune``."""
@@ -164,18 +172,22 @@ class Fill:
     rest: tuple[Undo, Volumes]
 
 
-Phase: TypeAlias = Do | Mark | Undo | Tune | Ask | Watch | Unwatch | Measure | Volumes | Renew | Build | Fill
+Phase: TypeAlias = (
+    Do | Mark | Undo | Tune | Ask | Watch | Unwatch | Measure | Volumes | Renew | Begin | Build | Fill
+)
 
 
 @dataclass(frozen=True)
 class Nodes:
     """What is on booted nodes: whether their interfaces are up, whether the stack stands without any workload's
-    data, and the copies of the volumes that there are; ``snapshots``: whether there can be any."""
+    data, and the copies of the volumes that there are; ``snapshots``: whether there can be any. ``own_time``:
+    theirs is not the machine's, and each cell begins it anew."""
 
     wired: bool = False
     plain: bool = False
     saved: frozenset[str] = frozenset()
     snapshots: bool = True
+    own_time: bool = False
 
 
 def build(
@@ -234,14 +246,23 @@ def facts_of(study: Study, stacks: Sequence[str], ground: Ground) -> dict[str, t
 
 
 def ready(
-    study: Study, stack: str, workload: Workload, ground: Ground, nodes: Nodes
+    study: Study, stack: str, workload: Workload, ground: Ground, nodes: Nodes, seed: str = ""
 ) -> tuple[tuple[Phase, ...], Nodes]:
     """What makes the stack stand as the workload wants to find it, and what is on the nodes then.
 
     Nothing where it stands already. A workload with data of its own gets the volumes from a copy that holds them,
-    and a copy that is not there is made first; without copies the data are loaded each time.
+    and a copy that is not there is made first; without copies the data are loaded each time. On nodes with a time
+    of their own that begins anew, once for the data and once for the cell, whose ``seed`` is given: so what a cell
+    finds does not depend on what was measured before.
     """
     name, data = copied(study, stack, ground, workload)
+    if nodes.own_time:
+        there = partial(build, study, [stack], ground)
+        steps = Do("data", data)
+        fill = Fill(name, there(for_data=True), steps, (Undo(), Volumes("save", name)))
+        loading = (Begin(name), fill) if name and name not in nodes.saved else ()
+        standing = (Volumes("restore", name), there(over_data=True)) if name else (there(),)
+        return (*loading, Begin(seed), *standing), replace(nodes, wired=True, saved=nodes.saved | {name})
     if nodes.plain and not name:
         return (), nodes
     phases: list[Phase] = []

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ EPOCH = 1_767_225_600
 WIRE = 500
 # A node that runs for so many real seconds without asking for time has hung. None of this is virtual.
 PATIENCE = 120
+# How often, in real nanoseconds, it is looked whether a node that does not come has ended.
+LOOK = 200_000_000
 # Unread bytes that a node's console takes at once; a terminal has 4096.
 WINDOW = 2048
 _NANO = 1_000_000_000
@@ -91,11 +94,20 @@ class Simulator:
 
     # -- orders ----------------------------------------------------------------------------------------------
 
-    def expect(self, nodes: Sequence[str]) -> None:
-        """Wait, in real time, for nodes that were started. Raises ``SetupError``."""
-        answer, _ = self._ask("expect", nodes=list(nodes))
-        if answer["why"] == "hung":
-            self.lost(str(answer["node"]), "hung")
+    def expect(self, node: str, process: Process) -> None:
+        """Wait, in real time, for a node that was started. Raises ``SetupError``."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._ask("expect", node=node, within=LOOK)[0]["come"]:
+            if process.poll() is not None:
+                self.lost(node, "gone")
+                return
+            if time.monotonic() > deadline:
+                self.lost(node, "hung")
+                return
+
+    def freeze(self, node: str, *, frozen: bool) -> None:
+        """Give a node no turns for a while, or let it go on."""
+        self._ask("freeze" if frozen else "thaw", node=node)
 
     def type(self, node: str, data: bytes) -> None:
         """Have a node's control line carry bytes."""

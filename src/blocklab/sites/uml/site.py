@@ -116,9 +116,8 @@ class UmlLab:
         # Before the first order to a node: whoever waits for its answer is told what became of it.
         servers = [(each.server, each.spec.nodes) for each in self._volumes if each.server is not None]
         self._watch = Watch(self._nodes, servers, self.shortage)
-        deadline = time.monotonic() + BOOT_SECONDS
         for name in topology.nodes:
-            self._ready(name, deadline)
+            self._ready(name)
 
     def _links(self, topology: Topology) -> dict[str, list[tuple[socket.socket, int]]]:
         """A socketpair for each lane of each link.
@@ -171,8 +170,8 @@ class UmlLab:
             )  # fmt: skip
         self._nodes[name] = Node(name, process, SerialLine(name, ours))
 
-    def _ready(self, name: str, deadline: float) -> None:
-        self._nodes[name].wait_ready(deadline)
+    def _ready(self, name: str) -> None:
+        self._nodes[name].wait_ready(time.monotonic() + BOOT_SECONDS)
         if any(not volume.profile.plain for volume in self._volumes if name in volume.spec.nodes):
             must(self._nodes[name], ("modprobe", "virtio_blk"))
 
@@ -240,12 +239,12 @@ class UmlLab:
         self._processes.remove(dead.process)
         self._folder.forget(dead.process)
         # What was sent to it while it was dead is lost, as on any wire.
-        for end, mtu in self._ends[name]:
+        for end, mtu in self._ends.get(name, ()):
             with contextlib.suppress(BlockingIOError):
                 while end.recv(mtu + FRAME):
                     pass
         self._boot(name)
-        self._ready(name, time.monotonic() + BOOT_SECONDS)
+        self._ready(name)
 
     def save(self, name: str) -> None:
         """Keep a copy of all volumes under a name, for ``restore``. No stack may stand on them. Raises

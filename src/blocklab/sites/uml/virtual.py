@@ -9,13 +9,21 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from blocklab.errors import ImageError, NodeLost, SetupError
 from blocklab.layers.performance import LATENCIES
 from blocklab.model.clock import Timer
 from blocklab.model.ground import Ground, Profile, Topology
-from blocklab.model.site import EmulatedLinks, EmulatedVolumes, KnownOptions, OwnTime, Refill, Room, Snapshots
+from blocklab.model.site import (
+    EmulatedLinks,
+    EmulatedVolumes,
+    KnownOptions,
+    OwnTime,
+    Pauses,
+    Power,
+    Refill,
+    Room,
+    Snapshots,
+)
 from blocklab.sites.names import ground
 from blocklab.sites.uml import image as images
 from blocklab.sites.uml import recipe, tools
@@ -40,12 +48,12 @@ _NANO = 1_000_000_000
 class VirtualLab(UmlLab):
     """Started nodes in virtual time. Its links and volumes are exact, so none is tuned."""
 
-    offers = frozenset({Snapshots, Refill, OwnTime})
+    offers = frozenset({Power, Pauses, Snapshots, Refill, OwnTime})
 
     def __init__(
         self, image: images.Image, topology: Topology, base: Path, volumes: Path | None, seed: int
     ) -> None:
-        self._seed = seed
+        self._seed = self._drawn = seed
         self._simulator: Simulator | None = None
         super().__init__(image, topology, base, volumes)
 
@@ -65,19 +73,44 @@ class VirtualLab(UmlLab):
             volume = Volume(spec, self._place, self.folder)
             make_file(volume.file, int(spec.profile.size))
             self._volumes.append(volume)
+        self._begin(self._seed)
+
+    def begin(self, seed: str) -> None:
+        """Boot all nodes anew, in another lab as it were, but with the copies of this one's volumes."""
+        self._end()
+        self.restore("")
+        self._begin(zlib.crc32(f"{self._seed} {seed}".encode()))
+
+    def _begin(self, seed: int) -> None:
         control = self.folder / "control"
         process = self._process(
             "virtual time", [str(self._image.volume_server), json.dumps({"lab": self._config()})],
             self.folder / "lab.log", folder=self.folder,
         )  # fmt: skip
         wait_for_socket(control, process)
+        self._drawn = seed
         self._simulator = simulator = Simulator(process, control)
         simulator.lost = self._lost
-        for name in topology.nodes:
+        for name in self._topology.nodes:
             self._boot(name)
-        simulator.expect(list(topology.nodes))
-        for name in topology.nodes:
-            self._ready(name, BOOT_SECONDS)
+        # All are there before time passes for any.
+        for name in self._topology.nodes:
+            simulator.expect(name, self._nodes[name].process)
+        for name in self._topology.nodes:
+            self._ready(name)
+
+    def _end(self) -> None:
+        """End all nodes and their time; what stands on them is gone."""
+        for process in reversed(self._processes):
+            process.kill()
+        for process in self._processes:
+            process.wait_gone()
+            self._folder.forget(process)
+        self._processes.clear()
+        self._time.close()
+        sockets = [port["socket"] for name in self._topology.nodes for _, port in self._ports(name)]
+        for socket in ("control", "time", *sockets):
+            (self.folder / socket).unlink()
 
     def _process(self, name: str, argv: Any, log: Path, **options: Any) -> Process:
         # One of them runs at a time: to wake another CPU would only take longer.
@@ -132,7 +165,7 @@ class VirtualLab(UmlLab):
         argv = [
             *common_argv(virtual, name, self._topology.nodes[name].memory, "uml/"),
             f"time-travel=ext:{number}:time",
-            f"random_seed={zlib.crc32(f'{self._seed} {name}'.encode())}",
+            f"random_seed={zlib.crc32(f'{self._drawn} {name}'.encode())}",
             *(f"cpu_{what}={round(cost * _NANO)}" for what, cost in self._topology.nodes[name].cpu_costs.items()),
             *(f"virtio_uml.device={port['socket']}:{kind}" for kind, port in self._ports(name)),
             "root=/dev/vda", "line=/dev/hvc0", "ssl=null",
@@ -143,9 +176,10 @@ class VirtualLab(UmlLab):
         )  # fmt: skip
         self._nodes[name] = Node(name, process, self._time.line(name))
 
-    def _ready(self, name: str, deadline: float) -> None:
+    def _ready(self, name: str) -> None:
         node = self._nodes[name]
-        if not node.channel.wait(node.channel.ready, deadline):
+        self._time.expect(name, node.process)
+        if not node.channel.wait(node.channel.ready, BOOT_SECONDS):
             raise NodeLost(name, "it did not boot in time", node.console())
         if node.channel.lost:
             node.run(("true",))
@@ -158,6 +192,19 @@ class VirtualLab(UmlLab):
             node.crash()
             self._time.bury(name)
         node.channel.fail(NodeLost(name, said, node.console()))
+
+    def crash(self, host: str) -> None:
+        """End a node's process, at this moment of its time."""
+        super().crash(host)
+        self._time.bury(host)
+
+    def freeze(self, host: str) -> None:
+        """Give a node no turns."""
+        self._time.freeze(host, frozen=True)
+
+    def thaw(self, host: str) -> None:
+        """Let a node go on."""
+        self._time.freeze(host, frozen=False)
 
     def order(self, stack: str, node: str, op: str, index: int = 0, **fields: Any) -> dict[str, Any]:
         """As in real time (``UmlLab.order``), for volumes without a profile too. Raises ``SetupError``."""
@@ -196,8 +243,6 @@ class VirtualSite(UmlSite):
     def __init__(self, volumes: Path | None = None, addons: tuple[str, ...] = (), seed: int = 0) -> None:
         super().__init__(volumes, images.require((ADDON, *addons)))
         self._seed = seed
-        # How many labs of each topology were started.
-        self._labs: dict[bytes, int] = {}
 
     def ground(self, topology: Topology) -> Ground:
         """The names that ``start`` will give."""
@@ -209,11 +254,7 @@ class VirtualSite(UmlSite):
         image = images.require((ADDON, *topology.addons))
         if image.shim is None:
             raise ImageError("the image has no shim, and virtual time needs it", hint="install a C compiler (cc)")
-        # Each has draws of its own, since two builds of one layout differ; whatever else was started before.
-        shape = msgspec.json.encode(topology, enc_hook=str, order="sorted")
-        self._labs[shape] = number = self._labs.get(shape, 0) + 1
-        seed = zlib.crc32(b"%d %d %s" % (self._seed, number, shape))
-        return VirtualLab(image, topology, scratch(), self._volumes, seed)
+        return VirtualLab(image, topology, scratch(), self._volumes, self._seed)
 
     def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
         """That of real time, with no machine: none has a part in the figures. Raises ``ImageError``."""

@@ -62,6 +62,8 @@ pub struct Node {
     waiting: bool,
     /// Until when it may go on by itself, as it was told.
     free: Nanos,
+    /// It gets no turn.
+    pub frozen: bool,
 }
 
 impl Node {
@@ -150,13 +152,13 @@ impl Lab {
         self.nodes.iter().position(|node| node.name == name).ok_or(NO_NODE)
     }
 
-    /// Wait in real time until these nodes, which were started, ask for their first turn: now. Those that do not come
-    /// are `Hung`.
-    pub fn expect(&mut self, nodes: &[usize]) -> Option<Why> {
-        while let Some(missing) = nodes.iter().find(|each| self.nodes[**each].line.is_none()) {
+    /// Wait for so many real nanoseconds until this node, which was started, asks for its first turn: now. Whether it
+    /// has come.
+    pub fn expect(&mut self, wanted: usize, within: Nanos) -> bool {
+        while self.nodes[wanted].line.is_none() {
             let door = self.door.as_raw_fd();
-            if self.poll(&[door]).is_none() {
-                return Some(Why::Hung(*missing));
+            if self.poll(&[door], within).is_none() {
+                return false;
             }
             let Ok((stream, _)) = self.door.accept() else { continue };
             let mut line = Line::new(stream);
@@ -168,11 +170,11 @@ impl Lab {
                     hello: Some(seq),
                     request: Some(self.now),
                     waiting: true,
-                    free: 0,
+                    ..Node::default()
                 };
             }
         }
-        None
+        true
     }
 
     /// Have a node's console take bytes.
@@ -224,7 +226,7 @@ impl Lab {
 
     /// Which node wants to run next, and when; leaving one out.
     fn next_turn(&self, but: Option<usize>) -> Option<(Nanos, usize)> {
-        let wishes = self.nodes.iter().enumerate().filter(|(at, _)| Some(*at) != but);
+        let wishes = self.nodes.iter().enumerate().filter(|(at, node)| Some(*at) != but && !node.frozen);
         wishes.filter_map(|(at, node)| Some((node.request.filter(|_| node.waiting)?, at))).min()
     }
 
@@ -274,7 +276,7 @@ impl Lab {
                 None => port.listener.as_raw_fd(),
             });
         }
-        match self.poll(&fds) {
+        match self.poll(&fds, self.patience) {
             None => Err(Trouble::Hung(node)),
             Some(0) => self.hear(node),
             Some(ready) => self.serve(mine[ready - 1], until),
@@ -472,7 +474,7 @@ impl Lab {
             let line = self.nodes[node].line.as_ref().map(|line| line.stream.as_raw_fd());
             let back = self.ports[at].connection.as_ref().and_then(|each| each.back.as_ref().map(AsRawFd::as_raw_fd));
             let (Some(line), Some(back)) = (line, back) else { return Err(Trouble::Gone(node)) };
-            match self.poll(&[line, back]) {
+            match self.poll(&[line, back], self.patience) {
                 None => return Err(Trouble::Hung(node)),
                 Some(0) => self.hear(node)?,
                 Some(_) => break,
@@ -515,14 +517,14 @@ impl Lab {
         }
     }
 
-    /// Wait in real time until one of these is ready, for as long as patience lasts: the first that is. Ends the
-    /// program when nobody wants it any more.
-    fn poll(&self, fds: &[i32]) -> Option<usize> {
+    /// Wait for so many real nanoseconds until one of these is ready: the first that is. Ends the program when nobody
+    /// wants it any more.
+    fn poll(&self, fds: &[i32], within: Nanos) -> Option<usize> {
         let watch = |fd: &i32| PollFd { fd: *fd, events: POLLIN, revents: 0 };
         let mut polled: Vec<PollFd> = fds.iter().map(watch).collect();
         // Only its end is of interest.
         polled.push(PollFd { fd: self.owner, events: 0, revents: 0 });
-        sys::poll(&mut polled, Some(self.patience));
+        sys::poll(&mut polled, Some(within));
         if polled[fds.len()].revents != 0 {
             std::process::exit(0);
         }

@@ -1,12 +1,13 @@
 //! Orders to a lab in virtual time, over the connection of its owner: a JSON object a line, followed by `n` bytes where
 //! it says so. Each is answered by a JSON object a line; times are nanoseconds. Between orders the clock stands still.
 //!
-//! - `expect`: `nodes` that were started; answered when they have come (real time).
+//! - `expect`: `node` was started: whether it has `come` `within` so many real nanoseconds.
 //! - `type`: `node`, and the `n` bytes that its console takes.
 //! - `run`: go on `until` then, or without it until something has to be told. The answer has `now`, `why` (`time`,
 //!   `said`, `gone`, `hung`, `nothing`), with `node` where it is of one, and `said`, a list of node and length; the
 //!   bytes follow it.
 //! - `bury`: `node` was ended.
+//! - `freeze`, `thaw`: `node` gets no turn for a while, and does not notice.
 //! - `volume`: carry out `order` (`control.rs`) on that `volume`.
 
 use std::fs::File;
@@ -128,10 +129,8 @@ fn carry_out(lab: &mut Lab, order: &Value, bytes: &[u8]) -> Result<(Value, Vec<u
     let node = |lab: &Lab| Ok::<usize, String>(lab.node(text(order, "node")?)?);
     match text(order, "op")? {
         "expect" => {
-            let names = field(order, "nodes")?.list()?.iter().map(Value::text).collect::<Result<Vec<_>, _>>()?;
-            let nodes = names.into_iter().map(|name| lab.node(name)).collect::<Result<Vec<_>, _>>()?;
-            let why = lab.expect(&nodes);
-            Ok(ended(lab, why.unwrap_or(Why::Time)))
+            let come = lab.expect(node(lab)?, whole(order, "within")?);
+            Ok((map([("ok", Value::Bool(true)), ("come", Value::Bool(come))]), Vec::new()))
         }
         "type" => {
             let node = node(lab)?;
@@ -146,6 +145,11 @@ fn carry_out(lab: &mut Lab, order: &Value, bytes: &[u8]) -> Result<(Value, Vec<u
         "bury" => {
             let node = node(lab)?;
             lab.bury(node);
+            Ok(fine())
+        }
+        what @ ("freeze" | "thaw") => {
+            let node = node(lab)?;
+            lab.nodes[node].frozen = what == "freeze";
             Ok(fine())
         }
         "volume" => {
