@@ -71,7 +71,8 @@ class Simulator:
         return self._until(event.is_set, seconds)
 
     def _until(self, done: Callable[[], bool], seconds: float) -> bool:
-        end = self._now + round(max(0.0, seconds) * _NANO)
+        # Whoever waits for less than a nanosecond would ask again and again.
+        end = self._now + max(round(seconds * _NANO), int(seconds > 0))
         while not done():
             # What has come to be at this very moment is heard even with no time to wait.
             why = self._run(end)

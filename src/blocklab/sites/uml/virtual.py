@@ -43,12 +43,13 @@ _BLOCK, _NET, _CONSOLE = 2, 1, 3
 # The image's file is the first of all volumes.
 _ROOT = 0
 _NANO = 1_000_000_000
+HAS = frozenset({Power, Pauses, Snapshots, Refill, OwnTime})
 
 
 class VirtualLab(UmlLab):
     """Started nodes in virtual time. Its links and volumes are exact, so none is tuned."""
 
-    offers = frozenset({Power, Pauses, Snapshots, Refill, OwnTime})
+    offers = HAS
 
     def __init__(
         self, image: images.Image, topology: Topology, base: Path, volumes: Path | None, seed: int
@@ -238,7 +239,7 @@ class VirtualSite(UmlSite):
     """Nodes on this machine, in virtual time. ``seed`` is for all that is drawn: the same, the same figures."""
 
     name = "virtual"
-    offers = frozenset({Snapshots, Refill, EmulatedLinks, EmulatedVolumes, Room, KnownOptions, OwnTime})
+    offers = HAS | {EmulatedLinks, EmulatedVolumes, Room, KnownOptions}
 
     def __init__(self, volumes: Path | None = None, addons: tuple[str, ...] = (), seed: int = 0) -> None:
         super().__init__(volumes, images.require((ADDON, *addons)))
