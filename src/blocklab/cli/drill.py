@@ -10,8 +10,11 @@ from typing import Annotated
 
 import msgspec
 import typer
+from rich.console import Console
 
 from blocklab.cli.carry import Shown, Where, carry_out, started
+from blocklab.cli.replay import replay as once_more
+from blocklab.cli.replay import search as around
 from blocklab.cli.studies import (
     AsJson,
     At,
@@ -47,7 +50,7 @@ from blocklab.store.run import ledger_of
 from blocklab.study.grid import is_drill
 from blocklab.study.read import placed, read
 from blocklab.study.shipped import study_file
-from blocklab.study.types import Study
+from blocklab.study.types import Cell, Study
 from blocklab.workloads import ledger_output
 
 
@@ -66,6 +69,14 @@ def drill(
     clock: InTime = Clock.REAL,
     hosts: HostsFile = None,
     again: Annotated[bool, typer.Option("--again", help="Repeat finished drills.")] = False,
+    replay: Annotated[
+        str,
+        typer.Option("--replay", help="Repeat the drill with this seed, with a shell before the crash."),
+    ] = "",
+    search: Annotated[
+        int,
+        typer.Option("--search", help="Then crash each drill at N more moments; in virtual time.", min=0),
+    ] = 0,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
     dask: Dask = "",
     mixed: Mixed = MixedMachines.REFUSE,
@@ -96,13 +107,37 @@ def drill(
         sure(what, yes=yes, count=len(wanted))
     except StudyError as error:
         raise placed(study, error, quick=quick) from error
+    place = place_of(runs, what, quick=quick)
+    if replay:
+        with claimed(place):
+            if not once_more(StudyFolder(place), replay, Console(highlight=False)):
+                raise typer.Exit(1)
+        return
+    if search and clock is Clock.REAL:
+        raise StudyError("", "--search needs --clock virtual", hint="in real time no two crashes are alike")
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
     there = clocked(site, clock, dask)
     where = Where(there, hosts, volumes, machines(dask, mixed, hosts, volumes, insecure=insecure))
-    with claimed(place_of(runs, what, quick=quick)):
+    with claimed(place):
         folder = StudyFolder.create(runs, started(manifest, wanted, where, again=again), study)
         carry_out(folder, Shown(plain, as_json, events))
+        for cell in wanted if search else ():
+            _searched(folder, cell, search)
+
+
+def _searched(folder: StudyFolder, cell: Cell, count: int) -> None:
+    console = Console(highlight=False)
+    console.print(f"{cell.label}: {count} more moments", markup=False)
+    found = around(folder, cell, count, console)
+    if not found or not (found[0].lost or found[0].torn):
+        console.print(f"{cell.label}: nothing was lost at any of {len(found)} moments", markup=False)
+        return
+    best = found[0]
+    what = f"{best.torn} torn" if best.torn else f"the smallest loss is {best.lost}"
+    console.print(
+        f"{cell.label}: {what}, by a crash after {best.after:.6f} s; --replay '{best.seed}'", markup=False
+    )
 
 
 def _once(study: Study, *, yes: bool) -> None:

@@ -168,6 +168,8 @@ class Drill(msgspec.Struct, frozen=True):
     """The whole history in short times of equal length, without a gap."""
     width: float = 0.1
     """How long each of them is (s)."""
+    after: float | None = None
+    """How long after its start, or after the rate was steady, the study's first fault was due (s)."""
 
     @property
     def never(self) -> bool:

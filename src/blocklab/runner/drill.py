@@ -25,7 +25,7 @@ from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.lookout import Lookout
 from blocklab.runner.measure import Measured, Steady, clocks
 from blocklab.runner.single import read, stop
-from blocklab.runner.strikes import Count, Counters, End, Strikes
+from blocklab.runner.strikes import Count, Counters, End, Moment, Strikes
 from blocklab.runner.workshop import Standing
 from blocklab.store.run import Record
 from blocklab.study.drill_phases import FENCING, HEARD_SECONDS, NOTICE_SECONDS, Write, writing
@@ -48,7 +48,8 @@ class Drilling:
     """The study's faults on a stack that stands, under its ledger workload. ``seed`` decides random moments.
 
     Raw output goes to ``raw``; values, knobs and warnings into ``measured``. ``brief``: knobs that nobody sets
-    are not read back. ``counting`` is told of the client's counters when they change.
+    are not read back. ``counting`` is told of the client's counters when they change. ``moment``: when the first
+    fault strikes, if not by the seed.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Drilling:
         seed: str,
         brief: bool,
         counting: Counting | None,
+        moment: Moment | None = None,
     ) -> None:
         self._stand = stand
         self._engine = stand.engine
@@ -71,7 +73,7 @@ class Drilling:
         self._workload = workload
         self._raw = raw
         self._measured = measured
-        self._seed = seed
+        self._seed = seed if moment is None or moment.after is None else f"{seed}@{moment.after:.9f}"
         self._counting = counting
         hosts = hosts_of(study.stacks[stack])
         self._active, self._peer = hosts[0], hosts[1] if len(hosts) > 1 else ""
@@ -80,7 +82,7 @@ class Drilling:
         self._plan = write
         self._survivor = write.monitor.host if write.monitor else ""
         self._client = write.command.host
-        self._strikes = Strikes(stand.engine, write.strikes, random.Random(seed))
+        self._strikes = Strikes(stand.engine, write.strikes, random.Random(seed), moment)
         self._after = Aftermath(stand, study, stack, raw)
         self._events: list[Event] = []
         # Ours of seconds since the epoch plus this is the client's.
@@ -132,7 +134,7 @@ class Drilling:
             survivor=self._survivor, took_over=self._took_over,
             servers=tuple(self._plan.servers), events=tuple(sorted(self._events, key=lambda event: event.time)),
             stages=self._stages(verdict), verdict=verdict, mirror=mirror, rate=rate, struck=struck, until=until,
-            bins=bins(attempts or (), edge=struck or 0.0),
+            bins=bins(attempts or (), edge=struck or 0.0), after=self._strikes.after,
         )  # fmt: skip
         return drill, ledger
 

@@ -19,7 +19,7 @@ from blocklab.model.site import Lab, OneMachine, Site, offered
 from blocklab.model.workload import Drilled, Workload
 from blocklab.runner.drill import Drilling
 from blocklab.runner.measure import Measured, clocks, knob_error, measure, not_in_force, own, stepped
-from blocklab.runner.strikes import Count
+from blocklab.runner.strikes import Count, Moment
 from blocklab.runner.workshop import Standing, Workshop
 from blocklab.store.floor import with_floor
 from blocklab.store.folder import StudyFolder
@@ -76,8 +76,10 @@ def run_study(
     folder: StudyFolder,
     progress: Progress,
     seed: int | None = None,
+    moment: Moment | None = None,
 ) -> int:
-    """Measure ``cells``, each stored when it ends. The number of cells that did not end ``ok``.
+    """Measure ``cells``, each stored when it ends. The number of cells that did not end ``ok``. ``moment``: when
+    the first fault of each drill strikes, if not by its seed.
 
     Cells that share a layout run in an order that ``seed`` decides, so that a drift of the machine does not look
     like an effect of what the study varies; without a seed as the file has them.
@@ -89,7 +91,9 @@ def run_study(
             todo = list(layout.cells) if seed is None else shuffled(layout.cells, seed)
             patient = True
             while todo:
-                group = _Group(workshop, study, layout, folder, progress, environment, seed, patient=patient)
+                group = _Group(
+                    workshop, study, layout, folder, progress, environment, seed, moment, patient=patient
+                )
                 finished, failures = group.run(todo, number, len(cells))
                 patient = group.patient
                 number += finished
@@ -136,6 +140,7 @@ class _Group:
         progress: Progress,
         environment: dict[str, Any],
         seed: int | None,
+        moment: Moment | None,
         *,
         patient: bool,
     ) -> None:
@@ -147,6 +152,7 @@ class _Group:
         self._progress = progress
         self._environment = {**environment, "seed": seed}
         self._seed = seed
+        self._moment = moment
 
     def run(self, cells: Sequence[Cell], number: int, count: int) -> tuple[int, int]:
         """(cells stored, of them not ok). Stops early after a lost node, and after a workload's data that could
@@ -242,6 +248,7 @@ class _Group:
                     drilling = Drilling(
                         stand, what, cell.stack, workload, here.raw, measured, f"{self._seed} {cell.key}",
                         brief=cell.repeat > 0, counting=functools.partial(self._progress.counters, cell),
+                        moment=self._moment,
                     )  # fmt: skip
                     found, ledger = drilling.run()
                 else:

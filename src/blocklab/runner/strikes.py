@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from blocklab.errors import BlocklabError
 from blocklab.faults.base import SETTLED_SECONDS
 from blocklab.model.clock import Timer
+from blocklab.model.host import Host
 from blocklab.model.plan import Power, Step
 from blocklab.runner.engine import Engine
 from blocklab.study.drill_phases import Strike
@@ -72,6 +74,15 @@ class Counters:
         return min(rates) > 0 and max(rates) - min(rates) <= STEADY * sum(rates) / len(rates)
 
 
+@dataclass(frozen=True)
+class Moment:
+    """When a drill's first fault strikes: ``after`` so many seconds, where its seed is not to decide. ``before``
+    is called just before it, with the hosts."""
+
+    after: float | None = None
+    before: Callable[[Mapping[str, Host]], None] | None = None
+
+
 class _Due:
     """One fault on its way: struck at ``struck``, mended at ``healed`` (seconds by the hosts' time).
 
@@ -90,9 +101,12 @@ class _Due:
 
 
 class Strikes:
-    """The study's faults on one stack. ``dice`` decides moments that are ranges."""
+    """The study's faults on one stack. ``dice`` decides moments that are ranges, but for the first fault's where
+    ``moment`` has one."""
 
-    def __init__(self, engine: Engine, strikes: Iterable[Strike], dice: random.Random) -> None:
+    def __init__(
+        self, engine: Engine, strikes: Iterable[Strike], dice: random.Random, moment: Moment | None = None
+    ) -> None:
         self._engine = engine
         self._timer = engine.timer
         self._started = self._timer.now()
@@ -110,10 +124,19 @@ class Strikes:
         """Faults that did not strike, or could not be mended in time."""
         # In the order of the file, so that the dice fall alike each time.
         self._due = [_Due(each, each.fault.moment(dice)) for each in strikes]
+        moment = moment or Moment()
+        self._before = moment.before
+        if self._due and moment.after is not None:
+            self._due[0].moment = moment.after
 
     def start(self) -> None:
         """The workload has started."""
         self._started = self._timer.now()
+
+    @property
+    def after(self) -> float | None:
+        """After how long (s) the first fault of the study is due."""
+        return self._due[0].moment if self._due else None
 
     @property
     def struck(self) -> tuple[str, ...]:
@@ -168,6 +191,8 @@ class Strikes:
                 "give it an earlier time"
             )
             return [(due.name + MISSED, self._timer.today())]
+        if self._before is not None and not self.struck:
+            self._before(self._engine.hosts)
         try:
             found = self._do(f"{due.name} strikes", steps)
             if found and self.first is None:
