@@ -17,7 +17,7 @@ from blocklab.model.ground import Ground, LinkSpec
 from blocklab.model.plan import Port, Power, Run
 from blocklab.model.protocols import Scene
 from blocklab.model.units import Duration
-from blocklab.runner.strikes import Count, Counters, End, Strikes
+from blocklab.runner.strikes import Count, Counters, End, Moment, Strikes
 from blocklab.study.drill_phases import strikes_of
 
 ENDS = {host: Socket("vec0", f"10.77.0.{number}", ("vec0",)) for number, host in enumerate(("a1", "a2"), 1)}
@@ -48,6 +48,7 @@ class Engine:
     def __init__(self) -> None:
         self.done: list[Any] = []
         self.fails = ""
+        self.hosts: dict[str, Any] = {}
 
     def carry_out(self, steps: Any, part: str) -> None:
         for step in steps:
@@ -341,3 +342,27 @@ def test_what_lies_in_the_data_is_mended_where_they_are_by_then(tmp_path: Path, 
         seen = [what for _, what in look(made, clock, quiet, 4)] + [what for what, _ in made.mend()[0]]
         assert seen == ["full is mended"]
         assert engine.done[-1] == Run("a2", ("rm", "-f", "/mnt/s/blocklab-fill"))
+
+
+def test_a_moment_of_its_own_is_met_exactly_and_seen_before(tmp_path: Path, clock: Clock) -> None:
+    engine, told = Engine(), []
+    faults = {"kill": Crash(at="4s..8s"), "later": Crash(at="9s", node="peer")}
+    moment = Moment(2.5, lambda hosts: told.append((clock.at, engine.done.copy())))
+    made = Strikes(engine, strikes_of(faults, SCENE), random.Random(1), moment)  # type: ignore[arg-type]
+    assert made.after == 2.5
+    made.start()
+    quiet = counters(tmp_path, 0)
+    assert made.within(0.02) == 0.02
+    clock.at += 2.49
+    assert made.within(0.02) == pytest.approx(0.01) and made.look(quiet) == []
+    clock.at += made.within(0.02)
+    assert [what for what, _ in made.look(quiet)] == ["kill strikes"]
+    assert [len(done) for _, done in told] == [0] and told[0][0] == pytest.approx(102.5), "before it, once"
+    clock.at += 7
+    assert [what for what, _ in made.look(quiet)] == ["later strikes"] and len(told) == 1
+
+
+def test_what_is_due_but_has_to_wait_does_not_stop_time(tmp_path: Path, clock: Clock) -> None:
+    made, _ = some(pause=Freeze(at="1s"), cut=LinkCut(at="2s", link="zone"))
+    look(made, clock, counters(tmp_path, 0), 3)
+    assert made.within(0.02) == 0.02

@@ -263,6 +263,56 @@ def test_a_node_that_ends_is_told_and_the_others_go_on(bench: Bench) -> None:
     assert bench.lost == [("a1", "gone")] and turns == [5000]
 
 
+def test_a_frozen_node_gets_no_turn_and_does_not_notice(bench: Bench) -> None:
+    turns: list[tuple[str, int]] = []
+
+    def script(name: str) -> Script:
+        def run(kernel: FakeKernel) -> None:
+            for time in (1000, 2_000_000):
+                kernel.wait(time)
+                turns.append((name, kernel.now))
+
+        return run
+
+    bench.boot(script("a1"), script("a2"))
+    bench.simulator.freeze("a1", frozen=True)
+    bench.simulator.sleep(0.001)
+    assert turns == [("a2", 1000)]
+    bench.simulator.freeze("a1", frozen=False)
+    bench.simulator.sleep(0.001)
+    assert turns[1:] == [("a1", 1_000_000), ("a1", 2_000_000), ("a2", 2_000_000)]
+
+
+def test_a_node_that_was_buried_comes_again_at_the_time_that_it_is(bench: Bench) -> None:
+    turns: list[int] = []
+
+    def run(kernel: FakeKernel) -> None:
+        kernel.wait(0)
+        kernel.wait(kernel.now + 1000)
+        turns.append(kernel.now)
+
+    bench.boot(run)
+    bench.simulator.sleep(0.001)
+    bench.simulator.bury("a1")
+    bench.simulator.sleep(0.001)
+    bench.boot(run)
+    bench.simulator.sleep(0.001)
+    assert turns == [1000, 2_001_000]
+
+
+def test_a_node_that_ends_before_it_comes_is_not_waited_for(bench: Bench, tmp_path: Path) -> None:
+    ended = Process("node a1", ["/bin/true"], tmp_path / "node.log")
+    ended.wait_gone()
+    bench.simulator.expect("a1", ended)
+    assert bench.lost == [("a1", "gone")]
+
+
+def test_to_wait_for_less_than_a_nanosecond_is_to_wait(bench: Bench) -> None:
+    bench.boot(lambda kernel: None)
+    bench.simulator.sleep(1e-12)
+    assert bench.simulator.now() == 1e-9
+
+
 def test_a_node_that_never_waits_has_hung_in_real_time(bench: Bench) -> None:
     over = threading.Event()
 

@@ -177,6 +177,7 @@ class Shell:
             try:
                 yield self._console.input("> ")
             except EOFError:
+                self._console.print()
                 return
 
 

@@ -14,7 +14,7 @@ import msgspec
 from blocklab.model.stack_map import StackMap
 from blocklab.model.units import Duration
 from blocklab.stats.expect import Verdict, judge
-from blocklab.stats.format import exact, listed
+from blocklab.stats.format import NBSP, listed
 from blocklab.stats.grid import Grid, Point, Side, grid, place_of
 from blocklab.stats.headline import headline_rows
 from blocklab.stats.holm import cautious
@@ -307,7 +307,11 @@ def _cpu(costs: Mapping[str, str]) -> str:
     syscall, fault = (Duration(costs.get(name, "0s")) for name in ("syscall", "fault"))
     if not syscall and not fault:
         return "a CPU costs nothing"
-    return f"a system call takes {exact(syscall, 's')} and a page fault {exact(fault, 's')}"
+    return f"a system call takes {_us(syscall)} and a page fault {_us(fault)}"
+
+
+def _us(seconds: float) -> str:
+    return f"{1e6 * seconds:g}{NBSP}us"
 
 
 def _inputs(found: Found, apart: Collection[tuple[At, int]]) -> Inputs:

@@ -206,7 +206,12 @@ impl Lab {
     fn step(&mut self, until: Nanos) -> Ran<Option<Why>> {
         let event = self.next_event();
         let turn = self.next_turn(None);
-        let Some(at) = event.into_iter().chain(turn.map(|turn| turn.0)).min() else { return Ok(Some(Why::Nothing)) };
+        let Some(at) = event.into_iter().chain(turn.map(|turn| turn.0)).min() else {
+            if until < Nanos::MAX {
+                self.now = self.now.max(until);
+            }
+            return Ok(Some(Why::Nothing));
+        };
         if at > until {
             self.now = self.now.max(until);
             return Ok(Some(Why::Time));
