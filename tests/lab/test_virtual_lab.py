@@ -15,6 +15,7 @@ from blocklab.errors import ImageError
 from blocklab.runner.run import standing
 from blocklab.sites.uml import image
 from blocklab.sites.uml.virtual import ADDON, VirtualSite
+from blocklab.store.folder import StudyFolder
 from blocklab.study.read import build
 from tests.lab.commands import BLOCKLAB, write
 
@@ -99,3 +100,105 @@ def test_nodes_find_each_other_in_fifty_of_fifty_boots() -> None:
     for seed in range(50):
         with standing(VirtualSite(seed=seed), build(mirrored()), ["drbd"]) as stand:
             assert stand.ports["drbd"][-1].where == "/dev/drbd0"
+
+
+CPU = {"syscall": "2us", "fault": "1us"}
+
+
+def crashed() -> dict[str, Any]:
+    """A study whose asynchronous mirror loses what is under way, 10 ms of it."""
+    nodes = {name: {"memory": "512MiB" if name != "c1" else "256MiB", "cpu": CPU} for name in ("c1", "a1", "a2")}
+    ends = {"beat": ("a1", "a2", "0.5ms"), "pair": ("a1", "a2", "10ms"),
+            "front": ("c1", "a1", "0.5ms"), "back": ("c1", "a2", "0.5ms")}  # fmt: skip
+    layers = [
+        {"layer": "volume", "size": "240MiB", "read_latency": "450us", "write_latency": "450us"},
+        {"layer": "drbd", "peer": "a2", "link": "pair", "protocol": "A"},
+        {"layer": "ext4"},
+        {"layer": "postgres"},
+    ]
+    return {
+        "blocklab": 2, "name": "exact", "question": "What does a crash lose?", "nodes": nodes,
+        "links": {name: {"between": [one, other], "rtt": rtt} for name, (one, other, rtt) in ends.items()},
+        "stacks": {"a": {"on": "a1", "layers": layers}},
+        "workloads": {"ledger": {"workload": "ledger", "from": "c1", "connections": 4, "rate": 300, "after": "0.5s"}},
+        "faults": {"kill": {"fault": "crash", "node": "active", "at": "0.5s..1s"}},
+    }  # fmt: skip
+
+
+def drill(*argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*BLOCKLAB, "drill", *argv, "--plain"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.long
+def test_a_crash_happens_again_and_can_be_searched(tmp_path: Path) -> None:
+    file, runs = write(crashed(), tmp_path), tmp_path / "runs"
+    done = drill(str(file), "--clock", "virtual", "--seed", "3", "--search", "2", "--runs", str(runs))
+    assert done.returncode == 0, done.stderr
+    (stored,) = (runs / "exact" / "cells").glob("*/drill.json")
+    first = json.loads(stored.read_text())
+    lost = [each["id"] for each in first["verdict"]["missing"]]
+    # 10 ms of 300 transactions a second, and those whose answers were on their way.
+    assert 1 <= len(lost) <= 6 and first["mirror"]["status"] == "in sync"
+    (searched,) = (runs / "exact").glob("search-*.json")
+    moments = json.loads(searched.read_text())
+    assert len(moments) == 2 and all(each["verdict"] == "lost" for each in moments)
+    again = drill(str(file), "--replay", first["seed"], "--runs", str(runs))
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "the same as before, transaction by transaction" in again.stderr + again.stdout
+    there = StudyFolder(runs / "exact" / "replays" / "exact")
+    (run,) = there.runs()
+    history = "raw/workload/history.tsv"
+    assert (run.folder / history).read_bytes() == (stored.parent / history).read_bytes()
+    refused = drill(str(file), "--replay", "9 abc", "--runs", str(runs))
+    assert refused.returncode == 1 and f"there are {first['seed']!r}" in refused.stderr
+
+
+@pytest.mark.long
+def test_layouts_of_every_kind_stand_in_virtual_time(tmp_path: Path) -> None:
+    study = mirrored()
+    disk = {"layer": "volume", "size": "300MiB", "read_latency": "450us", "write_latency": "450us"}
+    study["stacks"] |= {
+        "stripe": {"on": "a1", "layers": [{**disk, "count": 2}, {"layer": "stripe"}, {"layer": "xfs"}]},
+        "cap": {"on": "a1", "layers": [disk, {"layer": "cap", "write_iops": 500}]},
+        "ext4": {"on": "a1", "layers": [disk, {"layer": "ext4"}]},
+        "net": {"on": "a1", "layers": [disk, {"layer": "net_mirror", "peer": "a2", "link": "zone"}]},
+    }
+    done = run(write(study, tmp_path), tmp_path, "--clock", "virtual")
+    assert done.returncode == 0, done.stderr
+    found = {each.cell.stack: each.value("write.iops", "w") for each in StudyFolder(tmp_path / "exact").runs()}
+    assert found["cap"] == pytest.approx(500, rel=0.1)
+    for stack, seconds in (("drbd", 0.95e-3), ("stripe", 0.45e-3), ("ext4", 0.45e-3), ("net", 0.95e-3)):
+        assert found[stack] == pytest.approx(1 / seconds, rel=0.1), stack
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("database", ["postgres", "mariadb"])
+def test_databases_give_the_same_bytes_too(tmp_path: Path, database: str) -> None:
+    study = mirrored()
+    for node in study["nodes"].values():
+        node |= {"cpu": CPU, "memory": "640MiB"}
+    settings = {"log_bin": True, "innodb_buffer_pool_size": "128M"} if database == "mariadb" else {}
+    volume, mirror = study["stacks"]["drbd"]["layers"]
+    volume["size"] = "512MiB"
+    study["stacks"]["drbd"]["layers"] = [
+        volume,
+        mirror,
+        {"layer": "ext4"},
+        {"layer": database, "settings": settings},
+    ]
+    study["workloads"] = {
+        "postgres": {"tx": {"workload": "pgbench", "scale": 1, "clients": 4, "transactions": 100}},
+        "mariadb": {"tx": {"workload": "sysbench", "tables": 1, "table_size": 1000, "threads": 4, "time": "1s"}},
+    }[database]
+    file = write(study, tmp_path)
+    for name in ("first", "second"):
+        done = run(file, tmp_path / name, "--clock", "virtual")
+        assert done.returncode == 0, done.stderr
+    first, second = measured(tmp_path / "first"), measured(tmp_path / "second")
+    assert len(first) > 5 and first == second

@@ -156,6 +156,9 @@ class OwnTime(Protocol):
         """Boot all hosts anew, with empty volumes. All that happens then follows from the lab's own seed, from
         this one, and from what is done to the hosts. Raises ``SetupError``, ``NodeLost``."""
 
+    def doubts(self) -> list[str]:
+        """Why what happened since may happen otherwise another time; empty as long as nothing speaks for it."""
+
 
 class Room(Protocol):
     """Hosts on a machine whose memory is limited."""

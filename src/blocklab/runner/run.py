@@ -15,7 +15,7 @@ from blocklab.errors import BlocklabError, KnobError, NodeLost, StoreError, Susp
 from blocklab.model.drill import Drill
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.sample import Parsed
-from blocklab.model.site import Lab, OneMachine, Site, offered
+from blocklab.model.site import Lab, OneMachine, OwnTime, Site, offered
 from blocklab.model.workload import Drilled, Workload
 from blocklab.runner.drill import Drilling
 from blocklab.runner.measure import Measured, clocks, knob_error, measure, not_in_force, own, stepped
@@ -265,6 +265,8 @@ class _Group:
                     )
             except BlocklabError as caught:
                 error = self._explained(caught)
+            if OwnTime in stand.lab.offers:
+                measured.warnings += offered(stand.lab, OwnTime).doubts()
             parsed = msgspec.structs.replace(
                 measured.parsed, samples=(*measured.parsed.samples, *own(stand.engine.records[first:]))
             )

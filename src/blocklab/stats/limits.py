@@ -54,8 +54,8 @@ def floors(folder: StudyFolder, places: Grid, runs: Mapping[At, Run]) -> Floors:
     found: dict[At, Floor] = {}
     calibrate = trouble = ""
     for at, run in runs.items():
-        if run.environment.get("site") == SITE or "hosts" in run.environment:
-            # It was not this lab that was measured, but hosts of somebody's.
+        if run.environment.get("site") == SITE or "hosts" in run.environment or "clock" in run.environment:
+            # It was not this lab that was measured, but hosts of somebody's; or no machine had a part in it.
             continue
         machine = machine_of(run.environment)
         if machine not in known:
