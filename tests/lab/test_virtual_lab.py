@@ -120,7 +120,9 @@ def crashed() -> dict[str, Any]:
         "blocklab": 2, "name": "exact", "question": "What does a crash lose?", "nodes": nodes,
         "links": {name: {"between": [one, other], "rtt": rtt} for name, (one, other, rtt) in ends.items()},
         "stacks": {"a": {"on": "a1", "layers": layers}},
-        "workloads": {"ledger": {"workload": "ledger", "from": "c1", "connections": 4, "rate": 300, "after": "0.5s"}},
+        "workloads": {
+            "ledger": {"workload": "ledger", "from": "c1", "connections": 4, "rate": 300, "after": "0.5s"}
+        },
         "faults": {"kill": {"fault": "crash", "node": "active", "at": "0.5s..1s"}},
     }  # fmt: skip
 
