@@ -16,6 +16,7 @@ from blocklab.runner.run import standing
 from blocklab.sites.uml import image
 from blocklab.sites.uml.virtual import ADDON, VirtualSite
 from blocklab.store.folder import StudyFolder
+from blocklab.store.run import Run
 from blocklab.study.read import build
 from tests.lab.commands import BLOCKLAB, write
 
@@ -161,6 +162,12 @@ def test_a_crash_happens_again_and_can_be_searched(tmp_path: Path) -> None:
     assert refused.returncode == 1 and f"there are {first['seed']!r}" in refused.stderr
 
 
+def iops(run: Run) -> float:
+    sample = run.value("write.iops", "w")
+    assert sample is not None, run.outcome
+    return sample.value
+
+
 @pytest.mark.long
 def test_layouts_of_every_kind_stand_in_virtual_time(tmp_path: Path) -> None:
     study = mirrored()
@@ -173,7 +180,7 @@ def test_layouts_of_every_kind_stand_in_virtual_time(tmp_path: Path) -> None:
     }
     done = run(write(study, tmp_path), tmp_path, "--clock", "virtual")
     assert done.returncode == 0, done.stderr
-    found = {each.cell.stack: each.value("write.iops", "w") for each in StudyFolder(tmp_path / "exact").runs()}
+    found = {each.cell.stack: iops(each) for each in StudyFolder(tmp_path / "exact").runs()}
     assert found["cap"] == pytest.approx(500, rel=0.1)
     for stack, seconds in (("drbd", 0.95e-3), ("stripe", 0.45e-3), ("ext4", 0.45e-3), ("net", 0.95e-3)):
         assert found[stack] == pytest.approx(1 / seconds, rel=0.1), stack

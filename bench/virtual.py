@@ -1,0 +1,88 @@
+"""Virtual time: how many real seconds one of its seconds takes, and a boot to two connected mirrors.
+
+    python -m bench.virtual
+
+Needs the image's add-on (``blocklab image build --with virtual-time``). Each ratio is of one stand, without its
+boot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from bench.common import mirror, show, study
+from blocklab.model.host import Host, must
+from blocklab.runner.run import standing
+from blocklab.runner.workshop import Standing
+from blocklab.sites.uml.virtual import VirtualSite
+from blocklab.study.read import build
+from blocklab.study.types import Study
+
+ROUNDS = 3
+VOLUME = {"layer": "volume", "size": "256MiB", "read_latency": "450us", "write_latency": "450us"}
+COST = {"syscall": "2us", "fault": "1us"}
+
+
+def stretch(stand: Standing, what: Callable[[], object]) -> float:
+    """Real seconds for a virtual one, while something is done."""
+    timer = stand.engine.timer
+    real, there = time.monotonic(), timer.now()
+    what()
+    return (time.monotonic() - real) / (timer.now() - there)
+
+
+def run(host: Host, *argv: str) -> Callable[[], object]:
+    """A command, to be run."""
+    return lambda: must(host, argv, timeout=120)
+
+
+def fio(host: Host, device: str, depth: int) -> Callable[[], object]:
+    """4 KiB random writes for a second and a half."""
+    argv = ["fio", "--name=x", f"--filename={device}", "--rw=randwrite", "--bs=4k", "--direct=1", "--size=64M",
+            "--ioengine=libaio", f"--iodepth={depth}", "--time_based", "--runtime=1500ms"]  # fmt: skip
+    return run(host, *argv)
+
+
+def database() -> Study:
+    """PostgreSQL on a mirror, under pgbench with ten clients."""
+    layers = [{**VOLUME, "size": "512MiB"}, mirror("a2", "zone"), {"layer": "ext4"}, {"layer": "postgres"}]
+    return build(
+        {
+            "blocklab": 2, "name": "bench", "question": "How fast is virtual time?",
+            "nodes": {name: {"memory": "512MiB", "cpu": COST} for name in ("a1", "a2")},
+            "links": {"zone": {"between": ["a1", "a2"], "rtt": "0.5ms"}},
+            "stacks": {"m": {"on": "a1", "layers": layers}},
+            "workloads": {"tx": {"workload": "pgbench", "scale": 1, "clients": 10, "transactions": 100}},
+        }
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Medians of some stands, each of another seed."""
+    found: dict[str, list[float]] = {}
+    two = study({"m": [VOLUME, mirror("a2", "zone")], "n": [VOLUME, mirror("a2", "zone")]}, {"zone": ("a2", 0.5)})
+    pgbench = database()
+    for seed in range(ROUNDS):
+        began = time.monotonic()
+        with standing(VirtualSite(seed=seed), two, ["m", "n"]) as stand:
+            found.setdefault("boot to two connected mirrors (s)", []).append(time.monotonic() - began)
+            host, device = stand.lab.hosts["a1"], stand.ports["m"][-1].where
+            for name, what in (
+                ("two idle nodes", partial(stand.engine.timer.sleep, 20.0)),
+                ("writes on a mirror, depth 1", fio(host, device, 1)),
+                ("writes on a mirror, depth 32", fio(host, device, 32)),
+            ):
+                found.setdefault(name, []).append(stretch(stand, what))
+        with standing(VirtualSite(seed=seed), pgbench, ["m"]) as stand:
+            workload, port = pgbench.workloads["tx"], stand.ports["m"][-1]
+            stand.engine.carry_out(workload.prepare(port), "prepare")
+            ten = run(stand.lab.hosts["a1"], *workload.command(port).argv)
+            found.setdefault("pgbench, 10 clients, on a mirror", []).append(stretch(stand, ten))
+    for name, values in found.items():
+        show(name, values, "s" if "boot" in name else "s of real time for one")
+
+
+if __name__ == "__main__":
+    main()
