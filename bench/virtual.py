@@ -14,6 +14,7 @@ from functools import partial
 
 from bench.common import mirror, show, study
 from blocklab.model.host import Host, must
+from blocklab.model.workload import Armed
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.virtual import VirtualSite
@@ -77,7 +78,8 @@ def main() -> None:
                 found.setdefault(name, []).append(stretch(stand, what))
         with standing(VirtualSite(seed=seed), pgbench, ["m"]) as stand:
             workload, port = pgbench.workloads["tx"], stand.ports["m"][-1]
-            stand.engine.carry_out(workload.prepare(port), "prepare")
+            assert isinstance(workload, Armed)
+            stand.engine.carry_out([*workload.prepare(port), *workload.arm(port)], "prepare")
             ten = run(stand.lab.hosts["a1"], *workload.command(port).argv)
             found.setdefault("pgbench, 10 clients, on a mirror", []).append(stretch(stand, ten))
     for name, values in found.items():
