@@ -198,9 +198,9 @@ def test_two_mirrors_share_three_nodes_in_one_lab(small: dict[str, Any]) -> None
             assert not not_in_force(knobs)
             assert {"dstate": "UpToDate/UpToDate"}.items() <= {knob.name: knob.value for knob in knobs}.items()
         times = stand.engine.times
-        # No upper bound: a busy machine adds to a round trip. Medians are tuned to 2.7 and 0.5 ms, within 5 % or
-        # 50 us, and while they were the machine may have been slower than it is now.
-        assert times["link cross"][-1].least > 2e-3 and times["link zone"][-1].least > 0.2e-3
+        # Medians are tuned to 2.7 and 0.5 ms, and while they were the machine may have been slower than it is now:
+        # what stays is that each link has a delay of its own.
+        assert times["link cross"][-1].least - times["link zone"][-1].least > 1e-3
         rates = [knob for knob in stand.engine.ask(stand.facts["far"]) if knob.name in ("rate", "mtu")]
         assert {knob.value for knob in rates} == {"1000000000bit/s", "9000", "1500"}
 
