@@ -165,7 +165,7 @@ class Shell:
                 continue
             self.used = True
             try:
-                done = hosts[name].run(("sh", "-c", command), timeout=COMMAND_SECONDS)
+                done = hosts[name].run(("sh",), input=f"{command}\n".encode(), timeout=COMMAND_SECONDS)
                 self._console.out(done.said.rstrip(), highlight=False)
             except NodeLost:
                 raise
