@@ -70,10 +70,6 @@ impl Node {
     pub fn new(name: &str) -> Node {
         Node { name: name.into(), ..Node::default() }
     }
-
-    pub fn alive(&self) -> bool {
-        self.line.is_some()
-    }
 }
 
 enum Event {

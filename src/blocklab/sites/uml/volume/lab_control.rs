@@ -13,21 +13,18 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 
 use crate::clock::Nanos;
 use crate::control::State;
 use crate::json::{map, Value};
 use crate::lab::{Lab, Node, Port, Role, Why};
+use crate::sys::listen;
 use crate::vhost::Device;
 use crate::volume::Volume;
 
 /// Longer input is none of ours.
 const MOST: usize = 1 << 24;
-
-fn listen(path: &str) -> Result<UnixListener, String> {
-    UnixListener::bind(path).map_err(|error| format!("{path}: {error}"))
-}
 
 fn field<'a>(from: &'a Value, name: &str) -> Result<&'a Value, String> {
     from.get(name).ok_or_else(|| format!("{name} is missing"))

@@ -23,22 +23,18 @@ mod volume;
 mod workers;
 
 use std::fs::File;
-use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
 
 use crate::clock::{Clock, Machine};
 use crate::json::Value;
 use crate::server::Server;
+use crate::sys::listen;
 use crate::volume::Volume;
 
 const VERSION: &str = match option_env!("BLOCKLAB_VOLUME_VERSION") {
     Some(version) => version,
     None => "unknown",
 };
-
-fn listen(path: &str) -> Result<UnixListener, String> {
-    UnixListener::bind(path).map_err(|error| format!("{path}: {error}"))
-}
 
 fn run(text: &str) -> Result<(), String> {
     let config = Value::parse(text)?;

@@ -1,9 +1,10 @@
 //! The system calls that the standard library does not offer. All `unsafe` calls of the C library are here.
 
 use std::ffi::{c_int, c_long, c_short, c_uint, c_ulong, c_void};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixListener;
 
 pub const POLLIN: c_short = 1;
 
@@ -242,4 +243,12 @@ pub fn event() -> io::Result<File> {
         -1 => Err(io::Error::last_os_error()),
         fd => Ok(unsafe { File::from_raw_fd(fd) }),
     }
+}
+
+/// A socket that takes connections from the moment its path is there. Between `bind` and `listen` it would refuse those
+/// of whoever waits for the path.
+pub fn listen(path: &str) -> Result<UnixListener, String> {
+    let new = format!("{path}~");
+    let made = UnixListener::bind(&new).and_then(|listener| fs::rename(&new, path).map(|()| listener));
+    made.map_err(|error| format!("{path}: {error}"))
 }
