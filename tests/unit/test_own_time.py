@@ -145,11 +145,12 @@ def test_torn_transactions_come_before_the_smallest_loss() -> None:
 
 class Node:
     def __init__(self) -> None:
-        self.ran: list[Argv] = []
+        self.ran: list[str] = []
 
-    def run(self, argv: Argv, timeout: float) -> Result:
-        self.ran.append(argv)
-        if "fails" in argv[-1]:
+    def run(self, argv: Argv, *, input: bytes, timeout: float) -> Result:
+        assert argv == ("sh",)
+        self.ran.append(input.decode().strip())
+        if b"fails" in input:
             raise CommandError("a1", argv, 1, "it did")
         return Result(0, b"Connected\n", b"")
 
@@ -170,5 +171,5 @@ def test_the_shell_before_the_crash(
     shown, node = io.StringIO(), Node()
     shell = Shell(Console(file=shown, width=200))
     shell({"a1": node})  # type: ignore[dict-item]
-    assert [argv[-1] for argv in node.ran] == ran and said in shown.getvalue()
+    assert node.ran == ran and said in shown.getvalue()
     assert shell.used == bool(ran)
