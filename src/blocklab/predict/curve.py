@@ -25,7 +25,6 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 Floats = NDArray[np.float64]
 Places: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats]
@@ -107,6 +106,9 @@ class Curve:
         self._places = _columns(spots)
         self._middle, self._wide = _prior(self._layout, self._places, self._y)
         first = self._middle if start is None else start
+        # It takes half a second to load, for which a run that predicts nothing need not wait.
+        from scipy.optimize import least_squares
+
         self._vector: Floats = least_squares(self._residuals, first, loss="soft_l1", x_scale=self._wide).x
 
     def _residuals(self, vector: Floats) -> Floats:

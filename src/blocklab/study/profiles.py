@@ -181,9 +181,9 @@ def fill(plain: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names_one(stacks: Any) -> bool:
-    """Whether a layer has a profile. The shipped ones take a tenth of a second to read."""
+    """Whether a layer has a profile. The shipped ones take a fifth of a second to read."""
     return isinstance(stacks, dict) and any(
-        isinstance(layer, dict) and "profile" in layer
+        isinstance(layer, dict) and layer.get("profile")
         for stack in stacks.values()
         if isinstance(stack, dict) and isinstance(stack.get("layers"), list | tuple)
         for layer in stack["layers"]
