@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from blocklab.model import node
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.runner.aftermath import Aftermath
@@ -22,6 +23,7 @@ from tests.fake.drilled import FULL, KILL, Drilled, drilled, study
 VOLUME = {"layer": "volume", "size": "512MiB"}
 NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
 DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
+SUM = node.path("checksum")
 TOP = [{"layer": "ext4"}, {"layer": "postgres"}]
 
 
@@ -39,13 +41,17 @@ class Stood:
         self.lab, ground = site.start(shape), site.ground(shape)
         serves = " ".join(f"{end.address}:10809" for end in ground.ends.get("zone", {}).values())
         self.says: dict[str, Result] = {
-            "differ": _said("0"), "/run/blocklab/one-checksum.py": _said("abc"), "-Hltn": _said(serves),
+            "differ": _said("0"), SUM: _said("abc"), "-Hltn": _said(serves),
         }  # fmt: skip
+        self.other: dict[str, Result] = {}
+        """Of nodes whose checksum is another one."""
         stand = SimpleNamespace(engine=Engine(self.lab), ground=ground)
         stand.engine.go(Mark(f"{ABOVE} one"))
         self.after = Aftermath(stand, what, "one", folder)  # type: ignore[arg-type]
 
     def _answer(self, host: str, argv: Argv) -> Result:
+        if SUM in argv and host in self.other:
+            return self.other[host]
         return next((result for word, result in self.says.items() if word in argv), _said(""))
 
     def at(self, host: str, *words: str) -> list[int]:
@@ -66,15 +72,28 @@ def test_a_leg_that_was_given_up_is_taken_in_and_then_compared(small: dict[str, 
     assert mirror is not None and (mirror.status, mirror.why) == ("in sync", "")
     (stopped,) = it.at("a2", "--stop")
     (served,) = it.at("a2", "nbd-server", "-C")
-    (joined,), (check,) = it.at("a1", "join"), it.at("a1", "check")
-    assert stopped < served < joined < check
+    (joined,), (summed,) = it.at("a1", "join"), it.at("a1", SUM)
+    assert stopped < served < joined < summed
 
 
 def test_a_mirror_that_is_whole_is_left_as_it_is(small: dict[str, Any], tmp_path: Path) -> None:
     it = Stood(small, [VOLUME, NET, *TOP], tmp_path)
     mirror = it.after.mirror("")
     assert mirror is not None and mirror.status == "in sync"
-    assert it.at("a1", "check") and not it.at("a1", "join") and not it.at("a2", "--stop")
+    assert not it.at("a1", "join") and not it.at("a2", "--stop")
+    # The checksums are the same, so the mirror is not asked to compare all of its data itself.
+    assert it.at("a1", SUM) and it.at("a2", SUM) and not it.at("a1", "check") and mirror.verified is None
+
+
+def test_where_the_checksums_differ_the_mirror_says_by_how_much(small: dict[str, Any], tmp_path: Path) -> None:
+    it = Stood(small, [VOLUME, NET, *TOP], tmp_path)
+    it.says["differ"] = _said("65536")
+    it.other["a2"] = _said("abd")
+    mirror = it.after.mirror("")
+    assert mirror is not None and (mirror.status, mirror.verified) == ("differs", 65536)
+    assert mirror.copies == {"a1": "abc", "a2": "abd"} and "by the mirror itself 65,536 bytes" in mirror.why
+    (check,), (summed,) = it.at("a1", "check"), it.at("a2", SUM)
+    assert summed < check
 
 
 def test_the_reason_why_a_mirror_cannot_be_joined_is_the_first_one(small: dict[str, Any], tmp_path: Path) -> None:

@@ -85,13 +85,25 @@ def test_a_measurement_does_what_its_plan_says(small: dict[str, Any], tmp_path: 
     compared(study, site)
 
 
+class Apart(Drilled):
+    """Of a mirror whose sides are not the same."""
+
+    def __call__(self, host: str, argv: Argv) -> Result:
+        return Result(0, host.encode(), b"") if node.path("checksum") in argv else super().__call__(host, argv)
+
+
 def test_a_drill_does_what_its_plan_says(small: dict[str, Any], tmp_path: Path) -> None:
     study = drill(small, "mirror", kill=KILL)
-    answers = Drilled()
-    answers.override["differ 0"] = Result(0, b"0\n", b"")
-    _, progress, bad, site = runs.go(study, tmp_path, answers)
+    answers = Apart()
+    answers.override["differ 0"] = Result(0, b"4096\n", b"")
+    _, progress, _, site = runs.go(study, tmp_path, answers)
     (found,) = progress.drills
-    assert bad == 0 and found.took_over and found.mirror is not None and found.mirror.status == "in sync"
+    assert found.took_over and found.mirror is not None
+    assert (found.mirror.status, found.mirror.verified, set(found.mirror.copies)) == (
+        "differs",
+        4096,
+        {"a1", "a2"},
+    )
     compared(study, site)
 
 

@@ -51,7 +51,11 @@ def test_one_resource_file_is_taken_by_both_drivers(small: dict[str, Any]) -> No
         # Each command that is run on either driver is one for 9 too; what it would do is shown.
         compared = replicas(study, "one", 0, UmlSite().ground(topology(study, ["one"])))
         back = rejoin(study, "one", 0, UmlSite().ground(topology(study, ["one"])))
-        runs = [step for step in (*steps, *back, *(compared.verify if compared else ())) if isinstance(step, Run)]
+        runs = [
+            step
+            for step in (*steps, *back, *(compared.settle + compared.verify if compared else ()))
+            if isinstance(step, Run)
+        ]
         asked = {argv[1:] for step in runs for argv in (step.argv, step.undo) if argv[:1] == ("drbdadm",)}
         assert len(asked) > 8
         asked |= {("get-gi", "one"), ("disconnect", "--force", "one"), ("peer-device-options", *QUICKLY, "one")}

@@ -303,7 +303,7 @@ def test_a_mirror_gives_up_a_volume_with_errors_and_goes_on(small: dict[str, Any
             _disks(stack, disks)
             stack.heal(fault)
             # A drill takes it back before both sides are compared.
-            stand.engine.carry_out(twins.verify, "compare")
+            stand.engine.carry_out(twins.settle + twins.verify, "compare")
             _disks(stack, "UpToDate/UpToDate")
             host, argv = twins.differ
             assert must(stand.lab.hosts[host], argv) == "0\n"

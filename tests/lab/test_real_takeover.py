@@ -121,7 +121,7 @@ class Drill:
         twins = recipes.replicas(self.now, "one", 0, self.stand.ground)
         assert isinstance(twins, Replicas)
         with self.timed("verify"):
-            self.engine.carry_out(twins.verify, "drill")
+            self.engine.carry_out(twins.settle + twins.verify, "drill")
         host, argv = twins.differ
         differ = int(must(self.stand.lab.hosts[host], argv))
         with self.timed("checksums"):

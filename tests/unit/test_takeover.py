@@ -74,9 +74,10 @@ def test_the_takeover_of_a_stack(small: dict[str, Any], golden: Golden, name: st
         "revive": plain(revive(after, "one", 3, ground, "a1")),
         "rejoin": plain(rejoin(after, "one", 3, ground)),
         "split_brain": msgspec.to_builtins(split_brain(after, "one", 3, ground)),
+        "settle": plain(compare.settle) if compare else None,
+        "copies": compare and dict(compare.copies),
         "verify": plain(compare.verify) if compare else None,
         "differ": compare and compare.differ,
-        "copies": compare and dict(compare.copies),
         **{f"restart: {stage.name}": plain(stage.steps) for stage in restart(study, "one", 3, ground)},
     })  # fmt: skip
 

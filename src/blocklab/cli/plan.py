@@ -320,9 +320,12 @@ class _Listed:
     @_one.register
     def _(self, phase: Compare, workload: str) -> None:
         self.commands += [Command("compare", *phase.split)] if phase.split else []
-        self._one(Do("compare", phase.replicas.verify), workload)
-        last = [phase.replicas.differ, *phase.replicas.copies.items()]
-        self.commands += [Command("compare", *each) for each in last]
+        replicas = phase.replicas
+        self._one(Do("compare", replicas.settle), workload)
+        self.commands += [Command("compare", *each) for each in replicas.copies.items()]
+        when = "where the checksums differ"
+        self._one(Do("compare", replicas.verify, when=when), workload)
+        self.commands.append(Command("compare", *replicas.differ, about=when))
 
     def _undone(self, to: int) -> None:
         self.commands += [Command("undo", host, argv) for _, host, argv in self._undos.since(to)]

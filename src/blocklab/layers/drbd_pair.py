@@ -78,23 +78,28 @@ def up_to_date(host: str, minor: int, stack: str) -> Run:
 def compared(
     here: str, stack: str, minor: int, sides: Mapping[str, str], *, algorithm: str, quickly: bool
 ) -> Replicas:
-    """Both sides compared by DRBD, and by checksums of the devices below. ``algorithm``: empty where one is set
+    """Both sides compared by checksums of the devices below, and by DRBD. ``algorithm``: empty where one is set
     already. What is chosen for it is taken back: each time again, since a new connection would forget it."""
     chosen = (Run(here, ("drbdadm", "net-options", f"--verify-alg={algorithm}", stack)),) if algorithm else ()
+    rates, as_written = _rates(sides, minor, stack, quickly=quickly), _as_written(sides, stack, quickly=quickly)
     return Replicas(
-        verify=(
+        settle=(
             # After an I/O error a side goes on with the other one's disk, for good.
             *(Run(host, ask(minor, "attached", stack)) for host in sides),
-            *_rates(sides, minor, stack, quickly=quickly),
+            *rates,
             # A fault that has just been mended may have parted them; then they find each other by themselves.
             up_to_date(here, minor, stack),
+            *as_written,
+        ),
+        copies={host: checksum.of_beginning(device, f"drbd{minor}") for host, device in sides.items()},
+        verify=(
+            *rates,
             *chosen,
             Run(here, ("drbdadm", "verify", stack)),
             Run(here, ask(minor, "verified", stack), timeout=SYNC_SECONDS + 60.0),
-            *_as_written(sides, stack, quickly=quickly),
+            *as_written,
         ),
         differ=(here, ask(minor, "differ", stack)),
-        copies={host: checksum.of_beginning(device, f"drbd{minor}") for host, device in sides.items()},
     )
 
 

@@ -132,8 +132,8 @@ class Stage(msgspec.Struct, frozen=True):
 class Mirror(msgspec.Struct, frozen=True):
     """The two sides of a mirror after the old primary was taken in again.
 
-    ``verified``: bytes that the mirror's own comparison found to differ, None where it has none; ``copies``: a
-    checksum of each host's data, made past the mirror.
+    ``copies``: a checksum of each host's data, made past the mirror; ``verified``: bytes that the mirror's own
+    comparison found to differ, None where it was not asked, since the checksums are the same.
     """
 
     status: Literal["in sync", "differs", "split brain", "unknown"]
@@ -218,13 +218,15 @@ class Drill(msgspec.Struct, frozen=True):
 class Replicas(msgspec.Struct, frozen=True):
     """How the two sides of a mirror are compared, with nothing above it in use.
 
-    ``verify`` makes the mirror compare them; ``differ`` (host, argv) prints how many bytes it found to differ.
-    ``copies``: for each host a command that prints a checksum of the data on its side, without the mirror's own
-    metadata, made past the mirror. ``lone`` (host, argv) prints something where the active side has given up the
-    other one and only ``rejoin`` takes it in again; None for a mirror that connects by itself.
+    ``settle`` waits until both are whole and in use. ``copies``: for each host a command that prints a checksum of
+    the data on its side, without the mirror's own metadata, made past the mirror. ``verify`` makes the mirror
+    compare them; ``differ`` (host, argv) prints how many bytes it found to differ. ``lone`` (host, argv) prints
+    something where the active side has given up the other one and only ``rejoin`` takes it in again; None for a
+    mirror that connects by itself.
     """
 
+    settle: tuple[Step, ...]
+    copies: Mapping[str, Argv]
     verify: tuple[Step, ...]
     differ: tuple[str, Argv]
-    copies: Mapping[str, Argv]
     lone: tuple[str, Argv] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -161,24 +161,21 @@ class Aftermath:
         replicas = phase.replicas
         if self._printed_by(phase.split):
             return Mirror("split brain")
-        self._engine.carry_out(replicas.verify, "compare")
-        host, argv = replicas.differ
-        differ = int(must(self._engine.hosts[host], argv))
+        self._engine.carry_out(replicas.settle, "compare")
         copies = {
             name: must(self._engine.hosts[name], argv, timeout=COPY_SECONDS).strip()
             for name, argv in replicas.copies.items()
         }
-        same = differ == 0 and len(set(copies.values())) == 1
-        why = "" if same else _apart(differ, copies.values())
-        return Mirror("in sync" if same else "differs", differ, copies, why=why)
+        if len(set(copies.values())) == 1:
+            return Mirror("in sync", copies=copies)
+        # The mirror's own comparison takes several times as long, and says by how much.
+        self._engine.carry_out(replicas.verify, "compare")
+        host, argv = replicas.differ
+        differ = int(must(self._engine.hosts[host], argv))
+        return Mirror(
+            "differs", differ, copies, why=f"the checksums differ; by the mirror itself {differ:,} bytes"
+        )
 
     def _printed_by(self, question: tuple[str, Argv] | None) -> bool:
         """Whether a command prints anything; it fails where it cannot tell."""
         return question is not None and bool(must(self._engine.hosts[question[0]], question[1]).strip())
-
-
-def _apart(differ: int, sums: Iterable[str]) -> str:
-    found = [f"{differ:,} bytes differ"] if differ else []
-    if len(set(sums)) > 1:
-        found.append("the checksums differ")
-    return " and ".join(found)
