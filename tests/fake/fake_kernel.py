@@ -1,5 +1,6 @@
 """A node's kernel as the program that keeps virtual time sees it, without a kernel: User Mode Linux's time
-protocol (include/uapi/linux/um_timetravel.h) and the driver's side of vhost-user with notifications in band."""
+protocol with shared memory (include/uapi/linux/um_timetravel.h) and the driver's side of vhost-user with
+notifications in band."""
 
 from __future__ import annotations
 
@@ -10,7 +11,10 @@ import socket
 import struct
 from pathlib import Path
 
-ACK, START, REQUEST, WAIT, GET, UPDATE, RUN, FREE_UNTIL, TIME_OF_DAY = range(9)
+ACK, START, _, WAIT, _, _, RUN, _, TIME_OF_DAY = range(9)
+# Places in the shared memory: its version and length, until when the one that runs may go on, the time, who runs;
+# then for each what it can, whether it wants to run, and when.
+_FREE, _NOW, _RUNNING, _HEAD, _PLACE = 8, 16, 24, 4096, 128
 _SIZE = 8  # of each queue
 _MEMORY = 1 << 20
 _BASE = 0x1000_0000
@@ -24,16 +28,40 @@ class FakeKernel:
     def __init__(self, folder: Path, number: int) -> None:
         self.folder = folder
         self.now = 0
-        self.free = 0
-        self._seq = 0
+        """Since the lab began; a kernel counts from its own beginning."""
         self._time = socket.socket(socket.AF_UNIX)
         self._time.connect(str(folder / "time"))
         self.devices: list[FakeDevice] = []
         try:
-            self._ask(START, number)
+            self._join(number)
         except BaseException:
             self.close()
             raise
+
+    def _join(self, number: int) -> None:
+        self._time.sendall(struct.pack("=IIQ", START, 1, number))
+        raw, files, _, _ = socket.recv_fds(self._time, 16, 2)
+        if not raw:
+            raise EOFError
+        op, seq, place = struct.unpack("=IIQ", raw)
+        assert (op, seq, len(files)) == (ACK, 1, 2)
+        self._shared = mmap.mmap(files[0], 0)
+        for file in files:
+            os.close(file)
+        version, length = struct.unpack_from("=II", self._shared)
+        assert (version, length) == (2, len(self._shared)) and length >= _HEAD + _PLACE * (place + 1)
+        assert struct.unpack_from("=H", self._shared, _RUNNING)[0] == place, "not the one that runs"
+        self._place = _HEAD + _PLACE * place
+        struct.pack_into("=I", self._shared, self._place, 1)
+        self._began = self.now = self._common()
+
+    @property
+    def free(self) -> int:
+        """Until when it may go on by itself."""
+        return int(struct.unpack_from("=Q", self._shared, _FREE)[0])
+
+    def _common(self) -> int:
+        return int(struct.unpack_from("=Q", self._shared, _NOW)[0])
 
     def _read(self) -> tuple[int, int, int]:
         raw = b""
@@ -44,65 +72,51 @@ class FakeKernel:
         op, seq, time = struct.unpack("=IIQ", raw)
         return op, seq, time
 
-    def _heed(self) -> tuple[int, int, int]:
-        """The next message; what asks for an answer gets it."""
-        op, seq, time = self._read()
-        if op in (RUN, FREE_UNTIL):
-            if op == RUN:
-                assert time >= self.now, "time goes backwards"
-                self.now = time
-            else:
-                self.free = time
-            self._time.sendall(struct.pack("=IIQ", ACK, seq, 0))
-        return op, seq, time
+    def _request(self, time: int) -> None:
+        struct.pack_into("=IQ", self._shared, self._place + 4, 1, time)
 
-    def _ask(self, op: int, time: int = 0) -> int:
-        self._seq += 1
-        self._time.sendall(struct.pack("=IIQ", op, self._seq, time))
-        while (got := self._heed())[0] != ACK:
-            pass
-        assert got[1] == self._seq
-        return got[2]
+    def time_of_day(self) -> int:
+        """What the clock on the wall says (ns since 1970)."""
+        self._time.sendall(struct.pack("=IIQ", TIME_OF_DAY, 7, 0))
+        op, seq, time = self._read()
+        assert (op, seq) == (ACK, 7)
+        return time
 
     def wait(self, until: int) -> None:
         """Ask to run at ``until`` (ns) and wait for the turn, heeding calls of devices meanwhile."""
-        self._ask(REQUEST, until)
-        self._ask(WAIT)
+        self._request(until)
+        self._time.sendall(struct.pack("=IIQ", WAIT, 2, 0))
         lines = {self._time: None, **{device.back: device for device in self.devices}}
         while True:
             ready, _, _ = select.select(list(lines), [], [])
             if self._time in ready:
-                if self._heed()[0] == RUN:
-                    return
-                continue
+                op, _, time = self._read()
+                assert op == RUN and self._began + time >= self.now, "time goes backwards"
+                self.now = self._began + time
+                assert self.now == self._common()
+                struct.pack_into("=I", self._shared, self._place + 4, 0)
+                return
             device = lines[ready[0]]
             assert device is not None
             # As the kernel does: what time it is, a turn for the interrupt, and only then the answer.
             if not (head := device.back.recv(20)):
                 raise EOFError
             assert struct.unpack("=I", head[:4])[0] == _CALL
-            self.now = max(self.now, self._ask(GET))
-            self._ask(REQUEST, self.now)
+            assert struct.unpack_from("=H", self._shared, _RUNNING)[0] == 0, "called while a node runs"
+            assert self._common() >= self.now, "time goes backwards"
+            self.now = self._common()
+            self._request(self.now)
             device.calls.append(self.now)
             device.back.sendall(head[:4] + struct.pack("=II", 1 | 4, 8) + struct.pack("=Q", 0))
 
     def propagate(self, now: int) -> None:
         """Say what time it is here, as before each kick."""
         self.now = now
-        self._ask(UPDATE, now)
-
-    def heed(self, connection: socket.socket) -> None:
-        """Heed the clock until there is something on ``connection``."""
-        while True:
-            ready, _, _ = select.select([connection, self._time], [], [])
-            if self._time in ready:
-                self._heed()
-                continue
-            return
+        struct.pack_into("=Q", self._shared, _NOW, now)
 
     def device(self, name: str, queues: int) -> FakeDevice:
         """Find the device at a socket."""
-        found = FakeDevice(self, self.folder / name, queues)
+        found = FakeDevice(self.folder / name, queues)
         self.devices.append(found)
         return found
 
@@ -116,8 +130,7 @@ class FakeKernel:
 class FakeDevice:
     """The driver's side of one device: its memory, its queues."""
 
-    def __init__(self, kernel: FakeKernel, path: Path, queues: int) -> None:
-        self.kernel = kernel
+    def __init__(self, path: Path, queues: int) -> None:
         self.calls: list[int] = []
         self._file = os.memfd_create("guest")
         os.truncate(self._file, _MEMORY)
@@ -147,7 +160,6 @@ class FakeDevice:
         """A message and its answer, a whole number."""
         flags = 1 | (0 if reply else _NEED_REPLY)
         socket.send_fds(self._socket, [struct.pack("=III", request, flags, len(body)) + body], fds or [])
-        self.kernel.heed(self._socket)
         if len(raw := self._socket.recv(20)) != 20:
             raise EOFError
         return int(struct.unpack("=Q", raw[12:])[0])

@@ -285,9 +285,10 @@ def test_a_frozen_node_gets_no_turn_and_does_not_notice(bench: Bench) -> None:
 
 def test_a_node_that_was_buried_comes_again_at_the_time_that_it_is(bench: Bench) -> None:
     turns: list[int] = []
+    days: list[int] = []
 
     def run(kernel: FakeKernel) -> None:
-        kernel.wait(0)
+        days.append(kernel.time_of_day())
         kernel.wait(kernel.now + 1000)
         turns.append(kernel.now)
 
@@ -297,7 +298,7 @@ def test_a_node_that_was_buried_comes_again_at_the_time_that_it_is(bench: Bench)
     bench.simulator.sleep(0.001)
     bench.boot(run)
     bench.simulator.sleep(0.001)
-    assert turns == [1000, 2_001_000]
+    assert turns == [1000, 2_001_000] and days == [10**18, 10**18 + 2_000_000]
 
 
 def test_a_node_that_ends_before_it_comes_is_not_waited_for(bench: Bench, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from blocklab.errors import ImageError
+from blocklab.model.site import OwnTime, offered
 from blocklab.runner.run import standing
 from blocklab.sites.uml import image
 from blocklab.sites.uml.virtual import ADDON, VirtualSite
@@ -101,6 +103,30 @@ def test_nodes_find_each_other_in_fifty_of_fifty_boots() -> None:
     for seed in range(50):
         with standing(VirtualSite(seed=seed), build(mirrored()), ["drbd"]) as stand:
             assert stand.ports["drbd"][-1].where == "/dev/drbd0"
+
+
+# It waits in a loop for a flag that its child sets 30 ms later.
+SPINNING = """
+import mmap, os, time
+flag = mmap.mmap(-1, 1)
+if not os.fork():
+    time.sleep(0.03)
+    flag[0] = 1
+    os._exit(0)
+while not flag[0]:
+    pass
+print("seen")
+"""
+
+
+@pytest.mark.long
+def test_a_process_that_waits_in_a_loop_cannot_stop_the_clock() -> None:
+    with standing(VirtualSite(seed=1), build(mirrored()), ["drbd"]) as stand:
+        lab = offered(stand.lab, OwnTime)
+        assert lab.doubts() == []
+        assert stand.lab.hosts["a1"].run(["python3", "-c", SPINNING], timeout=60).text == "seen\n"
+        (doubt,) = lab.doubts()
+    assert re.fullmatch(r"a1: python3 computed for 10 s or more .* without it for [3-6]0 ms; .*", doubt)
 
 
 CPU = {"syscall": "2us", "fault": "1us"}

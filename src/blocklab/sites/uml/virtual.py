@@ -5,6 +5,7 @@ time, so all share a CPU, and what they measure does not depend on how fast that
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,9 @@ _BLOCK, _NET, _CONSOLE = 2, 1, 3
 # The image's file is the first of all volumes.
 _ROOT = 0
 _NANO = 1_000_000_000
-# What a node's kernel prints after each second of this (kernel/cpu.patch).
-# time-travel: mariadbd (412) spins; the clock goes on without it
-SPUN = "spins;"
+# What a node's kernel prints for each 10 ms that it let pass (kernel/cpu.patch).
+# <3>time-travel: mariadbd (412) spins; the clock goes on without it
+SPUN = re.compile(r"time-travel: (.+) \(\d+\) spins;")
 HAS = frozenset({Power, Pauses, Snapshots, Refill, OwnTime})
 
 
@@ -87,12 +88,12 @@ class VirtualLab(UmlLab):
 
     def doubts(self) -> list[str]:
         """Of nodes whose clock had to go on without a process that never asked the kernel for anything."""
-        spun = {name: node.console().count(SPUN) for name, node in self._nodes.items()}
+        spun = {name: SPUN.findall(node.console()) for name, node in self._nodes.items()}
         return [
-            f"{name}: a process computed for {count} s without a system call, so its clock went on without it; "
-            "another run may come out otherwise"
-            for name, count in spun.items()
-            if count
+            f"{name}: {', '.join(sorted(set(who)))} computed for 10 s or more of this machine's CPU time "
+            f"without a system call: the clock went on without it for {10 * len(who)} ms; another run may come out otherwise"
+            for name, who in spun.items()
+            if who
         ]
 
     def _begin(self, seed: int) -> None:

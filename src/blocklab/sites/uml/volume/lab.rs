@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::clock::Nanos;
 use crate::frames::{self, NET_HEAD};
 use crate::sys::{self, PollFd, POLLIN};
-use crate::time::{self, Line, Message};
+use crate::time::{self, Line, Message, Shared};
 use crate::vhost::{Connection, Device};
 use crate::volume::{Done, Volume};
 
@@ -58,10 +58,9 @@ pub struct Node {
     line: Option<Line>,
     /// Of the first message, which is answered when it may begin.
     hello: Option<u32>,
-    request: Option<Nanos>,
     waiting: bool,
-    /// Until when it may go on by itself, as it was told.
-    free: Nanos,
+    /// When it began, which is 0 in its own time.
+    began: Nanos,
     /// It gets no turn.
     pub frozen: bool,
 }
@@ -117,6 +116,7 @@ pub struct Lab {
     /// Real nanoseconds for which a node may run without a message.
     patience: Nanos,
     door: UnixListener,
+    shared: Shared,
     events: BTreeMap<(Nanos, u64), Event>,
     /// When each volume has something to do.
     wakes: Vec<Option<Nanos>>,
@@ -126,10 +126,13 @@ pub struct Lab {
 }
 
 impl Lab {
-    pub fn new(door: UnixListener, owner: i32, epoch: Nanos, wire: Nanos, patience: Nanos) -> Lab {
-        Lab {
+    /// Of nodes with these names, which nothing is known of yet.
+    pub fn new(
+        door: UnixListener, owner: i32, names: &[&str], epoch: Nanos, wire: Nanos, patience: Nanos,
+    ) -> io::Result<Lab> {
+        Ok(Lab {
             now: 0,
-            nodes: Vec::new(),
+            nodes: names.iter().map(|name| Node::new(name)).collect(),
             ports: Vec::new(),
             volumes: Vec::new(),
             said: Vec::new(),
@@ -137,11 +140,12 @@ impl Lab {
             epoch,
             patience,
             door,
+            shared: Shared::new(names.len())?,
             events: BTreeMap::new(),
             wakes: Vec::new(),
             serial: 0,
             owner,
-        }
+        })
     }
 
     pub fn node(&self, name: &str) -> Result<usize, &'static str> {
@@ -159,15 +163,11 @@ impl Lab {
             let Ok((stream, _)) = self.door.accept() else { continue };
             let mut line = Line::new(stream);
             let Ok(Message { op: time::START, seq, time }) = line.read() else { continue };
-            if let Some(node) = self.nodes.get_mut(time as usize).filter(|node| node.line.is_none()) {
-                *node = Node {
-                    name: std::mem::take(&mut node.name),
-                    line: Some(line),
-                    hello: Some(seq),
-                    request: Some(self.now),
-                    waiting: true,
-                    ..Node::default()
-                };
+            let number = time as usize;
+            if let Some(node) = self.nodes.get_mut(number).filter(|node| node.line.is_none()) {
+                let name = std::mem::take(&mut node.name);
+                *node = Node { name, line: Some(line), hello: Some(seq), waiting: true, ..Node::default() };
+                self.shared.ask(number, self.now);
             }
         }
         true
@@ -227,8 +227,9 @@ impl Lab {
 
     /// Which node wants to run next, and when; leaving one out.
     fn next_turn(&self, but: Option<usize>) -> Option<(Nanos, usize)> {
-        let wishes = self.nodes.iter().enumerate().filter(|(at, node)| Some(*at) != but && !node.frozen);
-        wishes.filter_map(|(at, node)| Some((node.request.filter(|_| node.waiting)?, at))).min()
+        let waiting = |(at, node): &(usize, &Node)| Some(*at) != but && node.waiting && !node.frozen;
+        let wishes = self.nodes.iter().enumerate().filter(waiting);
+        wishes.filter_map(|(at, _)| Some((self.shared.request(at)?, at))).min()
     }
 
     fn add(&mut self, at: Nanos, event: Event) {
@@ -246,18 +247,19 @@ impl Lab {
     }
 
     fn turn(&mut self, node: usize, until: Nanos) -> Ran<()> {
-        let (now, free) = (self.now, self.freedom(node, until));
+        let now = self.now;
+        self.shared.give(node, now, self.freedom(node, until));
         match self.nodes[node].hello.take() {
-            Some(seq) => self.on_line(node, |line| line.answer(seq, 0))?,
+            Some(seq) => {
+                self.nodes[node].began = now;
+                let Some(line) = &mut self.nodes[node].line else { return Err(Trouble::Gone(node)) };
+                line.admit(seq, Shared::place(node), &self.shared).map_err(|_| Trouble::Gone(node))?;
+            }
             None => {
-                if free > now {
-                    self.tell(node, time::FREE_UNTIL, free)?;
-                }
-                self.tell(node, time::RUN, now)?;
+                let its = now - self.nodes[node].began;
+                self.on_line(node, |line| line.run(its))?;
             }
         }
-        self.nodes[node].free = free;
-        self.nodes[node].request = None;
         self.nodes[node].waiting = false;
         while !self.nodes[node].waiting {
             self.attend(node, until)?;
@@ -277,44 +279,32 @@ impl Lab {
                 None => port.listener.as_raw_fd(),
             });
         }
-        match self.poll(&fds, self.patience) {
-            None => Err(Trouble::Hung(node)),
-            Some(0) => self.hear(node),
-            Some(ready) => self.serve(mine[ready - 1], until),
+        let ready = self.poll(&fds, self.patience).ok_or(Trouble::Hung(node))?;
+        self.now = self.now.max(self.shared.now());
+        match ready {
+            0 => self.hear(node),
+            _ => self.serve(mine[ready - 1], until),
         }
     }
 
-    /// The next message of a node about time; it may come at any moment at which the node does not run freely.
+    /// The next message of a node about time.
     fn hear(&mut self, node: usize) -> Ran<()> {
-        let message = self.on_line(node, Line::read)?;
-        let mut answer = 0;
-        match message.op {
-            time::REQUEST => self.nodes[node].request = Some(message.time),
-            time::WAIT => self.nodes[node].waiting = true,
-            time::GET => answer = self.now,
-            time::UPDATE => self.now = self.now.max(message.time),
-            time::GET_TIME_OF_DAY => answer = self.epoch + self.now,
-            time::BROADCAST => {}
-            // An acknowledgement that nobody waits for, or none of the protocol's words.
+        let Message { op, seq, .. } = self.on_line(node, Line::read)?;
+        let answer = match op {
+            // No answer but its next turn.
+            time::WAIT => {
+                self.nodes[node].waiting = true;
+                return Ok(());
+            }
+            time::GET_TIME_OF_DAY => self.epoch + self.now,
+            time::BROADCAST => 0,
+            // None of the protocol's words, or one of a kernel that cannot share memory.
             other => {
                 eprintln!("{}: unexpected message {other} about time", self.nodes[node].name);
                 return Err(Trouble::Gone(node));
             }
-        }
-        self.on_line(node, |line| line.answer(message.seq, answer))
-    }
-
-    /// Tell a node something and wait until it has acknowledged that.
-    fn tell(&mut self, node: usize, op: u32, at: Nanos) -> Ran<()> {
-        let seq = self.on_line(node, |line| line.tell(op, at))?;
-        let message = self.on_line(node, Line::read)?;
-        match (message.op, message.seq) == (time::ACK, seq) {
-            true => Ok(()),
-            false => {
-                eprintln!("{}: {message:?} where {op} was to be acknowledged", self.nodes[node].name);
-                Err(Trouble::Gone(node))
-            }
-        }
+        };
+        self.on_line(node, |line| line.answer(seq, answer))
     }
 
     fn on_line<T>(&mut self, node: usize, do_it: impl FnOnce(&mut Line) -> io::Result<T>) -> Ran<T> {
@@ -343,12 +333,8 @@ impl Lab {
         if let Err(why) = self.kicked(at, kicked) {
             return self.cut(at, why);
         }
-        // What it has just brought about may come before what it was told of.
-        let free = self.freedom(node, until);
-        if free < self.nodes[node].free {
-            self.nodes[node].free = free;
-            self.tell(node, time::FREE_UNTIL, free)?;
-        }
+        // What it has just brought about may come before what else would.
+        self.shared.limit(self.freedom(node, until));
         match self.ports[at].connection.as_mut().map(Connection::acknowledge) {
             Some(Err(error)) => self.cut(at, &error.to_string()),
             _ => Ok(()),
@@ -468,12 +454,14 @@ impl Lab {
         let Some(connection) = self.ports[at].connection.as_mut().filter(|each| each.live(queue)) else {
             return Ok(());
         };
+        self.shared.take(self.now);
         if let Err(error) = connection.call(queue) {
             return self.cut(at, &error.to_string());
         }
         loop {
             let line = self.nodes[node].line.as_ref().map(|line| line.stream.as_raw_fd());
-            let back = self.ports[at].connection.as_ref().and_then(|each| each.back.as_ref().map(AsRawFd::as_raw_fd));
+            let back =
+                self.ports[at].connection.as_ref().and_then(|each| each.back.as_ref().map(AsRawFd::as_raw_fd));
             let (Some(line), Some(back)) = (line, back) else { return Err(Trouble::Gone(node)) };
             match self.poll(&[line, back], self.patience) {
                 None => return Err(Trouble::Hung(node)),
@@ -505,6 +493,7 @@ impl Lab {
     pub fn bury(&mut self, node: usize) {
         let name = std::mem::take(&mut self.nodes[node].name);
         self.nodes[node] = Node::new(&name);
+        self.shared.forget(node);
         for at in 0..self.ports.len() {
             if self.ports[at].node != node {
                 continue;

@@ -18,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use crate::clock::Nanos;
 use crate::control::State;
 use crate::json::{map, Value};
-use crate::lab::{Lab, Node, Port, Role, Why};
+use crate::lab::{Lab, Port, Role, Why};
 use crate::sys::listen;
 use crate::vhost::Device;
 use crate::volume::Volume;
@@ -61,15 +61,16 @@ pub fn serve(config: &Value) -> Result<(), String> {
     let control = listen(text(config, "control")?)?;
     let owner = control.accept().map_err(|error| error.to_string())?.0;
     let [epoch, wire, patience] = [whole(config, "epoch")?, whole(config, "wire")?, whole(config, "patience")?];
-    let mut lab = Lab::new(door, owner.as_raw_fd(), epoch, wire, patience);
+    let names: Vec<&str> =
+        field(config, "nodes")?.list()?.iter().map(|node| text(node, "name")).collect::<Result<_, _>>()?;
+    let made = Lab::new(door, owner.as_raw_fd(), &names, epoch, wire, patience);
+    let mut lab = made.map_err(|error| error.to_string())?;
     for volume in field(config, "volumes")?.list()? {
         let name = text(volume, "file")?;
         let write = volume.get("read_only").is_none();
-        let file = File::options().read(true).write(write).open(name).map_err(|error| format!("{name}: {error}"))?;
+        let file =
+            File::options().read(true).write(write).open(name).map_err(|error| format!("{name}: {error}"))?;
         lab.add_volume(Volume::new(file, field(volume, "profile")?.clone(), false, 0)?);
-    }
-    for node in field(config, "nodes")?.list()? {
-        lab.nodes.push(Node::new(text(node, "name")?));
     }
     let paths: Vec<&str> = sockets.iter().map(|(_, port, _)| text(port, "socket")).collect::<Result<_, _>>()?;
     for (node, port, listener) in &sockets {

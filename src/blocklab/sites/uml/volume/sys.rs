@@ -1,6 +1,6 @@
 //! The system calls that the standard library does not offer. All `unsafe` calls of the C library are here.
 
-use std::ffi::{c_int, c_long, c_short, c_uint, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_long, c_short, c_uint, c_ulong, c_void, CString};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -51,6 +51,8 @@ extern "C" {
     fn ppoll(fds: *mut PollFd, count: c_ulong, time: *const Timespec, mask: *const c_void) -> c_int;
     fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
     fn munmap(at: *mut c_void, bytes: usize) -> c_int;
+    fn memfd_create(name: *const c_char, flags: c_uint) -> c_int;
+    fn sendmsg(fd: c_int, message: *const Message, flags: c_int) -> isize;
     fn recvmsg(fd: c_int, message: *mut Message, flags: c_int) -> isize;
     fn preadv(fd: c_int, pieces: *const Piece, count: c_int, offset: i64) -> isize;
     fn pwritev(fd: c_int, pieces: *const Piece, count: c_int, offset: i64) -> isize;
@@ -114,6 +116,44 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: `new` mapped it, and nobody else knows it.
         unsafe { munmap(self.at as *mut c_void, self.bytes) };
+    }
+}
+
+/// Memory that can be shared, all zeroes.
+pub fn memory(name: &str, bytes: u64) -> io::Result<File> {
+    let name = CString::new(name)?;
+    // SAFETY: a string that outlives the call; MFD_CLOEXEC. The descriptor is ours.
+    let file = match unsafe { memfd_create(name.as_ptr(), 1) } {
+        -1 => return Err(io::Error::last_os_error()),
+        fd => unsafe { File::from_raw_fd(fd) },
+    };
+    file.set_len(bytes)?;
+    Ok(file)
+}
+
+/// Send bytes with two descriptors.
+pub fn send(fd: RawFd, bytes: &[u8], files: [RawFd; 2]) -> io::Result<()> {
+    let mut piece = Piece { at: bytes.as_ptr() as *mut u8, bytes: bytes.len() };
+    let mut control = Control { bytes: [0; 256] };
+    // As in `receive`: length with the head, SOL_SOCKET, SCM_RIGHTS.
+    control.bytes[..8].copy_from_slice(&24u64.to_ne_bytes());
+    for (at, word) in [1, 1, files[0], files[1]].into_iter().enumerate() {
+        control.bytes[8 + 4 * at..12 + 4 * at].copy_from_slice(&word.to_ne_bytes());
+    }
+    let message = Message {
+        name: std::ptr::null_mut(),
+        name_bytes: 0,
+        pieces: &mut piece,
+        piece_count: 1,
+        control: control.bytes.as_mut_ptr() as *mut c_void,
+        control_bytes: 24,
+        flags: 0,
+    };
+    // SAFETY: all pointers are to what outlives the call, and only read.
+    match unsafe { sendmsg(fd, &message, 0) } {
+        sent if sent == bytes.len() as isize => Ok(()),
+        -1 => Err(io::Error::last_os_error()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
     }
 }
 
