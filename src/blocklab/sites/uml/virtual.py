@@ -91,7 +91,8 @@ class VirtualLab(UmlLab):
         spun = {name: SPUN.findall(node.console()) for name, node in self._nodes.items()}
         return [
             f"{name}: {', '.join(sorted(set(who)))} computed for 10 s or more of this machine's CPU time "
-            f"without a system call: the clock went on without it for {10 * len(who)} ms; another run may come out otherwise"
+            f"without a system call: the clock went on without it for {10 * len(who)} ms; another run may "
+            "come out otherwise"
             for name, who in spun.items()
             if who
         ]
