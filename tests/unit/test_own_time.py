@@ -80,6 +80,10 @@ def test_a_cost_that_no_cpu_has_is_refused(small: dict[str, Any], field: str) ->
     [
         (None, "in which a CPU costs nothing; seed 7"),
         (COSTS, "in which a system call takes 2 us and a page fault 1 us; seed 7"),
+        (
+            {**COSTS, "source": "Old Server"},
+            "in which a system call takes 2 us and a page fault 1 us (Old Server); seed 7",
+        ),
     ],
 )
 def test_the_first_line_says_what_a_cpu_costs(

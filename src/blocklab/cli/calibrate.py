@@ -12,10 +12,13 @@ from rich.table import Table
 
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.cli.studies import SiteName
+from blocklab.errors import StudyError
 from blocklab.model.cache import cache_folder
 from blocklab.runner.calibrate import calibrate as measured
+from blocklab.runner.cpu import measured as cpu_measured
 from blocklab.sites import DEFAULT, open_site
 from blocklab.stats.floor import caution, table
+from blocklab.stats.format import NBSP
 from blocklab.store.floor import save_floor
 
 
@@ -25,6 +28,14 @@ def calibrate(
         list[str] | None,
         typer.Option("--with", metavar="ADDON", help="Use the image with this add-on, as in `image build`."),
     ] = None,
+    cpu: Annotated[
+        bool,
+        typer.Option(
+            "--cpu",
+            help="Measure instead what this machine's CPU takes in the kernel, as `cpu` of nodes in virtual time. "
+            "Stores nothing; needs no image.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the floor as JSON.")] = False,
 ) -> None:
     """Measure the lab's own floor on this machine and store it (under a minute; leave the machine alone).
@@ -32,6 +43,13 @@ def calibrate(
     Every report shows it, and marks the cells that run within 1.5 times of it: limited by the lab.
     """
     progress = Console(stderr=True, highlight=False)
+    if cpu:
+        if addons or site != DEFAULT:
+            raise StudyError(
+                "", "--cpu measures this machine itself, without nodes", hint="leave --site and --with out"
+            )
+        _cpu(progress, as_json=as_json)
+        return
     try:
         floor = measured(open_site(site, addons=addons or ()), say=lambda text: progress.print(text, markup=False))
     except KeyboardInterrupt:
@@ -53,3 +71,30 @@ def calibrate(
     typer.echo(f"medians of {rounds} rounds, and the largest less the smallest; {floor.seconds:.0f} s; in {path}")
     if text := caution(floor):
         progress.print(text, style="yellow", markup=False, soft_wrap=True)
+
+
+def _cpu(progress: Console, *, as_json: bool) -> None:
+    try:
+        found = cpu_measured()
+    except KeyboardInterrupt:
+        progress.print("stopped; nothing is left running, nothing is stored", style="yellow")
+        raise typer.Exit(INTERRUPTED) from None
+    fields = {"syscall": _us(found.cost.syscall), "fault": _us(found.cost.fault), "source": found.cost.source}
+    if as_json:
+        typer.echo(json.dumps(fields, indent=1))
+        return
+    rows = Table("kernel, for each", "value", "spread", box=None, pad_edge=False)
+    for column in rows.columns[1:]:
+        column.justify = "right"
+        column.no_wrap = True
+    for name, each in (("system call", found.syscall), ("page fault", found.fault)):
+        rows.add_row(name, *(f"{1e6 * value:.2f}{NBSP}us" for value in (each.value, each.spread)))
+    Console(highlight=False).print(rows)
+    typer.echo(
+        f"medians of {found.syscall.rounds} rounds, and the largest less the smallest; for nodes in virtual time:"
+    )
+    typer.echo(f"cpu: {json.dumps(fields)}")
+
+
+def _us(seconds: float) -> str:
+    return f"{1e6 * seconds:g}us"

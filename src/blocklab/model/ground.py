@@ -87,9 +87,10 @@ class Profile(msgspec.Struct, frozen=True):
 class CpuCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a node's CPU takes for its work in virtual time (``run --clock virtual``), where it would take nothing.
 
-    A program's own code takes nothing all the same: what it does between two system calls is not counted. Choose
-    costs so that one known figure comes out, e.g. that of one client on a local disk, and run the study at half
-    and at double: what changes with them is a statement about the CPU.
+    A program's own code takes nothing all the same: what it does between two system calls is not counted.
+    ``blocklab calibrate --cpu`` measures what a machine's kernel takes. Or choose costs so that one known figure
+    comes out, e.g. that of one client on a local disk. Run the study at half and at double too: what changes with
+    them is a statement about the CPU.
 
     Example::
 
@@ -103,6 +104,8 @@ class CpuCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of each system call, at most 1 ms."""
     fault: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
     """Of each page fault, at most 1 ms."""
+    source: str = ""
+    """Which machine they are of, as the report is to name it."""
 
 
 class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,7 +136,7 @@ class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def cpu_costs(self) -> dict[str, Duration]:
         """By the names of ``CpuCost``; empty where nothing has a cost."""
-        return msgspec.structs.asdict(self.cpu) if isinstance(self.cpu, CpuCost) else {}
+        return {"syscall": self.cpu.syscall, "fault": self.cpu.fault} if isinstance(self.cpu, CpuCost) else {}
 
 
 class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -37,6 +37,15 @@ def this_machine(variables: Mapping[str, str] = os.environ, root: Path = Path("/
     return {"machine": "", "name": platform.node()}
 
 
+def cpu_model(cpuinfo: str) -> str:
+    """The first ``model name`` of /proc/cpuinfo."""
+    for line in cpuinfo.splitlines():
+        # model name	: Intel(R) Xeon(R) Processor @ 2.50GHz
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
 def given_name(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The same by ``BLOCKLAB_MACHINE``; nothing where it is not set."""
     given = variables.get(GIVEN, "").strip()

@@ -307,7 +307,8 @@ def _cpu(costs: Mapping[str, str]) -> str:
     syscall, fault = (Duration(costs.get(name, "0s")) for name in ("syscall", "fault"))
     if not syscall and not fault:
         return "a CPU costs nothing"
-    return f"a system call takes {_us(syscall)} and a page fault {_us(fault)}"
+    source = f" ({costs['source']})" if costs.get("source") else ""
+    return f"a system call takes {_us(syscall)} and a page fault {_us(fault)}{source}"
 
 
 def _us(seconds: float) -> str:

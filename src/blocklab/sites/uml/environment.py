@@ -8,18 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from blocklab import __version__
-from blocklab.sites.machine import this_machine
+from blocklab.sites.machine import cpu_model, this_machine
 from blocklab.sites.uml.image import Image
 from blocklab.sites.uml.pinning import pinning
-
-
-def cpu_model(cpuinfo: str) -> str:
-    """The first ``model name`` of /proc/cpuinfo."""
-    for line in cpuinfo.splitlines():
-        # model name	: Intel(R) Xeon(R) Processor @ 2.50GHz
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def environment(image: Image) -> dict[str, Any]:
