@@ -1,27 +1,39 @@
-"""Virtual time: how many real seconds one of its seconds takes, and a boot to two connected mirrors.
+"""Virtual time: how many real seconds one of its seconds takes, a boot to two connected mirrors, and a drill.
 
     python -m bench.virtual
 
 Needs the image's add-on (``blocklab image build --with virtual-time``). Each ratio is of one stand, without its
-boot.
+boot. A drill is one of several, with its boots and without the data, which are loaded once.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from rich.console import Console
 
 from bench.common import mirror, show, study
+from blocklab.cli.progress import Lines
+from blocklab.cli.remaining import Remaining
 from blocklab.model.host import Host, must
+from blocklab.model.sample import Parsed
 from blocklab.model.workload import Armed
-from blocklab.runner.run import standing
+from blocklab.runner.run import run_study, standing
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.virtual import VirtualSite
+from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.store.run import Outcome, Stopped
+from blocklab.study.grid import cells
 from blocklab.study.read import build
-from blocklab.study.types import Study
+from blocklab.study.types import Cell, Study
 
 ROUNDS = 3
+DRILLS = 4
 VOLUME = {"layer": "volume", "size": "256MiB", "read_latency": "450us", "write_latency": "450us"}
 COST = {"syscall": "2us", "fault": "1us"}
 
@@ -60,6 +72,48 @@ def database() -> Study:
     )  # fmt: skip
 
 
+def crashed() -> Study:
+    """PostgreSQL on a mirror over 10 ms that a client writes to, and a crash of the active node."""
+    nodes = {name: {"memory": "512MiB" if name != "c1" else "256MiB", "cpu": COST} for name in ("c1", "a1", "a2")}
+    ends = {"beat": ("a1", "a2"), "pair": ("a1", "a2"), "front": ("c1", "a1"), "back": ("c1", "a2")}
+    links = {name: {"between": both, "rtt": "10ms" if name == "pair" else "0.5ms"} for name, both in ends.items()}
+    layers = [{**VOLUME, "size": "240MiB"}, mirror("a2", "pair"), {"layer": "ext4"}, {"layer": "postgres"}]
+    return build(
+        {
+            "blocklab": 2, "name": "drills", "question": "How fast is a drill?", "repeats": DRILLS + 1,
+            "nodes": nodes, "links": links, "stacks": {"m": {"on": "a1", "layers": layers}},
+            "workloads": {
+                "ledger": {"workload": "ledger", "from": "c1", "connections": 4, "rate": 300, "after": "0.5s"}
+            },
+            "faults": {"kill": {"fault": "crash", "node": "active", "at": "0.5s..1s"}},
+        }
+    )  # fmt: skip
+
+
+class Finished(Lines):
+    """When each drill was stored, by the real clock."""
+
+    def __init__(self) -> None:
+        super().__init__(Console(quiet=True), Remaining(()))
+        self.times: list[float] = []
+
+    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
+        """Note it; one that was not carried out is no drill."""
+        assert outcome.status == "ok", outcome
+        self.times.append(time.monotonic())
+
+
+def drills() -> list[float]:
+    """Real seconds of each drill but the first, which the data are loaded for."""
+    study, seen = crashed(), Finished()
+    grid = cells(study)
+    with tempfile.TemporaryDirectory(prefix="blocklab-drills-") as runs:
+        run_study(
+            VirtualSite(), study, grid, StudyFolder.create(Path(runs), Manifest(study, grid, seed=0)), seen, 0
+        )
+    return [end - start for start, end in pairwise(seen.times)]
+
+
 def main() -> None:
     """Medians of some stands, each of another seed."""
     found: dict[str, list[float]] = {}
@@ -82,8 +136,9 @@ def main() -> None:
             stand.engine.carry_out([*workload.prepare(port), *workload.arm(port)], "prepare")
             ten = run(stand.lab.hosts["a1"], *workload.command(port).argv)
             found.setdefault("pgbench, 10 clients, on a mirror", []).append(stretch(stand, ten))
+    found["a drill (s)"] = drills()
     for name, values in found.items():
-        show(name, values, "s" if "boot" in name else "s of real time for one")
+        show(name, values, "s" if "(s)" in name else "s of real time for one")
 
 
 if __name__ == "__main__":
