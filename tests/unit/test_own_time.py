@@ -12,6 +12,7 @@ from rich.console import Console
 
 from blocklab.cli.replay import Found, Shell, moments
 from blocklab.errors import CommandError, StoreError, StudyError
+from blocklab.model.clock import MACHINE, Stretch
 from blocklab.model.drill import Drill, Verdict
 from blocklab.model.ground import Ground
 from blocklab.model.host import Result
@@ -65,6 +66,13 @@ def test_what_a_cpu_costs_makes_another_cell_and_none_where_nobody_asks(small: d
         "0.000001s",
         "0.000004s",
     }
+
+
+def test_this_process_has_no_part_in_a_time_of_the_nodes_own() -> None:
+    assert Stretch(MACHINE).own is not None
+    passed = iter((1.0, 3.5))
+    run = Stretch(SimpleNamespace(now=lambda: next(passed), today=float, sleep=print))
+    assert run.seconds == 2.5 and run.own is None
 
 
 @pytest.mark.parametrize("field", ["syscall", "fault"])

@@ -44,6 +44,24 @@ class MachineTimer:
 MACHINE = MachineTimer()
 
 
+class Stretch:
+    """Something that lasts, since now."""
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        self._began, self._cpu = timer.now(), time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return self._timer.now() - self._began
+
+    @property
+    def own(self) -> float | None:
+        """CPU seconds that this process took meanwhile; None in a time that they have no part in."""
+        return time.process_time() - self._cpu if self._timer is MACHINE else None
+
+
 def clock(host: Host, timer: Timer = MACHINE) -> Clock:
     """The host's clock less ours. Raises ``HostError``, ``ValueError``."""
     before, asked = timer.today(), timer.now()

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import random
 import signal
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from blocklab.checks.ledger import bins, check
 from blocklab.errors import BlocklabError, CommandError, HostError, KnobError, ParseError
-from blocklab.model.clock import EXCHANGES
+from blocklab.model.clock import EXCHANGES, Stretch
 from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Proc
@@ -159,16 +158,15 @@ class Drilling:
         if self._plan.monitor is not None:
             self._watch = Lookout(self._engine, self._plan.monitor, self._raw / "monitor")
         try:
-            started, cpu = self._timer.now(), time.process_time()
+            run, deadline = Stretch(self._timer), self._timer.now() + command.seconds
             client = self._engine.hosts[command.host].spawn(command.argv, folder / "stdout", folder / "stderr")
             try:
-                self._loop(client, Counters(folder / "stdout"), started + command.seconds)
+                self._loop(client, Counters(folder / "stdout"), deadline)
             finally:
                 # What is due gets its turn within the patience, and its answer within it once more.
                 stop(client, signal.SIGTERM, 2 * self._workload.patience + SPARE_SECONDS)
-            took, own = self._timer.now() - started, time.process_time() - cpu
             self._engine.records.append(
-                Record("workload", command.host, command.argv, client.poll() or 0, took, cpu=own)
+                Record("workload", command.host, command.argv, client.poll() or 0, run.seconds, cpu=run.own)
             )
             (folder / "history.tsv").write_bytes(read(self._engine.hosts[command.host], command.fetch[0]))
         finally:

@@ -6,12 +6,11 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import signal
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 
 from blocklab.errors import CommandError, HostError, HostTimeout
-from blocklab.model.clock import Timer
+from blocklab.model.clock import Stretch, Timer
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.workload import Command
 from blocklab.runner.cross import Cross
@@ -57,23 +56,22 @@ def _run(
     _around(engine, command, folder, "before", list(command.around))
     cross.read(folder, "before")
     timer = engine.timer
-    started, cpu = timer.now(), time.process_time()
+    run = Stretch(timer)
     proc = engine.hosts[command.host].spawn(command.argv, folder / "stdout", folder / "stderr")
     try:
         early = enough is not None and _watch(proc, folder, command, enough, timer)
         if early:
             proc.signal(ends_on)
-        code = proc.wait(END_SECONDS if early else max(0.1, command.seconds - (timer.now() - started)))
+        code = proc.wait(END_SECONDS if early else max(0.1, command.seconds - run.seconds))
     except HostTimeout as error:
         stop(proc, signal.SIGTERM)
-        said = f"did not end in {timer.now() - started:.0f} s; stopped"
-        engine.records.append(Record("workload", command.host, command.argv, -15, timer.now() - started, said))
+        said = f"did not end in {run.seconds:.0f} s; stopped"
+        engine.records.append(Record("workload", command.host, command.argv, -15, run.seconds, said))
         raise CommandError(command.host, command.argv, -15, said) from error
     except BaseException:
         stop(proc, signal.SIGTERM)
         raise
-    seconds, own = timer.now() - started, time.process_time() - cpu
-    engine.records.append(Record("workload", command.host, command.argv, code, seconds, cpu=own))
+    engine.records.append(Record("workload", command.host, command.argv, code, run.seconds, cpu=run.own))
     # fio ends with 128 then; whether the summary is whole is the parser's affair.
     if code != 0 and not early:
         said = (folder / "stdout").read_text(errors="replace") + (folder / "stderr").read_text(errors="replace")
