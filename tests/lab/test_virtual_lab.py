@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from blocklab.errors import ImageError
-from blocklab.model.site import OwnTime, offered
+from blocklab.model.site import OwnTime, Snapshots, offered
 from blocklab.runner.run import standing
 from blocklab.sites.uml import image
 from blocklab.sites.uml.virtual import ADDON, VirtualSite
@@ -129,6 +129,14 @@ def test_a_process_that_waits_in_a_loop_cannot_stop_the_clock() -> None:
         assert lab.doubts() == []
         assert stand.lab.hosts["a1"].run(["python3", "-c", SPINNING], timeout=60).text == "seen\n"
         (doubt,) = lab.doubts()
+        # It is told of these nodes, and of others only where they have the data.
+        stand.engine.undo()
+        copies = offered(stand.lab, Snapshots)
+        copies.save("data")
+        lab.begin("once more")
+        assert lab.doubts() == []
+        copies.restore("data")
+        assert lab.doubts() == [f"while the data were loaded, {doubt}"]
     assert re.fullmatch(r"a1: python3 computed for 10 s or more .* without it for [3-6]0 ms; .*", doubt)
 
 

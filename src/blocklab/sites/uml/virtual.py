@@ -59,6 +59,8 @@ class VirtualLab(UmlLab):
         self, image: images.Image, topology: Topology, base: Path, volumes: Path | None, seed: int
     ) -> None:
         self._seed = self._drawn = seed
+        self._saved: dict[str, list[str]] = {}
+        self._of_data: list[str] = []
         self._simulator: Simulator | None = None
         super().__init__(image, topology, base, volumes)
 
@@ -86,8 +88,22 @@ class VirtualLab(UmlLab):
         self.restore("")
         self._begin(zlib.crc32(f"{self._seed} {seed}".encode()))
 
+    def save(self, name: str) -> None:
+        """As in real time; with what may have come out otherwise until then."""
+        super().save(name)
+        self._saved[name] = self._own_doubts()
+
+    def restore(self, name: str) -> None:
+        """As in real time."""
+        super().restore(name)
+        self._of_data = self._saved.get(name, [])
+
     def doubts(self) -> list[str]:
-        """Of nodes whose clock had to go on without a process that never asked the kernel for anything."""
+        """Of nodes whose clock had to go on without a process that never asked the kernel for anything, since they
+        were booted or while the data were made that they have."""
+        return [*(f"while the data were loaded, {each}" for each in self._of_data), *self._own_doubts()]
+
+    def _own_doubts(self) -> list[str]:
         spun = {name: SPUN.findall(node.console()) for name, node in self._nodes.items()}
         return [
             f"{name}: {', '.join(sorted(set(who)))} computed for 10 s or more of this machine's CPU time "
@@ -125,8 +141,10 @@ class VirtualLab(UmlLab):
         self._processes.clear()
         self._time.close()
         sockets = [port["socket"] for name in self._topology.nodes for _, port in self._ports(name)]
-        for socket in ("control", "time", *sockets):
-            (self.folder / socket).unlink()
+        # What the next nodes print is to be told from what these did.
+        consoles = [f"{name}.console" for name in self._topology.nodes]
+        for file in ("control", "time", *sockets, *consoles):
+            (self.folder / file).unlink()
 
     def _process(self, name: str, argv: Any, log: Path, **options: Any) -> Process:
         # One of them runs at a time: to wake another CPU would only take longer.
