@@ -7,6 +7,7 @@ net_mirror.py join MD NBD PARTS...   adds NBD and waits until both legs are in s
                                      the bitmap says, where the file MOVED is there too
 net_mirror.py lone MD NBD            prints something where MD goes on without NBD, its remote leg
 net_mirror.py parted MD NBD          prints something where both legs were written to apart from each other
+net_mirror.py settle MD              waits until MD copies no more; exit code 1 where it lacks a leg
 net_mirror.py check MD               compares both legs, until the end
 net_mirror.py differ MD              prints how many bytes the last check found to differ
 """
@@ -141,14 +142,25 @@ def wait(md: str, nbd: str) -> None:
     speed(md, "system", "system")
 
 
-def check(md: str) -> None:
-    speed(md, QUICKLY, QUICKLY)
-    must("mdadm", "--action=check", md)
+def idle(md: str, what: str) -> None:
+    """Wait until it copies and compares no more."""
     deadline = time.monotonic() + SYNC_SECONDS
     while read(path(md, "sync_action")) != "idle":
         if time.monotonic() > deadline:
-            sys.exit(f"{md}: the check did not end in {SYNC_SECONDS:g} s: {read(path(md, 'sync_completed'))}")
+            sys.exit(f"{md}: the {what} did not end in {SYNC_SECONDS:g} s: {read(path(md, 'sync_completed'))}")
         time.sleep(0.05)
+
+
+def settle(md: str) -> None:
+    idle(md, "resync")
+    if int(read(path(md, "degraded"))):
+        sys.exit(f"{md} has one leg only, so that there is nothing to compare")
+
+
+def check(md: str) -> None:
+    speed(md, QUICKLY, QUICKLY)
+    must("mdadm", "--action=check", md)
+    idle(md, "check")
     speed(md, "system", "system")
 
 
@@ -158,14 +170,13 @@ def parted(md: str, nbd: str) -> None:
 
 
 def differ(md: str) -> None:
-    if int(read(path(md, "degraded"))):
-        sys.exit(f"{md} has one leg only, so that nothing was compared")
     # in sectors
     print(int(read(path(md, "mismatch_cnt"))) * 512)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "own": own, "leave": leave, "lone": lone, "join": join, "check": check, "parted": parted, "differ": differ,
+    "settle": settle,
 }  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def joined(
 def compared(here: str, mirror: str, remote: str, sides: Mapping[str, str]) -> Replicas:
     """Both legs compared by checksums of their data areas, and by MD."""
     return Replicas(
-        settle=(),
+        settle=(Run(here, program("net_mirror", "settle", mirror), timeout=SYNC_SECONDS + 60.0),),
         copies={host: checksum.of_member(device) for host, device in sides.items()},
         verify=(Run(here, program("net_mirror", "check", mirror), timeout=SYNC_SECONDS + 60.0),),
         differ=(here, program("net_mirror", "differ", mirror)),
