@@ -252,7 +252,7 @@ def test_only_the_kernel_s_source_comes_from_where_the_kernel_does() -> None:
 
 def test_the_virtual_kernel_s_patches_are_ours_and_decide_its_part_s_key() -> None:
     found = kernel_program.patches()
-    assert list(found) == ["cpu.patch", "random-seed.patch"]
+    assert list(found) == ["cpu.patch", "host-cpu.patch", "random-seed.patch"]
     assert all(text.startswith("SPDX-License-Identifier: GPL-2.0\n") for text in found.values())
     assert all(text in recipe.VIRTUAL.script for text in found.values())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,11 +19,12 @@ from blocklab.model.ground import Ground
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Parsed
+from blocklab.sites.machine import hides_itself
 from blocklab.sites.names import ground
-from blocklab.stats.analysis import analyse
+from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.format import NBSP
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Outcome, Run, draft
+from blocklab.store.run import HIDDEN, Outcome, Run, draft
 from blocklab.study.grid import cells, topology
 from blocklab.study.phases import Begin, Build, Fill, Nodes, Volumes, ready
 from blocklab.study.read import build
@@ -99,21 +101,48 @@ def test_the_first_line_says_what_a_cpu_costs(
 ) -> None:
     for node in small["nodes"].values():
         node |= {"cpu": cpu} if cpu else {}
+    clock = lived(small, tmp_path).clock.replace(NBSP, " ")
+    assert re.fullmatch(rf"virtual time \(experimental\), {re.escape(said)}; output [0-9a-f]{{12}}", clock)
+
+
+def lived(small: dict[str, Any], runs: Path, printed: bytes = b"1 ms\n", cpu: str = HIDDEN) -> Analysis:
+    """A study whose programs printed that, in virtual time, on a machine whose CPU they saw."""
     study = build(small)
     grid = cells(study)
-    folder = StudyFolder.create(tmp_path, Manifest(study, grid, seed=7))
+    folder = StudyFolder.create(runs, Manifest(study, grid, seed=7))
     for cell in grid:
         with draft(folder.cells, cell.key) as here:
-            known = {"clock": "virtual", "seed": 7}
+            (here.raw / "workload").mkdir()
+            (here.raw / "workload" / "stdout").write_bytes(printed)
             here.write(
                 cell,
                 Outcome("ok", started=1e9, seconds=1.0),
-                environment=known,
+                environment={"clock": "virtual", "seed": 7, "host": {"cpu": cpu}},
                 records=[],
                 knobs=[],
                 parsed=Parsed(),
             )
-    assert analyse(folder).clock.replace(NBSP, " ") == f"virtual time (experimental), {said}"
+    return analyse(folder)
+
+
+def test_the_first_line_tells_whether_two_runs_printed_the_same(small: dict[str, Any], tmp_path: Path) -> None:
+    one = lived(small, tmp_path / "one").clock
+    assert lived(small, tmp_path / "same").clock == one
+    assert lived(small, tmp_path / "other", b"2 ms\n").clock != one
+    seen = lived(small, tmp_path / "seen", cpu="Old CPU").clock
+    assert seen == f"{one}; programs saw the CPU (Old CPU), so another one may give other output"
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "hides"),
+    [
+        ("processor\t: 0\nflags\t\t: fpu vme cpuid_fault fsgsbase\nbugs\t\t: spectre_v1\n", True),
+        ("processor\t: 0\nflags\t\t: fpu vme cpuid fsgsbase\n", False),
+        ("", False),
+    ],
+)
+def test_a_cpu_that_can_hide_itself(cpuinfo: str, hides: bool) -> None:
+    assert hides_itself(cpuinfo) == hides
 
 
 # -- drills once more ------------------------------------------------------------------------------------------

@@ -46,6 +46,13 @@ def cpu_model(cpuinfo: str) -> str:
     return platform.machine()
 
 
+def hides_itself(cpuinfo: str) -> bool:
+    """Whether the CPU can keep from programs which one it is (CPUID faulting), by /proc/cpuinfo."""
+    # flags		: fpu vme de pse tsc msr pae ... invpcid_single cpuid_fault fsgsbase tsc_adjust
+    flags = next((line for line in cpuinfo.splitlines() if line.startswith("flags")), "")
+    return "cpuid_fault" in flags.split()
+
+
 def given_name(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The same by ``BLOCKLAB_MACHINE``; nothing where it is not set."""
     given = variables.get(GIVEN, "").strip()

@@ -27,7 +27,7 @@ from blocklab.stats.repeats import Repeats, combined
 from blocklab.stats.steady import Unsteady
 from blocklab.stats.values import Measured, Row, find, rows
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Run
+from blocklab.store.run import HIDDEN, Run, output_of
 from blocklab.study.types import Cell, Study
 
 # A page that shows more cells than this second by second is slow, and read by nobody.
@@ -95,15 +95,22 @@ class Analysis:
         counts = Counter((stack, workload) for _, stack, workload in repeats)
         return min(counts.values(), default=0), max(counts.values(), default=0)
 
-    @property
+    @cached_property
     def clock(self) -> str:
-        """Which time the runs lived in, with the seeds that repeat it; empty for the machine's own."""
+        """Which time the runs lived in, with the seeds that repeat it and what is then the same; empty for the
+        machine's own. Raises ``StoreError`` where the output cannot be read."""
         if not any("clock" in run.environment for run in self.every):
             return ""
         seeds = ", ".join(str(seed) for seed in self.seeds if seed is not None) or "0"
         nodes = (node for run in self.every for node in run.cell.spec["nodes"].values())
         costs = list(dict.fromkeys(_cpu(node.get("cpu", {})) for node in nodes))
-        return f"virtual time (experimental), in which {listed(costs)}; seed {seeds}"
+        output = output_of(run for run in self.every if run.outcome.status == "ok")
+        virtual = f"virtual time (experimental), in which {listed(costs)}; seed {seeds}; output {output}"
+        cpus = {str(run.environment.get("host", {}).get("cpu", HIDDEN)) for run in self.every} - {HIDDEN}
+        if not cpus:
+            return virtual
+        seen = listed(sorted(cpus))
+        return f"{virtual}; programs saw the CPU ({seen}), so another one may give other output"
 
     @property
     def spread(self) -> str:

@@ -26,9 +26,10 @@ It is written under a temporary name and renamed when complete; so a folder that
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -44,6 +45,8 @@ from blocklab.store.imported import ImportedFile
 from blocklab.study.types import Cell
 
 FORMAT = 4
+# The CPU in the environment of a run whose programs saw nothing of the machine's own one.
+HIDDEN = "virtual"
 # Runs whose series are read by one query: of more it is no faster, and all of them are held twice meanwhile.
 _AT_ONCE = 8
 Status = Literal["ok", "failed", "invalid", "suspect"]
@@ -313,6 +316,21 @@ def head(folder: Path) -> Run:
         files=_read_json(folder / "files.json", tuple[ImportedFile, ...]) if imported else (),
         stack=_read_json(folder / "stack.json", StackMap) if built else StackMap(),
     )
+
+
+def output_of(runs: Iterable[Run]) -> str:
+    """12 hex digits for all that the tools of some runs printed: equal where every byte is, in whatever order the
+    runs come. Raises ``StoreError`` where it cannot be read."""
+    found = hashlib.sha256()
+    for run in sorted(runs, key=lambda run: run.cell.key):
+        for path in sorted(path for path in (run.folder / "raw").rglob("*") if path.is_file()):
+            try:
+                with path.open("rb") as file:
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                raise StoreError(f"{path} cannot be read: {error}") from error
+            found.update(f"{run.cell.key} {path.relative_to(run.folder)} {content}\n".encode())
+    return found.hexdigest()[:12]
 
 
 def ledger_of(folder: Path) -> Ledger | None:

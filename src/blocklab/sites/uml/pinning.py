@@ -26,6 +26,8 @@ from blocklab.model.files import write_whole
 Choice = Literal["cores", "siblings", "one"]
 # Seconds of ping-pong for each way.
 SECONDS = 0.3
+# Round trips that are measured at least, on a machine that is too busy for more.
+LEAST = 20
 # A round trip between two processes (s) that takes longer is worse than a CPU that is shared: the peer's part of a
 # mirror's write takes 60 to 150 us of CPU.
 MOST = 300e-6
@@ -115,7 +117,8 @@ def round_trip(here: int, there: int, seconds: float = SECONDS) -> float:
         try:
             os.sched_setaffinity(0, {here})
             end = time.monotonic() + seconds
-            while not times or time.monotonic() < end:
+            # The first one waits for the child's start.
+            while len(times) <= LEAST or time.monotonic() < end:
                 began = time.monotonic()
                 ours.send(_MESSAGE)
                 ours.recv(len(_MESSAGE))
@@ -124,7 +127,7 @@ def round_trip(here: int, there: int, seconds: float = SECONDS) -> float:
             os.sched_setaffinity(0, allowed)
             ours.send(_END)
             os.waitpid(child, 0)
-    return statistics.median(times)
+    return statistics.median(times[1:])
 
 
 def _echo(ours: socket.socket, theirs: socket.socket, cpu: int) -> None:

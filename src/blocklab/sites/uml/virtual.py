@@ -25,6 +25,7 @@ from blocklab.model.site import (
     Room,
     Snapshots,
 )
+from blocklab.sites.machine import hides_itself
 from blocklab.sites.names import ground
 from blocklab.sites.uml import image as images
 from blocklab.sites.uml import recipe, tools
@@ -34,6 +35,7 @@ from blocklab.sites.uml.processes import Process, scratch
 from blocklab.sites.uml.simulator import EPOCH, PATIENCE, WIRE, Simulator
 from blocklab.sites.uml.site import BOOT_SECONDS, UmlLab, UmlSite, cpu_of
 from blocklab.sites.uml.volumes import Volume, behaviour, make_file, wait_for_socket
+from blocklab.store.run import HIDDEN
 
 # What a request takes of a volume that has no latency of its own, in seconds: without, any number of them would
 # take no time at all.
@@ -291,16 +293,18 @@ class VirtualSite(UmlSite):
         return VirtualLab(image, topology, scratch(), self._volumes, self._seed)
 
     def environment(self, addons: tuple[str, ...] = ()) -> dict[str, Any]:
-        """That of real time, with no machine: none has a part in the figures. Raises ``ImageError``."""
+        """That of real time, with no machine: none has a part in the figures, but for a CPU that programs can see.
+        Raises ``ImageError``."""
         known = environment(images.require((ADDON, *addons)))
         host = known.pop("host")
         del known["shim"]
+        hidden = hides_itself(Path("/proc/cpuinfo").read_text(errors="replace"))
         return {
             **known,
             "site": self.name,
             "machine": "",
             "name": self.name,
             "clock": self.name,
-            "host": {"cpu": self.name, "cpus": 1},
+            "host": {"cpu": HIDDEN if hidden else host["cpu"], "cpus": 1},
             "computed": host,
         }
