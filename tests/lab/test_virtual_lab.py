@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import re
 import subprocess
 from pathlib import Path
@@ -15,10 +16,11 @@ import pytest
 from blocklab.errors import ImageError
 from blocklab.model.site import OwnTime, Snapshots, offered
 from blocklab.runner.run import standing
+from blocklab.sites.machine import hides_itself
 from blocklab.sites.uml import image
 from blocklab.sites.uml.virtual import ADDON, VirtualSite
 from blocklab.store.folder import StudyFolder
-from blocklab.store.run import Run
+from blocklab.store.run import HIDDEN, Run
 from blocklab.study.read import build
 from tests.lab.commands import BLOCKLAB, write
 
@@ -76,6 +78,20 @@ def test_two_runs_of_one_seed_are_the_same_bytes(tmp_path: Path) -> None:
     assert known[0]["clock"] == known[1]["clock"] and "; seed 7; output " in known[0]["clock"]
     refused = run(file, tmp_path / "first", "--repeats", "2")
     assert refused.returncode == 1 and "has runs of another machine: virtual" in refused.stderr
+
+
+def test_programs_do_not_see_the_machines_cpu() -> None:
+    if not hides_itself(Path("/proc/cpuinfo").read_text()):
+        pytest.skip("this machine's CPU cannot have CPUID fault")
+    with standing(VirtualSite(seed=1), build(mirrored()), ["drbd"]) as stand:
+        host = stand.lab.hosts["a1"]
+        # What the C library knows of the CPU: x86.cpu_features.basic.model=0x1a
+        said = host.run(["/lib64/ld-linux-x86-64.so.2", "--list-diagnostics"]).text
+        known = dict(line.split("=", 1) for line in said.splitlines() if line.startswith("x86.cpu_features."))
+        asked = ("basic.family", "basic.model", "xsave_state_size", "level3_cache_size")
+        assert [int(known[f"x86.cpu_features.{name}"], 0) for name in asked] == [6, 26, 0, 8 << 20]
+        assert platform.release() not in host.run(["cat", "/proc/cpuinfo"]).text
+    assert VirtualSite().environment()["host"] == {"cpu": HIDDEN, "cpus": 1}
 
 
 def write_us(study: dict[str, Any]) -> float:

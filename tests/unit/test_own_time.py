@@ -19,10 +19,13 @@ from blocklab.model.ground import Ground
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Parsed
+from blocklab.report.versus import printed
 from blocklab.sites.machine import hides_itself
 from blocklab.sites.names import ground
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.format import NBSP
+from blocklab.stats.source import source
+from blocklab.stats.versus import versus
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import HIDDEN, Outcome, Run, draft
 from blocklab.study.grid import cells, topology
@@ -131,6 +134,22 @@ def test_the_first_line_tells_whether_two_runs_printed_the_same(small: dict[str,
     assert lived(small, tmp_path / "other", b"2 ms\n").clock != one
     seen = lived(small, tmp_path / "seen", cpu="Old CPU").clock
     assert seen == f"{one}; programs saw the CPU (Old CPU), so another one may give other output"
+
+
+def test_a_comparison_says_whether_the_output_is_the_same(small: dict[str, Any], tmp_path: Path) -> None:
+    for name, text in (("one", b"1 ms\n"), ("same", b"1 ms\n"), ("other", b"2 ms\n")):
+        lived(small, tmp_path / name, text)
+    one, same, other = (source(tmp_path / name / small["name"]) for name in ("one", "same", "other"))
+    count = len(one.pieces)
+    said = printed(versus(one, same))
+    assert said == f"The output is the same, byte for byte, in {count} of {count} cells that both have."
+    assert printed(versus(one, other)).startswith(
+        f"The output differs in {count} of {count} cells that both have: "
+    )
+    (run, *_) = (piece.run for piece in other.pieces)
+    run.environment.pop("clock")
+    found = versus(one, other).printed
+    assert found is not None and found.cells == count - 1
 
 
 @pytest.mark.parametrize(

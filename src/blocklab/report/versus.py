@@ -77,6 +77,17 @@ def one_build(found: Versus) -> str:
     return " ".join(said)
 
 
+def printed(found: Versus) -> str:
+    """Whether two studies in virtual time printed the same; empty for others."""
+    if found.printed is None:
+        return ""
+    cells, differ = found.printed.cells, found.printed.differ
+    if not differ:
+        return f"The output is the same, byte for byte, in {cells} of {cells} cells that both have."
+    named = ", ".join(differ[:MOST_LONE]) + (", ..." if len(differ) > MOST_LONE else "")
+    return f"The output differs in {len(differ)} of {cells} cells that both have: {named}."
+
+
 def _above(pair: Pair) -> float:
     return 0.0 if pair.ratio is None else pair.ratio.value - 1
 
@@ -103,6 +114,8 @@ def terminal(
     parts.append(_table(rows))
     if any(pair.limited for pair in rows):
         parts.append(Text("†: limited by the lab, so the layout may do better.", style="dim"))
+    if said := printed(found):
+        parts.append(Text(said, style="bold"))
     if found.once:
         parts.append(Text(one_build(found), style="dim"))
     parts += _judged(judged)
@@ -179,6 +192,7 @@ def as_json(
             {"side": e.side, **_cell(e.cell), "phase": e.phase, "metric": e.metric} for e in found.lone_values
         ],
         "differences": found.differences,
+        "printed": found.printed,
         "fail_on": judged,
         "across": None if laid is None else beside.document(found, laid),
     }
@@ -225,6 +239,7 @@ def page(found: Versus, shown: Sequence[Pair], judged: Sequence[Judged] = (), la
         ratio_text=ratio_text,
         plus_minus=plus_minus,
         one_build=one_build(found),
+        printed=printed(found),
         csv=base64.b64encode(as_csv(longform.compare(found.pairs)).encode()).decode(),
         parts={
             part: [e for e in found.differences if e.part == part]

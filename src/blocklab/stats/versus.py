@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import msgspec
 
@@ -19,6 +20,7 @@ from blocklab.stats.repeats import paired
 from blocklab.stats.source import Source
 from blocklab.stats.summary import Doubt, Estimate
 from blocklab.stats.values import Row
+from blocklab.store.run import output_of
 
 _ValueKey = tuple[CellKey, str, str, str, str, str]
 # Fewer pairs of repeats than this have no interval of their own.
@@ -108,6 +110,13 @@ class LoneValue(msgspec.Struct, frozen=True):
         return " ".join(each for each in (cell_label(self.cell), self.phase, self.metric) if each)
 
 
+class Printed(msgspec.Struct, frozen=True):
+    """Of how many cells the output was compared, and the labels of those where it is not the same bytes."""
+
+    cells: int
+    differ: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Versus:
     """B against A, with what only one side has, and what differed besides."""
@@ -133,6 +142,18 @@ class Versus:
             for name, side in sides.items()
             if len({each.cell.repeat for each in side.pieces if each.good}) < 2
         )
+
+    @cached_property
+    def printed(self) -> Printed | None:
+        """Of the cells in virtual time that both sides have: which printed the same; None where there are none.
+        Raises ``StoreError`` where output cannot be read."""
+        mine, theirs = (
+            {each.cell.key: each.run for each in side.pieces if each.good} for side in (self.a, self.b)
+        )
+        both = [(run, theirs[key]) for key, run in mine.items() if key in theirs]
+        virtual = [pair for pair in both if all("clock" in run.environment for run in pair)]
+        other = [one.cell.label for one, another in virtual if output_of([one]) != output_of([another])]
+        return Printed(len(virtual), tuple(other)) if virtual else None
 
 
 class _Value(msgspec.Struct):
