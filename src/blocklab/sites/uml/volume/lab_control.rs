@@ -19,7 +19,7 @@ use crate::clock::Nanos;
 use crate::control::State;
 use crate::json::{map, Value};
 use crate::lab::{Lab, Port, Role, Why};
-use crate::sys::listen;
+use crate::sys::{hide_cpu, listen};
 use crate::vhost::Device;
 use crate::volume::Volume;
 
@@ -50,6 +50,7 @@ fn mac(text: &str) -> Result<[u8; 6], String> {
 /// `wire`, `patience`: nanoseconds.
 pub fn serve(config: &Value) -> Result<(), String> {
     config.only(&["control", "time", "volumes", "nodes", "epoch", "wire", "patience"])?;
+    hide_cpu();
     let door = listen(text(config, "time")?)?;
     let mut sockets = Vec::new();
     for (number, node) in field(config, "nodes")?.list()?.iter().enumerate() {
