@@ -22,6 +22,9 @@ FOLDER = "/var/tmp/blocklab-pgbench"
 BUILTINS = ("tpcb-like", "simple-update", "select-only")
 # Its numbers and words are those that the parser knows only without a locale.
 PLAIN = ("env", "LC_ALL=C")
+# A backend that builds an index waits for its workers in a loop (WaitForParallelWorkersToAttach): on a node's one CPU
+# that keeps them from starting, and in virtual time it stops the clock.
+_ALONE = "PGOPTIONS=-c max_parallel_maintenance_workers=0"
 
 OptionValue: TypeAlias = str | int | float | bool
 
@@ -170,7 +173,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         """The tables (which ends with a VACUUM), and a checkpoint, so that a workload starts with nothing left to
         write back."""
         tables = (
-            *AS_POSTGRES, *PLAIN, "pgbench", "--initialize", "--quiet", f"--scale={self.scale}",
+            *AS_POSTGRES, *PLAIN, _ALONE, "pgbench", "--initialize", "--quiet", f"--scale={self.scale}",
             *_arguments(self.init), port.where,
         )  # fmt: skip
         checkpoint = (*AS_POSTGRES, "psql", "-X", "-q", "-c", "CHECKPOINT", port.where)
