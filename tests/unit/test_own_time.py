@@ -108,6 +108,14 @@ def test_the_first_line_says_what_a_cpu_costs(
     assert re.fullmatch(rf"virtual time \(experimental\), {re.escape(said)}; output [0-9a-f]{{12}}", clock)
 
 
+def test_costs_that_differ_are_a_range(small: dict[str, Any], tmp_path: Path) -> None:
+    small["factors"] = {"cpu": {"field": "nodes.*.cpu.syscall", "values": ["1us", "2us", "16us"]}}
+    for node in small["nodes"].values():
+        node["cpu"] = COSTS
+    clock = lived(small, tmp_path).clock.replace(NBSP, " ")
+    assert "in which a system call takes 1 to 16 us and a page fault 1 us; seed 7" in clock
+
+
 def lived(small: dict[str, Any], runs: Path, printed: bytes = b"1 ms\n", cpu: str = HIDDEN) -> Analysis:
     """A study whose programs printed that, in virtual time, on a machine whose CPU they saw."""
     study = build(small)

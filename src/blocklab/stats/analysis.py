@@ -103,9 +103,9 @@ class Analysis:
             return ""
         seeds = ", ".join(str(seed) for seed in self.seeds if seed is not None) or "0"
         nodes = (node for run in self.every for node in run.cell.spec["nodes"].values())
-        costs = list(dict.fromkeys(_cpu(node.get("cpu", {})) for node in nodes))
+        costs = _cpu([node.get("cpu", {}) for node in nodes])
         output = output_of(run for run in self.every if run.outcome.status == "ok")
-        virtual = f"virtual time (experimental), in which {listed(costs)}; seed {seeds}; output {output}"
+        virtual = f"virtual time (experimental), in which {costs}; seed {seeds}; output {output}"
         cpus = {str(run.environment.get("host", {}).get("cpu", HIDDEN)) for run in self.every} - {HIDDEN}
         if not cpus:
             return virtual
@@ -309,17 +309,20 @@ def analyse(folder: StudyFolder) -> Analysis:
     )  # fmt: skip
 
 
-def _cpu(costs: Mapping[str, str]) -> str:
-    """What a node's CPU takes for its work, of the fields of a ``CpuCost``."""
-    syscall, fault = (Duration(costs.get(name, "0s")) for name in ("syscall", "fault"))
-    if not syscall and not fault:
+def _cpu(costs: Sequence[Mapping[str, str]]) -> str:
+    """What the nodes' CPUs take for their work, of the fields of each one's ``CpuCost``."""
+    syscalls, faults = ([float(Duration(each.get(name, "0s"))) for each in costs] for name in ("syscall", "fault"))
+    if not any([*syscalls, *faults]):
         return "a CPU costs nothing"
-    source = f" ({costs['source']})" if costs.get("source") else ""
-    return f"a system call takes {_us(syscall)} and a page fault {_us(fault)}{source}"
+    sources = sorted({each["source"] for each in costs if each.get("source")})
+    source = f" ({listed(sources)})" if sources else ""
+    return f"a system call takes {_us(syscalls)} and a page fault {_us(faults)}{source}"
 
 
-def _us(seconds: float) -> str:
-    return f"{1e6 * seconds:g}{NBSP}us"
+def _us(seconds: Sequence[float]) -> str:
+    """``2 us``, or ``1 to 16 us``."""
+    low, high = (f"{1e6 * value:g}" for value in (min(seconds), max(seconds)))
+    return f"{low}{NBSP}us" if low == high else f"{low} to {high}{NBSP}us"
 
 
 def _inputs(found: Found, apart: Collection[tuple[At, int]]) -> Inputs:

@@ -22,8 +22,8 @@ FOLDER = "/var/tmp/blocklab-pgbench"
 BUILTINS = ("tpcb-like", "simple-update", "select-only")
 # Its numbers and words are those that the parser knows only without a locale.
 PLAIN = ("env", "LC_ALL=C")
-# A backend that builds an index waits for its workers in a loop (WaitForParallelWorkersToAttach): on a node's one CPU
-# that keeps them from starting, and in virtual time it stops the clock.
+# A backend that builds an index waits for its workers in a loop (WaitForParallelWorkersToAttach). On a node's one
+# CPU that keeps them from starting, and in virtual time it stops the clock.
 _ALONE = "PGOPTIONS=-c max_parallel_maintenance_workers=0"
 
 OptionValue: TypeAlias = str | int | float | bool
