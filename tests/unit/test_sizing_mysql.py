@@ -498,9 +498,9 @@ def test_long_damaged_lines_take_no_long_time() -> None:
         f"Value: {long}x",
         "1 " * 50_000,
     ]
-    start = time.monotonic()
+    # CPU time: what else the machine does has no part in it.
+    start = time.process_time()
     status("\n".join(lines) + "\n" + batch(dump(1000)))
     mysql_status.fits(long)
     innodb.fits("INNODB MONITOR OUTPUT" + "131120 1:00:00 " * 4000)
-    # 0.1 s on a quiet machine; a search that starts again at each blank would take hours.
-    assert time.monotonic() - start < 120
+    assert time.process_time() - start < 5
