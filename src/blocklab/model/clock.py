@@ -64,7 +64,8 @@ class Stretch:
 
 def clock(host: Host, timer: Timer = MACHINE) -> Clock:
     """The host's clock less ours. Raises ``HostError``, ``ValueError``."""
-    before, asked = timer.today(), timer.now()
+    # In this order: a pause between the two is part of the error.
+    asked, before = timer.now(), timer.today()
     there = float(must(host, ("date", "+%s.%N")))
     took = timer.now() - asked
     return Clock(there - (before + took / 2), took / 2)
