@@ -317,6 +317,48 @@ def packets(host: Host, nic: str) -> int:
     )
 
 
+# Numbers that come: as many as are sent in any order, or those that a second of silence leaves.
+RECEIVE = """
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+    line.bind(("", 4711))
+    print("listens", flush=True)
+    line.settimeout(30)
+    found = [int(line.recv(100))]
+    line.settimeout(1)
+    try:
+        while len(found) < 500:
+            found.append(int(line.recv(100)))
+    except TimeoutError:
+        pass
+print(*found)
+"""
+SEND = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+    for number in range(500):
+        line.sendto(b"%d" % number, (sys.argv[1], 4711))
+"""
+
+
+def test_jitter_does_not_change_the_order_of_packets(small: dict[str, Any], tmp_path: Path) -> None:
+    """TCP takes packets that were overtaken for lost ones."""
+    small["links"]["zone"] |= {"rtt": "5ms", "jitter": "2ms"}
+    with standing(UmlSite(), study_of(small, [PLAIN, DRBD]), ["one"]) as stand:
+        here, there = (stand.lab.hosts[name] for name in ("a1", "a2"))
+        assert not wrong(stand)
+        out = tmp_path / "out"
+        receiver = there.spawn(["python3", "-c", RECEIVE], out, tmp_path / "err")
+        deadline = time.monotonic() + 60
+        while not out.exists() or b"listens" not in out.read_bytes():
+            assert receiver.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        must(here, ["python3", "-c", SEND, stand.ground.ends["zone"]["a2"].address])
+        assert receiver.wait(60) == 0, (tmp_path / "err").read_text()
+        numbers = [int(word) for word in out.read_text().split()[1:]]
+        assert len(numbers) > 100 and numbers == sorted(numbers)
+
+
 @pytest.mark.long
 def test_two_lanes_do_not_stop_a_slow_volume(small: dict[str, Any]) -> None:
     """The kernel by itself loses the volume's interrupt after some hundred MB: the second fault in shim.c."""

@@ -102,6 +102,11 @@ def test_netem_is_given_and_expected_in_the_same_words() -> None:
         "100000000bit",
     )
     assert wanted == {"limit": "100000", "delay": "2700us", "jitter": "100us", "rate": "100000000bit/s"}
+    # A rate keeps packets in order, which jitter would change.
+    shaken = msgspec.structs.replace(link, rate=None)
+    assert netem(shaken, first=True)[1] == {**wanted, "rate": "1000000000000bit/s"}
+    assert netem(shaken, first=False) == ((), {})
+    assert "1us 100us distribution normal" in " ".join(netem(shaken, first=True, delay=0.0)[0])
     # tc keeps whole bytes, and shows no delay where there is none.
     odd = LinkSpec(("a", "b"), rtt=Duration("0.1ms"), rate=BitRate("33.3kbit/s"))
     shown = '[{"kind": "netem", "options": {"limit": 100000, "rate": {"rate": 4162}}}]'
