@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import re
 import subprocess
@@ -64,13 +65,16 @@ def measured(runs: Path) -> dict[str, str]:
 
 
 def test_two_runs_of_one_seed_are_the_same_bytes(tmp_path: Path) -> None:
+    """One cell after the other, and at once as far as there are CPUs."""
     study = mirrored()
     # What netem draws for each packet comes from the seed too.
     study["links"]["zone"]["jitter"] = "0.1ms"
+    study["stacks"]["disk"] = {"on": "a1", "layers": study["stacks"]["drbd"]["layers"][:1]}
     file = write(study, tmp_path)
-    for name in ("first", "second"):
-        done = run(file, tmp_path / name, "--clock", "virtual")
+    for name, count in (("first", "1"), ("second", "2")):
+        done = run(file, tmp_path / name, "--clock", "virtual", "--parallel", count)
         assert done.returncode == 0, done.stderr
+        assert ("2 labs in parallel" in done.stderr) == (count == "2" and len(os.sched_getaffinity(0)) > 1)
         assert done.stdout.startswith("virtual time (experimental), in which a CPU costs nothing; seed 7")
     first, second = measured(tmp_path / "first"), measured(tmp_path / "second")
     assert len(first) > 5 and first == second

@@ -266,3 +266,22 @@ def test_what_is_no_number_is_no_broken_json(tmp_path: Path) -> None:
     assert json.loads(done.stdout, parse_constant=none) == [
         {"a": None, "b": None, "c": 1.5, "d": [None, 2.0], "e": {"x": None}}
     ]
+
+
+# -- clocks ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--parallel", "2"], "--parallel 2 needs --clock virtual"),
+        (["--clock", "virtual", "--dask", "tcp://127.0.0.1:8786"], "--clock virtual and --dask: which one?"),
+    ],
+)
+@pytest.mark.parametrize(("command", "study"), [("run", "drbd-az"), ("drill", "failover")])
+def test_labs_of_one_machine_are_parallel_in_virtual_time_only(
+    command: str, study: str, options: list[str], problem: str, tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(app, [command, study, "--runs", str(tmp_path / "runs"), *options])
+    assert isinstance(done.exception, StudyError) and problem in str(done.exception)
+    assert not (tmp_path / "runs").exists()

@@ -141,7 +141,7 @@ def test_before_the_start_the_noise_says_where_in_the_range(small: dict[str, Any
 
 def test_it_is_said_before_the_start(small: dict[str, Any]) -> None:
     study = rounds(small)
-    said = about(study, cells(study), LOUD)
+    said = about(study, cells(study), costs(study, cells(study)), LOUD)
     left = Remaining(costs(study, cells(study)), LOUD).left()
     assert said == (
         f"12 cells on 6 layouts: {between(left.least, left.most)}, probably {spoken(left.likely or 0)}; the least "
@@ -150,8 +150,24 @@ def test_it_is_said_before_the_start(small: dict[str, Any]) -> None:
     )
     small["workloads"] = {"tx": {"workload": "pgbench", "transactions": 1000}}
     study = build(small)
-    said = about(study, cells(study), LOUD)
+    said = about(study, cells(study), costs(study, cells(study)), LOUD)
     assert "probably" not in said and "settles" not in said and "2 cells do a fixed amount of work" in said
+
+
+def test_in_computed_time_no_part_of_a_cell_is_known_before_one_was_measured(small: dict[str, Any]) -> None:
+    """A load of 60 s may take 2 s of this machine's time, or 600."""
+    study = rounds(small)
+    parts, clock = [each.computed for each in costs(study, cells(study))], Clock()
+    # Two labs in parallel.
+    remaining = Remaining(parts, Machine(0.5), clock)
+    first = remaining.left()
+    assert first.least == pytest.approx((first.likely or 0) / GUESS) and first.most < 12 * GUESS * 120
+    for each in parts[:6]:
+        clock.now += 2.0
+        remaining.finished(each.cell.key, OK, [Stopped("w", "capped", rounds=15, seconds=60.0)])
+    left = remaining.left()
+    # Six more of 2 s each; the guesses still count for a minute.
+    assert left.likely is not None and 12 < left.likely < 60 and left.most < 100
 
 
 # -- finished cells ---------------------------------------------------------------------------------------------

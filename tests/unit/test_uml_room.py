@@ -78,6 +78,9 @@ def test_the_machines_memory_must_hold_what_is_kept_there(
     said = str(refused.value)
     assert "its volumes 8.0 GiB (2 of each" in said and "8.0 GiB are available" in said and "--volumes DIR" in said
     check_room(SHAPE, copies=9, volumes=tmp_path)
+    # Labs in parallel need all of it each.
+    with pytest.raises(StudyError, match=r"nodes need 3.0 GiB and its volumes 12.0 GiB"):
+        check_room(SHAPE, labs=3)
 
 
 def test_each_set_of_data_that_a_lab_keeps_counts(small: dict[str, Any]) -> None:

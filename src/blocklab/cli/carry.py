@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,12 +20,13 @@ from blocklab.cli.floor import fresh_floor
 from blocklab.cli.live import showing
 from blocklab.cli.notes import too_short
 from blocklab.cli.options import check_options, learn_options
+from blocklab.cli.parallel import Parallel
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.cli.remaining import Machine, Remaining
 from blocklab.errors import StoreError, StudyError
-from blocklab.model.site import Room, Site, offered
+from blocklab.model.site import OwnTime, Room, Site, offered
 from blocklab.predict.cells import analysed
-from blocklab.runner.estimate import costs
+from blocklab.runner.estimate import Cost, costs
 from blocklab.runner.run import Progress, run_study
 from blocklab.sites import DEFAULT, open_site
 from blocklab.stats.format import percent
@@ -39,12 +41,14 @@ from blocklab.study.types import Cell, Study
 
 
 class Where(msgspec.Struct, frozen=True):
-    """Where hosts come from: the site's name, a hosts file, a folder for volumes; or machines by Dask."""
+    """Where hosts come from: the site's name, a hosts file, a folder for volumes; or machines by Dask.
+    ``parallel`` as in ``Manifest``."""
 
     site: str
     hosts: Path | None = None
     volumes: Path | None = None
     workers: Workers | None = None
+    parallel: int | None = None
 
     def open(self, seed: int | None = None) -> Site:
         """That site, which draws by ``seed``. Raises what ``open_site`` raises."""
@@ -80,8 +84,8 @@ def started(manifest: Manifest, wanted: Sequence[Cell], where: Where, *, again: 
     volumes, hosts = (str(path.absolute()) if path else "" for path in (where.volumes, where.hosts))
     todo, since = tuple(cell.key for cell in wanted), time.time() if again else 0.0
     return msgspec.structs.replace(
-        manifest, site=where.site, hosts=hosts, volumes=volumes, workers=where.workers, todo=todo,
-        since=since,
+        manifest, site=where.site, hosts=hosts, volumes=volumes, workers=where.workers,
+        parallel=where.parallel, todo=todo, since=since,
     )  # fmt: skip
 
 
@@ -167,12 +171,32 @@ def measured(
         left_out.append(keep_floor(folder.path, environment))
     if learn_options(study, site, lambda text: console.print(text, markup=False, soft_wrap=True)):
         notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
-    machine = Machine.of(floor)
-    console.print(about(study, todo, machine), soft_wrap=True)
+    machine, parts = Machine.of(floor), costs(study, todo)
+    cpus = at_once(site, study, todo, manifest.parallel)
+    if OwnTime in site.offers:
+        machine, parts = Machine(1 / max(1, len(cpus))), tuple(each.computed for each in parts)
+    console.print(about(study, todo, parts, machine), soft_wrap=True)
     for note in filter(None, [*notes, *left_out]):
         console.print(f"note: {note}", style="yellow", markup=False)
-    with show(study, Remaining(costs(study, todo), machine)) as progress:
+    with show(study, Remaining(parts, machine)) as progress:
+        if cpus:
+            console.print(f"{len(cpus)} labs in parallel")
+            return Parallel(folder, todo, progress, elsewhere or volumes).run(cpus)
         return run_study(site, study, todo, folder, progress, manifest.seed)
+
+
+def at_once(site: Site, study: Study, todo: Sequence[Cell], most: int | None) -> list[int]:
+    """The CPUs for labs that may run at once: none where they would disturb each other, else ``most`` of those of
+    this process, as far as there are cells and memory for them."""
+    if OwnTime not in site.offers:
+        return []
+    cpus = sorted(os.sched_getaffinity(0))
+    for count in range(min(most or len(cpus), len(cpus), len(todo)), 1, -1):
+        with contextlib.suppress(StudyError):
+            for shape, copies in hardwares(study, todo) if Room in site.offers else ():
+                offered(site, Room).room(shape, copies, count)
+            return cpus[:count]
+    return []
 
 
 def addons_of(study: Study, wanted: Sequence[Cell]) -> set[tuple[str, ...]]:
@@ -210,9 +234,8 @@ def same_machine(
             )
 
 
-def about(study: Study, wanted: Sequence[Cell], machine: Machine) -> str:
+def about(study: Study, wanted: Sequence[Cell], parts: Sequence[Cost], machine: Machine) -> str:
     """How many cells there are, and how long they will take on that machine."""
-    parts = costs(study, wanted)
     loads = [each.load for each in parts]
     open_ended = sum(each.open_ended for each in loads)
     ruled = any(each.rule is not None and each.most > each.least for each in loads)

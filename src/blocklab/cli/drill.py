@@ -22,6 +22,7 @@ from blocklab.cli.studies import (
     Dask,
     Events,
     HostsFile,
+    InParallel,
     Insecure,
     InTime,
     Mixed,
@@ -67,6 +68,7 @@ def drill(
     volumes: Volumes = None,
     site: SiteName = DEFAULT,
     clock: InTime = Clock.REAL,
+    parallel: InParallel = None,
     hosts: HostsFile = None,
     again: Annotated[bool, typer.Option("--again", help="Repeat finished drills.")] = False,
     replay: Annotated[
@@ -117,8 +119,8 @@ def drill(
         raise StudyError("", "--search needs --clock virtual", hint="in real time no two crashes are alike")
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
-    there = clocked(site, clock, dask)
-    where = Where(there, hosts, volumes, machines(dask, mixed, hosts, volumes, insecure=insecure))
+    workers = machines(dask, mixed, hosts, volumes, insecure=insecure)
+    where = Where(clocked(site, clock, dask, parallel), hosts, volumes, workers, parallel)
     with claimed(place):
         folder = StudyFolder.create(runs, started(manifest, wanted, where, again=again), study)
         carry_out(folder, Shown(plain, as_json, events))

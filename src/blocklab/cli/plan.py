@@ -178,7 +178,7 @@ def _grid(study: Study, wanted: Sequence[Cell], site: Site, *, as_json: bool) ->
     for cell in wanted:
         table.add_row(cell.key, cell.stack, cell.workload, *(cell.levels.get(name, "–") for name in study.factors))
     Console(highlight=False).print(table)
-    typer.echo(about(study, wanted, machine))
+    typer.echo(about(study, wanted, costs(study, wanted), machine))
 
 
 def planned(study: Study, name: str, site: Site) -> list[Command]:

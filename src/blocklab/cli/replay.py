@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -11,14 +12,15 @@ from rich.console import Console
 
 from blocklab.cli.carry import Where
 from blocklab.cli.progress import Lines
-from blocklab.cli.remaining import Machine, Remaining
+from blocklab.cli.remaining import Remaining
 from blocklab.errors import HostError, NodeLost, ParseError, StoreError, StudyError
 from blocklab.model.drill import Drill
 from blocklab.model.host import Host
-from blocklab.model.site import OwnTime, Site
+from blocklab.model.site import OwnTime
 from blocklab.runner.estimate import costs
-from blocklab.runner.run import run_study
+from blocklab.runner.run import run_cells
 from blocklab.runner.strikes import Moment
+from blocklab.runner.workshop import Workshop
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Run
 from blocklab.study.types import Cell
@@ -54,7 +56,8 @@ def replay(folder: StudyFolder, seed: str, console: Console) -> bool:
     before = _run(folder, text)
     shell = Shell(console)
     moment = Moment(float(after) if after else None, shell)
-    found = Again(folder, console).drill(before.cell, moment)
+    with contextlib.closing(Again(folder, console)) as again:
+        found = again.drill(before.cell, moment)
     console.print(f"gone: {_gone(found)}; verdict: {found.verdict.status}", markup=False)
     if after:
         return True
@@ -78,13 +81,13 @@ def search(folder: StudyFolder, cell: Cell, count: int, console: Console) -> lis
     """
     before = _run(folder, "", cell)
     assert before.drill is not None
-    again, found = Again(folder, console), []
-    for after in moments(before, count):
-        drill = again.drill(cell, Moment(after))
-        found.append(
-            Found(after, drill.seed, drill.verdict.status, len(drill.verdict.missing), len(drill.verdict.torn))
-        )
-        console.print(f"crash after {after:.6f} s: {_gone(drill)}", markup=False)
+    found = []
+    with contextlib.closing(Again(folder, console)) as again:
+        for after in moments(before, count):
+            drill = again.drill(cell, Moment(after))
+            lost, torn = len(drill.verdict.missing), len(drill.verdict.torn)
+            found.append(Found(after, drill.seed, drill.verdict.status, lost, torn))
+            console.print(f"crash after {after:.6f} s: {_gone(drill)}", markup=False)
     found.sort(key=lambda each: each.rank)
     (folder.path / f"search-{cell.key}.json").write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     return found
@@ -119,21 +122,27 @@ class Again:
         self._manifest = manifest
         self._source = folder.path / "study.yaml"
         self._place = folder.path / "replays"
-        self._site: Site = Where(manifest.site, volumes=Path(manifest.volumes) if manifest.volumes else None).open(
-            manifest.seed
-        )
-        if OwnTime not in self._site.offers:
+        volumes = Path(manifest.volumes) if manifest.volumes else None
+        site = Where(manifest.site, volumes=volumes).open(manifest.seed)
+        if OwnTime not in site.offers:
             raise StudyError(
                 "", f"the drills of {folder.path} lived in real time, in which nothing happens twice",
                 hint="blocklab drill STUDY --clock virtual",
             )  # fmt: skip
+        # What was loaded for one is there for the next.
+        self._workshop = Workshop(site)
+
+    def close(self) -> None:
+        """End the nodes."""
+        self._workshop.close()
 
     def drill(self, cell: Cell, moment: Moment) -> Drill:
         """Once more. Raises ``StoreError`` where it could not be carried out."""
         manifest = msgspec.structs.replace(self._manifest, cells=(cell,), todo=(cell.key,))
         there = StudyFolder.create(self._place, manifest, self._source)
-        progress = Lines(self._console, Remaining(costs(manifest.study, (cell,)), Machine.of(None)))
-        run_study(self._site, manifest.study, (cell,), there, progress, manifest.seed, moment)
+        (cost,) = costs(manifest.study, (cell,))
+        progress = Lines(self._console, Remaining([cost.computed]))
+        run_cells(self._workshop, manifest.study, (cell,), there, progress, manifest.seed, moment)
         run = there.run(cell)
         if run is None or run.drill is None:
             why = f": {run.outcome.error}" if run is not None else ""

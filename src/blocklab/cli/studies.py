@@ -85,6 +85,13 @@ InTime = Annotated[
     Clock,
     typer.Option("--clock", help="virtual (experimental): in computed time, the same figures on each machine."),
 ]
+InParallel = Annotated[
+    int | None,
+    typer.Option(
+        "--parallel", min=1,
+        help="With --clock virtual: N labs at once at most; without it as many as CPUs and memory allow.",
+    ),
+]  # fmt: skip
 SiteName = Annotated[str, typer.Option("--site", help=f"Take hosts from this site: {', '.join(SITES)}.")]
 HostsFile = Annotated[
     Path | None, typer.Option("--hosts", help="Use the hosts of this file, over SSH, instead of nodes here.")
@@ -121,6 +128,7 @@ def run(
     site: SiteName = DEFAULT,
     hosts: HostsFile = None,
     clock: InTime = Clock.REAL,
+    parallel: InParallel = None,
     again: Annotated[bool, typer.Option("--again", help="Measure finished cells again.")] = False,
     at: At = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a very large grid.")] = False,
@@ -154,9 +162,8 @@ def run(
         raise StudyError("faults", "--order as-written: the moments of faults are drawn by a seed", hint=hint)
     grid = expanded(what, study, quick=quick)
     wanted: Sequence[Cell] = chosen(grid, selected(what, stack), levels_of(what, at))
-    where = Where(
-        clocked(site, clock, dask), hosts, volumes, machines(dask, mixed, hosts, volumes, insecure=insecure)
-    )
+    workers = machines(dask, mixed, hosts, volumes, insecure=insecure)
+    where = Where(clocked(site, clock, dask, parallel), hosts, volumes, workers, parallel)
     left: tuple[str, ...] = ()
     if predict is not None:
         wanted, left = predicted(what, grid, wanted, predict)
@@ -187,9 +194,13 @@ def _place(cell: Cell) -> tuple[object, ...]:
     return cell.stack, cell.workload, *cell.levels.items()
 
 
-def clocked(site: str, clock: Clock, dask: str) -> str:
-    """The site's name with that clock. Raises ``StudyError`` where there is none."""
+def clocked(site: str, clock: Clock, dask: str, parallel: int | None) -> str:
+    """The site's name with that clock. Raises ``StudyError`` where there is none, and for ``parallel`` labs
+    that would disturb each other."""
     if clock is Clock.REAL:
+        if parallel is not None:
+            hint = "in real time labs on one machine disturb each other; --dask spreads a study over machines"
+            raise StudyError("", f"--parallel {parallel} needs --clock virtual", hint=hint)
         return site
     if site != DEFAULT or dask:
         other = "--dask" if dask else f"--site {site}"

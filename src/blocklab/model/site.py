@@ -163,9 +163,9 @@ class OwnTime(Protocol):
 class Room(Protocol):
     """Hosts on a machine whose memory is limited."""
 
-    def room(self, topology: Topology, copies: int) -> str:
-        """A note on what may not fit, with ``copies`` of each volume; empty where there is none. Raises
-        ``StudyError`` for what does not fit."""
+    def room(self, topology: Topology, copies: int, labs: int = 1) -> str:
+        """A note on what may not fit, with ``copies`` of each volume, for so many ``labs`` at once; empty where
+        there is none. Raises ``StudyError`` for what does not fit."""
 
 
 class Standing(Protocol):

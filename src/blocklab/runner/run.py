@@ -78,6 +78,20 @@ def run_study(
     seed: int | None = None,
     moment: Moment | None = None,
 ) -> int:
+    """Measure ``cells`` on nodes that end with them, as ``run_cells`` has it."""
+    with contextlib.closing(Workshop(site)) as workshop:
+        return run_cells(workshop, study, cells, folder, progress, seed, moment)
+
+
+def run_cells(
+    workshop: Workshop,
+    study: Study,
+    cells: Sequence[Cell],
+    folder: StudyFolder,
+    progress: Progress,
+    seed: int | None = None,
+    moment: Moment | None = None,
+) -> int:
     """Measure ``cells``, each stored when it ends. The number of cells that did not end ``ok``. ``moment``: when
     the first fault of each drill strikes, if not by its seed.
 
@@ -85,20 +99,18 @@ def run_study(
     like an effect of what the study varies; without a seed as the file has them.
     """
     bad = number = 0
-    with contextlib.closing(Workshop(site)) as workshop:
-        for layout in in_order(layouts(study, cells)):
-            environment = with_floor(site.environment(topology(layout.study, [layout.stack]).addons))
-            todo = list(layout.cells) if seed is None else shuffled(layout.cells, seed)
-            patient = True
-            while todo:
-                group = _Group(
-                    workshop, study, layout, folder, progress, environment, seed, moment, patient=patient
-                )
-                finished, failures = group.run(todo, number, len(cells))
-                patient = group.patient
-                number += finished
-                bad += failures
-                todo = todo[finished:]
+    for layout in in_order(layouts(study, cells)):
+        addons = topology(layout.study, [layout.stack]).addons
+        environment = with_floor(workshop.site.environment(addons))
+        todo = list(layout.cells) if seed is None else shuffled(layout.cells, seed)
+        patient = True
+        while todo:
+            group = _Group(workshop, study, layout, folder, progress, environment, seed, moment, patient=patient)
+            finished, failures = group.run(todo, number, len(cells))
+            patient = group.patient
+            number += finished
+            bad += failures
+            todo = todo[finished:]
     return bad
 
 

@@ -132,7 +132,7 @@ class Workshop:
     """Booted nodes, kept for as long as layouts need the same ones."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        self.site = site
         self._lab: Lab | None = None
         self._hardware = ""
         self.nodes = self._none()
@@ -145,7 +145,7 @@ class Workshop:
         """What went wrong each time that a copy's data were to be loaded and copied, by the copy's name."""
 
     def _none(self) -> Nodes:
-        offers = self._site.offers
+        offers = self.site.offers
         return Nodes(snapshots=Snapshots in offers, own_time=OwnTime in offers)
 
     def of_data(self, error: BlocklabError) -> bool:
@@ -157,7 +157,7 @@ class Workshop:
         """Nodes for a layout, which is built when a workload asks for it and taken down at the end of the
         repeat."""
         shape = topology(layout.study, [layout.stack])
-        ground = self._site.ground(shape)
+        ground = self.site.ground(shape)
         turn = Turn(self, self.lab(shape, say, ground), layout, ground, say)
         try:
             yield turn
@@ -170,7 +170,7 @@ class Workshop:
         if self._lab is None or self._hardware != alike or fresh:
             self.close()
             say("starting nodes")
-            self._lab = self._site.start(shape)
+            self._lab = self.site.start(shape)
             self._hardware = alike
         return self._lab
 

@@ -292,7 +292,7 @@ class FakeSite:
         """In ``tables``."""
         self.tables = {**self.tables, **tables}
 
-    def room(self, topology: Topology, copies: int) -> str:
+    def room(self, topology: Topology, copies: int, labs: int = 1) -> str:
         """All that one wants."""
         return ""
 

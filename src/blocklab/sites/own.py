@@ -20,25 +20,44 @@ GRACE_SECONDS = 20.0
 
 
 class Own:
-    """A Python module of blocklab's that prints lines. Not to be outlived by the thread that made it: the kernel
-    kills it then."""
+    """A Python module of blocklab's that prints lines, and may be told some. Not to be outlived by the thread that
+    made it: the kernel kills it then."""
 
-    def __init__(self, module: str, arguments: Sequence[str]) -> None:
-        """Start it. Raises ``SetupError``."""
+    def __init__(self, module: str, arguments: Sequence[str], cpu: int | None = None) -> None:
+        """Start it, on that ``cpu`` alone where one is given. Raises ``SetupError``."""
         # It may say more than a pipe holds, and nobody reads it meanwhile.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         argv = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-m", module, *arguments]
+        if cpu is not None:
+            argv = ["taskset", "--cpu-list", str(cpu), *argv]
         try:
             self._process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
             )
         except OSError as error:
             self._errors.close()
             raise SetupError(f"{argv[0]} cannot be started: {error.strerror}") from error
-        assert self._process.stdout is not None
-        self._out = self._process.stdout.fileno()
+        assert self._process.stdout is not None and self._process.stdin is not None
+        self._out, self._in = self._process.stdout.fileno(), self._process.stdin
         self._rest = b""
         self._over = False
+        self.said = ""
+        """The end of what it wrote to standard error, once it has ended."""
+
+    def fileno(self) -> int:
+        """To wait for what it prints."""
+        return self._out
+
+    def tell(self, line: str) -> None:
+        """A line for it to read. One that is gone hears nothing, which its end shows."""
+        with contextlib.suppress(BrokenPipeError):
+            self._in.write(f"{line}\n".encode())
+            self._in.flush()
+
+    def hush(self) -> None:
+        """There is no more to read."""
+        with contextlib.suppress(BrokenPipeError):
+            self._in.close()
 
     def lines(self, seconds: float) -> list[bytes]:
         """What was printed since, waiting at most so long for the first of it."""
@@ -56,11 +75,16 @@ class Own:
         """Whether it has printed all."""
         return self._over
 
-    def end(self) -> int:
-        """End it, as Ctrl-C would, and by force if that does not do; its exit code, negative for a signal."""
+    def interrupt(self) -> None:
+        """What Ctrl-C would do, where it has not printed all."""
         if not self._over:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGINT)
+
+    def end(self) -> int:
+        """End it, as Ctrl-C would, and by force if that does not do; its exit code, negative for a signal."""
+        self.interrupt()
+        self.hush()
         try:
             code = self._process.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -68,10 +92,8 @@ class Own:
             code = self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
+        if not self._errors.closed:
+            with self._errors as errors:
+                errors.seek(max(0, errors.seek(0, os.SEEK_END) - SAID_BYTES))
+                self.said = errors.read().decode(errors="replace").strip()
         return code
-
-    def said(self) -> str:
-        """The end of what it wrote to standard error; to be asked once, after its end."""
-        with self._errors as errors:
-            errors.seek(max(0, errors.seek(0, os.SEEK_END) - SAID_BYTES))
-            return errors.read().decode(errors="replace").strip()

@@ -143,7 +143,7 @@ def _measured(folder: StudyFolder, what: Order) -> str:
             wanted = _wanted(worker, key)
     finally:
         code = own.end()
-        said = own.said()
+        said = own.said
     if not wanted:
         raise SetupError("the controller is gone, or wants it no more")
     return f"exit code {code}: {said}" if code else said

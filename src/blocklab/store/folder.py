@@ -49,9 +49,10 @@ class Manifest(msgspec.Struct, frozen=True):
 
     ``seed`` decides the order in which cells that share a layout were run; None: as they stand in the file. How it
     was started, for ``resume``: ``site`` (empty: the usual one); ``hosts`` is a hosts file, empty without one;
-    ``volumes`` is the folder for the volumes, empty for memory; ``workers``: machines that measure it; ``todo``
-    has the keys of the cells that were asked for, None for all; a run that began before ``since`` (seconds since
-    the epoch) is to be measured again; ``predicted`` has the keys of cells that are left to prediction.
+    ``volumes`` is the folder for the volumes, empty for memory; ``workers``: machines that measure it;
+    ``parallel``: so many labs at once at most, in virtual time, None for as many as there are CPUs; ``todo`` has
+    the keys of the cells that were asked for, None for all; a run that began before ``since`` (seconds since the
+    epoch) is to be measured again; ``predicted`` has the keys of cells that are left to prediction.
     """
 
     study: Study
@@ -63,6 +64,7 @@ class Manifest(msgspec.Struct, frozen=True):
     site: str = ""
     hosts: str = ""
     workers: Workers | None = None
+    parallel: int | None = None
     todo: tuple[str, ...] | None = None
     since: float = 0.0
     predicted: tuple[str, ...] = ()

@@ -282,7 +282,7 @@ class SshSite(door.ByDoor):
             "hosts": found,
         }
 
-    def room(self, topology: Topology, copies: int) -> str:
+    def room(self, topology: Topology, copies: int, labs: int = 1) -> str:
         """How much has to be zero before a mirror stands, and about how long that takes; the disks' sizes are
         looked at when they are claimed."""
         alike = [int(spec.profile.size) for spec in topology.volumes if spec.alike]

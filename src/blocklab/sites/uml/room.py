@@ -18,15 +18,15 @@ LEAST = 64 << 20
 LARGER = "larger (mount -o remount,size=..., docker --shm-size)"
 
 
-def check_room(topology: Topology, *, volumes: Path | None = None, copies: int = 1) -> str:
+def check_room(topology: Topology, *, volumes: Path | None = None, copies: int = 1, labs: int = 1) -> str:
     """Refuse what this machine's memory, or the place of its nodes, cannot hold, before anything starts. What is
     to be said of what is let through; empty where that is nothing.
 
     ``copies`` of each volume are kept, in the folder ``volumes`` or in memory, where they count as if they were
-    full. Raises ``StudyError``.
+    full; all of it for each of so many ``labs`` at once. Raises ``StudyError``.
     """
     available = memory.available()
-    nodes, kept = topology.memory(copies)
+    nodes, kept = (labs * each for each in topology.memory(copies))
     here = nodes if volumes else nodes + kept
     stack = topology.volumes[0].stack if topology.volumes else ""
     field = f"stacks.{stack}.layers[0].size" if stack else "nodes"

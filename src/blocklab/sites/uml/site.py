@@ -362,9 +362,9 @@ class UmlSite(door.ByDoor):
         place = self._volumes.absolute() if self._volumes else scratch()
         return {**environment(self._image or images.require(addons)), "volumes": str(place)}
 
-    def room(self, topology: Topology, copies: int) -> str:
+    def room(self, topology: Topology, copies: int, labs: int = 1) -> str:
         """Whether nodes and volumes fit into this machine's memory. Raises ``StudyError``."""
-        return check_room(topology, volumes=self._volumes, copies=copies)
+        return check_room(topology, volumes=self._volumes, copies=copies, labs=labs)
 
     def options(self, addons: tuple[str, ...] = ()) -> Tables:
         """What the programs in the image told; nothing without an image."""
