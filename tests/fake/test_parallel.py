@@ -3,53 +3,82 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import re
 import signal
+import sys
 from collections import Counter
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from blocklab.cli.carry import at_once
-from blocklab.cli.parallel import MODULE, Parallel
+from blocklab.cli.parallel import MODULE, Parallel, Told, Waiting, received
 from blocklab.errors import SetupError, StudyError
+from blocklab.lang import catalogue
+from blocklab.model.drill import Drill, Verdict
 from blocklab.model.ground import Topology
-from blocklab.model.sample import Parsed
+from blocklab.model.sample import Parsed, Sample
 from blocklab.model.site import OwnTime, Room
+from blocklab.runner.run import run_study
+from blocklab.runner.strikes import Count
 from blocklab.sites.fake import FakeSite
+from blocklab.sites.own import Own
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Outcome
+from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Cell
 from tests.fake.answers import Answers
 from tests.fake.dasked import environment
+from tests.fake.far_site import open_site
 from tests.fake.runs import Silent, io
 
 CPU = min(os.sched_getaffinity(0))
+DRILL = Drill("7 abc", "kill", "a1", "a2", True, ("a1", "a2"), (), (), Verdict("ok"), rate=100.0, struck=1.5)
 
 
-class Told(Silent):
-    """In what order cells begin and end, and with how many values; ``when_done`` is called at each end."""
+class Heard(Silent):
+    """All that progress is told, by method; ``then`` is called after each."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun: list[Cell] = []
-        self.numbers: list[tuple[int, int]] = []
-        self.values_of: dict[str, int] = {}
+        self.calls: list[tuple[Any, ...]] = []
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        return [rest for called, *rest in self.calls if called == name]  # type: ignore[misc]
+
+    def _heard(self, *call: Any) -> None:
+        self.calls.append(call)
+        self.then(*call)
+
+    def then(self, *call: Any) -> None: ...
+
+    def stack(self, name: str, text: str) -> None:
+        self._heard("stack", name, text)
 
     def cell(self, number: int, count: int, cell: Cell) -> None:
-        self.begun.append(cell)
-        self.numbers.append((number, count))
+        self._heard("cell", number, count, cell)
+
+    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
+        self._heard("interim", cell, phase, rounds, tuple(rates))
+
+    def counters(self, cell: Cell, count: Count) -> None:
+        self._heard("counters", cell, count)
 
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: object) -> None:
-        super().done(cell, outcome, parsed, stops)
-        self.values_of[cell.label] = len(parsed.samples)
-        self.when_done(cell)
+        self._heard("done", cell, outcome, parsed, stops)
 
-    def when_done(self, cell: Cell) -> None: ...
+    def drilled(self, cell: Cell, drill: Drill) -> None:
+        self._heard("drilled", cell, drill)
+
+    def warning(self, text: str) -> None:
+        self._heard("warning", text)
 
 
 @pytest.fixture
@@ -83,54 +112,163 @@ def processes(folder: StudyFolder) -> list[int]:
     return found
 
 
-def test_each_cell_is_measured_once_and_those_of_a_stack_by_one_process(folder: StudyFolder) -> None:
-    progress = Told()
-    assert labs(folder, progress).run([CPU, CPU]) == 0
-    grid = folder.manifest().cells
-    assert Counter(cell.key for cell in progress.begun) == Counter(cell.key for cell in grid)
-    assert progress.numbers == [(number, 6) for number in range(1, 7)]
-    assert {label: each.status for label, each in progress.outcomes.items()} == {cell.label: "ok" for cell in grid}
-    assert all(folder.has(cell) for cell in grid) and all(progress.values_of.values())
-    # Two begin at once: not with the same stack, which would be built and loaded twice.
-    assert {cell.stack for cell in progress.begun[:2]} == set(folder.manifest().study.stacks)
-    assert processes(folder) == [] and folder.missing(grid) == ()
+def test_each_lab_has_its_cpu(folder: StudyFolder) -> None:
+    class Watching(Heard):
+        cpus: set[str] = set()
+
+        def then(self, *call: Any) -> None:
+            for pid in processes(folder) if call[0] == "done" else ():
+                # Cpus_allowed_list:\t0-1
+                found = re.search(r"^Cpus_allowed_list:\t(.*)$", Path(f"/proc/{pid}/status").read_text(), re.M)
+                self.cpus.add(found[1] if found else "")
+
+    progress = Watching()
+    assert labs(folder, progress).run([CPU]) == 0
+    assert progress.cpus == {str(CPU)}
+
+
+def test_progress_is_told_what_one_lab_tells_it(folder: StudyFolder, tmp_path: Path) -> None:
+    manifest = folder.manifest()
+    grid = manifest.cells
+    alone, beside = Heard(), Heard()
+    other = StudyFolder.create(tmp_path / "alone", manifest)
+    assert run_study(open_site(None, (), None, 0), manifest.study, grid, other, alone, 1) == 0
+    assert labs(folder, beside).run([CPU, CPU]) == 0
+    assert [(number, count) for number, count, _ in beside.named("cell")] == [(at, 6) for at in range(1, 7)]
+    assert Counter(cell.key for _, _, cell in beside.named("cell")) == Counter(cell.key for cell in grid)
+
+    def results(progress: Heard) -> dict[str, Any]:
+        """Without what its processes took themselves."""
+        return {
+            cell.key: (outcome.status, [one for one in parsed.samples if one.time is None and one.layer == "fio"])
+            for cell, outcome, parsed, _ in progress.named("done")
+        }
+
+    assert results(beside) == results(alone) and all(values for _, values in results(alone).values())
+    assert len(beside.named("interim")) == len(alone.named("interim"))
+    assert {text.rpartition(" (lab ")[2] for _, text in beside.named("stack")} == {"1)", "2)"}
+    assert {text.rpartition(" (lab ")[0].split(" in ")[0] for _, text in beside.named("stack")} == {
+        text.split(" in ")[0] for _, text in alone.named("stack")
+    }
+    assert all(folder.has(cell) for cell in grid) and processes(folder) == []
+
+
+def test_what_a_lab_tells_arrives_as_it_was(
+    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch, small: dict[str, Any]
+) -> None:
+    cell = folder.manifest().cells[0]
+    values = (Sample("latency.max", math.inf, "s", "fio", "a1"), Sample("tps", 1.0, "1/s", "fio", "a1", time=3.0))
+    rates = (Rate("tps", 1.5, None),)
+    lines = BytesIO()
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=lines))
+    told, heard = Told(), Heard()
+    told.cell(4, 7, cell)
+    told.interim(cell, "w", 3, rates)
+    told.counters(cell, Count(1.0, 2, 3, 4, 5))
+    told.done(cell, Outcome("suspect", "said", "hint", 1.0, 2.0), Parsed(values), (Stopped("w", "capped", rates),))
+    told.drilled(cell, DRILL)
+    told.warning("watch out \u00b1")
+    told.stack("one", "building")
+    parallel = labs(folder, heard)
+    for line in lines.getvalue().splitlines():
+        parallel._told(2, received(line))
+    assert heard.calls == [
+        ("cell", 1, 6, cell),
+        ("interim", cell, "w", 3, rates),
+        ("counters", cell, Count(1.0, 2, 3, 4, 5)),
+        ("done", cell, Outcome("suspect", "said", "hint", 1.0, 2.0), Parsed(values[:1]),
+         (Stopped("w", "capped", rates),)),
+        ("drilled", cell, DRILL),
+        ("warning", "watch out \u00b1"),
+        ("stack", "one", "building (lab 2)"),
+    ]  # fmt: skip
 
 
 def test_a_load_that_fails_is_stored_and_counted(folder: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_FAILING", "mirror")
-    progress = Told()
+    progress = Heard()
     assert labs(folder, progress).run([CPU, CPU]) == 3
-    failed = {label: each for label, each in progress.outcomes.items() if each.status != "ok"}
-    assert len(failed) == 3 and all(each.error == "a1: it fails on purpose" for each in failed.values())
+    failed = [outcome for _, outcome, _, _ in progress.named("done") if outcome.status != "ok"]
+    assert [each.error for each in failed] == 3 * ["a1: it fails on purpose"]
     assert sum(map(folder.has, folder.manifest().cells)) == 3
 
 
 def test_a_killed_process_ends_the_others_and_the_rest_is_measured_later(folder: StudyFolder) -> None:
-    class Killing(Told):
-        def when_done(self, cell: Cell) -> None:
-            for pid in processes(folder):
+    class Killing(Heard):
+        def then(self, *call: Any) -> None:
+            for pid in processes(folder) if call[0] == "done" else ():
                 os.kill(pid, signal.SIGKILL)
 
-    with pytest.raises(SetupError, match="a lab's process ended with -9") as caught:
+    with pytest.raises(SetupError, match=r"^the process of a lab ended with exit code -9\n") as caught:
         labs(folder, Killing()).run([CPU, CPU])
-    assert caught.value.hint == "blocklab resume goes on"
+    assert "resume --parallel N" in caught.value.hint
     assert processes(folder) == []
-    progress = Told()
+    progress = Heard()
     left = folder.missing(folder.manifest().cells)
     assert 0 < len(left) < 6
     assert labs(folder, progress).run([CPU, CPU]) == 0
-    assert sorted(progress.outcomes) == sorted(cell.label for cell in left)
+    assert sorted(cell.label for cell, *_ in progress.named("done")) == sorted(cell.label for cell in left)
 
 
-def test_ctrl_c_leaves_no_process(folder: StudyFolder) -> None:
-    class Interrupted(Told):
-        def when_done(self, cell: Cell) -> None:
-            raise KeyboardInterrupt
+def test_why_a_lab_cannot_go_on_is_said_in_the_users_language(
+    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {}
+    for language in ("en", "ja"):
+        monkeypatch.setattr(catalogue, "language", lambda language=language: language)
+        made[language] = labs(folder, Heard())
+    (folder.path / "study.json").write_text("{}")
+    for language, said in (("en", ": format None, but this"), ("ja", ": 形式 None です")):
+        with pytest.raises(SetupError) as caught:
+            made[language].run([CPU, CPU])
+        assert said in caught.value.message and "blocklab run" in caught.value.hint
 
+
+def test_ctrl_c_ends_every_lab_in_good_order(folder: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "30")
+    codes = []
+
+    class Interrupted(Heard):
+        def then(self, *call: Any) -> None:
+            if len(self.named("cell")) == 2:
+                raise KeyboardInterrupt
+
+    end = Own.end
+    monkeypatch.setattr(Own, "end", lambda own: codes.append(end(own)))
     with pytest.raises(KeyboardInterrupt):
         labs(folder, Interrupted()).run([CPU, CPU])
-    assert processes(folder) == []
-    assert [cell.label for cell in folder.manifest().cells if folder.has(cell)]
+    # Not killed, after their time of grace.
+    assert codes == [130, 130] and processes(folder) == []
+    assert list(folder.cells.glob(".*")) == []
+
+
+@pytest.mark.parametrize(
+    ("depths", "labs_", "expected"),
+    [
+        # A lab has a layout to itself as long as there are enough of them, and part of one then.
+        (4, 2, [("local", 4), ("mirror", 2), ("mirror", 1), ("mirror", 1)]),
+        (4, 3, [("local", 2), ("mirror", 2), ("local", 1), ("mirror", 1), ("local", 1), ("mirror", 1)]),
+        (1, 9, [("local", 1), ("mirror", 1)]),
+    ],
+)
+def test_a_layout_is_built_by_one_lab_while_there_are_enough(
+    depths: int, labs_: int, expected: list[tuple[str, int]], small: dict[str, Any]
+) -> None:
+    small["workloads"] = {"io": io(small)}
+    values = [2**power for power in range(depths)]
+    small["factors"] = {"depth": {"field": "workloads.io.options.iodepth", "values": values}}
+    study = build(small)
+    waiting = Waiting(study, cells(study), labs_)
+    at: dict[int, tuple[str, str]] = {}
+    found, turn = [], 0
+    while True:
+        others = [place for other, place in at.items() if other != turn]
+        at[turn], share = waiting.next(at.get(turn, ("", "")), others)
+        if not share:
+            break
+        found.append((share[0].stack, len(share)))
+        turn = (turn + 1) % min(labs_, 2)
+    assert found == expected and waiting.next(("", ""), ()) == (("", ""), ())
 
 
 class Limited(FakeSite):

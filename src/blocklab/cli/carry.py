@@ -89,9 +89,11 @@ def started(manifest: Manifest, wanted: Sequence[Cell], where: Where, *, again: 
     )  # fmt: skip
 
 
-def carry_out(folder: StudyFolder, shown: Shown, elsewhere: Path | None = None) -> None:
+def carry_out(
+    folder: StudyFolder, shown: Shown, elsewhere: Path | None = None, parallel: int | None = None
+) -> None:
     """Measure what the folder's manifest asks for and is not measured yet, and write the report. ``elsewhere`` is
-    another folder for the volumes. Raises ``typer.Exit``."""
+    another folder for the volumes, ``parallel`` another number of labs. Raises ``typer.Exit``."""
     manifest = folder.manifest()
     console = Console(stderr=True, highlight=False)
     wanted, todo = asked(folder, manifest)
@@ -102,7 +104,7 @@ def carry_out(folder: StudyFolder, shown: Shown, elsewhere: Path | None = None) 
         begun = time.monotonic()
         try:
             with shown.listener() as listener:
-                bad = _measured(folder, console, shown, listener, elsewhere)
+                bad = _measured(folder, console, shown, listener, elsewhere, parallel)
         except KeyboardInterrupt:
             console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
             raise typer.Exit(INTERRUPTED) from None
@@ -122,7 +124,12 @@ def carry_out(folder: StudyFolder, shown: Shown, elsewhere: Path | None = None) 
 
 
 def _measured(
-    folder: StudyFolder, console: Console, shown: Shown, listener: Listener | None, elsewhere: Path | None
+    folder: StudyFolder,
+    console: Console,
+    shown: Shown,
+    listener: Listener | None,
+    elsewhere: Path | None,
+    parallel: int | None,
 ) -> int:
     """Here, or on the machines that the manifest names."""
     if folder.manifest().workers:
@@ -136,7 +143,7 @@ def _measured(
         with showing(console, study, remaining, plain=shown.plain) as progress:
             yield progress if listener is None else Both(progress, Events(listener, remaining))
 
-    return measured(folder, console, show, elsewhere)
+    return measured(folder, console, show, elsewhere, parallel)
 
 
 def asked(folder: StudyFolder, manifest: Manifest) -> tuple[list[Cell], tuple[Cell, ...]]:
@@ -151,6 +158,7 @@ def measured(
     console: Console,
     show: Callable[[Study, Remaining], AbstractContextManager[Progress]],
     elsewhere: Path | None = None,
+    parallel: int | None = None,
 ) -> int:
     """Measure on this machine what the folder lacks. The number of cells that
     did not end ``ok``. Raises ``StudyError``, ``StoreError``, ``SetupError``, before anything starts."""
@@ -172,7 +180,7 @@ def measured(
     if learn_options(study, site, lambda text: console.print(text, markup=False, soft_wrap=True)):
         notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
     machine, parts = Machine.of(floor), costs(study, todo)
-    cpus = at_once(site, study, todo, manifest.parallel)
+    cpus = at_once(site, study, todo, parallel or manifest.parallel)
     if OwnTime in site.offers:
         machine, parts = Machine(1 / max(1, len(cpus))), tuple(each.computed for each in parts)
     console.print(about(study, todo, parts, machine), soft_wrap=True)
@@ -185,17 +193,19 @@ def measured(
         return run_study(site, study, todo, folder, progress, manifest.seed)
 
 
-def at_once(site: Site, study: Study, todo: Sequence[Cell], most: int | None) -> list[int]:
-    """The CPUs for labs that may run at once: none where they would disturb each other, else ``most`` of those of
-    this process, as far as there are cells and memory for them."""
+def at_once(site: Site, study: Study, todo: Sequence[Cell], parallel: int | None) -> list[int]:
+    """The CPUs for labs in parallel, which are more than one: none where labs would disturb each other, else
+    ``parallel`` of those of this process, or all, as far as there are cells and memory for them."""
     if OwnTime not in site.offers:
         return []
     cpus = sorted(os.sched_getaffinity(0))
-    for count in range(min(most or len(cpus), len(cpus), len(todo)), 1, -1):
+    for count in range(min(parallel or len(cpus), len(cpus), len(todo)), 1, -1):
         with contextlib.suppress(StudyError):
-            for shape, copies in hardwares(study, todo) if Room in site.offers else ():
-                offered(site, Room).room(shape, copies, count)
-            return cpus[:count]
+            # What might do for one lab, with a note, is not tried with several.
+            if Room not in site.offers or not any(
+                offered(site, Room).room(shape, copies, count) for shape, copies in hardwares(study, todo)
+            ):
+                return cpus[:count]
     return []
 
 

@@ -89,7 +89,7 @@ InParallel = Annotated[
     int | None,
     typer.Option(
         "--parallel", min=1,
-        help="With --clock virtual: N labs at once at most; without it as many as CPUs and memory allow.",
+        help="In virtual time: measure in N labs at once at most; default: as many as CPUs and memory allow.",
     ),
 ]  # fmt: skip
 SiteName = Annotated[str, typer.Option("--site", help=f"Take hosts from this site: {', '.join(SITES)}.")]
@@ -234,19 +234,20 @@ def resume(
     ] = None,
     runs: Runs = Path("runs"),
     volumes: Volumes = None,
+    parallel: InParallel = None,
     plain: Plain = False,
     as_json: AsJson = False,
     events: Events = "",
 ) -> None:
     """Continue a study with the options it was started with: measure missing and failed cells.
 
-    `--volumes` applies to this call only.
+    `--volumes` and `--parallel` apply to this call only.
     """
     there = StudyFolder(folder or newest(runs))
     buildable(there.manifest().study)
     with claimed(there.path):
         there.sweep()
-        carry_out(there, Shown(plain, as_json, events), volumes)
+        carry_out(there, Shown(plain, as_json, events), volumes, parallel)
 
 
 def expanded(study: Study, file: Path, *, quick: bool = False) -> tuple[Cell, ...]:

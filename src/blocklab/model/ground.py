@@ -168,8 +168,8 @@ class LinkSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drop any."""
     jitter: Duration = msgspec.field(default_factory=lambda: Duration("0ms"))
     """The standard spread of the round trip, normally distributed; not more than ``rtt``. netem's ``delay ...
-    distribution normal``, with a ``rate`` of 1 Tbit/s where the link has none: so packets stay in order, as on a
-    network where all of a connection takes one path."""
+    distribution normal``, with a ``rate`` of 1 Tbit/s where the link has none: so the packets of a lane stay in
+    order, as on a network where all of a connection takes one path."""
     rate: BitRate | None = None
     """Bits per second in each direction, of each lane, at least 1kbit/s: netem's ``rate`` at both ends. No limit
     without it."""

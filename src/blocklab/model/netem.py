@@ -20,10 +20,8 @@ def netem(link: LinkSpec, *, first: bool, delay: float | None = None) -> tuple[A
     argv: list[str] = []
     wanted: dict[str, str] = {}
     if first and link.rtt:
-        microseconds = round((link.rtt if delay is None else delay) * 1e6)
-        if link.jitter:
-            # tc refuses to spread a delay of nothing.
-            microseconds = max(1, microseconds)
+        # tc refuses to spread a delay of nothing.
+        microseconds = max(1 if link.jitter else 0, round((link.rtt if delay is None else delay) * 1e6))
         argv += ["delay", f"{microseconds}us"]
         wanted["delay"] = f"{microseconds}us"
         if link.jitter:

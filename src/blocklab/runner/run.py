@@ -76,11 +76,10 @@ def run_study(
     folder: StudyFolder,
     progress: Progress,
     seed: int | None = None,
-    moment: Moment | None = None,
 ) -> int:
     """Measure ``cells`` on nodes that end with them, as ``run_cells`` has it."""
     with contextlib.closing(Workshop(site)) as workshop:
-        return run_cells(workshop, study, cells, folder, progress, seed, moment)
+        return run_cells(workshop, study, cells, folder, progress, seed)
 
 
 def run_cells(

@@ -27,7 +27,9 @@ class Own:
         """Start it, on that ``cpu`` alone where one is given. Raises ``SetupError``."""
         # It may say more than a pipe holds, and nobody reads it meanwhile.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
-        argv = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-m", module, *arguments]
+        # No module of the folder that this is run in comes before those of Python.
+        python = [sys.executable, "-P", "-X", "utf8", "-m", module]
+        argv = ["setpriv", "--pdeathsig", "KILL", "--", *python, *arguments]
         if cpu is not None:
             argv = ["taskset", "--cpu-list", str(cpu), *argv]
         try:
@@ -40,7 +42,7 @@ class Own:
         assert self._process.stdout is not None and self._process.stdin is not None
         self._out, self._in = self._process.stdout.fileno(), self._process.stdin
         self._rest = b""
-        self._over = False
+        self._over = self._interrupted = False
         self.said = ""
         """The end of what it wrote to standard error, once it has ended."""
 
@@ -54,8 +56,8 @@ class Own:
             self._in.write(f"{line}\n".encode())
             self._in.flush()
 
-    def hush(self) -> None:
-        """There is no more to read."""
+    def close_input(self) -> None:
+        """It is told no more."""
         with contextlib.suppress(BrokenPipeError):
             self._in.close()
 
@@ -76,15 +78,16 @@ class Own:
         return self._over
 
     def interrupt(self) -> None:
-        """What Ctrl-C would do, where it has not printed all."""
-        if not self._over:
+        """What Ctrl-C would do, once, where it has not printed all: a second time would disturb its end."""
+        if not self._over and not self._interrupted:
+            self._interrupted = True
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGINT)
 
     def end(self) -> int:
         """End it, as Ctrl-C would, and by force if that does not do; its exit code, negative for a signal."""
         self.interrupt()
-        self.hush()
+        self.close_input()
         try:
             code = self._process.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:

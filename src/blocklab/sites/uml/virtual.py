@@ -306,5 +306,5 @@ class VirtualSite(UmlSite):
             "name": self.name,
             "clock": self.name,
             "host": {"cpu": HIDDEN if hidden else host["cpu"], "cpus": 1},
-            "computed": host,
+            "computed": {name: host[name] for name in ("kernel", "cpu")},
         }

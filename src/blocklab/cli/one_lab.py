@@ -1,0 +1,22 @@
+"""A lab beside others: ``python -m blocklab.cli.one_lab LANGUAGE FOLDER SITE [VOLUMES]``, see ``parallel``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from blocklab.lang import loader
+
+
+def main() -> None:
+    """Chooses the language before any other module is imported."""
+    language, folder, site, *volumes = sys.argv[1:]
+    if language != "en":
+        loader.install(language)
+    from blocklab.cli.parallel import serve
+
+    sys.exit(serve(Path(folder), site, Path(volumes[0]) if volumes else None))
+
+
+if __name__ == "__main__":
+    main()
