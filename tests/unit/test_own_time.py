@@ -23,6 +23,7 @@ from blocklab.report.versus import printed
 from blocklab.sites.machine import hides_itself
 from blocklab.sites.names import ground
 from blocklab.stats.analysis import Analysis, analyse
+from blocklab.stats.caveats import _certainty
 from blocklab.stats.format import NBSP
 from blocklab.stats.source import source
 from blocklab.stats.versus import versus
@@ -104,7 +105,9 @@ def test_the_first_line_says_what_a_cpu_costs(
 ) -> None:
     for node in small["nodes"].values():
         node |= {"cpu": cpu} if cpu else {}
-    clock = lived(small, tmp_path).clock.replace(NBSP, " ")
+    found = lived(small, tmp_path)
+    assert _certainty(found).about == "seed"
+    clock = found.clock.replace(NBSP, " ")
     assert re.fullmatch(rf"virtual time \(experimental\), {re.escape(said)}; output [0-9a-f]{{12}}", clock)
 
 

@@ -72,6 +72,12 @@ WAYS = [
     (Finding("repeats", of=1, verdict="nothing", note="run it with --repeats 3"),
      "Each cell is of one build of its layout. How much another build would differ is not known, so no comparison "
      "is decided (run it with --repeats 3)."),
+    (Finding("repeats", about="seed", of=1, verdict="nothing", note="run it with --repeats 3"),
+     "Each cell is of one seed. How much another seed would differ is not known, so no comparison is decided (run "
+     "it with --repeats 3)."),
+    (Finding("repeats", about="seed", count=3, of=3, verdict="repeats", note="3 times"),
+     "Everything was measured 3 times, each time from another seed. ± is the 95 % interval over these repeats; "
+     "ratios are taken within each repeat."),
     (Finding("repeats", count=1, of=3, verdict="repeats", note="1 to 3 of 3 times"),
      "Everything was measured 1 to 3 of 3 times, each time on layouts that were built again. ± is the 95 % "
      "interval over these repeats; for a cell measured once, within its run; ratios are taken within each "

@@ -95,11 +95,16 @@ class Analysis:
         counts = Counter((stack, workload) for _, stack, workload in repeats)
         return min(counts.values(), default=0), max(counts.values(), default=0)
 
+    @property
+    def virtual(self) -> bool:
+        """Whether the runs lived in a time of their own."""
+        return any("clock" in run.environment for run in self.every)
+
     @cached_property
     def clock(self) -> str:
         """Which time the runs lived in, with the seeds that repeat it and what is then the same; empty for the
         machine's own. Raises ``StoreError`` where the output cannot be read."""
-        if not any("clock" in run.environment for run in self.every):
+        if not self.virtual:
             return ""
         seeds = ", ".join(str(seed) for seed in self.seeds if seed is not None) or "0"
         nodes = (node for run in self.every for node in run.cell.spec["nodes"].values())

@@ -167,21 +167,25 @@ def often(analysis: Analysis) -> str:
 def _certainty(analysis: Analysis) -> Finding:
     """What the intervals are over: ``verdict`` is ``machines``, ``repeats``, ``imported`` (repeats that logs tell
     of), ``a machine each`` (repeats, of which each had a machine of its own), ``rounds``, ``run``, or ``nothing``;
-    ``note`` says how often, or how to find out."""
+    ``note`` says how often, or how to find out; ``about`` is ``seed`` in virtual time, where builds from one seed
+    are the same."""
     fewest, most = analysis.times
+    about = "seed" if analysis.virtual else ""
     if (machines := max((row.machines for row in analysis.rows), default=1)) > 1:
         verdict = "a machine each" if inseparable(effects(analysis)) else "machines"
         return Finding("repeats", count=machines, of=analysis.study.repeats, verdict=verdict, note=often(analysis))
     if most > 1:
         verdict = "imported" if analysis.imported else "repeats"
-        return Finding("repeats", count=fewest, of=analysis.study.repeats, verdict=verdict, note=often(analysis))
+        return Finding(
+            "repeats", about=about, count=fewest, of=analysis.study.repeats, verdict=verdict, note=often(analysis)
+        )
     hint = "" if analysis.imported else "run it with --repeats 3"
     if analysis.study.repeats > 1 and not analysis.imported:
         hint = f"the study asks for {analysis.study.repeats} times: blocklab resume"
     ruled = any(len(spread.values) > 1 for each in analysis.measured.values() for spread in each.run.rounds)
     known = any(row.half is not None for row in analysis.rows)
     over = "rounds" if ruled else "run" if known else "nothing"
-    return Finding("repeats", count=most, of=analysis.study.repeats, verdict=over, note=hint)
+    return Finding("repeats", about=about, count=most, of=analysis.study.repeats, verdict=over, note=hint)
 
 
 def _limited(analysis: Analysis) -> Iterator[Finding]:

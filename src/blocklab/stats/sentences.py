@@ -234,11 +234,18 @@ def _repeats(group: Group) -> str:
         sure = f"± is the 95 % interval over these repeats{once}; ratios are taken within each repeat."
         if found.verdict == "imported":
             return f"Everything was measured {found.note}. Logs do not tell if layouts were built again. {sure}"
+        if found.about == "seed":
+            return f"Everything was measured {found.note}, each time from another seed. {sure}"
         return f"Everything was measured {found.note}, each time on layouts that were built again. {sure}"
     intervals = {"rounds": "over short rounds of that one run", "run": "of the mean within that one run"}
     over = intervals.get(found.verdict)
     sure = f" ± is the 95 % interval {over}." if over else ""
     hint = f" ({found.note})" if found.note else ""
+    if found.about == "seed":
+        return (
+            f"Each cell is of one seed.{sure} How much another seed would differ is not known, so no comparison "
+            f"is decided{hint}."
+        )
     return (
         f"Each cell is of one build of its layout.{sure} How much another build would differ is not known, so no "
         f"comparison is decided{hint}."
