@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from blocklab.cli.carry import at_once
-from blocklab.cli.parallel import MODULE, Parallel, Told, Waiting, received
+from blocklab.cli.parallel import MODULE, Parallel, Sender, Waiting, received
 from blocklab.errors import SetupError, StudyError
 from blocklab.lang import catalogue
 from blocklab.model.drill import Drill, Verdict
@@ -44,7 +44,7 @@ DRILL = Drill("7 abc", "kill", "a1", "a2", True, ("a1", "a2"), (), (), Verdict("
 
 
 class Heard(Silent):
-    """All that progress is told, by method; ``then`` is called after each."""
+    """All calls of progress, by method; ``then`` is called after each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ def test_each_lab_has_its_cpu(folder: StudyFolder) -> None:
     assert progress.cpus == {str(CPU)}
 
 
-def test_progress_is_told_what_one_lab_tells_it(folder: StudyFolder, tmp_path: Path) -> None:
+def test_progress_is_that_of_one_lab(folder: StudyFolder, tmp_path: Path) -> None:
     manifest = folder.manifest()
     grid = manifest.cells
     alone, beside = Heard(), Heard()
@@ -153,7 +153,7 @@ def test_progress_is_told_what_one_lab_tells_it(folder: StudyFolder, tmp_path: P
     assert all(folder.has(cell) for cell in grid) and processes(folder) == []
 
 
-def test_what_a_lab_tells_arrives_as_it_was(
+def test_what_a_lab_sends_arrives_as_it_was(
     folder: StudyFolder, monkeypatch: pytest.MonkeyPatch, small: dict[str, Any]
 ) -> None:
     cell = folder.manifest().cells[0]
@@ -161,17 +161,19 @@ def test_what_a_lab_tells_arrives_as_it_was(
     rates = (Rate("tps", 1.5, None),)
     lines = BytesIO()
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=lines))
-    told, heard = Told(), Heard()
-    told.cell(4, 7, cell)
-    told.interim(cell, "w", 3, rates)
-    told.counters(cell, Count(1.0, 2, 3, 4, 5))
-    told.done(cell, Outcome("suspect", "said", "hint", 1.0, 2.0), Parsed(values), (Stopped("w", "capped", rates),))
-    told.drilled(cell, DRILL)
-    told.warning("watch out \u00b1")
-    told.stack("one", "building")
+    sender, heard = Sender(), Heard()
+    sender.cell(4, 7, cell)
+    sender.interim(cell, "w", 3, rates)
+    sender.counters(cell, Count(1.0, 2, 3, 4, 5))
+    sender.done(
+        cell, Outcome("suspect", "said", "hint", 1.0, 2.0), Parsed(values), (Stopped("w", "capped", rates),)
+    )
+    sender.drilled(cell, DRILL)
+    sender.warning("watch out \u00b1")
+    sender.stack("one", "building")
     parallel = labs(folder, heard)
     for line in lines.getvalue().splitlines():
-        parallel._told(2, received(line))
+        parallel._pass_on(2, received(line))
     assert heard.calls == [
         ("cell", 1, 6, cell),
         ("interim", cell, "w", 3, rates),

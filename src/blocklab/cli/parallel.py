@@ -38,11 +38,11 @@ MODULE = "blocklab.cli.one_lab"
 Place: TypeAlias = tuple[str, str]
 
 
-# -- what a lab says ---------------------------------------------------------------------------------------------
+# -- what a lab sends --------------------------------------------------------------------------------------------
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
-    """What a lab tells of ``Progress``, or of itself. ``key`` is a cell's."""
+    """What a lab sends: a call of ``Progress``, or something of itself. ``key`` is a cell's."""
 
     def line(self) -> bytes:
         """As it is printed: JSON knows no infinity."""
@@ -120,40 +120,40 @@ def received(line: bytes) -> _MESSAGES:
     return message
 
 
-class Told:
-    """Progress that is printed."""
+class Sender:
+    """Progress that is sent to who started the lab."""
 
     def stack(self, name: str, text: str) -> None:
         """A stack is being built, or stands, or is gone."""
-        tell(OnStack(name, text))
+        send(OnStack(name, text))
 
     def cell(self, number: int, count: int, cell: Cell) -> None:
         """A cell begins."""
-        tell(Begun(cell.key))
+        send(Begun(cell.key))
 
     def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
         """A phase is under way."""
-        tell(Interim(cell.key, phase, rounds, tuple(rates)))
+        send(Interim(cell.key, phase, rounds, tuple(rates)))
 
     def counters(self, cell: Cell, count: Count) -> None:
         """A drill's client has counted on."""
-        tell(Counted(cell.key, count))
+        send(Counted(cell.key, count))
 
     def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
         """A cell is stored."""
         values = tuple(sample for sample in parsed.samples if sample.time is None)
-        tell(Done(cell.key, outcome, values, tuple(stops)))
+        send(Done(cell.key, outcome, values, tuple(stops)))
 
     def drilled(self, cell: Cell, drill: Drill) -> None:
         """A cell was a drill."""
-        tell(Drilled(cell.key, drill))
+        send(Drilled(cell.key, drill))
 
     def warning(self, text: str) -> None:
         """Something that does not stop the study."""
-        tell(Warned(text))
+        send(Warned(text))
 
 
-def tell(message: Message) -> None:
+def send(message: Message) -> None:
     """Print it at once."""
     sys.stdout.buffer.write(message.line() + b"\n")
     sys.stdout.buffer.flush()
@@ -170,10 +170,10 @@ def serve(path: Path, name: str, volumes: Path | None) -> int:
         with contextlib.closing(Workshop(site)) as workshop:
             for line in sys.stdin:
                 cells = [known[key] for key in line.split()]
-                run_cells(workshop, manifest.study, cells, folder, Told(), manifest.seed)
-                tell(Free())
+                run_cells(workshop, manifest.study, cells, folder, Sender(), manifest.seed)
+                send(Free())
     except BlocklabError as error:
-        tell(Failed(error.message, error.hint))
+        send(Failed(error.message, error.hint))
         return 1
     except KeyboardInterrupt:
         return 130
@@ -217,7 +217,7 @@ class Waiting:
 
 
 class Parallel:
-    """The processes that measure ``todo``, whose ``progress`` is told as that of a single lab."""
+    """The processes that measure ``todo``, which report to ``progress`` as a single lab does."""
 
     def __init__(
         self, folder: StudyFolder, todo: Sequence[Cell], progress: Progress, volumes: Path | None
@@ -251,7 +251,7 @@ class Parallel:
                             if isinstance(message, Free):
                                 at[number] = self._feed(lab, waiting, at[number], others)
                             else:
-                                self._told(number + 1, message)
+                                self._pass_on(number + 1, message)
                         if lab.over:
                             waits.unregister(lab)
                             _ended(lab)
@@ -267,13 +267,13 @@ class Parallel:
         """Give a process its next cells, or let it end. What it has then."""
         place, cells = waiting.next(mine, others)
         if cells:
-            lab.tell(" ".join(cell.key for cell in cells))
+            lab.send(" ".join(cell.key for cell in cells))
         else:
             lab.close_input()
         return place
 
-    def _told(self, number: int, message: Message) -> None:
-        """Pass on what a lab told, the first of which has number 1. Raises ``SetupError`` for why it ends."""
+    def _pass_on(self, number: int, message: Message) -> None:
+        """Report what a lab sent; labs are numbered from 1. Raises ``SetupError`` with why it ends."""
         progress, cells = self._progress, self._cells
         match message:
             case OnStack(name, text):

@@ -20,7 +20,7 @@ GRACE_SECONDS = 20.0
 
 
 class Own:
-    """A Python module of blocklab's that prints lines, and may be told some. Not to be outlived by the thread that
+    """A Python module of blocklab's that prints lines, and may be sent some. Not to be outlived by the thread that
     made it: the kernel kills it then."""
 
     def __init__(self, module: str, arguments: Sequence[str], cpu: int | None = None) -> None:
@@ -50,14 +50,14 @@ class Own:
         """To wait for what it prints."""
         return self._out
 
-    def tell(self, line: str) -> None:
-        """A line for it to read. One that is gone hears nothing, which its end shows."""
+    def send(self, line: str) -> None:
+        """A line for it to read. One that has ended does not get it, which its end shows."""
         with contextlib.suppress(BrokenPipeError):
             self._in.write(f"{line}\n".encode())
             self._in.flush()
 
     def close_input(self) -> None:
-        """It is told no more."""
+        """It gets no more lines."""
         with contextlib.suppress(BrokenPipeError):
             self._in.close()
 
