@@ -36,7 +36,6 @@ from blocklab.study.read import build
 from blocklab.study.types import Cell
 from tests.fake.answers import Answers
 from tests.fake.dasked import environment
-from tests.fake.far_site import open_site
 from tests.fake.runs import Silent, io
 
 CPU = min(os.sched_getaffinity(0))
@@ -132,7 +131,7 @@ def test_progress_is_that_of_one_lab(folder: StudyFolder, tmp_path: Path) -> Non
     grid = manifest.cells
     alone, beside = Heard(), Heard()
     other = StudyFolder.create(tmp_path / "alone", manifest)
-    assert run_study(open_site(None, (), None, 0), manifest.study, grid, other, alone, 1) == 0
+    assert run_study(FakeSite(Answers()), manifest.study, grid, other, alone, 1) == 0
     assert labs(folder, beside).run([CPU, CPU]) == 0
     assert [(number, count) for number, count, _ in beside.named("cell")] == [(at, 6) for at in range(1, 7)]
     assert Counter(cell.key for _, _, cell in beside.named("cell")) == Counter(cell.key for cell in grid)
