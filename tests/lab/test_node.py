@@ -143,8 +143,15 @@ def test_a_daemon_that_keeps_its_output_open_does_not_hold_us(host: Node) -> Non
     must(host, ["pkill", "sleep"])
 
 
+def test_clocks_are_right_though_all_nodes_booted_on_one_cpu() -> None:
+    names = [f"n{number}" for number in range(8)]
+    with contextlib.closing(UmlSite().start(topology(*names))) as lab:
+        found = {name: min((clock(node) for _ in range(5)), key=lambda each: each.error)
+                 for name, node in lab.nodes.items()}  # fmt: skip
+        assert all(abs(each.offset) < 0.05 + each.error for each in found.values()), found
+
+
 def test_its_clock_runs_as_ours_and_how_far_it_is_off_is_known(host: Node) -> None:
-    """A machine that stands still in the first moments of the boot leaves the node behind, for good."""
     first = clock(host)
     time.sleep(0.5)
     second = clock(host)

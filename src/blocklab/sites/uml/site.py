@@ -172,6 +172,7 @@ class UmlLab:
 
     def _ready(self, name: str) -> None:
         self._nodes[name].wait_ready(time.monotonic() + BOOT_SECONDS)
+        self._nodes[name].set_clock()
         if any(not volume.profile.plain for volume in self._volumes if name in volume.spec.nodes):
             must(self._nodes[name], ("modprobe", "virtio_blk"))
 
