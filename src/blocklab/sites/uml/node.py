@@ -119,7 +119,7 @@ class Node(Agented):
         boot on one CPU: it would stay a second behind. Raises ``HostError``."""
         found = min((clock(self) for _ in range(_LOOKS)), key=lambda each: each.error)
         if abs(found.offset) > found.error:
-            must(self, ("date", "--set", f"{-found.offset:+.6f} seconds"))
+            must(self, ("date", "--set", f"{-found.offset:+.6f}sec"))
 
     def console(self) -> str:
         """What its kernel printed; of a panic the lines around it, since a stack dump follows."""
