@@ -13,6 +13,7 @@ from blocklab.cli import drill
 from blocklab.cli.main import app
 from blocklab.cli.studies import levels_of
 from blocklab.errors import StudyError
+from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.check import combined_problems
 from blocklab.study.factors import size
 from blocklab.study.grid import cells
@@ -285,3 +286,12 @@ def test_labs_of_one_machine_are_parallel_in_virtual_time_only(
     done = CliRunner().invoke(app, [command, study, "--runs", str(tmp_path / "runs"), *options])
     assert isinstance(done.exception, StudyError) and problem in str(done.exception)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_study_of_real_time_is_resumed_in_one_lab(small: dict[str, Any], tmp_path: Path) -> None:
+    study = build(small)
+    folder = StudyFolder.create(tmp_path, Manifest(study, cells(study)))
+    done = CliRunner().invoke(app, ["resume", str(folder.path), "--parallel", "2"])
+    assert isinstance(done.exception, StudyError) and "--parallel 2 needs --clock" in str(done.exception)
+    done = CliRunner().invoke(app, ["drill", "failover", "--replay", "1 a", "--parallel", "2"])
+    assert isinstance(done.exception, StudyError) and "--replay and --parallel" in str(done.exception)

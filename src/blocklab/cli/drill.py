@@ -37,6 +37,7 @@ from blocklab.cli.studies import (
     chosen,
     clocked,
     expanded,
+    in_parallel,
     levels_of,
     machines,
     newest,
@@ -111,6 +112,8 @@ def drill(
         raise placed(study, error, quick=quick) from error
     place = place_of(runs, what, quick=quick)
     if replay:
+        if parallel is not None:
+            raise StudyError("", "--replay and --parallel: which one?", hint="a drill is repeated in one lab")
         with claimed(place):
             if not once_more(StudyFolder(place), replay, Console(highlight=False)):
                 raise typer.Exit(1)
@@ -120,7 +123,8 @@ def drill(
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed)
     workers = machines(dask, mixed, hosts, volumes, insecure=insecure)
-    where = Where(clocked(site, clock, dask, parallel), hosts, volumes, workers, parallel)
+    there = clocked(site, clock, dask)
+    where = Where(there, hosts, volumes, workers, in_parallel(there, parallel))
     with claimed(place):
         folder = StudyFolder.create(runs, started(manifest, wanted, where, again=again), study)
         carry_out(folder, Shown(plain, as_json, events))

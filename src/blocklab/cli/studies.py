@@ -19,7 +19,7 @@ from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
 from blocklab.model.units import schema_hook
 from blocklab.predict.cells import plan as design
-from blocklab.sites import DEFAULT, SITES
+from blocklab.sites import CLOCKS, DEFAULT, SITES
 from blocklab.store.folder import Manifest, StudyFolder, Workers, claimed, place_of
 from blocklab.study.check import buildable, combined_problems
 from blocklab.study.factors import assignments, phase_total, size
@@ -163,7 +163,8 @@ def run(
     grid = expanded(what, study, quick=quick)
     wanted: Sequence[Cell] = chosen(grid, selected(what, stack), levels_of(what, at))
     workers = machines(dask, mixed, hosts, volumes, insecure=insecure)
-    where = Where(clocked(site, clock, dask, parallel), hosts, volumes, workers, parallel)
+    there = clocked(site, clock, dask)
+    where = Where(there, hosts, volumes, workers, in_parallel(there, parallel))
     left: tuple[str, ...] = ()
     if predict is not None:
         wanted, left = predicted(what, grid, wanted, predict)
@@ -194,13 +195,17 @@ def _place(cell: Cell) -> tuple[object, ...]:
     return cell.stack, cell.workload, *cell.levels.items()
 
 
-def clocked(site: str, clock: Clock, dask: str, parallel: int | None) -> str:
-    """The site's name with that clock. Raises ``StudyError`` where there is none, and for ``parallel`` labs
-    that would disturb each other."""
+def in_parallel(site: str, parallel: int | None) -> int | None:
+    """``parallel`` as it is. Raises ``StudyError`` for labs of that site that would disturb each other."""
+    if parallel is not None and site not in CLOCKS:
+        hint = "in real time labs on one machine disturb each other; --dask spreads a study over machines"
+        raise StudyError("", f"--parallel {parallel} needs --clock virtual", hint=hint)
+    return parallel
+
+
+def clocked(site: str, clock: Clock, dask: str) -> str:
+    """The site's name with that clock. Raises ``StudyError`` where there is none."""
     if clock is Clock.REAL:
-        if parallel is not None:
-            hint = "in real time labs on one machine disturb each other; --dask spreads a study over machines"
-            raise StudyError("", f"--parallel {parallel} needs --clock virtual", hint=hint)
         return site
     if site != DEFAULT or dask:
         other = "--dask" if dask else f"--site {site}"
@@ -244,7 +249,9 @@ def resume(
     `--volumes` and `--parallel` apply to this call only.
     """
     there = StudyFolder(folder or newest(runs))
-    buildable(there.manifest().study)
+    manifest = there.manifest()
+    buildable(manifest.study)
+    in_parallel(manifest.site, parallel)
     with claimed(there.path):
         there.sweep()
         carry_out(there, Shown(plain, as_json, events), volumes, parallel)
