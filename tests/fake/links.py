@@ -13,8 +13,10 @@ ANSWER = "4104 bytes from 10.77.1.2: icmp_seq={} ttl=64 time={:.3f} ms"
 class Machine(Answers):
     """Links that take ``floor`` ms by themselves, and ``times`` the delay that they are given."""
 
-    def __init__(self, floor: float, times: float = 1.0, lost: bool = False) -> None:
+    def __init__(self, floor: float, times: float = 1.0, lost: bool = False, noise: float = 0.0) -> None:
+        """``noise``: by what part of the delay every second answer is longer, and the others shorter."""
         super().__init__()
+        self.noise = noise
         self.floor, self.times, self.lost = floor, times, lost
         self.changes: list[float] = []
 
@@ -23,6 +25,7 @@ class Machine(Answers):
             self.changes.append(float(argv[argv.index("delay") + 1].removesuffix("us")))
         if argv[:2] == ("ping", "-A"):
             took = self.floor + self.times * self.delay / 1e3
-            text = "" if self.lost else "\n".join(ANSWER.format(number, took) for number in range(20))
+            answers = (took * (1 + self.noise * (-1) ** number) for number in range(20))
+            text = "" if self.lost else "\n".join(ANSWER.format(*each) for each in enumerate(answers))
             return Result(1 if self.lost else 0, text.encode(), b"")
         return super().__call__(host, argv)

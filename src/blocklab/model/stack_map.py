@@ -44,6 +44,17 @@ class Took(msgspec.Struct, frozen=True):
     high: float | None = None
     lost: float = 0.0
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the median (s); where it is not known, the median alone."""
+        return self.median if self.low is None else self.low, self.median if self.high is None else self.high
+
+    @property
+    def noise(self) -> float:
+        """How far the median may be off at 95 % (s); 0 where that is not known."""
+        low, high = self.interval
+        return max(self.median - low, high - self.median)
+
     @classmethod
     def of(cls, times: Sequence[float], sent: int) -> Took:
         """Of at least one answer. The interval is by order statistics: the answers ranked n/2 -+ 0.98 sqrt(n)
@@ -59,15 +70,24 @@ class Took(msgspec.Struct, frozen=True):
         )  # fmt: skip
 
 
+class Setting(msgspec.Struct, frozen=True):
+    """What was added to a link's round trip or a volume's latency (s), and what it took with that."""
+
+    added: float
+    took: Took
+
+
 class Tuned(msgspec.Struct, frozen=True):
     """How a link's round trip, or a volume's latency, was tuned on this machine. ``asked`` is the study's (s),
-    ``added`` what netem or the volume's server adds (s), ``reached`` what it takes then."""
+    ``added`` what netem or the volume's server adds (s), ``reached`` what it takes then. ``earlier``: the settings
+    of this layout that a probe before a cell found off, oldest first; each was corrected then."""
 
     asked: float
     added: float
     reached: Took
     given: bool = False
     """Whether it is what it is, on hosts of one's own: ``asked`` is what the study expects of it."""
+    earlier: tuple[Setting, ...] = ()
 
     @property
     def floor(self) -> float:
@@ -76,8 +96,14 @@ class Tuned(msgspec.Struct, frozen=True):
 
     @property
     def true(self) -> bool:
-        """Whether it is what was asked for."""
-        return abs(self.reached.median - self.asked) <= tolerance(self.asked)
+        """Whether it is what was asked for, as far as its noise tells."""
+        return abs(self.reached.median - self.asked) <= max(tolerance(self.asked), self.reached.noise)
+
+    def off(self, took: Took) -> bool:
+        """Whether ``took`` is not what was asked for, noise aside, and adding more or less could change that."""
+        low, high, most = *took.interval, tolerance(self.asked)
+        apart = low > self.asked + most or high < self.asked - most
+        return apart and not self.given and (took.median < self.asked or self.added > 0)
 
 
 def fields(times: Sequence[float], sent: int) -> dict[str, str]:
@@ -87,8 +113,8 @@ def fields(times: Sequence[float], sent: int) -> dict[str, str]:
 
 
 def tolerance(asked: float) -> float:
-    """How far (s) from what was asked for an emulated time may be."""
-    return max(0.05 * asked, 50e-6)
+    """How far (s) from what was asked for an emulated time may be, beside the noise of measuring it."""
+    return 0.05 * asked
 
 
 class Clock(msgspec.Struct, frozen=True):

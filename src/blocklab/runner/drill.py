@@ -76,12 +76,10 @@ class Drilling:
         self._counting = counting
         hosts = hosts_of(study.stacks[stack])
         self._active, self._peer = hosts[0], hosts[1] if len(hosts) > 1 else ""
-        *self._before, write = writing(study, stack, workload, stand.ground, stand.facts[stack], brief=brief)
-        assert isinstance(write, Write)
-        self._plan = write
-        self._survivor = write.monitor.host if write.monitor else ""
-        self._client = write.command.host
-        self._strikes = Strikes(stand.engine, write.strikes, random.Random(seed), moment)
+        self._brief, self._dice, self._moment = brief, seed, moment
+        self._arm()
+        self._survivor = self._plan.monitor.host if self._plan.monitor else ""
+        self._client = self._plan.command.host
         self._after = Aftermath(stand, study, stack, raw)
         self._events: list[Event] = []
         # Ours of seconds since the epoch plus this is the client's.
@@ -139,10 +137,23 @@ class Drilling:
 
     # -- before ----------------------------------------------------------------------------------------------
 
+    def _arm(self) -> None:
+        """The drill's phases and faults, on the ground as it is now."""
+        stand, stack = self._stand, self._stack
+        *self._before, write = writing(
+            self._study, stack, self._workload, stand.ground, stand.facts[stack], brief=self._brief
+        )
+        assert isinstance(write, Write)
+        self._plan = write
+        self._strikes = Strikes(stand.engine, write.strikes, random.Random(self._dice), self._moment)
+
     def _prepare(self) -> None:
         for phase in self._before:
             if isinstance(phase, Ask):
                 Steady().ask(self._engine, phase, self._measured)
+                if self._stand.correct(self._stack) is not None:
+                    # Faults of links start from what is added to these now.
+                    self._arm()
             else:
                 assert isinstance(phase, Do)
                 self._engine.go(phase)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from blocklab.errors import BlocklabError, HostError, KnobError, NodeLost, ParseError
 from blocklab.model.clock import MACHINE, Timer, clock
@@ -72,24 +73,39 @@ def measure(
     where: StackMap,
     seed: str = "",
     tell: Tell | None = None,
+    correct: Correct | None = None,
 ) -> None:
     """Measure once, into ``measured``. ``facts`` are those of the stack; every probe watches every host. ``where``
     says where the stack's devices are. ``seed`` is for the order of a workload's phases, which an empty one leaves
-    as it is. ``tell`` is told of its rates.
+    as it is. ``tell`` is told of its rates. ``correct`` is called once the links and volumes were probed.
 
     Raises ``KnobError`` where one is not in force before the workload, ``CommandError`` when the workload fails,
     ``ParseError`` when its output makes no sense, ``NodeLost``. What was found before an error stays in
     ``measured``, and the raw output in ``raw``.
     """
-    phases = measurement(workload, port, facts, list(engine.hosts), where.folders)
-    _Measurement(engine, Cross(engine, where), raw, measured, seed, tell).run(phases)
+
+    def phases(facts: Sequence[Fact]) -> tuple[Phase, ...]:
+        return measurement(workload, port, facts, list(engine.hosts), where.folders)
+
+    _Measurement(engine, Cross(engine, where), raw, measured, seed, tell, correct).run(phases, facts)
+
+
+Correct: TypeAlias = Callable[[], Sequence[Fact] | None]
+"""Tunes again what the probe before a workload found off; the stack's facts then, None where nothing changed."""
 
 
 class _Measurement:
     """Carries out the phases of one measurement; what it began ends, whatever happens."""
 
     def __init__(
-        self, engine: Engine, cross: Cross, raw: Path, measured: Measured, seed: str, tell: Tell | None
+        self,
+        engine: Engine,
+        cross: Cross,
+        raw: Path,
+        measured: Measured,
+        seed: str,
+        tell: Tell | None,
+        correct: Correct | None,
     ) -> None:
         self._engine = engine
         self._cross = cross
@@ -97,14 +113,20 @@ class _Measurement:
         self._measured = measured
         self._seed = seed
         self._tell = tell
+        self._correct = correct
         self._probes: _Watched | None = None
         self._steady = Steady()
 
-    def run(self, phases: Iterable[Phase]) -> None:
-        """All of them. Raises what ``measure`` raises."""
+    def run(self, phases: Callable[[Sequence[Fact]], Sequence[Phase]], facts: Sequence[Fact]) -> None:
+        """All phases of a stack with these facts. Raises what ``measure`` raises."""
+        plan = phases(facts)
         try:
-            for phase in phases:
-                self._go(phase)
+            for number in range(len(plan)):
+                self._go(phase := plan[number])
+                if isinstance(phase, Ask) and not phase.after and (changed := self._changed()) is not None:
+                    # What is in force from now on is what has to be in force after the workload.
+                    plan = phases(changed)
+                    self._ask_again(plan[number])
         finally:
             self._unwatch()
             if CELL in self._engine.marks:
@@ -123,6 +145,16 @@ class _Measurement:
             self._unwatch()
         else:
             raise TypeError(f"no phase of a measurement: {phase}")
+
+    def _changed(self) -> Sequence[Fact] | None:
+        return self._correct() if self._correct is not None else None
+
+    def _ask_again(self, phase: Phase) -> None:
+        """But for what was timed, which the tuning measured."""
+        assert isinstance(phase, Ask)
+        self._measured.knobs.clear()
+        facts = tuple(fact for fact in phase.facts if not fact.timed)
+        self._steady.ask(self._engine, Ask(facts), self._measured)
 
     def _measure(self, phase: Measure) -> None:
         assert self._probes is not None

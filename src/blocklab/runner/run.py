@@ -273,6 +273,7 @@ class _Group:
                         stand.shapes[cell.stack],
                         seed,
                         functools.partial(self._progress.interim, cell),
+                        functools.partial(stand.correct, cell.stack),
                     )
             except BlocklabError as caught:
                 error = self._explained(caught)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -32,7 +32,7 @@ from blocklab.model.site import (
 from blocklab.model.stack_map import Level, StackMap, Tuned, device_of
 from blocklab.model.workload import Workload
 from blocklab.runner.engine import Engine
-from blocklab.runner.tune import given, tuned_link, tuned_volume
+from blocklab.runner.tune import corrected, given, tuned_link, tuned_volume
 from blocklab.store.run import Record
 from blocklab.study.copies import copied
 from blocklab.study.grid import Layout, hardware, plan_stack, planned, topology, wires
@@ -68,6 +68,8 @@ class Standing:
         self.lab = lab
         # What was tuned for another layout does not hold for this one.
         self.ground = msgspec.structs.replace(ground, delays={})
+        # What may have to be tuned again while the stacks stand.
+        self._tuned: list[TuneLink | TuneVolume] = []
         self.engine = Engine(lab)
         self.facts: dict[str, tuple[Fact, ...]] = {}
         self.ports: dict[str, tuple[Port, ...]] = {}
@@ -95,26 +97,41 @@ class Standing:
     def carry_out(self, plan: Build) -> None:
         """The same, given its phases."""
         found: dict[str, Tuned] = {}
-        delays: dict[str, float] = {}
         for phase in plan.phases:
-            if isinstance(phase, TuneVolume):
-                if EmulatedVolumes in self.lab.offers:
-                    found |= tuned_volume(self.engine, offered(self.lab, EmulatedVolumes), phase)
-                elif GivenGround in self.lab.offers:
-                    found |= given(self.engine, phase)
-            elif isinstance(phase, TuneLink):
-                if shaped(phase.name, self.ground) and self.lab.offers & {EmulatedLinks, GivenGround}:
-                    found |= (link := tuned_link(self.engine, self.ground, phase))
-                    delays.update((phase.name, each.added) for each in link.values())
-                elif GivenGround in self.lab.offers:
-                    found |= given(self.engine, phase)
+            if isinstance(phase, TuneVolume | TuneLink):
+                found |= self._tune(phase)
             else:
                 self.engine.go(phase)
-        self.ground = msgspec.structs.replace(self.ground, delays=delays)
-        self.shapes = {name: msgspec.structs.replace(shape, tuned=found) for name, shape in self.shapes.items()}
-        self.facts = facts_of(self._study, self._stacks, self.ground)
+        self._in_force(found)
         for number, name in enumerate(self._stacks):
             self.ports[name] = plan_stack(self._study, name, number, self.ground).ports
+
+    def _tune(self, phase: TuneVolume | TuneLink) -> dict[str, Tuned]:
+        if isinstance(phase, TuneLink):
+            if shaped(phase.name, self.ground) and self.lab.offers & {EmulatedLinks, GivenGround}:
+                self._tuned.append(phase)
+                return tuned_link(self.engine, self.ground, phase)
+        elif EmulatedVolumes in self.lab.offers:
+            self._tuned.append(phase)
+            return tuned_volume(self.engine, offered(self.lab, EmulatedVolumes), phase)
+        return given(self.engine, phase) if GivenGround in self.lab.offers else {}
+
+    def _in_force(self, tuned: Mapping[str, Tuned]) -> None:
+        links = {phase.name: phase.pings.timed for phase in self._tuned if isinstance(phase, TuneLink)}
+        delays = {name: tuned[timed].added for name, timed in links.items() if timed in tuned}
+        self.ground = msgspec.structs.replace(self.ground, delays=delays)
+        self.shapes = {name: msgspec.structs.replace(shape, tuned=tuned) for name, shape in self.shapes.items()}
+        self.facts = facts_of(self._study, self._stacks, self.ground)
+
+    def correct(self, stack: str) -> tuple[Fact, ...] | None:
+        """Tune again what the latest probe found off: one busy moment does not stay for all cells of a layout.
+        The stack's facts then; None where nothing changed."""
+        tuned = next(iter(self.shapes.values())).tuned
+        lab = offered(self.lab, EmulatedVolumes) if EmulatedVolumes in self.lab.offers else None
+        changed = corrected(self.engine, self.ground, lab, self._tuned, tuned)
+        if changed:
+            self._in_force({**tuned, **changed})
+        return self.facts[stack] if changed else None
 
 
 def stack_map(study: Study, name: str, number: int, ground: Ground) -> StackMap:
