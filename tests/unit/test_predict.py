@@ -27,7 +27,7 @@ from blocklab.study.grid import cells
 from blocklab.study.read import build
 from tests.unit.synthetic import make_sweep, sweep, tpmc
 
-# docs/studies/mysql-rtt.md: tpmC by sync_binlog and threads: none, disconnected, mirror at 0.5, 10 and 20 ms.
+# docs/studies/mysql-rtt.md: tpmC by sync_binlog and threads: local, disconnected, mirror at 0.5, 10 and 20 ms.
 PUBLISHED = {
     (0, 1): (2898, 3378, 3232, 1248, 874), (0, 16): (4683, 4960, 3680, 3734, 3566),
     (0, 64): (3972, 4315, 4564, 3514, 3764), (1, 1): (3271, 3579, 1580, 701, 399),

@@ -61,7 +61,7 @@ def test_the_layouts_of_a_study_keep_their_factors_and_lose_those_of_its_loads(t
     both = layouts.of_study(STUDIES["mysql-rtt"])
     assert set(both.plain["factors"]) == {"sync_binlog", "rtt"}
     study = written(study_text(some(), both, "need"), tmp_path)
-    assert {cell.stack for cell in cells(study)} == {"none", "disconnected", "mirror"}
+    assert {cell.stack for cell in cells(study)} == {"local", "disconnected", "mirror"}
 
 
 def test_most_bytes_at_another_time_are_a_second_load() -> None:
