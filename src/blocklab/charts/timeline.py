@@ -327,7 +327,7 @@ def _source(measure: Measure) -> str:
     if measure.log:
         way = metric_of(measure.metric).of
         return (
-            f"From iostat each second: how long a {way} took at the stack's highest block device, and at the "
-            "volumes below a mirror."
+            f"From /proc/diskstats each second: how long a {way} took at the stack's highest block device, and at "
+            "the volumes below a mirror."
         )
-    return "From iostat each second, at the stack's highest block device on its active node."
+    return "From /proc/diskstats each second, at the stack's highest block device on its active node."

@@ -83,7 +83,7 @@ class Clock(StrEnum):
 
 InTime = Annotated[
     Clock,
-    typer.Option("--clock", help="virtual (experimental): in computed time, the same figures on each machine."),
+    typer.Option("--clock", help="virtual (experimental): in virtual time, the same values on every machine."),
 ]
 InParallel = Annotated[
     int | None,

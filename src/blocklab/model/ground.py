@@ -85,11 +85,11 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 class CpuCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a node's CPU takes for its work in virtual time (``run --clock virtual``), where it would take nothing.
+    """CPU cost of system calls and page faults in virtual time (``run --clock virtual``); else they cost nothing.
 
     A program's own code takes nothing all the same: what it does between two system calls is not counted.
-    ``blocklab calibrate --cpu`` measures what a machine's kernel takes. Or choose costs so that one known figure
-    comes out, e.g. that of one client on a local disk. Run the study at half and at double too: what changes with
+    ``blocklab calibrate --cpu`` measures what a machine's kernel takes. Or choose costs that give one known
+    value, e.g. the rate of one client on a local disk. Run the study at half and at double too: what changes with
     them is a statement about the CPU.
 
     Example::

@@ -46,8 +46,12 @@ def _floor(floor: Floor) -> FloorTable:
     rounds = max(reading.rounds for reading in floor.values.values())
     about = (
         f"{machine.cpu}, {machine.cpus} CPUs, kernel {machine.kernel}, image {machine.image}; measured "
-        f"{when:%Y-%m-%d %H:%M} UTC. Medians of {rounds} rounds; the spread is the largest less the smallest."
+        f"{when:%Y-%m-%d %H:%M} UTC. "
     )
+    if rounds > 1:
+        about += f"Medians of {rounds} rounds; the spread is the largest less the smallest."
+    else:
+        about += "One round, which has no spread."
     return FloorTable(about, tuple(table(floor)), caution(floor))
 
 

@@ -114,11 +114,14 @@ def _within(said: str, floor: Floor, *kinds: str) -> str:
 
 
 def table(floor: Floor) -> list[tuple[str, str, str]]:
-    """What each value is, its value and its spread as people read them, in the order of ``METRICS``."""
+    """What each value is, its value and its spread as people read them, in the order of ``METRICS``; a dash for
+    the spread of a single round."""
     rows = []
     for name, (title, _) in METRICS.items():
         own = floor.values[name]
-        rows.append((title, _quantity(own.value, own.unit), _quantity(own.spread, own.unit)))
+        # Of one round there is none.
+        spread = _quantity(own.spread, own.unit) if own.rounds > 1 else "–"
+        rows.append((title, _quantity(own.value, own.unit), spread))
     return rows
 
 

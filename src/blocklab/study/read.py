@@ -114,7 +114,7 @@ def build(
     plain = modern(plain_data(raw))
     if quick and plain.get("quick", {}) == {}:
         hint = "leave out --quick, or add one, e.g. quick: {workloads: {tx: {time: 5s}}}"
-        raise StudyError("quick", "the study has no short form", hint=hint)
+        raise StudyError("quick", "the study has no quick variant", hint=hint)
     # What is no map is refused below, with and without --quick.
     if quick and isinstance(patch := plain.get("quick"), Mapping):
         plain = merge_patch(plain, patch)

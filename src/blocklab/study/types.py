@@ -43,7 +43,7 @@ class Stack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     on: str
-    """The node on which the stack is active: loads run there, if not ``from`` another node."""
+    """The node on which the stack is active: workloads run there, if not ``from`` another node."""
     layers: tuple[AnyLayer, ...]
     """The layers from the raw volume up. The lowest one is a ``volume``."""
 
@@ -201,7 +201,7 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the charts of a sweep are laid out. What is left out the report chooses itself.
 
-    Each is the name of a factor, ``stack`` or ``workload``, or what the jobs of a ``fio`` load differ in:
+    Each is the name of a factor, ``stack`` or ``workload``, or what the jobs of a ``fio`` workload differ in:
     ``iodepth``, ``bs``, ``reads`` (how many of 100 requests read, like ``70%``), ``access`` (``random`` or
     ``sequential``), ``numjobs``, or another option of its ``matrix`` by its own name. A chart to which a name
     makes no difference is laid out without it. `blocklab report --x NAME --y METRIC --color NAME --facet NAME`

@@ -66,7 +66,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     ``bandwidth`` (B/s), ``bytes``, ``ios``, ``latency.mean``, ``latency.stddev``, ``latency.max``,
     ``latency.p50``, ``latency.p95``, ``latency.p99``, ``latency.p99.9`` (s; submission and completion together);
     ``sync.ios`` and ``sync.latency.`` where the job synced; ``cpu.user`` and ``cpu.system`` (%, of the job's
-    time). Courses: ``iops``, ``bandwidth`` and ``latency.mean`` of each direction.
+    time). Time series: ``iops``, ``bandwidth`` and ``latency.mean`` of each direction.
     """
 
     size: Size | None = None

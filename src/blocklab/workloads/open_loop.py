@@ -72,7 +72,7 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
     ``latency.mean``, ``latency.stddev``, ``latency.max``, ``latency.p50``, ``latency.p95``, ``latency.p99``,
     ``latency.p99.9`` (s); ``unfinished`` (requests that were due and not completed), ``errors``, ``lag.mean`` and
     ``lag.max`` (s: by how much requests left late although the volume had little to do, which is the node's own).
-    Courses: ``iops``, ``bandwidth`` and ``latency.mean`` of each direction.
+    Time series: ``iops``, ``bandwidth`` and ``latency.mean`` of each direction.
     """
 
     size: Size

@@ -75,7 +75,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     Values: ``tps`` (1/s; without the time to connect), ``latency.mean`` and ``latency.stddev`` (s),
     ``transactions``, ``failed``, ``skipped``, ``connect`` (s), and with ``log`` ``latency.p50``, ``latency.p95``,
-    ``latency.p99`` and ``latency.max`` (s). Courses: ``tps`` and ``latency.mean``.
+    ``latency.p99`` and ``latency.max`` (s). Time series: ``tps`` and ``latency.mean``.
     """
 
     scale: int = 1

@@ -71,7 +71,7 @@ class Sysbench(servers.OltpBench, frozen=True, tag="sysbench"):
 
     Values: ``tps`` and ``qps`` (1/s), ``latency.mean``, ``latency.p50``, ``latency.p95``, ``latency.p99``,
     ``latency.max`` (s), ``transactions``, ``errors``, ``reconnects``. The percentiles are of sysbench's histogram,
-    whose buckets are 2 % of the value wide. Courses: ``tps``, ``qps``, ``latency.p99`` and ``errors`` (1/s).
+    whose buckets are 2 % of the value wide. Time series: ``tps``, ``qps``, ``latency.p99`` and ``errors`` (1/s).
 
     What the server counted meanwhile: of MariaDB and MySQL ``fsyncs`` (1/s; InnoDB's, without the binary log's),
     ``log.bytes`` (B/s, the redo log), ``lock.waits`` (1/s, for a row), ``lock.wait.time`` (s, the mean of one),

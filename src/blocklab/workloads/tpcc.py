@@ -64,7 +64,7 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
     ``delivery`` and ``stock_level`` that there was ``.count`` and ``.latency.mean``, ``.latency.p50``,
     ``.latency.p90``, ``.latency.p95``, ``.latency.p99``, ``.latency.p99.9``, ``.latency.max`` (s). The means are
     exact. Percentiles and maximum are go-tpc's, whose buckets are 0.5 ms wide up to 17 ms and then 3 to 6 % of the
-    value; it takes what is below 1 ms for 1 ms. Courses: ``tps`` and ``latency.mean``.
+    value; it takes what is below 1 ms for 1 ms. Time series: ``tps`` and ``latency.mean``.
 
     What the server counted meanwhile: of MariaDB and MySQL ``fsyncs`` (1/s; InnoDB's, without the binary log's),
     ``log.bytes`` (B/s, the redo log), ``lock.waits`` (1/s, for a row), ``lock.wait.time`` (s, the mean of one),
