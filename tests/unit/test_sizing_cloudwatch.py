@@ -131,8 +131,13 @@ def test_two_volumes_without_names_in_one_file_are_named() -> None:
         }
     )
     found = of(Text(Path("a.json"), (first, first.replace("300.0", "900.0"))))
-    assert [each.rates.reads for each in found.series[0].intervals] == [1.0, 1.0]
-    assert any("two volumes" in each for each in found.remarks)
+    # None of them is left out: both do I/O.
+    assert [[each.rates.reads for each in one.intervals] for one in found.series] == [[1.0, 1.0], [3.0, 3.0]]
+    assert any("2 results that differ at the same time" in each for each in found.remarks)
+    assert not any("taken for one volume;" in each for each in found.remarks)
+    # The same result twice is one volume.
+    (once,) = of(Text(Path("a.json"), (first, first))).series
+    assert [each.rates.reads for each in once.intervals] == [1.0, 1.0]
 
 
 def test_a_cut_file_keeps_its_whole_data_points() -> None:

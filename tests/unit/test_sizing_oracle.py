@@ -443,3 +443,36 @@ def test_a_damaged_report_is_read_or_refused_but_never_a_thousand_times_off(
                 for field in ("reads", "writes", "read_bytes", "write_bytes"):
                     value = getattr(interval.rates, field)
                     assert value is None or value <= 1.1 * getattr(HOUR, field)
+
+
+def paged(text: str, lines: int) -> str:
+    """As SQL*Plus prints ``select output from table(awr_report_text(..))`` with so many lines on a page."""
+    rows = text.splitlines()
+    heads = ["", "OUTPUT", "-" * 80]
+    pages = [rows[at : at + lines] for at in range(0, len(rows), lines)]
+    return "\n".join(row for page in pages for row in (*heads, *page)) + "\n"
+
+
+@pytest.mark.parametrize("lines", [11, 14, 24, 60])
+@pytest.mark.parametrize("name", ["awr-19.txt", "awr-11.2.txt"])
+def test_page_heads_cut_no_table(tmp_path: Path, name: str, lines: int) -> None:
+    """Wherever they fall: in a head, in a table, between its ruler and its rows."""
+    path = changed(tmp_path, name, lambda text: paged(text, lines))
+    (plain,), (cut,) = only(GOLDEN / name).intervals, only(path).intervals
+    for field in ("rates", "flushes", "transactions", "read_latency", "write_latency"):
+        assert getattr(cut, field) == getattr(plain, field), field
+
+
+def test_latency_is_that_of_the_events_that_nearly_all_waits_are_of(tmp_path: Path) -> None:
+    """Waits for single blocks were 100 of 785,100, and their 0.5 ms stood for all."""
+
+    def add(text: str) -> str:
+        (row,) = (line for line in text.splitlines() if line.startswith("db file sequential read      1,5"))
+        direct = row.replace("db file sequential read", "direct path read       ")
+        direct = direct.replace("1,500,000", "9,000,000").replace(" 1,875", "18,000").replace("1.25ms", "2.00ms")
+        return text.replace(f"{row}\n", f"{direct}\n{row}\n", 1)
+
+    (plain,) = only(GOLDEN / "awr-19.txt").intervals
+    (interval,) = only(changed(tmp_path, "awr-19.txt", add)).intervals
+    assert plain.read_latency == pytest.approx(0.00125)
+    assert interval.read_latency is not None and 0.0018 < interval.read_latency < 0.002

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -105,12 +106,30 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     remarks: tuple[str, ...] = ()
 
 
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server's counters say of the device below: ``counters`` by the names of ``COUNTERS``, and in
+    ``remarks`` what had to be assumed for that."""
+
+    counters: Mapping[str, float]
+    remarks: tuple[str, ...] = ()
+
+
+Model: TypeAlias = Callable[[Mapping[str, float]], Device]
+"""Makes the device's counters of a server's own, as they moved in an interval (or since the server's start)."""
+
+
+def plain(counters: Mapping[str, float]) -> Device:
+    """The model of counters that are the device's already."""
+    return Device(counters=counters)
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Cumulative counters of one system at one moment; two of them make an interval (``sizing.snapshots``).
 
     ``time`` is seconds since the epoch, None where the file does not tell; ``uptime`` (s) that of the server.
-    ``counters`` are by the names of ``COUNTERS``, each as far as the source has it. ``window``: rates that the
-    source itself gives of its last few seconds, used where nothing better is there. ``line``: where it begins.
+    ``counters`` are the source's own, each as far as it has it; ``model`` makes the device's of their differences,
+    so what an earlier load left in them decides nothing. ``window``: rates that the source itself gives of its
+    last few seconds, used where nothing better is there. ``line``: where it begins.
     ``counting_since``: seconds since the epoch at which the counters began (a reset of the statistics); two
     snapshots with different ones cannot be subtracted.
     """
@@ -129,12 +148,15 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 0
     counting_since: float | None = None
     remarks: tuple[str, ...] = ()
+    model: Model = plain
+    window_remarks: tuple[str, ...] = ()
+    """What is to be said where ``window`` is used."""
 
 
 COUNTERS = (
     "reads", "writes", "read_bytes", "write_bytes", "flushes", "read_seconds", "write_seconds", "transactions",
 )  # fmt: skip
-"""The names in ``Snapshot.counters``: requests, bytes, seconds that all requests took together, commits."""
+"""The names in ``Device.counters``: requests, bytes, seconds that all requests took together, commits."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ def _alone(last: Snapshot, said: list[str]) -> Series | None:
     """What a single usable snapshot is good for."""
     if last.uptime and last.counters:
         end = last.time if last.time is not None else last.uptime
-        interval = _difference(last, dict.fromkeys(last.counters, 0.0), last.uptime, end - last.uptime)
+        interval = _difference(last, dict.fromkeys(last.counters, 0.0), last.uptime, end - last.uptime, said)
         if last.uptime < JUST_STARTED:
             said.append(
                 f"{_place(last)}: the server was started {last.uptime / 60:.0f} min before: its caches are cold, "
@@ -66,6 +66,7 @@ def _alone(last: Snapshot, said: list[str]) -> Series | None:
         said.append(f"{_place(last)}: one dump only, an average since the server's start; take a second one later")
         return _series([last], [interval], last.trust, untimed=last.time is None, since_start=True)
     if last.window is not None:
+        said += [f"{last.file}: {remark}" for remark in last.window_remarks]
         said.append(
             f"{_place(last)}: one dump only: its own averages of the last {last.window.seconds:.0f} s; take a "
             "second dump later, so that the counters between the two are used"
@@ -127,7 +128,7 @@ def _intervals(timed: Sequence[Snapshot], said: list[str]) -> Iterator[Interval]
         elif why := _restarted(before, after, seconds):
             said.append(f"{_place(after)}: {why}: what lies between {_place(before)} and it is left out")
         else:
-            yield _difference(after, before.counters, seconds, before.time)
+            yield _difference(after, before.counters, seconds, before.time, said)
 
 
 def _restarted(before: Snapshot, after: Snapshot, seconds: float) -> str:
@@ -148,8 +149,12 @@ def _apart(one: float | None, other: float | None) -> bool:
     return abs(one - other) > _ROUNDING
 
 
-def _difference(after: Snapshot, before: Mapping[str, float], seconds: float, start: float) -> Interval:
-    moved = {name: value - before[name] for name, value in after.counters.items() if name in before}
+def _difference(
+    after: Snapshot, before: Mapping[str, float], seconds: float, start: float, said: list[str]
+) -> Interval:
+    device = after.model({name: value - before[name] for name, value in after.counters.items() if name in before})
+    said += [f"{after.file}: {remark}" for remark in device.remarks]
+    moved = device.counters
 
     def rate(name: str) -> float | None:
         return moved[name] / seconds if name in moved else None

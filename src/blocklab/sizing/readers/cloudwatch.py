@@ -122,7 +122,7 @@ def found(every: Sequence[Points], path: Path, remarks: list[str], bad: Sequence
     tables: dict[tuple[str, str, str, float], dict[float, dict[str, float]]] = {}
     lines: dict[tuple[str, str, str, float], int] = {}
     twice: Counter[str] = Counter()
-    for each in every:
+    for each in _told_apart(every, remarks):
         source, field, _, _ = _SOURCES[each.metric.lower()]
         period = each.period or _own_period(each, usual)
         if not each.values or period is None:
@@ -142,16 +142,50 @@ def found(every: Sequence[Points], path: Path, remarks: list[str], bad: Sequence
                 twice[each.metric] += 1
     remarks += [f"left out: {each}" for each in dict.fromkeys(why)]
     remarks += [
-        f"{metric}: {count} data points of a time that was there with another value: left out; of two volumes "
-        "each label has to name its own (vol-...)"
+        f"{metric}: {count} data points of a time that was there with another value: left out"
         for metric, count in twice.items()
     ]  # fmt: skip
     series = [_one(key, table, path, lines[key], remarks) for key, table in tables.items() if table]
+    if {key[2] for key in tables if key[0] == VOLUMES} == {""}:
+        remarks.append(
+            "no volume is named: taken for one volume; name it (vol-...) in the label or the file's name"
+        )
     if not series:
         raise Refused("; ".join(list(dict.fromkeys(why))[:3]) or "no data points of a metric of block storage")
     return Found(
         series=tuple(series), bad=tuple(bad[:8]), lost=len(bad), remarks=tuple(dict.fromkeys(remarks))
     )  # fmt: skip
+
+
+def _told_apart(every: Sequence[Points], remarks: list[str]) -> Iterator[Points]:
+    """Each with a name. Two results of one metric and one name that differ at one time are of two volumes (or
+    instances, or databases) whose labels do not name them: none may be left out, for all of them do I/O."""
+    known: dict[tuple[str, str, str], list[Points]] = {}
+    for each in every:
+        alike = known.setdefault((each.metric.lower(), each.system, each.device), [])
+        number = next((at for at, other in enumerate(alike) if _agree(each, other)), len(alike))
+        if number == len(alike):
+            alike.append(each)
+        if number == 0:
+            yield each
+            continue
+        volumes = _SOURCES[each.metric.lower()][0] == VOLUMES
+        remarks.append(
+            f"{each.metric}: {len(alike)} results that differ at the same time: taken for as many volumes; name "
+            "them (vol-...) in their labels"
+            if volumes
+            else f"{each.metric}: {len(alike)} results that differ at the same time: taken for as many systems; "
+            "name them in their labels"
+        )
+        name = f"{each.device if volumes else each.system} {number + 1}".strip()
+        yield msgspec.structs.replace(each, **{"device" if volumes else "system": name})
+
+
+def _agree(one: Points, other: Points) -> bool:
+    """Whether both may be of one thing: by another statistic, or without two values of one time."""
+    if one.statistic != other.statistic:
+        return True
+    return all(other.values.get(at, value) == value for at, value in one.values.items())
 
 
 def _steps(every: Sequence[Points]) -> Counter[float]:
@@ -243,10 +277,6 @@ def _one(
     name = device or system
     if early:
         remarks.append(f"{name or source}: {early} data points within the period of the one before: left out")
-    if source == VOLUMES and not device:
-        remarks.append(
-            "no volume is named: taken for one volume; name it (vol-...) in the label or the file's name"
-        )
     fields = {field for row in table.values() for field in row}
     if fields and not fields & set(_RATES):
         remarks.append(f"{name or source}: times only; they need the operations of the same volume beside them")

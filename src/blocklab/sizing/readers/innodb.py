@@ -19,9 +19,11 @@ from blocklab.imports.clock import Clock, Stamp, resolve, stamp
 from blocklab.imports.text import Bad, Refused, Text
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.readers.mysql_model import LOG_BLOCK, PAGE
-from blocklab.sizing.series import Found, Interval, Rates, Snapshot
+from blocklab.sizing.series import Device, Found, Interval, Rates, Snapshot
 
 SOURCE = "InnoDB status"
+COLLECTED = "more redo log writes than syncs: the page cache collects them, so one is counted for each sync"
+OUTSIDE = "its file writes leave out the redo log's: one more is counted for each sync"
 _MOST_BAD = 8
 
 # 2023-11-20 10:00:00 0x7f97a9c91700 INNODB MONITOR OUTPUT   (MySQL 5.7 on, MariaDB 10.1 on)
@@ -46,7 +48,7 @@ _RATES = re.compile(
 # Log sequence number          19643450   (before MySQL 5.1: two halves, 0 19643450)
 _LSN = re.compile(r"Log sequence number +(?:(?P<high>\d{1,10}) )?(?P<low>\d{1,20})")
 # 129 log i/o's done, 0.00 log i/o's/second   (not in MariaDB since 10.8)
-_LOG_CALLS = re.compile(r"(?P<calls>\d+) log i/o's done, ")
+_LOG_CALLS = re.compile(r"(?P<calls>\d+) log i/o's done, (?P<rate>\d+\.?\d*) log i/o's/second")
 # Pages read 810, created 163, written 404
 _PAGES = re.compile(r"Pages read (?P<read>\d+), created \d+, written (?P<written>\d+)")
 # The pools one by one follow after the sum of them: only the first line of a kind counts.
@@ -178,54 +180,73 @@ def _times(dumps: Sequence[_Dump], path: Path, reading: Reading) -> tuple[list[f
 
 
 def _snapshot(dump: _Dump, time: float | None, path: Path) -> Snapshot:
-    calls = {name: float(value) for name, value in dump.found["calls"].groupdict().items()}
-    outside = _redo_outside(dump)
+    counters = _counters(dump)
+    window, remarks = _window(dump, time, counters)
     return Snapshot(
-        system="", source=SOURCE, file=path, counters=_counters(dump, calls, outside), time=time,
-        product=dump.product, window=_window(dump, time, outside), line=dump.line,
+        system="", source=SOURCE, file=path, counters=counters, time=time, product=dump.product, window=window,
+        line=dump.line, model=_device, window_remarks=remarks,
     )  # fmt: skip
 
 
-def _redo_outside(dump: _Dump) -> bool:
-    """Whether the file writes leave out the redo log's, as in MariaDB 11.8. There each sync of the log is a write
-    of it, so that the writes beside the pages' are fewer than the syncs by far; where they are counted, they are
-    about as many or more."""
-    if "log" in dump.found or "pages" not in dump.found:
-        return False
-    calls, pages = dump.found["calls"], dump.found["pages"]
-    return float(calls["writes"]) - float(pages["written"]) < float(calls["fsyncs"]) / 2
-
-
-def _counters(dump: _Dump, calls: Mapping[str, float], outside: bool) -> dict[str, float]:
-    log = float(dump.found["log"]["calls"]) if "log" in dump.found else 0.0
-    # Where the redo log goes through the page cache, its writes are collected until the next sync.
-    redo = calls["fsyncs"] if outside else min(0.0, calls["fsyncs"] - log)
-    found = {
-        "reads": calls["reads"], "writes": max(0.0, calls["writes"] + redo),
-        "flushes": calls["fsyncs"],
-    }  # fmt: skip
-    pages, lsn = dump.found.get("pages"), dump.found.get("lsn")
+def _counters(dump: _Dump) -> dict[str, float]:
+    """The dump's own, since the server's start; ``log`` are writes of the redo log, ``sequence`` its bytes."""
+    counters = {name: float(value) for name, value in dump.found["calls"].groupdict().items()}
+    pages, lsn, log = (dump.found.get(name) for name in ("pages", "lsn", "log"))
     if pages is not None:
-        found["read_bytes"] = float(pages["read"]) * PAGE
-    if pages is not None and lsn is not None:
-        sequence = int(lsn["high"] or 0) * 2**32 + int(lsn["low"])
-        rounding = LOG_BLOCK * (log or calls["fsyncs"])
-        found["write_bytes"] = 2 * float(pages["written"]) * PAGE + sequence + rounding
-    return found
+        counters |= {"pages_read": float(pages["read"]), "pages_written": float(pages["written"])}
+    if lsn is not None:
+        counters["sequence"] = float(int(lsn["high"] or 0) * 2**32 + int(lsn["low"]))
+    if log is not None:
+        counters["log"] = float(log["calls"])
+    return counters
 
 
-def _window(dump: _Dump, time: float | None, outside: bool) -> Interval | None:
-    """The averages of the last seconds. What was written is not reported there: the log's part is in no line."""
-    window, rates = dump.found.get("window"), dump.found.get("rates")
+def _device(moved: Mapping[str, float]) -> Device:
+    """What the device got while the counters moved by so much."""
+    log, pages, fsyncs = moved.get("log"), moved.get("pages_written"), moved["fsyncs"]
+    redo, remarks = _redo(moved)
+    counters = {"reads": moved["reads"], "writes": max(0.0, moved["writes"] + redo), "flushes": fsyncs}
+    if "pages_read" in moved:
+        counters["read_bytes"] = moved["pages_read"] * PAGE
+    if pages is not None and "sequence" in moved:
+        counters["write_bytes"] = 2 * pages * PAGE + moved["sequence"] + LOG_BLOCK * (log or fsyncs)
+    return Device(counters=counters, remarks=remarks)
+
+
+def _redo(moved: Mapping[str, float]) -> tuple[float, tuple[str, ...]]:
+    """What to add to the file writes for the redo log's, and what to say of it.
+
+    They leave the redo log out in MariaDB 11.8. There each sync of the log is a write of it, so the writes beside
+    the pages' are fewer than the syncs by far; where they are counted, they are about as many or more.
+    """
+    log, pages, fsyncs = moved.get("log"), moved.get("pages_written"), moved["fsyncs"]
+    if log is not None:
+        # Through the page cache, its writes are collected until the next sync.
+        collected = min(0.0, fsyncs - log)
+        return collected, (COLLECTED,) if collected else ()
+    if pages is not None and moved["writes"] - pages < fsyncs / 2:
+        return fsyncs, (OUTSIDE,) if fsyncs else ()
+    return 0.0, ()
+
+
+def _window(
+    dump: _Dump, time: float | None, counters: Mapping[str, float]
+) -> tuple[Interval | None, tuple[str, ...]]:
+    """The averages of the last seconds, and what is to be said of them. What was written is not reported there:
+    the log's bytes are in no line."""
+    window, rates, log = (dump.found.get(name) for name in ("window", "rates", "log"))
     if time is None or window is None or rates is None or not (seconds := float(window[1])):
-        return None
+        return None, ()
     reads, writes, fsyncs = (float(rates[name]) for name in ("reads", "writes", "fsyncs"))
-    return Interval(
-        start=time - seconds, seconds=seconds, line=dump.line, flushes=fsyncs,
-        rates=Rates(
-            reads=reads, writes=writes + (fsyncs if outside else 0), read_bytes=reads * float(rates["size"])
-        ),
-    )  # fmt: skip
+    moved = {"writes": writes, "fsyncs": fsyncs}
+    if log is not None:
+        moved["log"] = float(log["rate"])
+    elif "pages_written" in counters:
+        # The window has no pages: by their part of all writes since the server's start.
+        moved["pages_written"] = writes * counters["pages_written"] / max(counters["writes"], 1.0)
+    redo, remarks = _redo(moved)
+    rated = Rates(reads=reads, writes=max(0.0, writes + redo), read_bytes=reads * float(rates["size"]))
+    return Interval(start=time - seconds, seconds=seconds, line=dump.line, flushes=fsyncs, rates=rated), remarks
 
 
 KINDS: Mapping[str, Kind] = {

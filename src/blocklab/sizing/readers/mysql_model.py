@@ -21,6 +21,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from blocklab.sizing.series import Device
+
 PAGE = 16384.0
 # Of the page cache, and of a file system's journal: the least that is written of a file that is not O_DIRECT.
 BLOCK = 4096.0
@@ -153,12 +155,12 @@ def _groups(status: Mapping[str, float], setting: Settings, commits: float, said
     return min(commits, syncs)
 
 
-def counters(status: Mapping[str, float], setting: Settings) -> tuple[dict[str, float], list[str]]:
-    """The device's requests, bytes and syncs (names of ``series.COUNTERS``) since the server's start, and what had
-    to be assumed.
+def device(setting: Settings, page: float, status: Mapping[str, float]) -> Device:
+    """The device's requests, bytes and syncs while the server's counters moved by so much, and what had to be
+    assumed.
 
-    ``status``: SHOW GLOBAL STATUS, names in lower case; it has all of ``NEEDED``. Every counter grows as the
-    server's do. ``writes`` are as Linux counts them: page writes, doublewrite batches in requests of ``LARGEST``,
+    ``status``: of SHOW GLOBAL STATUS, names in lower case; it has all of ``NEEDED``. ``page``: InnoDB's page size
+    (B). ``writes`` are as Linux counts them: page writes, doublewrite batches in requests of ``LARGEST``,
     the redo log, the binary log, and the file system's journal for each sync of the binary log, which grows. Empty
     flushes are no writes: a cloud volume, which has no volatile cache, never gets them. ``flushes`` are the syncs.
 
@@ -166,7 +168,6 @@ def counters(status: Mapping[str, float], setting: Settings) -> tuple[dict[str, 
     of autocommit are only there. ``Handler_commit`` counts each statement's, so it is not taken.
     """
     said: list[str] = []
-    page = status.get("innodb_page_size") or PAGE
     pages, redo = status.get("innodb_pages_written", 0.0), _redo(status, setting)
     twice, batches = status.get("innodb_dblwr_pages_written", 0.0), status.get("innodb_dblwr_writes", 0.0)
     syncs, log_requests, log_bytes = _binlog(status, setting, said)
@@ -188,7 +189,7 @@ def counters(status: Mapping[str, float], setting: Settings) -> tuple[dict[str, 
     if "com_commit" in status:
         logged = status.get("binlog_commits", status.get("binlog_cache_use", 0.0))
         found["transactions"] = max(status["com_commit"], logged) + status.get("com_rollback", 0.0)
-    return found, said
+    return Device(counters=found, remarks=tuple(said))
 
 
 def _all_bytes(total: float, pages: float, twice: float, redo: float) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -49,6 +50,7 @@ _USED = frozenset(
         "binlog_commits", "binlog_group_commits", "binlog_bytes_written", "com_commit", "com_rollback",
     }
 )  # fmt: skip
+_COUNTERS = _USED - {"uptime", "uptime_since_flush_status", "innodb_page_size"}
 # FLUSH STATUS sets these to 0; InnoDB's and the binary log's bytes and groups go on.
 _FLUSHED = ("com_commit", "com_rollback", "binlog_stmt_cache_use")
 
@@ -90,6 +92,8 @@ def read(text: Text, reading: Reading) -> Found:
         raise Refused("no counter of SHOW GLOBAL STATUS in it")
     said = list(text.remarks)
     dumps = _stamped(_added_up(found.dumps, said), found.times)
+    if why := _elsewhere(dumps):
+        raise Refused(why)
     usable = [each for each in dumps if not (why := _lacks(each)) or _left_out(each, why, found.bad)]
     if not usable:
         raise Refused(
@@ -104,6 +108,25 @@ def read(text: Text, reading: Reading) -> Found:
         lost=len(found.bad),
         remarks=tuple(dict.fromkeys(said)),
     )
+
+
+def _elsewhere(dumps: Sequence[_Dump]) -> str:
+    """Why the server's counters say nothing of any storage; empty where they do. They stay 0 where the storage is
+    another machine's, and where the tables are another engine's: that is no rate of 0."""
+    last = dumps[-1].values
+    # Aurora_total_op_memory, AuroraDb_commits
+    if any(name.startswith(("aurora_", "auroradb_")) for name in last):
+        return (
+            "it is of Aurora MySQL, whose storage is another machine's: InnoDB's counters do not count it; give "
+            "CloudWatch's VolumeReadIOPs and VolumeWriteIOPs of the cluster"
+        )
+    done = last.get("com_commit", 0.0) + last.get("com_insert", 0.0) + last.get("com_update", 0.0)
+    if done and "innodb_data_writes" in last and not last["innodb_data_writes"]:
+        return (
+            f"{done:,.0f} commits and writes, yet InnoDB wrote nothing: another engine or another machine does "
+            "this server's I/O, which these counters do not have; give the device's (iostat, /proc/diskstats)"
+        )
+    return ""
 
 
 def _left_out(dump: _Dump, why: str, bad: list[Bad]) -> bool:
@@ -237,8 +260,8 @@ def _snapshot(
         if values.get("binlog_cache_use"):
             # In place of the commits, so that each sync of MySQL's redo log is taken for one of the binary log.
             values["binlog_cache_use"] = values.get("innodb_os_log_fsyncs", values["binlog_cache_use"])
-    counters, assumed = mysql_model.counters(values, setting)
-    said += assumed
+    page = values.get("innodb_page_size") or mysql_model.PAGE
+    counters = {name: value for name, value in values.items() if name in _COUNTERS}
     if setting.buffered:
         said.append("innodb_flush_method is not O_DIRECT: reads may have come from the page cache")
     since_epoch = None
@@ -248,6 +271,7 @@ def _snapshot(
         system=setting.system, source=SOURCE, file=text.path, counters=counters, time=time, uptime=uptime or None,
         trust=Trust.CACHED if setting.buffered else Trust.SERVER, host=setting.host, counting_since=since_epoch,
         product=setting.product or mysql_model.product(dump.values), line=dump.line,
+        model=partial(mysql_model.device, setting, page),
     )  # fmt: skip
 
 

@@ -43,8 +43,13 @@ _ROUNDED = 0.06
 _MINUTES = 0.6
 # Below this a rate is too rounded to be judged.
 _JUDGED_REQUESTS, _JUDGED_BYTES = 0.5, 0.5 * MIB
-_READ_WAITS = ("db file sequential read", "cell single block physical read")
-_WRITE_WAITS = ("log file parallel write",)
+# A report may be of a database that reads by one of these nearly always: each counts by its waits.
+_READ_WAITS = (
+    "db file sequential read", "db file scattered read", "db file parallel read", "direct path read",
+    "direct path read temp", "cell single block physical read", "cell multiblock physical read",
+)  # fmt: skip
+# Not "db file parallel write", whose waits are of batches of requests.
+_WRITE_WAITS = ("log file parallel write", "direct path write", "direct path write temp")
 # Names of events are cut to the width of their column.
 _LEAST_NAME = 20
 # Below this a sum of whole seconds is too rounded.
@@ -308,6 +313,27 @@ def _transactions(tables: Sequence[Table], numbers: Numbers, counted: Mapping[st
 def _latency(
     tables: Sequence[Table], numbers: Numbers, events: Sequence[str], way: str, said: list[str]
 ) -> float | None:
+    """Seconds: the mean of all waits for these events, each event by the first table that has it."""
+    waits: dict[str, tuple[float, float]] = {}
+    for name, count, each in _waits(tables, numbers, events):
+        waits.setdefault(name, (count, each))
+    total = sum(count for count, _ in waits.values())
+    if not total:
+        return None
+    most = max(waits, key=lambda name: waits[name][0])
+    share = waits[most][0] / total
+    if len(waits) == 1:
+        said.append(f"its {way} latency is the mean wait for {most!r}")
+    else:
+        said.append(
+            f"its {way} latency is the mean of {total:,.0f} waits for {len(waits)} events, {100 * share:.0f} % of "
+            f"them {most!r}"
+        )
+    return sum(count * each for count, each in waits.values()) / total
+
+
+def _waits(tables: Sequence[Table], numbers: Numbers, events: Sequence[str]) -> Iterator[tuple[str, float, float]]:
+    """Event, waits, seconds of one wait."""
     for table in tables:
         event, waits = table.column("event"), table.column("waits", "total waits")
         average = next(
@@ -319,15 +345,16 @@ def _latency(
             name = _event(row, event, events)
             if not name or (table.header[0] == "i#" and row.cell(0) != "*"):
                 continue
-            value = _wait(table, row, numbers, (waits, average))
-            if value is not None:
-                said.append(f"its {way} latency is the mean wait for {name!r}")
-                return value
-    return None
+            count, value = numbers.read(row.cell(waits)), _wait(table, row, numbers, (waits, average))
+            if count and value is not None:
+                yield name, count, value
 
 
 def _event(row: Row, at: int, events: Sequence[str]) -> str:
+    """The event of a row: by its whole name, or by one that was cut to the width of the column."""
     name = row.cell(at).strip().lower()
+    if name in events:
+        return name
     return next((each for each in events if len(name) >= _LEAST_NAME and each.startswith(name)), "")
 
 

@@ -17,6 +17,8 @@ _HEAD = re.compile(r"\s*(?:DB Name|Database|DB Id|Begin Snap)\b")
 _NEAR = 20
 # -------------------------------- ------------------ --------------    ~~~~~~~~~~   -------------- -----------
 _RULER = re.compile(r" *[-~]{2,}(?: +[-~]{2,})* *")
+# --------------------------------------------------------------------------------
+_PAGE_RULER = re.compile(r"-{20,}")
 _GROUP = re.compile(r"[-~]{2,}")
 _TOKEN = re.compile(r"\S+")
 # Begin Snap:        37 12-Feb-17 12:16:04        25       1.6
@@ -66,18 +68,21 @@ def _report(lines: Sequence[str], first: int, rest: str) -> Report:
 
 
 def _without_pages(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Without the page heads of SQL*Plus: a blank line, then the name of the one column of
-    ``dbms_workload_repository.awr_report_text``."""
-    held: tuple[int, str] | None = None
+    """Without the page heads of SQL*Plus, which cut a table in two: a blank line (``newpage 1``), the name of the
+    one column of ``dbms_workload_repository.awr_report_text``, and the ruler below it (``underline on``)."""
+    held: list[tuple[int, str]] = []
+    named = False
     for number, line in lines:
         if line.strip() == "OUTPUT":
-            held = None
-            continue
-        if held is not None:
-            yield held
-        held = (number, line)
-    if held is not None:
-        yield held
+            held = [each for each in held if each[1]]
+            named = True
+        elif named and _PAGE_RULER.fullmatch(line):
+            named = False
+        else:
+            named = False
+            yield from held
+            held = [(number, line)]
+    yield from held
 
 
 def _tables(lines: Sequence[tuple[int, str]]) -> Iterator[Table]:
