@@ -370,7 +370,8 @@ def test_a_cell_that_broke_in_b_fails_the_condition(tmp_path: Path, shell: Shell
 
 def test_a_cell_that_broke_on_both_sides_is_undecided(tmp_path: Path, shell: Shell) -> None:
     a, b = (
-        versions.make(tmp_path / name, {"local": LOCAL, "mirror": LOCAL[:1]}, failed=["mirror/tx"]) for name in "ab"
+        versions.make(tmp_path / name, {"local": LOCAL, "mirror": LOCAL[:1]}, failed=["mirror/tx"])
+        for name in "ab"
     )
     argv = ("compare", str(a.path), str(b.path), "--fail-on")
     code, out, _ = shell(*argv, "tps < 0.95")

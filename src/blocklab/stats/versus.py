@@ -124,7 +124,7 @@ class Unpaired(msgspec.Struct, frozen=True):
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """A cell of which a repeat (from 1) was measured on a side (``a`` or ``b``) and has no usable values, and why."""
+    """A cell of which a repeat (from 1) was measured on a side (``a`` or ``b``) without usable values, and why."""
 
     side: str
     cell: CellKey
