@@ -15,6 +15,7 @@ import typer
 
 from blocklab.cli.carry import Shown, Where, carry_out, fitting, several, started
 from blocklab.cli.completion import stack_names, study_names
+from blocklab.cli.notes import warn
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
 from blocklab.model.units import schema_hook
@@ -162,6 +163,7 @@ def run(
         raise StudyError("faults", "--order as-written: the moments of faults are drawn by a seed", hint=hint)
     grid = expanded(what, study, quick=quick)
     wanted: Sequence[Cell] = chosen(grid, selected(what, stack), levels_of(what, at))
+    warn(what, grid, study, quick=quick)
     workers = machines(dask, mixed, hosts, volumes, insecure=insecure)
     there = clocked(site, clock, dask)
     where = Where(there, hosts, volumes, workers, in_parallel(there, parallel))
@@ -347,8 +349,10 @@ def check(
     grid = expanded(what, study, quick=quick)
     for note in fitting(what, grid, study, Where(site, hosts, volumes).open(), quick=quick):
         typer.echo(f"note: {note}", err=True)
+    found = warn(what, grid, study, quick=quick)
     if as_json:
-        typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))
+        listed = [{"path": w.path, "line": w.line, "problem": w.problem, "hint": w.hint} for w in found]
+        typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True, "warnings": listed}))
     else:
         typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {several(len(grid), 'cell')}")
 

@@ -101,9 +101,7 @@ def judge(conditions: Sequence[Condition], found: Versus) -> tuple[Judged, ...]:
 
 def _judge(condition: Condition, found: Versus) -> Iterator[Judged]:
     _known_filters(condition, found)
-    named: list[Pair | Unpaired] = [
-        each for each in (*found.pairs, *found.unpaired) if each.metric == condition.metric
-    ]
+    named = [each for each in found.values if each.metric == condition.metric]
     # The workload's own value where there is one: probes have metrics of the same name.
     named = [each for each in named if each.own] or named
     mine = [each for each in named if condition.takes(each.cell, each.phase)]
@@ -143,7 +141,7 @@ def _lacking(condition: Condition, value: Unpaired) -> Judged:
 
 def _on_neither(condition: Condition, found: Versus, workloads: Collection[str]) -> Iterator[Judged]:
     """Cells, of workloads that have the metric elsewhere, whose runs ended badly on both sides."""
-    has = {each.cell for each in (*found.pairs, *found.unpaired)}
+    has = {each.cell for each in found.values}
     gone = {each.cell: each for each in reversed(found.broken) if each.cell not in has}
     for cell, each in gone.items():
         if cell[1] in workloads and condition.takes(cell):
@@ -152,7 +150,7 @@ def _on_neither(condition: Condition, found: Versus, workloads: Collection[str])
 
 
 def _known_filters(condition: Condition, found: Versus) -> None:
-    cells = [each.cell for side in (found.pairs, found.unpaired) for each in side]
+    cells = [each.cell for each in found.values]
     known = dict.fromkeys([*_FILTERS, *(name for cell in cells for name, _ in cell[2])])
     for name in condition.only:
         if name not in known:

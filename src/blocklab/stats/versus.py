@@ -153,6 +153,11 @@ class Versus:
     broken: tuple[Broken, ...] = ()
 
     @property
+    def values(self) -> tuple[Pair | Unpaired, ...]:
+        """Every value that a side has."""
+        return (*self.pairs, *self.unpaired)
+
+    @property
     def machine(self) -> tuple[Difference, ...]:
         """Differences of machine, kernel or image, which ask for ``--across``."""
         return tuple(each for each in self.differences if each.part == "machine")

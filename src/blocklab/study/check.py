@@ -13,6 +13,7 @@ from blocklab.study import drills, sweep
 from blocklab.study.claims import expectations, phase_problems
 from blocklab.study.clients import client_problems
 from blocklab.study.grid import spans
+from blocklab.study.measures import shown_problems
 from blocklab.study.types import Stack, Study
 from blocklab.study.views import view_problems
 
@@ -67,6 +68,7 @@ def problems(study: Study) -> Iterator[Problem]:
     yield from drills.problems(study)
     yield from sweep.factor_problems(study, problems)
     yield from ((f"report.{field}", problem) for field, problem in view_problems(study, study.report))
+    yield from shown_problems(study)
     yield from expectations(study)
 
 

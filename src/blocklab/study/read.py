@@ -33,7 +33,12 @@ def read(path: Path, *, quick: bool = False, first: Callable[[Study], None] = la
 
 def placed(path: Path, error: StudyError, *, quick: bool = False) -> StudyError:
     """The same error with the file and the line that it speaks of; ``quick``: of the study's short form."""
-    raw, problem, place = load_yaml(path), error.problem, error.path
+    raw = load_yaml(path)
+    return StudyError.of([_placed(path, raw, each, quick=quick) for each in (error, *error.more)])
+
+
+def _placed(path: Path, raw: CommentedMap, error: StudyError, *, quick: bool) -> StudyError:
+    problem, place = error.problem, error.path
     if quick and parts(place)[:1] != ["quick"]:
         problem = f"{problem} (with --quick)"
         place = f"quick.{place}" if _of_patch(raw, place) else place
