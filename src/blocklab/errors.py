@@ -55,8 +55,10 @@ class StudyError(BlocklabError):
     @classmethod
     def of(cls, errors: Sequence[StudyError]) -> StudyError:
         """The first one, with the others as ``more``."""
-        first, *others = errors
-        first.more = (*first.more, *others)
+        first, *others = (one for each in errors for one in (each, *each.more))
+        for each in others:
+            each.more = ()
+        first.more = tuple(others)
         return first
 
 

@@ -55,7 +55,7 @@ def _lacks(study: Study, claim: Expectation, name: str, workload: Any) -> Proble
     others = (*workload.metrics, *OF_DEVICES, *OF_NODES)
     if known(metric) is None:
         return "metric", f"there is no metric {metric!r}{nearest(metric, others) or _some(workload.metrics, tag)}"
-    like = nearest(metric, workload.metrics) or _ending(metric, workload.metrics)
+    like = _ending(metric, workload.metrics) or nearest(metric, workload.metrics)
     return "metric", f"{name} ({tag}) does not report {metric}{like or _some(workload.metrics, tag)}"
 
 
