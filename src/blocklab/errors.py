@@ -38,7 +38,10 @@ class BlocklabError(Exception):
 
 
 class StudyError(BlocklabError):
-    """A study file that cannot be run. ``path`` is the place in the file, e.g. ``stacks.drbd0.layers[1].peer``."""
+    """A study file that cannot be run. ``path`` is the place in the file, e.g. ``stacks.drbd0.layers[1].peer``.
+
+    ``more``: the other mistakes of the same file.
+    """
 
     def __init__(self, path: str, problem: str, *, hint: str = "", file: str = "", line: int = 0) -> None:
         where = f"{file}:{line}: " if file and line else f"{file}: " if file else ""
@@ -47,6 +50,16 @@ class StudyError(BlocklabError):
         self.problem = problem
         self.file = file
         self.line = line
+        self.more: tuple[StudyError, ...] = ()
+
+    @classmethod
+    def of(cls, errors: Sequence[StudyError]) -> StudyError:
+        """The first one, with the others as ``more``."""
+        first, *others = (one for each in errors for one in (each, *each.more))
+        for each in others:
+            each.more = ()
+        first.more = tuple(others)
+        return first
 
 
 class SetupError(BlocklabError):

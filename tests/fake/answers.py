@@ -177,9 +177,13 @@ class Fios(Answers):
     def _fio(self, host: str) -> Result:
         made = self.site.labs[-1].hosts[host].get(JOBFILE).decode()
         found = []
+        shared: dict[str, str] = {}
         # [randwrite-4k-qd8]
-        for job, text in re.findall(r"^\[(?!global)(.+)\]\n((?:[^\[].*\n)*)", made, re.MULTILINE):
-            options = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        for job, text in re.findall(r"^\[(.+)\]\n((?:[^\[].*\n)*)", made, re.MULTILINE):
+            options = shared | dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+            if job == "global":
+                shared = options
+                continue
             self.runs.append((job, int(options["runtime"])))
             number = self.jobs().count(job)
             if (job, number) in self.instead:

@@ -214,6 +214,7 @@ def test_failed_requests_are_counted_and_have_no_latency() -> None:
 def test_real_output_becomes_samples() -> None:
     found = workload(reads=560, writes=240, flushes=20, time="6s").parse({"stdout": RAW}, "a1")
     values = {(each.phase, each.metric): each.value for each in found.samples if each.time is None}
+    assert {metric for _, metric in values} <= set(OpenLoop.metrics)
     assert values["need-100", "read.iops"] == 560 and values["need-100", "sync.iops"] == 20
     assert 650 < values["need-150", "read.iops"] < 750 and values["need-150", "unfinished"] == 1000
     assert values["need-150", "read.latency.p99"] > 0.5 > values["need-100", "read.latency.p99"]

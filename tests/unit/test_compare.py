@@ -261,12 +261,13 @@ def test_mistakes_are_one_message_and_exit_code_2(tmp_path: Path, shell: Shell) 
         ((str(a.path), str(tmp_path / "nowhere")), "there is no"),
         ((str(a.path), str(tmp_path)), "holds no runs"),
         ((str(a.path), str(b.path), "--metric", "tsp"), "no value of that name"),
-        ((str(a.path), str(b.path), "--strict"), "--strict without --fail-on"),
+        ((str(a.path), str(b.path), "--allow-undecided"), "--allow-undecided without --fail-on"),
         ((str(a.path), str(b.path), "-o", "x.pdf"), "the page is HTML"),
         ((str(a.path), str(b.path), "-o", "."), "is a folder"),
         ((str(a.path), str(b.path), "-o", ".."), "is a folder"),
         ((str(a.path), str(b.path), "-o", str(tmp_path)), "is a folder"),
         ((str(a.path), str(b.path), "--fail-on", "tsp < 0.9"), "about no value"),
+        ((str(a.path), str(b.path), "--fail-on", "tpss < 0.9"), "did you mean tps?"),
         ((str(a.path), str(b.path), "--fail-on", "tps < 0.9 stack=mirror"), "tps is there of local/tx"),
     ):
         code, out, err = shell("compare", *argv)
@@ -282,7 +283,8 @@ def test_json_has_everything(tmp_path: Path, shell: Shell) -> None:
         code == 1 and row["relative"] == pytest.approx(0.8) and row["repeats"] == 5 and row["verdict"] == "differs"
     )
     assert row["a"] == pytest.approx(1000) and row["b"] == pytest.approx(800)
-    assert [each["outcome"] for each in found["fail_on"]] == ["fails"]
+    assert [each["outcome"] for each in found["fail_on"]] == ["fails"] and found["gate"] == "fails"
+    assert json.loads(shell("compare", str(a.path), str(b.path), "--json")[1])["gate"] is None
 
 
 def test_the_page_is_whole_escaped_and_asks_nobody(tmp_path: Path, shell: Shell) -> None:
@@ -320,7 +322,8 @@ def test_a_planted_slowdown_fails_and_noise_does_not(tmp_path: Path, shell: Shel
     same = versions.make(tmp_path / "b", {"local": noisy(1.0)})
     slow = versions.make(tmp_path / "c", {"local": noisy(0.8)})
     argv = ("--fail-on", "tps < 0.95", "--fail-on", "latency.mean > 1.05")
-    assert shell("compare", str(a.path), str(same.path), *argv)[0] == 0
+    # With six builds and this spread the bound is inside the interval.
+    assert shell("compare", str(a.path), str(same.path), *argv)[0] == 3
     code, out, _ = shell("compare", str(a.path), str(slow.path), *argv)
     assert code == 1 and "✗ fails: tps < 0.95: local/tx tps is 0." in out
     assert "✗ fails: latency.mean > 1.05" in out
@@ -328,12 +331,28 @@ def test_a_planted_slowdown_fails_and_noise_does_not(tmp_path: Path, shell: Shel
     assert shell("compare", str(slow.path), str(a.path), *argv)[0] == 0
 
 
-def test_what_is_in_doubt_fails_only_when_strict(tmp_path: Path, shell: Shell) -> None:
+def test_what_is_in_doubt_is_not_let_through(tmp_path: Path, shell: Shell) -> None:
     a, b = two(tmp_path, (1000.0, 1000.0, 1000.0), (700.0, 1100.0, 900.0))
     argv = ("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.95")
-    code, out, _ = shell(*argv)
-    assert code == 0 and "? undecided: tps < 0.95" in out
-    assert shell(*argv, "--strict")[0] == 1
+    code, out, err = shell(*argv)
+    assert code == 3 and "? undecided: tps < 0.95" in out
+    assert "1 of 1 values undecided, so exit code 3" in err and "--allow-undecided" in err
+    assert shell(*argv, "--allow-undecided")[0] == 0
+    code, out, _ = shell(*argv, "--json")
+    assert code == 3 and json.loads(out)["gate"] == "undecided"
+
+
+def test_half_the_tps_in_single_builds_is_undecided(tmp_path: Path, shell: Shell) -> None:
+    """As in a study without `repeats`, of which one run was copied and its TPS halved."""
+    a = versions.make(tmp_path / "a", {"local": [1000.0]}, noise=0.02)
+    b = versions.make(tmp_path / "b", {"local": [500.0]}, noise=0.02)
+    argv = ("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.95")
+    assert shell(*argv)[0] == 3
+    assert shell(*argv, "--allow-undecided")[0] == 0
+    # What fails is not allowed, whatever else is undecided.
+    c, d = two(tmp_path / "more", b=tuple(0.5 * rate for rate in LOCAL))
+    failing = ("compare", str(c.path), str(d.path), "--allow-undecided", "--fail-on", "tps < 0.95")
+    assert shell(*failing, "--fail-on", "failed > 2")[0] == 1
 
 
 def test_a_cell_that_broke_in_b_fails_the_condition(tmp_path: Path, shell: Shell) -> None:
@@ -342,23 +361,54 @@ def test_a_cell_that_broke_in_b_fails_the_condition(tmp_path: Path, shell: Shell
     code, out, _ = shell("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.5")
     assert code == 1 and "mirror/tx" in out and "B has no values" in out
     assert shell("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.5 stack=local")[0] == 0
-    # Probes' values are no promise of the cell.
-    assert shell("compare", str(a.path), str(b.path), "--fail-on", "cpu.idle < 0.5")[0] == 0
+    # So does one of a probe's values: the cell has none of them either.
+    assert shell("compare", str(a.path), str(b.path), "--fail-on", "cpu.idle < 0.5")[0] == 1
+    # A baseline that broke decides nothing.
+    code, out, _ = shell("compare", str(b.path), str(a.path), "--fail-on", "tps < 0.5")
+    assert code == 3 and "A has no values: failed: a1: node lost" in out
 
 
-def test_a_cell_that_b_does_not_have_has_not_passed(tmp_path: Path, shell: Shell) -> None:
+def test_a_cell_that_broke_on_both_sides_is_undecided(tmp_path: Path, shell: Shell) -> None:
+    a, b = (
+        versions.make(tmp_path / name, {"local": LOCAL, "mirror": LOCAL[:1]}, failed=["mirror/tx"])
+        for name in "ab"
+    )
+    argv = ("compare", str(a.path), str(b.path), "--fail-on")
+    code, out, _ = shell(*argv, "tps < 0.95")
+    assert code == 3 and "mirror/tx (neither side has values: A is failed: a1: node lost" in " ".join(out.split())
+    assert shell(*argv, "tps < 0.95 stack=local")[0] == 0
+
+
+def test_builds_that_ended_well_do_not_pass_for_one_that_did_not(tmp_path: Path, shell: Shell) -> None:
+    a = versions.make(tmp_path / "a", {"local": LOCAL})
+    b = versions.make(tmp_path / "b", {"local": LOCAL}, failed=["local/tx (repeat 2)"])
+    code, out, _ = shell("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.95")
+    assert code == 3 and "B's repeat 2 has no values: failed: a1: node lost" in " ".join(out.split())
+    # Where A is the one that broke, B is compared with what A has.
+    assert shell("compare", str(b.path), str(a.path), "--fail-on", "tps < 0.95")[0] == 0
+
+
+def test_a_cell_that_one_side_does_not_have_has_not_passed(tmp_path: Path, shell: Shell) -> None:
     a = versions.make(tmp_path / "a", {"local": LOCAL, "mirror": LOCAL})
     b = versions.make(tmp_path / "b", {"local": LOCAL}, stacks={"local": versions.RAW["stacks"]["local"]})
     argv = ("compare", str(a.path), str(b.path), "--fail-on", "tps < 0.95")
     code, out, _ = shell(*argv)
-    assert code == 0 and "✓ passes: tps < 0.95: 1 of 2 values" in out
+    assert code == 3 and "✓ passes: tps < 0.95: 1 of 2 values" in out
     assert "? undecided: tps < 0.95: mirror/tx (B does not have this cell)" in out
-    assert shell(*argv, "--strict")[0] == 1
-    # What the condition is not about, and what only B has, leave it alone.
-    assert shell(*argv[:-1], "tps < 0.95 stack=local", "--strict")[0] == 0
-    assert shell("compare", str(b.path), str(a.path), "--fail-on", "tps < 0.95", "--strict")[0] == 0
-    # About nothing that both have it is refused, as before.
-    assert shell(*argv[:-1], "tps < 0.95 stack=mirror")[0] == 2
+    assert shell(*argv, "--allow-undecided")[0] == 0
+    # What the condition is not about leaves it alone.
+    assert shell(*argv[:-1], "tps < 0.95 stack=local")[0] == 0
+    code, out, _ = shell("compare", str(b.path), str(a.path), "--fail-on", "tps < 0.95")
+    assert code == 3 and "mirror/tx (A does not have this cell)" in out
+    assert shell(*argv[:-1], "tps < 0.95 stack=mirror")[0] == 3
+
+
+def test_a_value_that_one_side_lacks_has_not_passed(tmp_path: Path, shell: Shell) -> None:
+    a = versions.make(tmp_path / "a", {"local": LOCAL})
+    b = versions.make(tmp_path / "b", {"local": LOCAL}, lacks="tps")
+    for argv in ((a, b), (b, a)):
+        code, out, _ = shell("compare", *(str(each.path) for each in argv), "--fail-on", "tps < 0.95")
+        assert code == 3 and "run does not have this value" in " ".join(out.split())
 
 
 def test_a_condition_is_about_one_level_of_a_factor(tmp_path: Path, shell: Shell) -> None:

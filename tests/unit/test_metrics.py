@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from blocklab.judge.rounds import merged
 from blocklab.model.metrics import known, metric, quoted
+from blocklab.model.protocols import Probe
 from blocklab.model.sample import Histogram, Parsed, Sample, Transaction
+from blocklab.probes import PROBES
 from blocklab.stats.format import quantity, unit_of
+from blocklab.workloads import AnyWorkload
+from blocklab.workloads.imported import ImportedWorkload
+from blocklab.workloads.open_loop import OpenLoop
 from tests.unit.golden import FOLDER
 
 
@@ -154,3 +160,26 @@ def test_values_are_shown_in_the_unit_that_users_quote() -> None:
         "tpmC",
         "read MB/s",
     ]
+
+
+@pytest.mark.parametrize("kind", get_args(AnyWorkload), ids=lambda kind: kind.__struct_config__.tag)
+def test_a_workload_tells_beforehand_all_that_it_reports(kind: type) -> None:
+    if issubclass(kind, ImportedWorkload):
+        pytest.skip("what was imported was measured by others")
+    if issubclass(kind, OpenLoop):
+        pytest.skip("test_carried.py does it, which parses its output")
+    declared = set(kind.metrics)  # type: ignore[attr-defined]
+    assert all(known(name) is not None for name in declared)
+    # The goldens of its own runs, and of its server's counters.
+    tag = str(kind.__struct_config__.tag)  # type: ignore[attr-defined]
+    found = {sample["metric"] for name, sample in parsed_samples() if re.match(rf"{tag}(-[a-z]+)?/", name)}
+    assert found, "no golden output of it"
+    assert found <= declared
+    assert set(getattr(kind, "rates", ())) <= declared
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
+def test_a_probe_tells_beforehand_all_that_it_measures(probe: Probe) -> None:
+    found = {sample["metric"] for name, sample in parsed_samples() if re.match(rf"{probe.name}9?/", name)}
+    assert found and found <= set(probe.metrics)
+    assert all(known(name) is not None for name in probe.metrics)

@@ -171,7 +171,7 @@ def test_a_cell_that_is_excluded_needs_no_room(small: dict[str, Any]) -> None:
     ],
 )
 def test_a_claim_about_nothing(small: dict[str, Any], claim: dict[str, Any], said: str) -> None:
-    small["expect"] = [{"metric": "latency.mean", "stack": "mirror", "between": [1, 2], **claim}]
+    small["expect"] = [{"metric": "read.await", "stack": "mirror", "between": [1, 2], **claim}]
     assert refused(small).startswith(said)
 
 
@@ -205,7 +205,7 @@ def test_what_a_short_form_leaves_out_is_undecided_there(small: dict[str, Any]) 
 
 def test_there_is_no_short_form_to_run(small: dict[str, Any], tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["check", written(small, tmp_path), "--quick"])
-    assert isinstance(done.exception, StudyError) and "the study has no short form" in str(done.exception)
+    assert isinstance(done.exception, StudyError) and "the study has no quick variant" in str(done.exception)
 
 
 # -- fio ---------------------------------------------------------------------------------------------------------

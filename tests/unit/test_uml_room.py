@@ -26,7 +26,7 @@ from blocklab.sites.uml.processes import PREFIX, Folder, Process, scratch, sweep
 from blocklab.sites.uml.room import check_room, shortage
 from blocklab.sites.uml.site import UmlLab, UmlSite
 from blocklab.sites.uml.volumes import Volume
-from blocklab.study.grid import cells
+from blocklab.study.grid import cells, topology
 from blocklab.study.read import build
 from blocklab.study.room import hardwares
 
@@ -81,6 +81,23 @@ def test_the_machines_memory_must_hold_what_is_kept_there(
     # Labs in parallel need all of it each.
     with pytest.raises(StudyError, match=r"nodes need 3.0 GiB and its volumes 12.0 GiB"):
         check_room(SHAPE, labs=3)
+
+
+def test_what_takes_the_most_memory_is_what_is_named(
+    room: dict[Path, int], small: dict[str, Any], tmp_path: Path
+) -> None:
+    """A node of 512GiB was blamed on the volume, and `--volumes` offered, which does not help."""
+    small["nodes"]["a1"]["memory"] = "512GiB"
+    shape = topology(build(small), ["local"])
+    for volumes in (None, tmp_path):
+        with pytest.raises(StudyError) as refused:
+            check_room(shape, volumes=volumes)
+        assert refused.value.path == "nodes.a1.memory" and refused.value.hint == "make nodes smaller"
+    small["nodes"]["a1"]["memory"] = "512MiB"
+    small["stacks"]["local"]["layers"][0]["size"] = "512GiB"
+    with pytest.raises(StudyError) as refused:
+        check_room(topology(build(small), ["local"]))
+    assert refused.value.path == "stacks.local.layers[0].size" and "--volumes DIR" in refused.value.hint
 
 
 def test_each_set_of_data_that_a_lab_keeps_counts(small: dict[str, Any]) -> None:

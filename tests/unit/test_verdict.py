@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from pathlib import Path
@@ -15,10 +16,20 @@ from blocklab.checks.ledger import bins, check
 from blocklab.model.drill import Attempt, Ledger, Verdict
 from blocklab.runner.drill import stages
 from blocklab.stats.drills import again
-from blocklab.store.run import ledger_of
+from blocklab.store.folder import StudyFolder
+from blocklab.store.run import Run, ledger_of
+from blocklab.workloads.ledger_output import attempts
+from tests.unit.golden import FOLDER
+from tests.unit.shells import Shell
 from tests.unit.synthetic_drills import drill, failover, history, ledger, make_drills
 
 FAULT = 104.0
+pytestmark = pytest.mark.usefixtures("without_vega")
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(monkeypatch, capsys)
 
 
 def times(*acknowledged: float, server: int = 0, first: int = 1) -> list[Attempt]:
@@ -433,3 +444,58 @@ def test_a_history_from_the_generator_has_all_answers() -> None:
     assert {each.answer for each in attempts} == {"acknowledged", "in doubt", "refused"}
     found = check(attempts, ledger(attempts), attempts[0].scheduled + 4.0)
     assert found.status == "ok" and found.rto_seconds is not None and 1.5 < found.rto_seconds < 2.6
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> StudyFolder:
+    """Drills whose stored verdict is what is stored beside it: of a history that lost transactions."""
+    folder = make_drills(tmp_path, failover(repeats=1))
+    for run in folder.runs():
+        raw = run.folder / "raw" / "workload"
+        raw.mkdir(parents=True)
+        (raw / "history.tsv").write_bytes((FOLDER / "ledger-steady" / "blocklab-ledger.tsv").read_bytes())
+        _stored(run, attempts((raw / "history.tsv").read_bytes())[0])
+    return folder
+
+
+def _stored(run: Run, tried: list[Attempt] | None) -> Verdict:
+    assert run.drill is not None
+    verdict = again(tried, ledger_of(run.folder), run.drill)
+    told = msgspec.structs.replace(run.drill, verdict=verdict)
+    (run.folder / "drill.json").write_bytes(msgspec.json.encode(told))
+    return verdict
+
+
+def test_verdicts_that_are_the_same_are_decided_also_where_commits_were_lost(
+    judged: StudyFolder, shell: Shell
+) -> None:
+    code, out, _ = shell("verdict", str(judged.path), "--json")
+    found = json.loads(out)
+    assert {row["again"] for row in found["verdicts"]} == {"lost"}
+    assert (code, found["differ"], found["undecided"]) == (0, 0, 0)
+    # Nothing is left to measure, and what is there is known.
+    assert shell("resume", str(judged.path))[0] == 0
+
+
+def test_a_verdict_that_is_unknown_both_times_is_undecided(judged: StudyFolder, shell: Shell) -> None:
+    run, *others = judged.runs()
+    (run.folder / "raw" / "workload" / "history.tsv").unlink()
+    assert _stored(run, None).status == "unknown"
+    code, out, _ = shell("verdict", str(judged.path))
+    assert code == 3 and f"{len(others) + 1} verdicts made again, 0 differ, 1 undecided" in out
+    assert f"{run.cell.label}: unknown (the same): there is no history" in out
+    # So it is for those who carry drills out.
+    code, _, err = shell("resume", str(judged.path))
+    assert code == 3 and f"the verdict of {run.cell.label} is unknown" in " ".join(err.split())
+
+
+def test_a_drill_without_a_verdict_is_undecided_and_one_that_differs_comes_first(
+    judged: StudyFolder, shell: Shell
+) -> None:
+    run, other, *_ = judged.runs()
+    (run.folder / "drill.json").unlink()
+    code, out, _ = shell("verdict", str(judged.path))
+    assert code == 3 and f"{run.cell.label}: unknown (the drill was not carried out to its end)" in out
+    (other.folder / "raw" / "workload" / "history.tsv").unlink()
+    code, out, _ = shell("verdict", str(judged.path), "--json")
+    assert (code, json.loads(out)["differ"], json.loads(out)["undecided"]) == (1, 1, 2)

@@ -50,6 +50,7 @@ def make(
     tps: Mapping[str, Sequence[float]],
     *,
     failed: Sequence[str] = (),
+    lacks: str = "",
     environment: Mapping[str, Any] = ENVIRONMENT,
     knobs: Mapping[str, str] | None = None,
     noise: float = 0.0,
@@ -58,6 +59,8 @@ def make(
 ) -> StudyFolder:
     """A study's folder. ``tps`` has for each stack, or stack at its levels, a rate for each block; others are
     not measured.
+
+    ``failed``: labels of cells that ended badly; ``lacks``: a metric that no run has.
 
     ``noise``: by what part the seconds of a series go up and down; 0: there is no series, and so no interval.
     ``stood``: what a cell stood on.
@@ -73,7 +76,7 @@ def make(
         start = EPOCH + 100 * number
         bad = cell.label in failed
         outcome = Outcome("failed", "a1: node lost", "", start, 3.0) if bad else Outcome("ok", "", "", start, 60.0)
-        rows = [] if bad else _rows(rates[cell.repeat], start, noise)
+        rows = [] if bad else [r for r in _rows(rates[cell.repeat], start, noise) if r.metric != lacks]
         done = [] if bad else [Transaction(start + n / 10, 0.004 + n / 1e5) for n in range(20)]
         with draft(folder.cells, cell.key) as under:
             under.write(

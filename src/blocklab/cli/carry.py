@@ -21,7 +21,7 @@ from blocklab.cli.live import showing
 from blocklab.cli.notes import too_short
 from blocklab.cli.options import check_options, learn_options
 from blocklab.cli.parallel import Parallel
-from blocklab.cli.progress import INTERRUPTED
+from blocklab.cli.progress import INTERRUPTED, UNDECIDED
 from blocklab.cli.remaining import Machine, Remaining
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.site import OwnTime, Room, Site, offered
@@ -29,6 +29,7 @@ from blocklab.predict.cells import analysed
 from blocklab.runner.estimate import Cost, costs
 from blocklab.runner.run import Progress, run_study
 from blocklab.sites import DEFAULT, open_site
+from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import percent
 from blocklab.store.floor import Floor, keep_floor, known_floor
 from blocklab.store.folder import Manifest, StudyFolder, Workers
@@ -121,6 +122,21 @@ def carry_out(
         typer.echo(f"report: {page}", err=shown.events == "-")
     if bad:
         raise typer.Exit(1)
+    if unknown := _unknown(analysis, wanted):
+        console.print(f"undecided, so exit code {UNDECIDED}: the verdict of {', '.join(unknown)} is unknown",
+                      style="yellow", markup=False, soft_wrap=True)  # fmt: skip
+        raise typer.Exit(UNDECIDED)
+
+
+def _unknown(analysis: Analysis, wanted: Sequence[Cell]) -> list[str]:
+    """The drills among these cells that were carried out and could not be judged."""
+    unknown = {
+        (each.stack, each.workload, each.repeat)
+        for each in analysis.drills
+        if each.drill.verdict.status == "unknown"
+    }
+    points = ((cell, analysis.grid.point(cell)) for cell in wanted)
+    return [cell.label for cell, at in points if (at.stack, at.workload, cell.repeat + 1) in unknown]
 
 
 def _measured(

@@ -10,11 +10,12 @@ import typer
 from rich.console import Console
 
 from blocklab.cli.pages import page_file
+from blocklab.cli.progress import UNDECIDED
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.units import Share
 from blocklab.stats.across import WITHIN
 from blocklab.stats.across import across as shares
-from blocklab.stats.guard import condition, judge
+from blocklab.stats.guard import Judged, condition, gate, judge
 from blocklab.stats.source import Source, source
 from blocklab.stats.versus import Pair, Versus, headlines, metrics_of, versus
 
@@ -40,21 +41,25 @@ def compare(
     ] = None,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option("--fail-on", help='Exit with 1 if this certainly holds, e.g. "tps < 0.95 stack=mirror".'),
+        typer.Option(
+            "--fail-on",
+            help='Exit with 1 if this certainly holds, with 3 if it is undecided, e.g. "tps < 0.95 stack=mirror".',
+        ),
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 also where --fail-on is in doubt.")
+    allow_undecided: Annotated[
+        bool, typer.Option("--allow-undecided", help="Exit with 0, not 3, if a --fail-on condition is undecided.")
     ] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write a page (HTML) as well.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare B with A: ratio, 95 % interval and verdict of each metric; list other differences.
 
-    Exit code 1 when a --fail-on condition holds; 2 when the two cannot be compared.
+    Exit code 1 when a --fail-on condition holds; 2 when the two cannot be compared; 3 when a --fail-on condition
+    is undecided.
     """
     conditions = [condition(text) for text in fail_on or ()]
-    if strict and not conditions:
-        raise StudyError("", "--strict without --fail-on decides nothing", hint='add e.g. --fail-on "tps < 0.95"')
+    if allow_undecided and not conditions:
+        raise StudyError("", "--allow-undecided without --fail-on", hint='add e.g. --fail-on "tps < 0.95"')
     output = page_file(output, "compare.html")
     if within is not None and not across:
         raise StudyError("", "--within is of shares, which --across compares", hint="add --across")
@@ -74,9 +79,24 @@ def compare(
         Console(highlight=False).print(pages.terminal(found, shown, judged, laid, every=every or bool(metric)))
         if output is not None:
             typer.echo(f"page: {output}")
-    bad = {"fails", "undecided"} if strict else {"fails"}
-    if any(each.outcome in bad for each in judged):
+    ended(judged, allow_undecided=allow_undecided)
+
+
+def ended(judged: Sequence[Judged], *, allow_undecided: bool) -> None:
+    """Raises ``typer.Exit`` where a condition fails, or is undecided and that is not allowed."""
+    outcome = gate(judged)
+    if outcome == "fails":
         raise typer.Exit(1)
+    if outcome != "undecided":
+        return
+    count = sum(each.outcome == "undecided" for each in judged)
+    what = f"--fail-on: {count} of {len(judged)} values undecided"
+    if allow_undecided:
+        typer.echo(f"{what}; allowed by --allow-undecided", err=True)
+        return
+    hint = "repeats: 3 in both studies decides; --allow-undecided accepts"
+    typer.echo(f"{what}, so exit code {UNDECIDED}; {hint}", err=True)
+    raise typer.Exit(UNDECIDED)
 
 
 def _source(path: Path) -> Source:

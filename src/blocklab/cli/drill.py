@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import json
 import random
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
 from rich.console import Console
 
 from blocklab.cli.carry import Shown, Where, carry_out, started
+from blocklab.cli.progress import UNDECIDED
 from blocklab.cli.replay import replay as once_more
 from blocklab.cli.replay import search as around
 from blocklab.cli.studies import (
@@ -48,7 +50,7 @@ from blocklab.errors import ParseError, StoreError, StudyError
 from blocklab.sites import DEFAULT
 from blocklab.stats.drills import again
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
-from blocklab.store.run import ledger_of
+from blocklab.store.run import Run, ledger_of
 from blocklab.study.grid import is_drill
 from blocklab.study.read import placed, read
 from blocklab.study.shipped import study_file
@@ -91,7 +93,7 @@ def drill(
     """Crash the primary N times; report lost commits (RPO) and downtime (RTO).
 
     Each drill starts from a restored layout; the seed decides when the fault strikes. Exit code 1 when a drill
-    could not be carried out; lost commits are a result, not a failure.
+    could not be carried out, 3 when the verdict of one is unknown; lost commits are a result, not a failure.
     """
     study = study_file(study)
     once = functools.partial(_once, yes=yes)
@@ -115,8 +117,9 @@ def drill(
         if parallel is not None:
             raise StudyError("", "--replay and --parallel: which one?", hint="a drill is repeated in one lab")
         with claimed(place):
-            if not once_more(StudyFolder(place), replay, Console(highlight=False)):
-                raise typer.Exit(1)
+            same = once_more(StudyFolder(place), replay, Console(highlight=False))
+        if not same:
+            raise typer.Exit(UNDECIDED if same is None else 1)
         return
     if search and clock is Clock.REAL:
         raise StudyError("", "--search needs --clock virtual", hint="in real time no two crashes are alike")
@@ -128,22 +131,28 @@ def drill(
     with claimed(place):
         folder = StudyFolder.create(runs, started(manifest, wanted, where, again=again), study)
         carry_out(folder, Shown(plain, as_json, events))
-        for cell in wanted if search else ():
-            _searched(folder, cell, search)
+        decided = [_searched(folder, cell, search) for cell in (wanted if search else ())]
+    if not all(decided):
+        raise typer.Exit(UNDECIDED)
 
 
-def _searched(folder: StudyFolder, cell: Cell, count: int) -> None:
+def _searched(folder: StudyFolder, cell: Cell, count: int) -> bool:
+    """Whether a loss was found, or none at any moment."""
     console = Console(highlight=False)
     console.print(f"{cell.label}: {count} more moments", markup=False)
     found = around(folder, cell, count, console)
+    unknown = sum(each.verdict == "unknown" for each in found)
     if not found or not (found[0].lost or found[0].torn):
-        console.print(f"{cell.label}: nothing was lost at any of {len(found)} moments", markup=False)
-        return
+        said = f"nothing was lost at {len(found) - unknown} of {len(found)} moments"
+        more = f"; {unknown} could not be judged" if unknown else ""
+        console.print(f"{cell.label}: {said}{more}", markup=False)
+        return len(found) > unknown == 0
     best = found[0]
     what = f"{best.torn} torn" if best.torn else f"the smallest loss is {best.lost}"
     console.print(
         f"{cell.label}: {what}, by a crash after {best.after:.6f} s; --replay '{best.seed}'", markup=False
     )
+    return True
 
 
 def _once(study: Study, *, yes: bool) -> None:
@@ -160,31 +169,44 @@ def verdict(
 ) -> None:
     """Judge every drill again, from the stored history of the client and what the database had.
 
-    Exit code 1 when a verdict differs from the stored one, or cannot be made again.
+    Exit code 1 when a verdict differs from the stored one, or cannot be made again; 3 when one is unknown, or a
+    drill was not carried out to its end and has none. Lost commits are a result, not a failure.
     """
     there = StudyFolder(folder or newest(runs))
-    rows, differ = [], 0
-    for run in there.runs():
-        if run.drill is None:
-            continue
-        history = run.folder / "raw" / "workload" / "history.tsv"
-        try:
-            attempts = ledger_output.attempts(history.read_bytes())[0] if history.exists() else None
-            made = again(attempts, ledger_of(run.folder), run.drill)
-            same, said = made == run.drill.verdict, made.why
-        except (ParseError, StoreError) as error:
-            same, made, said = False, None, error.message
-        differ += not same
-        rows.append({"cell": run.cell.label, "stored": run.drill.verdict.status,
-                     "again": made.status if made else "cannot be made", "same": same, "why": said})  # fmt: skip
+    study = there.manifest().study
+    rows = [_again(run) for run in there.runs() if run.drill is not None or is_drill(study, run.cell.workload)]
     if not rows:
         raise StoreError(f"{there.path} has no drills", hint="blocklab drill STUDY")
+    differ = sum(row["same"] is False for row in rows)
+    undecided = sum(row["same"] is None or row["again"] == "unknown" for row in rows)
     if as_json:
-        typer.echo(json.dumps({"drills": len(rows), "differ": differ, "verdicts": rows}, indent=1))
+        document = {"drills": len(rows), "differ": differ, "undecided": undecided, "verdicts": rows}
+        typer.echo(json.dumps(document, indent=1))
     else:
         for row in rows:
-            mark = "the same" if row["same"] else f"stored as {row['stored']}"
-            typer.echo(f"{row['cell']}: {row['again']} ({mark}){': ' if row['why'] else ''}{row['why']}")
-        typer.echo(f"{len(rows)} verdicts made again, {differ} differ")
-    if differ:
-        raise typer.Exit(1)
+            typer.echo(f"{row['cell']}: {row['again']} ({_mark(row)}){': ' if row['why'] else ''}{row['why']}")
+        typer.echo(f"{len(rows)} verdicts made again, {differ} differ, {undecided} undecided")
+    if differ or undecided:
+        raise typer.Exit(1 if differ else UNDECIDED)
+
+
+def _again(run: Run) -> dict[str, Any]:
+    """A drill's stored verdict and the one that is made of what is stored; ``same`` is None where it has none."""
+    if run.drill is None:
+        return {"cell": run.cell.label, "stored": "none", "again": "unknown", "same": None,
+                "why": run.outcome.error}  # fmt: skip
+    history = run.folder / "raw" / "workload" / "history.tsv"
+    try:
+        attempts = ledger_output.attempts(history.read_bytes())[0] if history.exists() else None
+        made = again(attempts, ledger_of(run.folder), run.drill)
+        same, status, why = made == run.drill.verdict, str(made.status), made.why
+    except (ParseError, StoreError) as error:
+        same, status, why = False, "cannot be made", error.message
+    stored = run.drill.verdict.status
+    return {"cell": run.cell.label, "stored": stored, "again": status, "same": same, "why": why}
+
+
+def _mark(row: Mapping[str, Any]) -> str:
+    if row["same"] is None:
+        return "the drill was not carried out to its end"
+    return "the same" if row["same"] else f"stored as {row['stored']}"

@@ -92,9 +92,11 @@ def predicting(options: Sequence[str]) -> list[str]:
 
 def _show(error: BlocklabError) -> None:
     console = Console(stderr=True, highlight=False)
-    console.print(Text("error: ", "bold red") + Text(error.message), soft_wrap=True)
-    if error.hint:
-        console.print(Text("  hint: ", "bold") + Text(error.hint), soft_wrap=True)
+    more = error.more if isinstance(error, StudyError) else ()
+    for each in (error, *more):
+        console.print(Text("error: ", "bold red") + Text(each.message), soft_wrap=True)
+        if each.hint:
+            console.print(Text("  hint: ", "bold") + Text(each.hint), soft_wrap=True)
 
 
 if __name__ == "__main__":

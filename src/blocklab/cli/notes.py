@@ -1,13 +1,39 @@
-"""What a study requests and its site cannot be as fast as: a note, since it is no mistake."""
+"""What is no mistake, and said all the same: what a study asks and no run of it can answer; what it requests and
+its site cannot be as fast as."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import typer
+
+from blocklab.errors import StudyError
 from blocklab.model.stack_map import tolerance
 from blocklab.store.floor import RTT, Floor
+from blocklab.study.doubts import doubts, first_look
 from blocklab.study.grid import layouts, topology
+from blocklab.study.read import placed
 from blocklab.study.types import Cell, Study
+
+
+def warnings(study: Study, grid: Sequence[Cell], file: Path, *, quick: bool) -> list[StudyError]:
+    """What no run of the study can answer, each with its place in the file."""
+    found = [StudyError(each.path, each.problem, hint=each.hint) for each in doubts(study, grid, quick=quick)]
+    if not found:
+        return []
+    first = placed(file, StudyError.of(found), quick=quick)
+    return [first, *first.more]
+
+
+def warn(study: Study, grid: Sequence[Cell], file: Path, *, quick: bool) -> list[StudyError]:
+    """Print them on standard error, and of a quick variant that it is a first look."""
+    found = warnings(study, grid, file, quick=quick)
+    if quick and (note := first_look(study)):
+        typer.echo(f"note: {note}", err=True)
+    for each in found:
+        typer.echo(f"warning: {each.message}\n  hint: {each.hint}", err=True)
+    return found
 
 
 def too_short(study: Study, cells: Sequence[Cell], floor: Floor | None) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from blocklab.cli.carry import about, addons_of
+from blocklab.cli.notes import warn
 from blocklab.cli.remaining import Machine, Remaining
 from blocklab.cli.studies import (
     AsJson,
@@ -129,10 +130,12 @@ def plan(
         repeats,
     )
     names, levels = selected(what, stack), levels_of(what, at)
+    grid = expanded(what, study, quick=quick)
+    warn(what, grid, study, quick=quick)
     if only_cells:
         _grid(
             what,
-            chosen(expanded(what, study, quick=quick), names, levels),
+            chosen(grid, names, levels),
             open_site(site, hosts=hosts),
             as_json=as_json,
         )

@@ -24,6 +24,8 @@ from blocklab.study.types import Cell
 STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow", "suspect": "bold yellow"}
 # What a shell reports of a program that Ctrl-C ended.
 INTERRUPTED = 130
+# The exit code where what was asked could not be decided: neither yes nor no.
+UNDECIDED = 3
 # Of a workload with more phases than this a line says only how many ended how.
 MOST_PHASES = 4
 

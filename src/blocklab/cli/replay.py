@@ -47,8 +47,9 @@ class Found(msgspec.Struct, frozen=True):
         return (0 if self.torn else 1, self.lost) if self.torn or self.lost else (2, 0)
 
 
-def replay(folder: StudyFolder, seed: str, console: Console) -> bool:
-    """Carry a drill of a folder out again, with a shell before the crash. Whether the same is gone as before.
+def replay(folder: StudyFolder, seed: str, console: Console) -> bool | None:
+    """Carry a drill of a folder out again, with a shell before the crash. Whether the same is gone as before; None
+    where one of both could not be judged.
 
     Raises ``StudyError`` where there is no such drill, or it lived in real time; what carrying out raises.
     """
@@ -60,9 +61,13 @@ def replay(folder: StudyFolder, seed: str, console: Console) -> bool:
         found = again.drill(before.cell, moment)
     console.print(f"gone: {_gone(found)}; verdict: {found.verdict.status}", markup=False)
     if after:
-        return True
+        return None if found.verdict.status == "unknown" else True
     assert before.drill is not None
     then, now = before.drill.verdict, found.verdict
+    if "unknown" in (then.status, now.status):
+        why = "; ".join(each.why for each in (then, now) if each.status == "unknown")
+        console.print(f"undecided: what is gone is not known ({why})", style="yellow", markup=False)
+        return None
     same = (now.missing, now.torn) == (then.missing, then.torn)
     if same:
         console.print("the same as before, transaction by transaction")
@@ -87,7 +92,8 @@ def search(folder: StudyFolder, cell: Cell, count: int, console: Console) -> lis
             drill = again.drill(cell, Moment(after))
             lost, torn = len(drill.verdict.missing), len(drill.verdict.torn)
             found.append(Found(after, drill.seed, drill.verdict.status, lost, torn))
-            console.print(f"crash after {after:.6f} s: {_gone(drill)}", markup=False)
+            gone = "unknown" if drill.verdict.status == "unknown" else _gone(drill)
+            console.print(f"crash after {after:.6f} s: {gone}", markup=False)
     found.sort(key=lambda each: each.rank)
     (folder.path / f"search-{cell.key}.json").write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     return found

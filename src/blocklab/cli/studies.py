@@ -15,8 +15,10 @@ import typer
 
 from blocklab.cli.carry import Shown, Where, carry_out, fitting, several, started
 from blocklab.cli.completion import stack_names, study_names
+from blocklab.cli.notes import warn
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
+from blocklab.model.knobs import nearest
 from blocklab.model.units import schema_hook
 from blocklab.predict.cells import plan as design
 from blocklab.sites import CLOCKS, DEFAULT, SITES
@@ -162,6 +164,7 @@ def run(
         raise StudyError("faults", "--order as-written: the moments of faults are drawn by a seed", hint=hint)
     grid = expanded(what, study, quick=quick)
     wanted: Sequence[Cell] = chosen(grid, selected(what, stack), levels_of(what, at))
+    warn(what, grid, study, quick=quick)
     workers = machines(dask, mixed, hosts, volumes, insecure=insecure)
     there = clocked(site, clock, dask)
     where = Where(there, hosts, volumes, workers, in_parallel(there, parallel))
@@ -306,10 +309,15 @@ def levels_of(study: Study, given: Sequence[str] | None) -> dict[str, str]:
         if not equals or name not in study.factors:
             if not study.factors:
                 raise StudyError("factors", f"--at {text}: the study has none", hint="--stack chooses a stack")
-            raise StudyError("factors", f"--at {text}: not FACTOR=LEVEL of {', '.join(study.factors)}")
+            if equals:
+                problem = f"--at {text}: there is no factor {name!r}{nearest(name, study.factors)}"
+            else:
+                problem = f"--at {text}: not FACTOR=LEVEL"
+            raise StudyError("factors", problem, hint=f"the factors are {', '.join(study.factors)}")
         known = assignments(study.factors[name])
         if level not in known:
-            raise StudyError(f"factors.{name}", f"there is no level {level!r}; there are {', '.join(known)}")
+            problem = f"--at {text}: there is no level {level!r}{nearest(level, known)}"
+            raise StudyError(f"factors.{name}", problem, hint=f"the levels are {', '.join(known)}")
         if found.get(name, level) != level:
             hint = "give one of them, or none for all levels"
             raise StudyError(
@@ -347,8 +355,10 @@ def check(
     grid = expanded(what, study, quick=quick)
     for note in fitting(what, grid, study, Where(site, hosts, volumes).open(), quick=quick):
         typer.echo(f"note: {note}", err=True)
+    found = warn(what, grid, study, quick=quick)
     if as_json:
-        typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))
+        listed = [{"path": w.path, "line": w.line, "problem": w.problem, "hint": w.hint} for w in found]
+        typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True, "warnings": listed}))
     else:
         typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {several(len(grid), 'cell')}")
 
@@ -363,7 +373,11 @@ def selected(study: Study, names: list[str] | None) -> list[str]:
     """The stacks asked for, all of them without an option. Raises ``StudyError`` for an unknown one."""
     for name in names or ():
         if name not in study.stacks:
-            raise StudyError("stacks", f"there is no stack {name!r}", hint=f"there are {', '.join(study.stacks)}")
+            raise StudyError(
+                "stacks",
+                f"there is no stack {name!r}{nearest(name, study.stacks)}",
+                hint=f"there are {', '.join(study.stacks)}",
+            )
     return [name for name in study.stacks if not names or name in names]
 
 

@@ -135,7 +135,8 @@ class Volume(Base, frozen=True, tag="volume"):
         if self.size < LEAST_SIZE:
             found.append(("size", f"{self.size} is too small for a file system; give at least 16MiB"))
         if self.size % 4096:
-            found.append(("size", f"{self.size} is not a whole number of 4096-byte blocks"))
+            odd = f"{self.size} is not a whole number of 4096-byte blocks"
+            found.append(("size", f"{odd}; write {_binary(self.size)}"))
         if not 1 <= self.count <= MOST_VOLUMES:
             found.append(("count", f"must be from 1 to {MOST_VOLUMES}"))
         if self.provisioned is not None and not self.profile:
@@ -235,3 +236,11 @@ class Volume(Base, frozen=True, tag="volume"):
         return Fact(
             host, "volume", ("blockdev", "--getsize64", device), lambda text: {name: f"{text.strip()}B"}, wanted
         )
+
+
+def _binary(size: int) -> str:
+    """A size that was most likely meant: 1 GiB for 1 GB."""
+    for unit, decimal in (("GiB", 10**9), ("MiB", 10**6)):
+        if size >= decimal and size % decimal == 0:
+            return f"{size // decimal}{unit}"
+    return f"{max(1, -(-size // 2**20))}MiB"

@@ -178,6 +178,17 @@ def known(name: str) -> Metric | None:
     return None
 
 
+def families() -> frozenset[str]:
+    """The last parts of metrics' names, whatever they are of: ``latency.p99``, ``bandwidth``."""
+    return frozenset({each.family for each in _FAMILIES} | {f"latency.p{rank}" for rank in ("50", "95", "99")})
+
+
+def each_of(ways: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
+    """The families ``names`` of each of these ways: ``read.iops``, ``write.iops``."""
+    listed = tuple(names)
+    return tuple(f"{way}.{family}" for way in ways for family in listed)
+
+
 def _splits(name: str) -> Iterable[tuple[str, str]]:
     """(of, family): the longest family first, so that ``disk.read`` is no ``read``."""
     yield "", name

@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Self
 # sign.
 _QUANTITY = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-zµ]+(?:/s)?|%)\s*$")
 
+_NUMBER = re.compile(r"\d+(\.\d+)?$")
+
 # A number of hundreds of digits is a slip; its start tells which one it is.
 _MOST_QUOTED = 40
 
@@ -38,8 +40,17 @@ class _Quantity:
     units: ClassVar[Mapping[str, float]]
     example: ClassVar[str]
     base: ClassVar[str]
+    # Those that a number without one most likely is in.
+    usual: ClassVar[tuple[str, ...]]
     # Exact as a float, and below what a 64-bit number holds.
     most: ClassVar[float] = 2.0**62
+
+    @classmethod
+    def _like(cls, raw: object) -> str:
+        """The same number with a unit; an example for what is no number."""
+        text = str(raw).strip()
+        number = _NUMBER.match(text) is not None and len(text) <= _MOST_QUOTED and not isinstance(raw, bool)
+        return " or ".join(f"{text}{unit}" for unit in cls.usual) if number else cls.example
 
     @classmethod
     def parse(cls, raw: object) -> float:
@@ -47,10 +58,10 @@ class _Quantity:
         if isinstance(raw, cls):
             return float(raw)  # type: ignore[arg-type]
         if isinstance(raw, bool) or not isinstance(raw, str):
-            raise ValueError(f"{raw!r} has no unit; write it like {cls.example}")
+            raise ValueError(f"{raw!r} has no unit; write it like {cls._like(raw)}")
         match = _QUANTITY.match(raw)
         if match is None:
-            raise ValueError(f"{raw!r} is not a number with a unit; write it like {cls.example}")
+            raise ValueError(f"{raw!r} is not a number with a unit; write it like {cls._like(raw)}")
         factor = cls.units.get(match["unit"])
         if factor is None:
             known = ", ".join(cls.units)
@@ -67,6 +78,7 @@ class Size(_Quantity, int):
 
     units: ClassVar[Mapping[str, float]] = _SIZES
     example: ClassVar[str] = "4GiB"
+    usual: ClassVar[tuple[str, ...]] = ("MiB", "GiB")
     base: ClassVar[str] = "B"
 
     def __new__(cls, raw: object) -> Self:
@@ -103,6 +115,7 @@ class Duration(_Real):
         "h": 3600.0,
     }
     example: ClassVar[str] = "2.7ms"
+    usual: ClassVar[tuple[str, ...]] = ("s", "ms")
     base: ClassVar[str] = "s"
 
     def __new__(cls, raw: object) -> Self:
@@ -114,6 +127,7 @@ class Bandwidth(_Real):
 
     units: ClassVar[Mapping[str, float]] = {f"{name}/s": factor for name, factor in _SIZES.items()}
     example: ClassVar[str] = "60MB/s"
+    usual: ClassVar[tuple[str, ...]] = ("MB/s",)
     base: ClassVar[str] = "B/s"
 
 
@@ -127,6 +141,7 @@ class BitRate(_Real):
         "Gbit/s": 1e9,
     }
     example: ClassVar[str] = "100Mbit/s"
+    usual: ClassVar[tuple[str, ...]] = ("Mbit/s",)
     base: ClassVar[str] = "bit/s"
 
 
@@ -135,6 +150,7 @@ class Share(_Real):
 
     units: ClassVar[Mapping[str, float]] = {"%": 0.01}
     example: ClassVar[str] = "2%"
+    usual: ClassVar[tuple[str, ...]] = ("%",)
     base: ClassVar[str] = "%"
 
     def __str__(self) -> str:

@@ -70,6 +70,14 @@ class Ruled(Workload, Capability, Protocol):
 
 
 @runtime_checkable
+class Reporting(Capability, Protocol):
+    """A workload that tells beforehand what it measures."""
+
+    metrics: ClassVar[tuple[str, ...]]
+    """Every metric that its values may be of, its server's included."""
+
+
+@runtime_checkable
 class Reseeded(Capability, Protocol):
     """A workload whose program draws the same random numbers each time unless it is told otherwise."""
 

@@ -133,6 +133,9 @@ def answers(
             f"it needs {LEAST} measured cells of a factor that changes a link's rtt, clients, threads or iodepth"
         )
         raise StudyError("factors", "nothing can be predicted from these runs", hint=hint)
+    if not any(fit.cells for fit in found):
+        hint = "name a stack and levels that were measured together: blocklab plan --cells STUDY"
+        raise StudyError("", "no cell of these runs is of that stack at these levels", hint=hint)
     return found
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from blocklab.errors import ParseError
-from blocklab.model.sample import Sample
+from blocklab.model.sample import OWN, Sample
 from blocklab.probes.points import points
 
 # cpu  209 0 6 301 0 0 0 0 0 0
@@ -39,6 +39,8 @@ class Cpu:
 
     name: ClassVar[str] = "cpu"
     path: ClassVar[str] = "/proc/stat"
+    device: ClassVar[bool] = False
+    metrics: ClassVar[tuple[str, ...]] = (*(f"cpu.{part}" for part in _PARTS), "cpu.busy", OWN)
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
         """Shares of each interval; none where a counter went back (iowait may). Raises ``ParseError``."""

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from blocklab.errors import ParseError
+from blocklab.model.metrics import each_of
 from blocklab.model.sample import Sample
 from blocklab.probes.points import points
 
@@ -42,6 +43,10 @@ class Disks:
 
     name: ClassVar[str] = "disks"
     path: ClassVar[str] = "/proc/diskstats"
+    device: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = (
+        *each_of(_WAYS, ("iops", "bandwidth", "await")), "flush.iops", "flush.await", "queue", "util",
+    )  # fmt: skip
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
         """Rates and means of each interval in which the device was there at both ends, none where a counter went

@@ -46,6 +46,11 @@ class DrbdCounters:
 
     name: ClassVar[str] = "drbd"
     path: ClassVar[str] = "/proc/drbd"
+    device: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = (
+        *(metric for metric, *_ in (*_RATES.values(), *_GAUGES.values())), "connected", "primary", "uptodate",
+        "peer.uptodate",
+    )  # fmt: skip
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
         """The series; nothing while the module is not loaded. Raises ``ParseError``."""

@@ -35,6 +35,8 @@ class Net:
 
     name: ClassVar[str] = "net"
     path: ClassVar[str] = "/proc/net/dev"
+    device: ClassVar[bool] = False
+    metrics: ClassVar[tuple[str, ...]] = tuple(_COUNTERS)
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
         """Rates of each interval in which the interface was there at both ends. Raises ``ParseError``."""

@@ -25,7 +25,7 @@ from blocklab.report.grid import grid
 from blocklab.stats import longform
 from blocklab.stats.across import Across
 from blocklab.stats.format import listed, percent, plus_minus
-from blocklab.stats.guard import Judged
+from blocklab.stats.guard import Judged, gate
 from blocklab.stats.ratio import NOTABLE
 from blocklab.stats.versus import Pair, Versus
 
@@ -194,6 +194,7 @@ def as_json(
         "differences": found.differences,
         "printed": found.printed,
         "fail_on": judged,
+        "gate": gate(judged),
         "across": None if laid is None else beside.document(found, laid),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
 from blocklab.errors import StudyError
+from blocklab.model.knobs import nearest
 from blocklab.stats.naming import CellKey, cell_label
 from blocklab.stats.summary import Estimate
-from blocklab.stats.versus import Pair, Versus, metrics_of
+from blocklab.stats.versus import Broken, Pair, Unpaired, Versus, metrics_of
 
 Outcome = Literal["fails", "passes", "undecided"]
+_WORST_FIRST: tuple[Outcome, ...] = ("fails", "undecided", "passes")
 # tps < 0.95 stack=mirror workload=tpcc rtt=10ms     tps < 0.95 commits="waited for"
 _FORM = re.compile(r"\s*([\w.]+)\s*(<=|>=|<|>)\s*(\d+(?:\.\d+)?|\.\d+)(?:\s+(\S.*))?\s*", re.DOTALL)
 _FILTER = re.compile(r"[\w-]+=.+")
@@ -53,13 +55,19 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """What a condition says of one value, or of a cell that has none on side B."""
+    """What a condition says of one value, or of a cell or a value that a side lacks."""
 
     condition: str
     outcome: Outcome
     label: str
     share: Estimate | None
     why: str
+
+
+def gate(judged: Sequence[Judged]) -> Outcome | None:
+    """The worst outcome, which is that of all conditions together; None without any."""
+    found = {each.outcome for each in judged}
+    return next((outcome for outcome in _WORST_FIRST if outcome in found), None)
 
 
 def condition(text: str) -> Condition:
@@ -93,33 +101,56 @@ def judge(conditions: Sequence[Condition], found: Versus) -> tuple[Judged, ...]:
 
 def _judge(condition: Condition, found: Versus) -> Iterator[Judged]:
     _known_filters(condition, found)
-    named = [pair for pair in found.pairs if pair.metric == condition.metric]
+    named = [each for each in found.values if each.metric == condition.metric]
     # The workload's own value where there is one: probes have metrics of the same name.
-    named = [pair for pair in named if pair.own] or named
-    mine = [pair for pair in named if condition.takes(pair.cell, pair.phase)]
-    lone = [
-        each
-        for each in found.lone
-        if each.side == "a" and condition.metric in each.metrics and condition.takes(each.cell)
-    ]
-    if not mine and not any(each.gap for each in lone):
+    named = [each for each in named if each.own] or named
+    mine = [each for each in named if condition.takes(each.cell, each.phase)]
+    if not mine:
         raise StudyError(
-            "", f"--fail-on {condition.text!r} is about no value that both have", hint=_there_is(found, named)
-        )
+            "", f"--fail-on {condition.text!r} is about no value that A or B has",
+            hint=_there_is(condition.metric, found, named),
+        )  # fmt: skip
+    broken = {each.cell: each for each in found.broken if each.side == "b"}
     for pair in mine:
-        yield Judged(condition.text, condition.judge(pair.ratio), pair.label, pair.ratio, _why(pair))
-    for each in lone:
-        # A candidate that crashed must not pass because it has no value; one that was not asked has not passed.
-        outcome: Outcome = "fails" if each.gap else "undecided"
-        why = f"B has no values: {each.gap}" if each.gap else "B does not have this cell"
-        yield Judged(condition.text, outcome, cell_label(each.cell), None, why)
-    for value in found.lone_values:
-        if (value.side, value.metric) == ("a", condition.metric) and condition.takes(value.cell, value.phase):
-            yield Judged(condition.text, "undecided", value.label, None, "B's run does not have this value")
+        if isinstance(pair, Pair):
+            yield _paired(condition, pair, broken.get(pair.cell))
+    lacking = (_lacking(condition, each) for each in mine if isinstance(each, Unpaired))
+    # Of a cell that a side lacks as a whole one line says it, however many phases it has.
+    yield from dict.fromkeys(lacking)
+    yield from _on_neither(condition, found, {each.cell[1] for each in named})
+
+
+def _paired(condition: Condition, pair: Pair, broken: Broken | None) -> Judged:
+    outcome, why = condition.judge(pair.ratio), _why(pair)
+    if outcome == "passes" and broken is not None:
+        # Those builds that ended well are no sample of all of them.
+        outcome, why = "undecided", f"B's repeat {broken.repeat} has no values: {broken.gap}"
+    return Judged(condition.text, outcome, pair.label, pair.ratio, why)
+
+
+def _lacking(condition: Condition, value: Unpaired) -> Judged:
+    """A candidate that crashed must not pass because it has no value; what was not measured has not passed."""
+    other = "B" if value.side == "a" else "A"
+    if not value.absent:
+        label = " ".join(filter(None, [cell_label(value.cell), value.phase, value.metric]))
+        return Judged(condition.text, "undecided", label, None, f"{other}'s run does not have this value")
+    outcome: Outcome = "fails" if value.gap and value.side == "a" else "undecided"
+    why = f"{other} has no values: {value.gap}" if value.gap else f"{other} does not have this cell"
+    return Judged(condition.text, outcome, cell_label(value.cell), None, why)
+
+
+def _on_neither(condition: Condition, found: Versus, workloads: Collection[str]) -> Iterator[Judged]:
+    """Cells, of workloads that have the metric elsewhere, whose runs ended badly on both sides."""
+    has = {each.cell for each in found.values}
+    gone = {each.cell: each for each in reversed(found.broken) if each.cell not in has}
+    for cell, each in gone.items():
+        if cell[1] in workloads and condition.takes(cell):
+            why = f"neither side has values: {each.side.upper()} is {each.gap}"
+            yield Judged(condition.text, "undecided", cell_label(cell), None, why)
 
 
 def _known_filters(condition: Condition, found: Versus) -> None:
-    cells = [each.cell for side in (found.pairs, found.lone) for each in side]
+    cells = [each.cell for each in found.values]
     known = dict.fromkeys([*_FILTERS, *(name for cell in cells for name, _ in cell[2])])
     for name in condition.only:
         if name not in known:
@@ -136,8 +167,9 @@ def _why(pair: Pair) -> str:
     return "one build on a side: how much another would differ is not known" if pair.ratio.half is None else ""
 
 
-def _there_is(found: Versus, named: Sequence[Pair]) -> str:
+def _there_is(name: str, found: Versus, named: Sequence[Pair | Unpaired]) -> str:
     if named:
-        places = ", ".join(dict.fromkeys(pair.place for pair in named))
-        return f"{named[0].metric} is there of {places}"
-    return f"metrics that both have: {', '.join(metrics_of(pair for pair in found.pairs if pair.own))}"
+        places = dict.fromkeys(f"{cell_label(each.cell)} {each.phase}".strip() for each in named)
+        return f"{named[0].metric} is there of {', '.join(places)}"
+    known = metrics_of(pair for pair in found.pairs if pair.own)
+    return f"metrics that both have: {', '.join(known)}{nearest(name, known)}"

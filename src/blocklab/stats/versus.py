@@ -110,6 +110,28 @@ class LoneValue(msgspec.Struct, frozen=True):
         return " ".join(each for each in (cell_label(self.cell), self.phase, self.metric) if each)
 
 
+class Unpaired(msgspec.Struct, frozen=True):
+    """A value of a cell and phase that is paired nowhere. ``side``: which one (``a`` or ``b``) has it. ``gap`` is
+    why the other one has nothing of the cell; ``absent``: its study does not have the cell at all."""
+
+    side: str
+    cell: CellKey
+    phase: str
+    metric: str
+    own: bool
+    gap: str = ""
+    absent: bool = False
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """A cell of which a repeat (from 1) was measured on a side (``a`` or ``b``) without usable values, and why."""
+
+    side: str
+    cell: CellKey
+    repeat: int
+    gap: str
+
+
 class Printed(msgspec.Struct, frozen=True):
     """Of how many cells the output was compared, and the labels of those where it is not the same bytes."""
 
@@ -127,6 +149,13 @@ class Versus:
     lone: tuple[Lone, ...]
     lone_values: tuple[LoneValue, ...]
     differences: tuple[Difference, ...] = ()
+    unpaired: tuple[Unpaired, ...] = ()
+    broken: tuple[Broken, ...] = ()
+
+    @property
+    def values(self) -> tuple[Pair | Unpaired, ...]:
+        """Every value that a side has."""
+        return (*self.pairs, *self.unpaired)
 
     @property
     def machine(self) -> tuple[Difference, ...]:
@@ -201,7 +230,25 @@ def matched(a: Source, b: Source, naming: Naming) -> Versus:
         for key, value in mine.items()
         if value.row.own and key not in other and key[0] in both
     ]
-    return Versus(a, b, pairs, tuple(lone), tuple(values))
+    unpaired = [
+        Unpaired(side, *place, _gap(other, place[0], naming), place[0] not in theirs)
+        for side, mine, other, theirs in (("a", left, b, cells_b), ("b", right, a, cells_a))
+        for place in _places(mine, {(pair.cell, pair.phase, pair.metric) for pair in pairs})
+    ]
+    broken = [
+        Broken(side, naming.of(each.cells[gap.stack, gap.workload]), gap.repeat, f"{gap.status}: {gap.error}")
+        for side, each in (("a", a), ("b", b))
+        for gap in each.gaps
+        if gap.status != "missing"
+    ]
+    return Versus(a, b, pairs, tuple(lone), tuple(values), unpaired=tuple(unpaired), broken=tuple(broken))
+
+
+def _places(
+    values: Mapping[_ValueKey, _Value], paired: Collection[tuple[CellKey, str, str]]
+) -> dict[tuple[CellKey, str, str, bool], None]:
+    """(cell, phase, metric, whether it is the workload's own) of the values that are not ``paired``."""
+    return dict.fromkeys((*key[:3], each.row.own) for key, each in values.items() if key[:3] not in paired)
 
 
 def stood(a: Source, b: Source, naming: Naming) -> Inputs:

@@ -1,18 +1,22 @@
-"""Whether a study can be built: all that the types alone cannot say. Pure; raises the first problem found."""
+"""Whether a study can be built: all that the types alone cannot say. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from blocklab.errors import StudyError
 from blocklab.model.ground import LinkSpec, NodeSpec, Topology
+from blocklab.model.knobs import listed, nearest
 from blocklab.model.layer import Choosy, Layer
 from blocklab.model.protocols import Imported
+from blocklab.model.workload import Workload
 from blocklab.study import drills, sweep
 from blocklab.study.claims import expectations, phase_problems
 from blocklab.study.clients import client_problems
 from blocklab.study.grid import spans
+from blocklab.study.kinds import SERVERS, WORDS, servers, workloads
+from blocklab.study.measures import shown_problems
 from blocklab.study.types import Stack, Study
 from blocklab.study.views import view_problems
 
@@ -29,18 +33,42 @@ _ROLES = ("active", "peer")
 
 
 def check(study: Study, *, imported: bool = False, quick: bool = False) -> None:
-    """Raises ``StudyError`` for the first problem, in the order of the file.
+    """Raises ``StudyError`` for the problems, in the order of the file.
 
     ``imported``: its values come from logs, so nothing of it has to be built. ``quick``: it is the short form, in
     which claims about what was left out stay undecided.
     """
     if not imported:
         buildable(study)
-    for path, problem in problems(study):
-        raise StudyError(path, problem)
-    for index, claim in enumerate(() if quick else study.expect):
-        for field, problem in phase_problems(study, claim):
-            raise StudyError(f"expect[{index}].{field}", problem)
+    found = _every(study, quick=quick)
+    if found:
+        raise StudyError.of([StudyError(path, problem) for path, problem in found])
+
+
+def _every(study: Study, *, quick: bool) -> list[Problem]:
+    found = list(dict.fromkeys(_until_lost(_built(study), [])))
+    if not found:
+        # Each level would have the same problems. Of several levels of a factor one stands for all.
+        of_factors = dict(reversed(list(sweep.factor_problems(study, problems))))
+        found += list(reversed(of_factors.items()))
+    found += _until_lost(_shown(study), found)
+    claims = [] if quick else [
+        (f"expect[{index}].{field}", problem)
+        for index, claim in enumerate(study.expect)
+        for field, problem in _until_lost(phase_problems(study, claim), found)
+    ]  # fmt: skip
+    return [*found, *claims]
+
+
+def _until_lost(more: Iterable[Problem], found: Sequence[Problem]) -> list[Problem]:
+    """The problems up to where one leaves nothing to look at: a link without its nodes has no ends."""
+    mine: list[Problem] = []
+    try:
+        mine.extend(more)
+    except (LookupError, ValueError, AttributeError, StudyError):
+        if not mine and not found:
+            raise
+    return mine
 
 
 def buildable(study: Study) -> None:
@@ -59,14 +87,25 @@ def buildable(study: Study) -> None:
 
 def problems(study: Study) -> Iterator[Problem]:
     """Every problem as (path in the file, what is wrong and the hint)."""
+    yield from _built(study)
+    yield from sweep.factor_problems(study, problems)
+    yield from _shown(study)
+
+
+def _built(study: Study) -> Iterator[Problem]:
+    """What keeps layouts and workloads from being built as the file has them."""
     yield from _names(study)
     yield from _links(study)
     for name, stack in study.stacks.items():
         yield from _stack(study, name, stack)
     yield from _workloads(study)
     yield from drills.problems(study)
-    yield from sweep.factor_problems(study, problems)
+
+
+def _shown(study: Study) -> Iterator[Problem]:
+    """What is wrong with what the report shows."""
     yield from ((f"report.{field}", problem) for field, problem in view_problems(study, study.report))
+    yield from shown_problems(study)
     yield from expectations(study)
 
 
@@ -81,7 +120,7 @@ def _names(study: Study) -> Iterator[Problem]:
     if study.repeats < 1:
         yield "repeats", "must be at least 1"
     if study.baseline and study.baseline not in study.stacks:
-        yield "baseline", f"there is no stack {study.baseline!r}; there are {_list(study.stacks)}"
+        yield "baseline", f"there is no stack {study.baseline!r}; {_there_are(study.baseline, study.stacks)}"
 
 
 def _node(path: str, node: NodeSpec) -> Iterator[Problem]:
@@ -102,7 +141,7 @@ def _links(study: Study) -> Iterator[Problem]:
         path = f"links.{name}"
         for index, node in enumerate(link.between):
             if node not in study.nodes:
-                yield f"{path}.between[{index}]", f"there is no node {node!r}; there are {_list(study.nodes)}"
+                yield f"{path}.between[{index}]", f"there is no node {node!r}; {_there_are(node, study.nodes)}"
         if link.between[0] == link.between[1]:
             yield f"{path}.between", "a link joins two different nodes"
         yield from _line(path, link)
@@ -127,7 +166,7 @@ def _line(path: str, link: LinkSpec) -> Iterator[Problem]:
 def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
     path = f"stacks.{name}"
     if stack.on not in study.nodes:
-        yield f"{path}.on", f"there is no node {stack.on!r}; there are {_list(study.nodes)}"
+        yield f"{path}.on", f"there is no node {stack.on!r}; {_there_are(stack.on, study.nodes)}"
         return
     if not stack.layers:
         yield f"{path}.layers", "is empty; start with a volume"
@@ -154,7 +193,7 @@ def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
 def _fits(at: str, layer: Layer, below: Sequence[Layer]) -> Iterator[Problem]:
     if not below:
         if layer.takes is not None:
-            yield at, f"{layer.tag} needs a {layer.takes} below it; start with a volume"
+            yield at, f"{layer.tag} needs {WORDS[layer.takes]} below it; start with a volume"
         return
     if layer.takes is None:
         yield at, f"{layer.tag} can only be the lowest layer"
@@ -162,8 +201,12 @@ def _fits(at: str, layer: Layer, below: Sequence[Layer]) -> Iterator[Problem]:
     if isinstance(layer, Choosy):
         yield from ((f"{at}.{field}" if field else at, why) for field, why in layer.misplaced(below))
     if layer.takes != (gives := below[-1].gives):
-        hint = "; put xfs or ext4 between them" if (layer.takes, gives) == ("dir", "block") else ""
-        yield at, f"{layer.tag} needs a {layer.takes}, but {below[-1].tag} below it gives a {gives}{hint}"
+        hint = {
+            ("dir", "block"): "; put xfs or ext4 between them",
+            ("block", "dir"): f"; move {layer.tag} below {below[-1].tag}",
+        }.get((layer.takes, gives), "")
+        needs, given = WORDS[layer.takes], WORDS[gives]
+        yield at, f"{layer.tag} needs {needs}, but {below[-1].tag} below it gives {given}{hint}"
 
 
 def _workloads(study: Study) -> Iterator[Problem]:
@@ -175,8 +218,17 @@ def _workloads(study: Study) -> Iterator[Problem]:
         for stack_name, stack in study.stacks.items():
             offered = {layer.gives for layer in stack.layers}
             if not offered & set(workload.takes):
-                wants = " or ".join(workload.takes)
-                yield path, f"needs a {wants}, which stack {stack_name} does not offer"
+                wants = " or ".join(WORDS[kind] for kind in workload.takes)
+                yield path, f"needs {wants}, which stack {stack_name} does not offer{_fitting(workload, offered)}"
+
+
+def _fitting(workload: Workload, offered: Collection[str]) -> str:
+    """What to do about a workload on another server than it is for, or on none."""
+    layers = [name for name, gives in servers().items() if gives in workload.takes]
+    others = [name for name, takes in workloads().items() if takes & SERVERS & frozenset(offered)]
+    hints = [f"give the stack a layer {listed(layers)}"] if layers else []
+    hints += [f"use {listed(others)} there"] if others else []
+    return f"; {', or '.join(hints)}" if hints else ""
 
 
 def combined_problems(study: Study) -> Iterator[Problem]:
@@ -184,5 +236,6 @@ def combined_problems(study: Study) -> Iterator[Problem]:
     yield from sweep.combined_problems(study, problems)
 
 
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names)
+def _there_are(name: str, names: Iterable[str]) -> str:
+    known = list(names)
+    return f"there are {', '.join(known)}{nearest(name, known)}"

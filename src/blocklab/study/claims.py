@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from blocklab.errors import StudyError
+from blocklab.model.knobs import nearest
+from blocklab.model.metrics import known
 from blocklab.model.workload import Phased
 from blocklab.study.factors import assignments, level_text, variant
+from blocklab.study.measures import metric_problems
 from blocklab.study.types import Expectation, Study
 
 Problem = tuple[str, str]
@@ -23,14 +26,14 @@ def expectations(study: Study) -> Iterator[Problem]:
 
 
 def _claim(study: Study, claim: Expectation) -> Iterator[Problem]:
-    for fields, kind, known in (
+    for fields, kind, names in (
         (("stack", "relative_to"), "stack", study.stacks),
         (("workload", "against"), "workload", study.workloads),
     ):
         for field in fields:
             name = getattr(claim, field)
-            if name and name not in known:
-                yield field, f"there is no {kind} {name!r}; there are {', '.join(known)}"
+            if name and name not in names:
+                yield field, f"there is no {kind} {name!r}; there are {', '.join(names)}{nearest(name, names)}"
     if claim.host and claim.host not in study.nodes:
         yield "host", f"there is no node {claim.host!r}; there are {', '.join(study.nodes)}"
     for field in ("at", "relative_at", "against_at"):
@@ -39,6 +42,7 @@ def _claim(study: Study, claim: Expectation) -> Iterator[Problem]:
         if getattr(claim, field) and not claim.relative_to:
             yield field, "compares with another value, so it needs relative_to as well"
     yield from _bounds(claim)
+    yield from metric_problems(study, claim)
 
 
 def phase_problems(study: Study, claim: Expectation) -> Iterator[Problem]:
@@ -66,8 +70,12 @@ def _bounds(claim: Expectation) -> Iterator[Problem]:
     except ValueError as error:
         yield "between", str(error)
         return
-    if claim.relative_to and any(isinstance(bound, str) for bound in claim.between):
+    timed = any(isinstance(bound, str) for bound in claim.between)
+    metric = known(claim.metric)
+    if claim.relative_to and timed:
         yield "between", "a ratio is a plain number, like [0.4, 0.65]"
+    elif timed and metric is not None and metric.unit != "s":
+        yield "between", f"{claim.metric} is no time: give plain numbers in {metric.unit}"
     if not (math.isfinite(low) and math.isfinite(high)):
         yield "between", "both bounds must be finite; for an open one use a number that is never reached"
     elif low > high:

@@ -13,6 +13,7 @@ from blocklab.errors import StudyError
 from blocklab.model.units import dec_hook
 from blocklab.study.hints import hint
 from blocklab.study.kinds import study_type
+from blocklab.study.mistakes import mistakes
 from blocklab.study.types import Study
 
 # msgspec ends its messages with "... - at `$.stacks[...].layers[1].protocol`" ([...] stands for any key),
@@ -26,18 +27,25 @@ _MOST = 2**63
 
 
 def decoded(plain: Mapping[str, Any]) -> Study:
-    """The study, not checked yet. Raises ``StudyError`` with the path, without file and line."""
+    """The study, not checked yet. Raises ``StudyError`` with every mistake and its path, without file and line."""
     try:
         return msgspec.convert(plain, study_type(), dec_hook=dec_hook)
     except msgspec.ValidationError as error:
-        problem, path = located(plain, str(error), study_type())
-        raise StudyError(path, problem, hint=hint(plain, parts(path), path, problem)) from error
+        raise StudyError.of(list(mistaken(plain))) from error
+
+
+def mistaken(plain: Mapping[str, Any]) -> Iterator[StudyError]:
+    """Every mistake of what should be a study."""
+    for place, value, kind, text in mistakes(plain, study_type()):
+        problem, inner = located(value, text, kind)
+        path = f"{place}.{inner}" if place and inner and not inner.startswith("[") else f"{place}{inner}"
+        yield StudyError(path, problem, hint=hint(plain, parts(path), path, problem))
 
 
 def storable(plain: Mapping[str, Any]) -> None:
     """Raises ``StudyError`` for numbers that YAML has and JSON has not: they could not be stored with the runs."""
-    for path, problem in _unstorable(plain, ""):
-        raise StudyError(path, problem)
+    if found := [StudyError(path, problem) for path, problem in _unstorable(plain, "")]:
+        raise StudyError.of(found)
 
 
 def told(text: str) -> tuple[str, str]:
@@ -69,7 +77,7 @@ def _unstorable(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, "does not fit into 64 bits; use a smaller number"
 
 
-def located(plain: Mapping[str, Any], text: str, kind: Any) -> tuple[str, str]:
+def located(plain: Any, text: str, kind: Any) -> tuple[str, str]:
     """msgspec's message and path, of what should be a ``kind``, with each ``[...]`` replaced by the key that
     fails.
 

@@ -19,6 +19,12 @@ from blocklab.study.types import Name, Stack, Study
 from blocklab.workloads import AnyWorkload
 
 Kind = type[msgspec.Struct]
+# What layers give and workloads take, in words.
+WORDS = {
+    "block": "a block device", "dir": "a file system", "postgresql": "a PostgreSQL server",
+    "mysql": "a MariaDB or MySQL server",
+}  # fmt: skip
+SERVERS = frozenset({"postgresql", "mysql"})
 T = TypeVar("T", bound=msgspec.Struct)
 _OWN: tuple[Kind, ...] = get_args(AnyLayer | AnyWorkload | AnyFault)
 _more: tuple[Kind, ...] = ()
@@ -82,3 +88,15 @@ def _with_study(kind: Any, more: tuple[Kind, ...]) -> Any:
 def _like(base: Any, *fields: Any) -> Any:
     """The same type with other types of these fields."""
     return msgspec.defstruct(base.__name__, fields, bases=(base,), kw_only=True)
+
+
+def servers() -> dict[str, str]:
+    """The layers that are databases, and what each gives."""
+    return {tag: str(getattr(kind, "gives", "")) for (field, tag), kind in _by_name(_more).items()
+            if field == "layer" and getattr(kind, "gives", "") in SERVERS}  # fmt: skip
+
+
+def workloads() -> dict[str, frozenset[str]]:
+    """The workloads, and what each can run on."""
+    return {tag: frozenset(getattr(kind, "takes", ())) for (field, tag), kind in _by_name(_more).items()
+            if field == "workload" and tag != "imported"}  # fmt: skip

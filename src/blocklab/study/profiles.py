@@ -28,6 +28,7 @@ from blocklab.layers.performance import (
     bad_behaviour,
 )
 from blocklab.layers.volume import MOST_LIMIT
+from blocklab.model.knobs import nearest
 from blocklab.model.units import Bandwidth, BitRate, Size, dec_hook, enc_hook
 from blocklab.study.decode import told
 from blocklab.study.offers import Credit, Price, Sold, bad_numbers
@@ -218,7 +219,10 @@ def _there_are(name: str, layer: Mapping[str, Any], entries: Mapping[str, Entry]
     """The names that a layer can have; of very many those that are like the one that it has."""
     names = sorted(each for each, entry in entries.items() if (layer["layer"] == "cap") or entry.vcpus is None)
     if len(names) <= MANY:
-        return f"there are {', '.join(names)}"
+        # "aws-gp3" is gp3.
+        parts = [each for each in names if set(each.split("-")) <= set(name.lower().split("-"))]
+        like = f"; did you mean {parts[0]}?" if parts else nearest(name, names)
+        return f"there are {', '.join(names)}{like}"
     near = difflib.get_close_matches(name, names, 5, 0.4)
     like = f"{', '.join(near)} and " if near else ""
     return f"there are {like}{len(names) - len(near)} others, see docs/reference/study/profiles.md"

@@ -12,9 +12,9 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from blocklab.errors import StudyError
-from blocklab.study import profiles
+from blocklab.study import profiles, unread
 from blocklab.study.check import check
-from blocklab.study.decode import decoded, parts, storable
+from blocklab.study.decode import decoded, mistaken, parts, storable
 from blocklab.study.old import modern
 from blocklab.study.types import Study
 
@@ -33,7 +33,13 @@ def read(path: Path, *, quick: bool = False, first: Callable[[Study], None] = la
 
 def placed(path: Path, error: StudyError, *, quick: bool = False) -> StudyError:
     """The same error with the file and the line that it speaks of; ``quick``: of the study's short form."""
-    raw, problem, place = load_yaml(path), error.problem, error.path
+    raw = load_yaml(path)
+    found = [_placed(path, raw, each, quick=quick) for each in (error, *error.more)]
+    return StudyError.of(sorted(found, key=lambda each: each.line))
+
+
+def _placed(path: Path, raw: CommentedMap, error: StudyError, *, quick: bool) -> StudyError:
+    problem, place = error.problem, error.path
     if quick and parts(place)[:1] != ["quick"]:
         problem = f"{problem} (with --quick)"
         place = f"quick.{place}" if _of_patch(raw, place) else place
@@ -57,18 +63,17 @@ def load_yaml(path: Path) -> CommentedMap:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise StudyError("", "no such study file", file=str(path), hint="blocklab run STUDY.yaml") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError("", f"cannot be read: {error}", file=str(path)) from error
+        raise unread.not_there(path) from error
+    except OSError as error:
+        raise unread.not_readable(path, error) from error
+    except UnicodeDecodeError as error:
+        raise unread.not_text(path, error) from error
     try:
         raw = YAML().load(text)
     except DuplicateKeyError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        problem = str(error.problem).split("\n")[0]
-        raise StudyError("", problem, file=str(path), line=line, hint="give each one a name of its own") from error
+        raise unread.twice(path, text, error) from error
     except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise StudyError("", f"not YAML: {error.problem}", file=str(path), line=line) from error
+        raise unread.not_yaml(path, error) from error
     except (YAMLError, TypeError) as error:
         # ruamel raises TypeError for a map as the key of another one in some places.
         raise StudyError("", f"not YAML: {error}", file=str(path)) from error
@@ -119,11 +124,19 @@ def build(
     if quick and isinstance(patch := plain.get("quick"), Mapping):
         plain = merge_patch(plain, patch)
     storable(plain)
-    plain = _with_files(plain, folder)
-    study = decoded(profiles.fill(plain))
+    study = _decoded(_with_files(plain, folder))
     first(study)
     check(study, imported=imported, quick=quick)
     return study
+
+
+def _decoded(plain: dict[str, Any]) -> Study:
+    try:
+        filled = profiles.fill(plain)
+    except StudyError as error:
+        # Of the profiles it is one mistake, and what else is wrong does not depend on them.
+        raise StudyError.of([error, *mistaken(plain)]) from error
+    return decoded(filled)
 
 
 def plain_data(value: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model.metrics import each_of
 from blocklab.model.plan import Fact, Kind, Port, Step
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
@@ -60,6 +61,7 @@ class Commit(Base, frozen=True, tag="commit"):
     """For each of 16 tests, in whole seconds."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir",)
+    metrics: ClassVar[tuple[str, ...]] = each_of(("sync", "write"), ("iops", "latency.mean"))
     refused: ClassVar[tuple[str, ...]] = ("from",)
 
     def problems(self) -> list[tuple[str, str]]:

@@ -62,6 +62,7 @@ class Dd(Base, frozen=True, tag="dd"):
     """``fsync`` or ``fdatasync`` once at the end, within the time that dd takes. None without it."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
+    metrics: ClassVar[tuple[str, ...]] = ("write.bandwidth", "write.iops", "write.bytes", "seconds", "dirty")
     refused: ClassVar[tuple[str, ...]] = ("from",)
 
     def problems(self) -> list[tuple[str, str]]:

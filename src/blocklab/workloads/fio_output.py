@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model.metrics import each_of
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.quantiles import Table
 from blocklab.model.sample import Histogram, Parsed, Phase, Sample
@@ -20,6 +21,14 @@ from blocklab.workloads.base import seconds_of
 
 DIRECTIONS = ("read", "write", "trim")
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
+_LATENCIES = tuple(
+    f"latency.{name}" for name in ("mean", "stddev", "max", *(f"p{percent:g}" for percent in PERCENTILES))
+)
+# All that a job may report.
+METRICS = (
+    *each_of(("read", "write", "trim"), ("iops", "bandwidth", "bytes", "ios", *_LATENCIES)),
+    *each_of(("sync",), ("ios", *_LATENCIES)), "cpu.user", "cpu.system",
+)  # fmt: skip
 # Log -> metric, divisor, unit. fio's bw log is in KiB/s, its lat log in ns.
 SERIES = {"bw": ("bandwidth", 1 / 1024, "B/s"), "iops": ("iops", 1.0, "1/s"), "lat": ("latency.mean", 1e9, "s")}
 LOGS = tuple(SERIES)

@@ -79,6 +79,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
     """Where a fault strikes: how long it goes on after writes are accepted again; at most 10 min."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql", "mysql")
+    metrics: ClassVar[tuple[str, ...]] = ledger_output.METRICS
 
     def problems(self) -> list[tuple[str, str]]:
         """No client's node, counts below 1, times that are no whole seconds."""

@@ -172,6 +172,11 @@ def values(tried: Sequence[Attempt], history: History, host: str) -> tuple[list[
 
 
 _COUNTED: tuple[Answer, ...] = ("acknowledged", "refused", "in doubt")
+# All that a run may report.
+METRICS = (
+    "tps", *(f"latency.{name}" for name in ("mean", "p50", "p95", "p99", "max")), "acknowledged", "refused",
+    "in_doubt", "late.max",
+)  # fmt: skip
 
 
 def phase_of(tried: Sequence[Attempt], history: History) -> Phase | None:

@@ -101,6 +101,7 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
     """Of the random places and times."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
+    metrics: ClassVar[tuple[str, ...]] = open_loop_output.METRICS
     refused: ClassVar[tuple[str, ...]] = ("from",)
 
     def problems(self) -> list[tuple[str, str]]:

@@ -7,11 +7,18 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model.metrics import each_of
 from blocklab.model.sample import Parsed, Phase, Sample
 
 LAYER = "open_loop"
 WAYS = ("read", "write", "sync")
 PERCENTILES = ("50", "95", "99", "99.9")
+_LATENCIES = tuple(f"latency.{name}" for name in ("mean", "stddev", "max", *(f"p{each}" for each in PERCENTILES)))
+# All that a phase may report.
+METRICS = (
+    *each_of(("read", "write"), ("iops", "ios", "bandwidth", "bytes", *_LATENCIES)),
+    *each_of(("sync",), ("iops", "ios", *_LATENCIES)), "unfinished", "errors", "lag.mean", "lag.max",
+)  # fmt: skip
 _MOST_LISTED = 3
 
 

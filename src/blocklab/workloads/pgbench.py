@@ -103,6 +103,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     """Further long options of ``pgbench --initialize``, likewise."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql",)
+    metrics: ClassVar[tuple[str, ...]] = pgbench_output.METRICS
     rates: ClassVar[tuple[str, ...]] = ("tps",)
     # The alarm by which it ends itself; it has a handler for no other signal.
     ends_on: ClassVar[int] = signal.SIGALRM

@@ -36,6 +36,8 @@ _SUMMARY: dict[str, tuple[re.Pattern[str], float, str]] = {
         ("tps", rf"tps = {_NUMBER} \((?:without initial|excluding|including reconn).*\)", 1.0, "1/s"),
     )
 }
+# All that a run may report.
+METRICS = (*_SUMMARY, *(f"latency.{name}" for name in ("p50", "p95", "p99", "max")))
 _REQUIRED = ("tps", "transactions", "latency.mean")
 # Before PostgreSQL 9.4 pgbench said no latency unless it was asked to (-r, -R).
 _OLD = ("tps", "transactions")

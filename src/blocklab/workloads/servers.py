@@ -163,6 +163,13 @@ def _read(text: bytes) -> dict[str, float]:
     return found
 
 
+# All that servers count, MySQL's and PostgreSQL's.
+COUNTED = (
+    "commits", "log.syncs", "log.bytes", "deadlocks", "checkpoints", "fsyncs", "lock.waits", "lock.wait.time",
+    "commit.group",
+)  # fmt: skip
+
+
 class OltpBench(Stoppable, frozen=True, kw_only=True):
     """A program with connections that each do one transaction at a time, for whole seconds, on a server whose
     counters are read before and after."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Port, Run, Step
@@ -91,6 +91,8 @@ class Sysbench(servers.OltpBench, frozen=True, tag="sysbench"):
     """Further options of sysbench and of the script by their own names, such as ``rand-type``, ``rand-seed``,
     ``rate``, ``range_size``, ``index_updates``, ``skip_trx``, ``db-ps-mode``, ``mysql-ignore-errors``. Refused are
     those that the fields or the stack decide, ``events``, and what the parser could not read."""
+
+    metrics: ClassVar[tuple[str, ...]] = (*sysbench_output.METRICS, *servers.COUNTED)
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, times that are no whole seconds, unknown scripts, options that are blocklab's."""

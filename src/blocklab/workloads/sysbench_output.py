@@ -11,6 +11,11 @@ from blocklab.workloads.stamp import lines
 
 LAYER = "sysbench"
 PERCENTILES = (50, 95, 99)
+# All that a run may report.
+METRICS = (
+    "tps", "qps", "latency.mean", *(f"latency.p{rank}" for rank in PERCENTILES), "latency.max", "transactions",
+    "errors", "reconnects",
+)  # fmt: skip
 _N = r"(\d+(?:\.\d+)?)"
 
 # Threads started!

@@ -83,6 +83,7 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
     ``max-measure-latency``, ``conn-refresh-interval``, ``max-procs``."""
 
     ends_on: ClassVar[int] = signal.SIGINT
+    metrics: ClassVar[tuple[str, ...]] = (*tpcc_output.METRICS, *servers.COUNTED)
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, times that are no whole seconds, options that are not go-tpc's or are blocklab's."""

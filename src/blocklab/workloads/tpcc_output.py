@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model.metrics import each_of
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.workloads.base import seconds_of
 from blocklab.workloads.stamp import lines
@@ -17,6 +18,9 @@ T = TypeVar("T")
 
 LAYER = "go-tpc"
 KINDS = ("new_order", "payment", "order_status", "delivery", "stock_level")
+_LATENCIES = tuple(f"latency.{name}" for name in ("mean", "p50", "p90", "p95", "p99", "p99.9", "max"))
+# All that a run may report.
+METRICS = ("tpmc", "tps", "latency.mean", "errors", *each_of(KINDS, ("count", *_LATENCIES)))
 
 # One array each second (without the kinds that had no transaction; no line at all where none had), then the
 # summary. Numbers are text.

@@ -28,13 +28,15 @@ def check_room(topology: Topology, *, volumes: Path | None = None, copies: int =
     available = memory.available()
     nodes, kept = (labs * each for each in topology.memory(copies))
     here = nodes if volumes else nodes + kept
-    stack = topology.volumes[0].stack if topology.volumes else ""
-    field = f"stacks.{stack}.layers[0].size" if stack else "nodes"
+    field, larger_nodes = _largest(topology, copies)
     copied = f" ({copies} of each, for copies of loaded data)" if copies > 1 else ""
     needs, smaller = f"the stack's nodes need {_gib(nodes)}", "make nodes smaller"
     if not volumes:
         needs += f" and its volumes {_gib(kept)}{copied}"
         smaller = "make nodes or volumes smaller, or put the volumes on a disk with --volumes DIR"
+    if nodes > available:
+        # No folder for the volumes helps.
+        field, smaller = larger_nodes, "make nodes smaller"
     if here > available:
         raise StudyError(field, f"{needs} of memory, but only {_gib(available)} are available", hint=smaller)
     # The memory of a node is a file there, too, and fills up. Volumes hardly do, so their sizes refuse nothing.
@@ -42,7 +44,7 @@ def check_room(topology: Topology, *, volumes: Path | None = None, copies: int =
     free = shutil.disk_usage(place).free
     if nodes > free:
         said = f"the stack's nodes need {_gib(nodes)} of room in {place}, but only {_gib(free)} are free there"
-        raise StudyError("nodes", said, hint=f"make {place} {LARGER}, or set BLOCKLAB_SCRATCH")
+        raise StudyError(larger_nodes, said, hint=f"make {place} {LARGER}, or set BLOCKLAB_SCRATCH")
     if here > free:
         takes = f"the stack's nodes and full volumes would take {_gib(here)}{copied} in {place}"
         hope = (
@@ -50,6 +52,17 @@ def check_room(topology: Topology, *, volumes: Path | None = None, copies: int =
         )
         return f"{takes}, where {_gib(free)} are free: {hope}"
     return ""
+
+
+def _largest(topology: Topology, copies: int) -> tuple[str, str]:
+    """The field whose size takes the most memory, a volume's or a node's; and the largest node's."""
+    node = max(topology.nodes, key=lambda name: int(topology.nodes[name].memory))
+    nodes = f"nodes.{node}.memory"
+    if not topology.volumes:
+        return nodes, nodes
+    volume = max(topology.volumes, key=lambda each: int(each.profile.size))
+    more = copies * int(volume.profile.size) > int(topology.nodes[node].memory)
+    return (f"stacks.{volume.stack}.layers[0].size" if more else nodes), nodes
 
 
 def shortage(places: Iterable[Path]) -> str:
