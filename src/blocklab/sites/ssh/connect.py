@@ -28,7 +28,7 @@ GREETING = b"\nblocklab-agent "
 MOST_NOISE = 1 << 20
 NEEDS = "blocklab needs Python 3.9 or newer there"
 # In the order in which one needs the other.
-PROGRAMS = ("agent", "held")
+PROGRAMS = ("agent", "journal", "held")
 
 
 class Greeting(msgspec.Struct):

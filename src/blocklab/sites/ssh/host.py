@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from blocklab.errors import HostError, SetupError
-from blocklab.model import node
+from blocklab.model import node, places
 from blocklab.model.host import Result, must
 from blocklab.model.plan import Argv
 from blocklab.sites import portable
@@ -33,7 +33,6 @@ T = TypeVar("T")
 
 # Put on hosts where they lack, into a folder that their PATH ends with.
 PORTABLE = frozenset({"blocklab-ledger", "go-tpc"})
-PROGRAMS = "/run/blocklab/bin"
 READY_SECONDS = 20.0
 # Its commands get SIGTERM, then SIGKILL.
 END_SECONDS = 15.0
@@ -95,7 +94,7 @@ class SshHost(Agented):
         if program in PORTABLE and program not in self._provided:
             self._provided.add(program)
             if self.lacking([program]) and (ours := portable(program)) is not None:
-                self.put(f"{PROGRAMS}/{program}", ours.read_bytes(), 0o755)
+                self.put(f"{places.PROGRAMS}/{program}", ours.read_bytes(), 0o755)
 
     def lacking(self, programs: Sequence[str]) -> list[str]:
         """Which of these it has not."""
