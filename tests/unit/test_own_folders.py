@@ -148,7 +148,7 @@ def test_another_user_who_never_stops_trying_gets_nothing(host: Node, open_to_al
 @as_root
 @pytest.mark.parametrize("what", ["link", "hard link", "fifo", "file"])
 def test_the_user_of_a_service_cannot_lead_root_elsewhere(host: Node, tmp_path: Path, what: str) -> None:
-    """A server's user has a folder within blocklab's own: what root writes or reads there is root's all the same."""
+    """A server's user has a folder within blocklab's own; what root writes or reads there is still root's."""
     tmp_path.chmod(0o755)
     victim, folder = tmp_path / "victim", tmp_path / "run/one"
     victim.write_text("root's own")
