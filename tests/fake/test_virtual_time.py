@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -352,10 +353,9 @@ def test_the_program_ends_with_its_owner(bench: Bench) -> None:
 def test_a_process_of_a_lab_is_known_by_the_labs_folder(tmp_path: Path) -> None:
     process = Process("a1", ["sleep", "600"], tmp_path / "log", lab=tmp_path)
     try:
-        deadline = time.monotonic() + 30
+        deadline = monotonic() + 30
         while Path(f"/proc/{process.pid}/comm").read_text() != "sleep\n":
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+            assert monotonic() < deadline
         assert list(janitor.unnoted(tmp_path)) == [process.pid] and janitor.ours(process.pid, tmp_path)
     finally:
         process.kill()
