@@ -16,7 +16,7 @@ from blocklab.model import node, places
 from blocklab.model.clock import EXCHANGES, clock
 from blocklab.sites.ssh import facts, needs
 from blocklab.sites.ssh.disks import ask, equip
-from blocklab.sites.ssh.host import PORTABLE, SshHost, journal_damage, parallel, suits
+from blocklab.sites.ssh.host import PORTABLE, SshHost, damage, parallel, suits
 from blocklab.sites.ssh.hosts import Disk, HostEntry, Hosts, LinkEntry, known_hosts_of
 
 # Two clocks that are further apart (s) are not kept by anything.
@@ -110,7 +110,7 @@ def _of_host(
             f"blocklab down --hosts {path}",
         )
     if host.damaged:
-        yield Line(name, "journal", "warn", journal_damage(host.damaged), f"blocklab down --hosts {path}")
+        yield Line(name, "journal", "warn", damage(host.damaged), f"blocklab down --hosts {path}")
     yield from _disks(host, entry)
     yield _own(host, entry)
 

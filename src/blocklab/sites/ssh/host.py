@@ -148,7 +148,7 @@ class SshHost(Agented):
         if self.damaged and not failed:
             # The file goes with the last undo, and with it what was in these lines: once, this is said.
             self.done([])
-            return f"{self.name}: {journal_damage(self.damaged)}"
+            return f"{self.name}: {damage(self.damaged)}"
         return failed
 
     # -- the end ---------------------------------------------------------------------------------------
@@ -170,10 +170,10 @@ class SshHost(Agented):
         self.channel.close()
 
 
-def journal_damage(lines: Sequence[str]) -> str:
+def damage(lines: Sequence[str]) -> str:
     """In words what of a journal cannot be read."""
-    shown = f"{lines[0]!r}" + (f" and {len(lines) - 1} more" if len(lines) > 1 else "")
-    return f"its journal of undos has damaged lines, and what they would undo may be left: {shown}"
+    count, first = len(lines), lines[0]
+    return f"lines in its journal of undos that cannot be read: {count}, the first of them {first!r}"
 
 
 def suits(host: SshHost, path: Path, hosts: Hosts) -> Iterator[tuple[str, str]]:
