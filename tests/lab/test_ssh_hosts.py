@@ -219,7 +219,7 @@ workloads:
 def test_a_clock_that_is_an_hour_off_and_a_full_disk_are_a_line_each(there: Reached, tmp_path: Path) -> None:
     node, hosts = there.lab.nodes["a1"], there.write()
     must(node, ["date", "--set", "+1 hour"])
-    must(node, ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/var/lib/blocklab"])
+    must(node, ["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "tmpfs", "/var/lib/blocklab"])
     try:
         code, said = blocklab("hosts", "check", "--hosts", hosts, "--json", folder=tmp_path)
     finally:
