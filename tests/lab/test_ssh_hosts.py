@@ -56,10 +56,10 @@ def test_commands_files_and_output(there: Reached, tmp_path: Path) -> None:
     try:
         assert host.run(["sh", "-c", "echo out; echo err >&2; exit 3"]).code == 3
         assert host.run(["cat"], input=b"fed").out == b"fed"
-        host.put("/root/some/file", b"x" * 300_000)
-        assert host.get("/root/some/file") == b"x" * 300_000
+        host.put("/run/some/file", b"x" * 300_000)
+        assert host.get("/run/some/file") == b"x" * 300_000
         with pytest.raises(FileNotFoundError):
-            host.get("/root/none")
+            host.get("/run/none")
         proc = host.spawn(["sh", "-c", "echo begun; sleep 60"], tmp_path / "out", tmp_path / "err")
         proc.signal(15)
         assert proc.wait(30.0) == -15

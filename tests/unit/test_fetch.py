@@ -26,7 +26,7 @@ def fetched(folder: Path, listed: str, content: bytes = b"theirs") -> list[str]:
         return Result(0, content, b"")
 
     host = FakeHost("a1", answer, [])
-    command = Command("a1", ("fio",), 1.0, ("/work/fio/*_bw.log", "/work/fio/*_iops.log"))
+    command = Command("a1", ("fio",), 1.0, ("/srv/fio/*_bw.log", "/work/fio/*_iops.log"))
     single._fetch(host, command, folder)
     return sorted(path.name for path in folder.iterdir())
 
@@ -52,7 +52,7 @@ def test_a_name_that_leads_elsewhere_is_refused_with_the_host(tmp_path: Path, na
 def test_what_is_fetched_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(single, "MOST_FILES", 2)
     (tmp_path / "many").mkdir()
-    with pytest.raises(HostError, match=r"a1: the files in /work/fio .* are more than are fetched: 2 files"):
+    with pytest.raises(HostError, match=r"a1: the files in /srv/fio .* are more than are fetched: 2 files"):
         fetched(tmp_path / "many", "0_bw.log\n1_bw.log\n2_bw.log\n")
     monkeypatch.setattr(single, "MOST_BYTES", 10)
     (tmp_path / "large").mkdir()
