@@ -26,7 +26,7 @@ def fetched(folder: Path, listed: str, content: bytes = b"theirs") -> list[str]:
         return Result(0, content, b"")
 
     host = FakeHost("a1", answer, [])
-    command = Command("a1", ("fio",), 1.0, ("/srv/fio/*_bw.log", "/work/fio/*_iops.log"))
+    command = Command("a1", ("fio",), 1.0, ("/srv/fio/*_bw.log", "/srv/fio/*_iops.log"))
     single._fetch(host, command, folder)
     return sorted(path.name for path in folder.iterdir())
 
