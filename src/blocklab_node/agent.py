@@ -23,12 +23,14 @@ Standard library only, no thread; it must answer while the node's one CPU is bus
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import pty
 import select
 import signal
+import stat
 import struct
 import sys
 import termios
@@ -39,7 +41,20 @@ BEAT_SECONDS = 0.5
 CHUNK = 65536
 # A command may print faster than the line carries; past this much unsent output its pipe is left unread.
 BACKLOG = 1 << 20
+# An order's line, or its bytes: whoever sends more is no blocklab.
+MOST_ORDER = 1 << 26
 FAILED = -1
+
+# blocklab's own folders on a host: nobody but root can write to them. RUN is for what is small; often no program
+# can be started there.
+RUN, STATE = "/run/blocklab", "/var/lib/blocklab"
+WORK = f"{STATE}/work"
+# Users of services have folders within these.
+FOLDER_MODES = {RUN: 0o755, STATE: 0o711, WORK: 0o711}
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Neither a link's end nor a FIFO that nobody reads: see ``regular``.
+FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+MOST_LINKS = 40
 
 # Not under -I -S: these come from the kernel's command line (node=a1), not the environment of a user.
 PATH = "/usr/lib/postgresql/17/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -83,6 +98,137 @@ def start(
     return os.posix_spawnp(argv[0], argv, environment, file_actions=actions, setsid=session, setsigdef=default)
 
 
+# -- files where others may write ---------------------------------------------------------------------------------
+
+
+def writable_by_others(fd: int) -> bool:
+    """Whether anybody but root and this user can write to a folder."""
+    about = os.fstat(fd)
+    group = about.st_mode & 0o020 and about.st_gid not in (0, os.getegid())
+    return bool(about.st_mode & 0o002 or group) or about.st_uid not in (0, os.geteuid())
+
+
+def step_into(folder: int, name: str, mode: int) -> int | str:
+    """A folder within ``folder``, made where it is missing; where it is a link, what that says. Raises ``OSError``
+    where others may have put it there."""
+    trusted = not writable_by_others(folder)
+    try:
+        found = os.open(name, FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        if not trusted:
+            raise OSError(errno.EPERM, f"others than root can write to the folder of {name}") from None
+        os.mkdir(name, mode, dir_fd=folder)
+        return os.open(name, FOLDER, dir_fd=folder)
+    except NotADirectoryError:
+        if trusted and stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode):
+            return os.readlink(name, dir_fd=folder)
+        raise
+    # In a sticky folder nobody can take away what is another's.
+    sticky = os.fstat(folder).st_mode & stat.S_ISVTX and os.fstat(found).st_uid in (0, os.geteuid())
+    if not trusted and not sticky:
+        os.close(found)
+        raise OSError(errno.EPERM, f"others than root can write to the folder of {name}")
+    return found
+
+
+def guarded_folder(path: str, mode: int = 0o755) -> int:
+    """A descriptor of a folder that nobody but root and this user can write to, made where it is missing, by a way
+    that nobody else can have laid. Raises ``OSError``."""
+    todo, links = path.split("/")[::-1], 0
+    at = os.open("/", FOLDER)
+    try:
+        while todo:
+            found = step_into(at, name, mode) if (name := todo.pop()) else at
+            if isinstance(found, str):
+                links += 1
+                if links > MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                todo += found.split("/")[::-1]
+                found = os.open("/", FOLDER) if found.startswith("/") else at
+            if found != at:
+                os.close(at)
+                at = found
+        if writable_by_others(at):
+            raise OSError(errno.EPERM, f"others than root can write to {path or '/'}")
+    except BaseException:
+        os.close(at)
+        raise
+    return at
+
+
+def make_own_folders() -> None:
+    """blocklab's own, which nobody else can write to. Raises ``OSError`` where somebody can."""
+    for path, mode in FOLDER_MODES.items():
+        # Without room for this one a host can be cleaned all the same.
+        with contextlib.suppress(*((OSError,) if path == WORK else ())):
+            folder = guarded_folder(path, mode)
+            os.fchmod(folder, mode)
+            os.close(folder)
+
+
+def folder_of(path: str, mode: int) -> int:
+    """A descriptor of the folder that a file is to be in, made where it is missing. Below blocklab's own it may be
+    that of a service's user, since only root can have made it. Raises ``OSError``."""
+    folder = path.rpartition("/")[0]
+    own = next((each for each in (RUN, STATE) if f"{folder}/".startswith(f"{each}/")), folder)
+    at, path = guarded_folder(own, FOLDER_MODES.get(own, mode)), own
+    for name in filter(None, folder[len(own) :].split("/")):
+        path = f"{path}/{name}"
+        try:
+            if name == "..":
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, FOLDER_MODES.get(path, mode), dir_fd=at)
+            found = os.open(name, FOLDER, dir_fd=at)
+        finally:
+            os.close(at)
+        at = found
+    return at
+
+
+def create(path: str, mode: int) -> int:
+    """A descriptor of an empty file that nobody else has put there, for writing. Its folders are made, and can be
+    searched by those who can read it. Raises ``OSError``."""
+    folder = folder_of(path, (mode | 0o700 | (mode & 0o444) >> 2) & ~0o022)
+    try:
+        file = os.open(path.rpartition("/")[2], os.O_WRONLY | os.O_CREAT | FILE, mode, dir_fd=folder)
+        try:
+            about, others = os.fstat(file), writable_by_others(folder)
+            if others and (about.st_uid != os.geteuid() or about.st_nlink != 1):
+                raise OSError(errno.EPERM, "somebody else has put a file there")
+            regular(file)
+            os.ftruncate(file, 0)
+            os.fchmod(file, mode)
+        except BaseException:
+            os.close(file)
+            raise
+        return file
+    finally:
+        os.close(folder)
+
+
+def look_into(path: str) -> int:
+    """A descriptor of a regular file, for reading: a FIFO would hold up everything. Raises ``OSError``."""
+    own = path.startswith((f"{RUN}/", f"{STATE}/"))
+    # A service's user may have made it there, and root must not read another file for it.
+    file = os.open(path, os.O_RDONLY | (FILE if own else FILE & ~os.O_NOFOLLOW))
+    try:
+        regular(file)
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def regular(file: int) -> None:
+    """Raises ``OSError`` for all else."""
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+
+
+# -- the agent ----------------------------------------------------------------------------------------------------
+
+
 class Agent:
     """The loop between the line and the commands, which get ``environment``."""
 
@@ -108,13 +254,15 @@ class Agent:
     # -- orders ------------------------------------------------------------------------------------
 
     def orders(self) -> None:
-        """Take whole frames out of the inbox."""
+        """Take whole frames out of the inbox. Raises ``ValueError`` for what is none."""
         while True:
             end = self.inbox.find(b"\n")
-            if end < 0:
+            if end < 0 and len(self.inbox) <= MOST_ORDER:
                 return
             header = json.loads(self.inbox[:end])
             size = header.get("n", 0)
+            if not 0 <= size <= MOST_ORDER:
+                raise ValueError(f"an order with {size} bytes")
             if len(self.inbox) < end + 1 + size:
                 return
             payload = bytes(self.inbox[end + 1 : end + 1 + size])
@@ -223,9 +371,7 @@ class Agent:
             return
         try:
             if file is None:
-                os.makedirs(os.path.dirname(path) or "/", exist_ok=True)
-                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, header["mode"])
-                os.fchmod(file, header["mode"])
+                file = create(path, header["mode"])
             view = memoryview(payload)
             while view:
                 view = view[os.write(file, view) :]
@@ -242,7 +388,7 @@ class Agent:
         self.send({"id": number, "done": True})
 
     def do_get(self, header: Header, payload: bytes) -> None:
-        with open(header["path"], "rb") as file:
+        with open(look_into(header["path"]), "rb") as file:
             while data := file.read(CHUNK):
                 self.send({"id": header["id"], "stream": 1}, data)
                 self.flush(BACKLOG)
@@ -357,6 +503,7 @@ def main() -> None:
     """Entry point: the serial line's path is the one argument."""
     os.environ["PATH"] = PATH  # posix_spawnp searches ours, not the command's
     os.chdir("/")
+    make_own_folders()
     line = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
     tty.setraw(line)
     with contextlib.suppress(OSError):

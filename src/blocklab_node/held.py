@@ -33,7 +33,18 @@ import socket
 import sys
 import time
 
-from blocklab_node.agent import BEAT_SECONDS, CHUNK, ENVIRONMENT, Agent
+from blocklab_node.agent import (
+    BEAT_SECONDS,
+    CHUNK,
+    ENVIRONMENT,
+    RUN,
+    STATE,
+    WORK,
+    Agent,
+    look_into,
+    make_own_folders,
+)
+from blocklab_node.journal import Journal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,74 +53,22 @@ if TYPE_CHECKING:
 
     Header: TypeAlias = dict[str, Any]
 
-FOLDER = "/run/blocklab"
-# On a disk: what is due after a power cut is due all the same.
-JOURNAL = "/var/lib/blocklab/journal.jsonl"
 # Holds the boot id of a boot that ended by a shutdown.
-ORDERLY = "/var/lib/blocklab/orderly"
+ORDERLY = f"{STATE}/orderly"
 GREETING = b"blocklab-agent "
 ALONE_SECONDS = 30.0
 # What commands print is left in their pipes while so much of it has not arrived.
 MOST_KEPT = 8 << 20
 TERM_SECONDS = 3.0
 MARK = "_BLOCKLAB_AGENT="
-# What runs leave in files, which nobody needs after them.
-OURS = (f"{FOLDER}/*", "/var/tmp/blocklab-*", "/var/log/blocklab-*")
-KEPT = f"{FOLDER}/lock"
+# What runs leave in files, which nobody needs after them: in folders of blocklab's own alone.
+LEFT = (f"{RUN}/*", WORK, f"{STATE}/log", f"{STATE}/bin")
+LOCK = f"{RUN}/lock"
+MOST_HELLO = 4096
 LOCK_SECONDS = 3.0
 PR_SET_CHILD_SUBREAPER = 36
 # Where databases keep programs that no PATH has: Debian and Ubuntu; RHEL, SUSE and Amazon Linux.
 POSTGRESQL = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/lib/postgresql*/bin")
-
-
-class Journal:
-    """Undos on disk: one line for each, and one for each that is done; see ``blocklab.sites.journal``."""
-
-    def __init__(self, path: str = JOURNAL) -> None:
-        self.path = path
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            self.boot = file.read().strip()
-
-    def note(self, number: int, argv: list[str]) -> None:
-        """On return it is on the disk. Raises ``OSError``."""
-        self._append([{"number": number, "argv": argv, "boot": self.boot}])
-
-    def done(self, numbers: list[int]) -> None:
-        """Drop undos; without any left the file goes. Raises ``OSError``."""
-        self._append([{"done": number} for number in numbers])
-        if not self.due():
-            os.unlink(self.path)
-
-    def due(self) -> list[Header]:
-        """Those that are due, the first one first."""
-        found: list[Header] = []
-        try:
-            with open(self.path, "rb") as file:
-                # The last line may be cut by a crash: then its step has not begun.
-                lines = file.read().split(b"\n")[:-1]
-        except FileNotFoundError:
-            return found
-        for entry in map(json.loads, lines):
-            if "done" not in entry:
-                found.append(entry)
-                continue
-            # Numbers start again with each run; what is done is the last one of that number.
-            mine = [at for at, each in enumerate(found) if each["number"] == entry["done"]]
-            if mine:
-                del found[mine[-1]]
-        return found
-
-    def _append(self, entries: list[Header]) -> None:
-        os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
-        new = not os.path.exists(self.path)
-        with open(self.path, "ab") as file:
-            file.write(b"".join(json.dumps(entry).encode() + b"\n" for entry in entries))
-            file.flush()
-            os.fsync(file.fileno())
-        if new:
-            folder = os.open(os.path.dirname(self.path), os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
 
 
 class Held(Agent):
@@ -146,11 +105,12 @@ class Held(Agent):
         self.send({"id": header["id"], "done": True})
 
     def do_left(self, header: Header, payload: bytes) -> None:
-        due = [
-            [each["number"], each["argv"], each.get("boot") == self.journal.boot]
-            for each in self.journal.due()[::-1]
-        ]
-        self.send({"id": header["id"], "stream": 1}, json.dumps(due).encode())
+        due, damaged = self.journal.read()
+        listed = [[each["number"], each["argv"], each.get("boot") == self.journal.boot] for each in due[::-1]]
+        for stream, answer in ((1, listed), (2, damaged)):
+            data = json.dumps(answer).encode()
+            for at in range(0, len(data), CHUNK):
+                self.send({"id": header["id"], "stream": stream}, data[at : at + CHUNK])
         self.send({"id": header["id"], "done": True})
 
     def do_sweep(self, header: Header, payload: bytes) -> None:
@@ -162,7 +122,7 @@ class Held(Agent):
 
     def do_get(self, header: Header, payload: bytes) -> None:
         # In pieces, as there is room for them.
-        self.gets[os.open(header["path"], os.O_RDONLY | os.O_CLOEXEC)] = header["id"]
+        self.gets[look_into(header["path"])] = header["id"]
 
     def read_on(self) -> None:
         """Send a piece of each file that is asked for."""
@@ -229,6 +189,8 @@ class Held(Agent):
             self.hello += data
             end = self.hello.find(b"\n")
             if end < 0:
+                if len(self.hello) > MOST_HELLO:
+                    self.hang_up()
                 return
             data = bytes(self.hello[end + 1 :])
             self.arrived(json.loads(self.hello[:end])["hello"])
@@ -238,7 +200,12 @@ class Held(Agent):
             self.taken += len(data)
             self.send({"took": len(data)})
             self.inbox += data
-            self.orders()
+            try:
+                self.orders()
+            except ValueError as error:
+                # In agent.log, whose last line is what became of it.
+                print(f"an order cannot be read: {error}", file=sys.stderr)
+                self.ending = True
 
     # -- the loop --------------------------------------------------------------------------------------
 
@@ -294,13 +261,23 @@ class Held(Agent):
     def end(self) -> None:
         """End all that was started here, and take netem off; the rest of the journal stays."""
         put_down(descendants, self.reap)
-        if self.told and not self.journal.due():
-            # Undos that are due need them.
-            for path in [path for pattern in OURS for path in glob.glob(pattern) if path != KEPT]:
-                with contextlib.suppress(OSError):
-                    shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+        # Whatever is wrong with the journal's disk, the rest is to end as it should.
+        with contextlib.suppress(OSError):
+            due = self.journal.due()
+            if self.told and not due:
+                # Undos that are due need them.
+                remove_left()
+            self.unshape(due)
+        with contextlib.suppress(OSError):
+            os.unlink(self.listener.getsockname())
+        with contextlib.suppress(BlockingIOError, OSError):
+            self.flush()
+        self.hang_up()
+
+    def unshape(self, due: list[Header]) -> None:
+        """Take netem off, by the undos of it. Raises ``OSError`` where the journal cannot keep that."""
         done = []
-        for each in self.journal.due()[::-1]:
+        for each in due[::-1]:
             if each["argv"][:3] == ["tc", "qdisc", "del"]:
                 nothing = os.open(os.devnull, os.O_RDWR)
                 with contextlib.suppress(OSError):
@@ -309,11 +286,13 @@ class Held(Agent):
                     done.append(each["number"])
         if done:
             self.journal.done(done)
+
+
+def remove_left() -> None:
+    """Remove what runs have left in blocklab's own folders, and nothing elsewhere."""
+    for path in [path for pattern in LEFT for path in glob.glob(pattern) if path != LOCK]:
         with contextlib.suppress(OSError):
-            os.unlink(self.listener.getsockname())
-        with contextlib.suppress(BlockingIOError, OSError):
-            self.flush()
-        self.hang_up()
+            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
 
 
 def put_down(alive: Callable[[], list[int]], reap: Callable[[], None]) -> None:
@@ -365,11 +344,11 @@ def descendants() -> list[int]:
 def main(order: Header) -> None:
     """Be the far end of a connection. ``order``: ``token`` names the agent, ``new`` makes it, ``who`` is for those
     that find it at work."""
-    path = f"{FOLDER}/agent-{order['token']}.sock"
+    path = f"{RUN}/agent-{order['token']}.sock"
     if os.geteuid() != 0:
         refuse("user", f"user {os.getuid()} is not root")
     try:
-        os.makedirs(FOLDER, 0o755, exist_ok=True)
+        make_own_folders()
         if order["new"]:
             start(path, order)
         line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -377,14 +356,14 @@ def main(order: Header) -> None:
     except (FileNotFoundError, ConnectionRefusedError):
         refuse("gone", last_words())
     except OSError as error:
-        refuse("failed", f"{error.filename or FOLDER}: {error.strerror}")
+        refuse("failed", f"{error.filename or RUN}: {error.strerror}")
     greet({"ok": True, "connection": sys.argv[1] if len(sys.argv) > 1 else ""})
     relay(line)
 
 
 def last_words() -> str:
     """What the agent said of its end; empty where it was killed."""
-    with contextlib.suppress(OSError), open(f"{FOLDER}/agent.log") as file:
+    with contextlib.suppress(OSError), open(f"{RUN}/agent.log") as file:
         return (file.read().strip().splitlines() or [""])[-1]
     return ""
 
@@ -404,7 +383,7 @@ def refuse(kind: str, why: str) -> None:
 
 def start(path: str, order: Header) -> None:
     """Make the agent, unless another one is at work. Raises ``OSError``."""
-    lock = os.open(f"{FOLDER}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -416,7 +395,7 @@ def start(path: str, order: Header) -> None:
             time.sleep(0.1)
     os.ftruncate(lock, 0)
     os.write(lock, order["who"].encode())
-    for old in glob.glob(f"{FOLDER}/agent-*.sock"):
+    for old in glob.glob(f"{RUN}/agent-*.sock"):
         os.unlink(old)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
@@ -433,7 +412,7 @@ def start(path: str, order: Header) -> None:
         for number in (signal.SIGHUP, signal.SIGINT):
             # Not SIG_IGN, which all commands would inherit.
             signal.signal(number, lambda *_: None)
-        log = os.open(f"{FOLDER}/agent.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        log = os.open(f"{RUN}/agent.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         for fd, to in ((nothing, 0), (log, 1), (log, 2)):
             os.dup2(fd, to)
@@ -448,7 +427,7 @@ def start(path: str, order: Header) -> None:
         folders = [path for pattern in POSTGRESQL for path in sorted(glob.glob(pattern), reverse=True)[:1]]
         words = dict(ENVIRONMENT, **{MARK[:-1]: order["token"]})
         words["PATH"] = ":".join(
-            [*folders, f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/libexec:{FOLDER}/bin"]
+            [*folders, f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/libexec:{STATE}/bin"]
         )
         os.environ["PATH"] = words["PATH"]
         Held(listener, words).serve()

@@ -17,6 +17,8 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 
+# blocklab's own folder on a host.
+RUN = "/run/blocklab"
 Running = list[tuple[str, "subprocess.Popen[bytes]"]]
 
 
@@ -41,7 +43,7 @@ def begin(running: Running, loaders: Mapping[str, Sequence[str]], tool: Sequence
 def main(argv: Sequence[str]) -> int:
     """Until all of them have ended; the first that fails ends the others."""
     loaders, tool = json.loads(argv[1]), argv[2:]
-    with tempfile.TemporaryDirectory(dir="/run" if os.access("/run", os.W_OK) else None) as folder:
+    with tempfile.TemporaryDirectory(dir=RUN if os.access(RUN, os.W_OK) else None) as folder:
         running: Running = []
         try:
             begin(running, loaders, tool, folder)

@@ -9,12 +9,13 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 
 from blocklab.errors import SetupError
-from blocklab.sites.uml import volume_program
+from blocklab.sites.uml import janitor, volume_program
 from blocklab.sites.uml.processes import Process
 from blocklab.sites.uml.simulator import Simulator
 from blocklab.sites.uml.volumes import wait_for_socket
@@ -347,3 +348,15 @@ def test_the_program_ends_with_its_owner(bench: Bench) -> None:
     assert bench.process.poll() == 0
     with pytest.raises(SetupError, match="virtual time has ended"):
         bench.simulator.sleep(1.0)
+
+
+def test_a_process_of_a_lab_is_known_by_the_labs_folder(tmp_path: Path) -> None:
+    process = Process("a1", ["sleep", "600"], tmp_path / "log", lab=tmp_path)
+    try:
+        deadline = monotonic() + 30
+        while Path(f"/proc/{process.pid}/comm").read_text() != "sleep\n":
+            assert monotonic() < deadline
+        assert list(janitor.unnoted(tmp_path)) == [process.pid] and janitor.ours(process.pid, tmp_path)
+    finally:
+        process.kill()
+        process.wait_gone()

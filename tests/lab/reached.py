@@ -276,7 +276,8 @@ def residue(there: Reached) -> dict[str, str]:
     """What a run would leave on the hosts, if it left anything."""
     look = (
         "grep blocklab- /proc/mounts; ls /sys/block | grep -E 'dm-|drbd|md'; ls /etc/drbd.d | grep blocklab; "
-        "ls /run/blocklab | grep -v '^lock$'; ls -d /mnt/blocklab-* /var/tmp/blocklab-* /var/log/blocklab-*; "
+        "ls /run/blocklab | grep -v '^lock$'; ls -d /mnt/blocklab-*; "
+        "ls -d /var/lib/blocklab/work/* /var/lib/blocklab/log /var/lib/blocklab/bin; "
         "cat /var/lib/blocklab/journal.jsonl; pgrep -fa '[p]ostgres|[f]io|[s]ampler|[h]eld'; tc qdisc | grep netem"
     )
     return {name: node.run(["sh", "-c", f"({look}) 2> /dev/null"]).text for name, node in there.lab.nodes.items()}

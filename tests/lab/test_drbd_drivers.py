@@ -44,8 +44,8 @@ def test_one_resource_file_is_taken_by_both_drivers(small: dict[str, Any]) -> No
         text = next(step.text for step in steps if isinstance(step, Put))
         known = must(host, ["cat", "/etc/drbd.d/one.res"])
         assert known == "".join(line for line in text.splitlines(keepends=True) if NEWER not in line) != text
-        host.put("/tmp/new.res", text.encode())
-        nine = ["env", "DRBD_DRIVER_VERSION_OVERRIDE=9.3.3", "drbdadm", "--config-file=/tmp/new.res"]
+        host.put("/run/new.res", text.encode())
+        nine = ["env", "DRBD_DRIVER_VERSION_OVERRIDE=9.3.3", "drbdadm", "--config-file=/run/new.res"]
         dump = must(host, [*nine, "dump", "one"])
         assert "auto-promote      no;" in dump and "node-id 0;" in dump and "node-id 1;" in dump
         # Each command that is run on either driver is one for 9 too; what it would do is shown.
@@ -65,7 +65,7 @@ def test_one_resource_file_is_taken_by_both_drivers(small: dict[str, Any]) -> No
                       "create-md 1 --force"):  # fmt: skip
             assert words in shown
         # 8.4 would stop at the first thing that it does not know.
-        old = host.run(["drbdadm", "--config-file=/tmp/new.res", "dump", "one"])
+        old = host.run(["drbdadm", "--config-file=/run/new.res", "dump", "one"])
         assert old.code and "auto-promote" in old.said
 
 

@@ -113,7 +113,7 @@ def crash(stand: Standing, stack: str) -> None:
     """SIGKILL to the server's process."""
     files = {"pg": "/mnt/pg/postgres/postmaster.pid"}
     host = stand.lab.hosts[SERVER]
-    pid = must(host, ["head", "-n", "1", files.get(stack, f"/run/blocklab/{stack}/server.pid")]).strip()
+    pid = must(host, ["head", "-n", "1", files.get(stack, f"/run/blocklab/{stack}-server.pid")]).strip()
     must(host, ["kill", "-KILL", pid])
     until(lambda: host.run(["kill", "-0", pid]).code)
 

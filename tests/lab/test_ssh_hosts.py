@@ -56,10 +56,10 @@ def test_commands_files_and_output(there: Reached, tmp_path: Path) -> None:
     try:
         assert host.run(["sh", "-c", "echo out; echo err >&2; exit 3"]).code == 3
         assert host.run(["cat"], input=b"fed").out == b"fed"
-        host.put("/tmp/some/file", b"x" * 300_000)
-        assert host.get("/tmp/some/file") == b"x" * 300_000
+        host.put("/run/some/file", b"x" * 300_000)
+        assert host.get("/run/some/file") == b"x" * 300_000
         with pytest.raises(FileNotFoundError):
-            host.get("/tmp/none")
+            host.get("/run/none")
         proc = host.spawn(["sh", "-c", "echo begun; sleep 60"], tmp_path / "out", tmp_path / "err")
         proc.signal(15)
         assert proc.wait(30.0) == -15
@@ -129,7 +129,7 @@ def test_a_second_blocklab_is_refused_with_the_name_of_the_first(there: Reached)
     [
         ("", {"user": "stranger"}, "the login was refused"),
         ("mv /usr/bin/python3 /usr/bin/kept", {}, "there is no Python: .*python3"),
-        ("mount -t tmpfs -o size=0,nr_inodes=1 tmpfs /run/blocklab", {}, "No space left"),
+        ("mount -t tmpfs -o size=0,nr_inodes=1,mode=755 tmpfs /run/blocklab", {}, "No space left"),
     ],
 )
 def test_what_a_host_lacks_is_one_clear_line(there: Reached, plant: str, entry: dict[str, Any], said: str) -> None:
@@ -219,17 +219,17 @@ workloads:
 def test_a_clock_that_is_an_hour_off_and_a_full_disk_are_a_line_each(there: Reached, tmp_path: Path) -> None:
     node, hosts = there.lab.nodes["a1"], there.write()
     must(node, ["date", "--set", "+1 hour"])
-    must(node, ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/var/tmp"])
+    must(node, ["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "tmpfs", "/var/lib/blocklab"])
     try:
         code, said = blocklab("hosts", "check", "--hosts", hosts, "--json", folder=tmp_path)
     finally:
-        must(node, ["umount", "/var/tmp"])
+        must(node, ["umount", "/var/lib/blocklab"])
         must(node, ["date", "--set", "-1 hour"])
     found = {(line["host"], line["about"]): line for line in json.loads(said)}
     assert found["a1", "clock"]["ok"] == "warn" and "+3,600 s" in found["a1", "clock"]["found"]
     assert found["a2", "clock"]["ok"] == "ok"
     assert code == 1 and found["a1", "room"]["ok"] == "fail"
-    assert "/var/tmp has 1 MiB free, and 256 are needed" in found["a1", "room"]["found"]
+    assert "/var/lib/blocklab has 1 MiB free, and 272 are needed" in found["a1", "room"]["found"]
 
 
 def test_a_study_on_hosts(there: Reached, tmp_path: Path) -> None:

@@ -268,3 +268,13 @@ class Closed:
 
     def __exit__(self, *_: object) -> None:
         """Nothing is open."""
+
+
+def test_a_relative_runtime_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the XDG specification says: it would be another one in each folder."""
+    monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path))
+    for given in ("run", "./run", "~/run", ""):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", given)
+        assert door.door_path() == tmp_path / "up.sock" and door.log_path() == tmp_path / "up.log"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    assert door.door_path() == Path("/run/user/7/blocklab/up.sock")

@@ -239,8 +239,8 @@ def test_what_blocklab_sets_comes_last() -> None:
     found, problems = fio_jobs.sections(own(USER).text("/x").split("\n", 3)[3])
     assert problems == []
     assert [section.options["write_bw_log"] for section in found] == [
-        "/var/tmp/blocklab-fio/0",
-        "/var/tmp/blocklab-fio/1",
+        "/var/lib/blocklab/work/fio/0",
+        "/var/lib/blocklab/work/fio/1",
     ]
     assert {section.options["percentile_list"] for section in found} == {"50:95:99:99.9"}
     assert {section.options["group_reporting"] for section in found} == {"1"}
@@ -259,7 +259,7 @@ def test_steps_on_a_folder_and_on_a_device() -> None:
     clear, put = workload().arm(DIR)
     assert isinstance(put, Put) and "filename=/srv/x/blocklab.fio\n" in put.text
     # fio appends to the logs of the run before.
-    assert isinstance(clear, Run) and clear.argv == clear.undo == ("rm", "-rf", "/var/tmp/blocklab-fio")
+    assert isinstance(clear, Run) and clear.argv == clear.undo == ("rm", "-rf", "/var/lib/blocklab/work/fio")
 
     assert workload(fill=False).lasting(BLOCK) == ()
     steps = workload(fill=False).prepare(BLOCK)
@@ -361,7 +361,7 @@ def test_load() -> None:
     assert not {"sh", "bash"} & set(found.argv)
     # Not the logs of submission and completion alone, 0_slat.log and 0_clat.log.
     left = ["0_bw.log", "0_clat.log", "0_iops.log", "0_lat.log", "0_slat.log", "12_lat.log", "job.fio"]
-    patterns = [pattern.removeprefix("/var/tmp/blocklab-fio/") for pattern in found.fetch]
+    patterns = [pattern.removeprefix("/var/lib/blocklab/work/fio/") for pattern in found.fetch]
     fetched = sorted(name for pattern in patterns for name in fnmatch.filter(left, pattern))
     assert fetched == ["0_bw.log", "0_iops.log", "0_lat.log", "12_lat.log"]
     assert workload().facts(BLOCK)[0].parse("fio-3.39\n") == {"version": "fio-3.39"}

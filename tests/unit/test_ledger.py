@@ -35,9 +35,13 @@ def test_the_command() -> None:
     assert workload.argv == (
         "blocklab-ledger", "--kind=postgresql", "--server=10.77.0.1:5433", "--user=postgres",
         "--database=bench", "--connections=4", "--rate=500", "--seconds=5", "--patience=1s",
-        "--history=/var/tmp/blocklab-ledger.tsv",
+        "--history=/var/lib/blocklab/work/blocklab-ledger.tsv",
     )  # fmt: skip
-    assert workload.host == "app" and workload.fetch == ("/var/tmp/blocklab-ledger.tsv",) and workload.seconds > 7
+    assert (
+        workload.host == "app"
+        and workload.fetch == ("/var/lib/blocklab/work/blocklab-ledger.tsv",)
+        and workload.seconds > 7
+    )
     assert set(workload.around) == {"status"}
 
 
@@ -54,7 +58,7 @@ def test_the_tables_and_what_the_node_can() -> None:
     texts = [" ".join(step.argv) for step in workload.data(MARIA) if isinstance(step, Run)]
     assert sum("ENGINE=InnoDB" in text for text in texts) == 2
     [empty, can] = [step for step in workload.prepare(PG) if isinstance(step, Run)]
-    assert empty.undo == ("rm", "-f", "/var/tmp/blocklab-ledger.tsv")
+    assert empty.undo == ("rm", "-f", "/var/lib/blocklab/work/blocklab-ledger.tsv")
     assert "--can=900" in can.argv and "--connections=3" in can.argv
     assert len(Ledger(client="app").prepare(PG)) == 1
     assert {fact.layer for fact in workload.facts(PG)} == {"ledger"}

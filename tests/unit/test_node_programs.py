@@ -25,7 +25,7 @@ def run(name: str, *words: str) -> subprocess.CompletedProcess[str]:
 def test_all_of_them_are_known() -> None:
     """Beside the agents, which bring the others."""
     assert sorted(path.stem for path in FOLDER.glob("[!_]*.py")) == sorted(
-        [*node.NAMES, *node.OF_DISKS, "agent", "far", "held"]
+        [*node.NAMES, *node.OF_DISKS, "agent", "far", "held", "journal"]
     )
 
 

@@ -121,7 +121,7 @@ def test_prepare_waits_for_large_tables_and_cleans_up() -> None:
     assert max(step.timeout for step in steps if isinstance(step, Run)) >= 3000
     armed = workload().arm(DSN)
     assert isinstance(armed[0], Run)
-    assert armed[0].undo == ("rm", "-rf", "/var/tmp/blocklab-pgbench")
+    assert armed[0].undo == ("rm", "-rf", "/var/lib/blocklab/work/pgbench")
     assert not any(isinstance(step, Put) for step in steps)
 
 

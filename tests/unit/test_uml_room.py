@@ -266,6 +266,39 @@ def test_a_lab_of_another_container_is_not_swept(tmp_path: Path, monkeypatch: py
     assert not running.path.exists()
 
 
+@pytest.mark.parametrize("what", ["fifo", "folder", "device", "link", "nothing"])
+def test_what_others_have_put_there_is_neither_waited_for_nor_removed(tmp_path: Path, what: str) -> None:
+    """Another user's FIFO, called ``janitor``, hung everybody's ``run``."""
+    theirs = tmp_path / f"{PREFIX}x"
+    theirs.mkdir()
+    match what:
+        case "fifo":
+            os.mkfifo(theirs / "janitor")
+        case "folder":
+            (theirs / "janitor").mkdir()
+        case "device":
+            (theirs / "janitor").symlink_to("/dev/zero")
+        case "link":
+            mine = tmp_path / "mine"
+            mine.mkdir()
+            (mine / "janitor").write_text("4194304")
+            theirs.rmdir()
+            theirs.symlink_to(mine)
+    assert list(processes.stale(tmp_path)) == []
+    sweep(tmp_path)
+    assert theirs.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's folder can only be made by root")
+def test_another_users_folder_is_not_looked_into(tmp_path: Path) -> None:
+    theirs = tmp_path / f"{PREFIX}x"
+    theirs.mkdir()
+    (theirs / "janitor").write_text("4194304")
+    assert list(processes.stale(tmp_path)) == [theirs]
+    os.chown(theirs, 65534, 65534)
+    assert list(processes.stale(tmp_path)) == []
+
+
 # The last two have in UTF-8 a byte that the kernel takes for a blank.
 SPLIT = ["My Disk", "a,b", "a:b", 'a"b', "Attivit\u00e0", "\u0420"]
 
@@ -325,7 +358,7 @@ def test_nodes_are_watched_before_they_get_an_order(tmp_path: Path, monkeypatch:
 
 
 def test_what_cannot_be_started_is_named(lab: UmlLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uml, "Process", lambda name, argv, log: log.open("ab"))
+    monkeypatch.setattr(uml, "Process", lambda name, argv, log, lab: log.open("ab"))
     with pytest.raises(SetupError, match=r"node a1 cannot be started: .*No such file or directory.*console"):
         lab._process("node a1", ["true"], tmp_path / "none" / "console")
 

@@ -137,8 +137,8 @@ def test_what_a_group_takes_of_a_cpu_is_counted() -> None:
 class Group:
     """A command that leads a session of its own."""
 
-    def __init__(self, argv: list[str]) -> None:
-        self._popen = subprocess.Popen(argv, start_new_session=True)
+    def __init__(self, argv: list[str], **environment: str) -> None:
+        self._popen = subprocess.Popen(argv, start_new_session=True, env={**os.environ, **environment})
         self.pid = self._popen.pid
 
     def gone(self, seconds: float) -> bool:
@@ -153,25 +153,34 @@ class Group:
 
 
 def test_the_janitor_ends_what_blocklab_had_no_time_to_note(tmp_path: Path) -> None:
-    """Started in the lab's folder, but not in its list; a look into the folder from a shell is left alone."""
-    lab = tmp_path / "blocklab-1"
+    """It ends what was started for the lab and is not in its list, but nobody who looks into the folder, though it
+    leads a session of its own, as tmux does."""
+    lab, other = tmp_path / "blocklab-1", tmp_path / "blocklab-10"
     lab.mkdir()
-    (lab / "groups").touch()
-    sleep = [sys.executable, "-c", "import time; time.sleep(600)", f"{lab}/a1/console"]
+    (lab / "a1.log").touch()
+    tail = ["tail", "-f", f"{lab}/a1.log"]
     watched, hold = os.pipe()
-    with contextlib.closing(Group(sleep)) as orphan:
-        looker = subprocess.Popen(sleep)
+    with contextlib.ExitStack() as stack:
+        orphan = stack.enter_context(contextlib.closing(Group(["sleep", "600"], **{janitor.MARK: str(lab)})))
+        beside = stack.enter_context(contextlib.closing(Group(["sleep", "600"], **{janitor.MARK: str(other)})))
+        tmux, noted = (stack.enter_context(contextlib.closing(Group(tail))) for _ in range(2))
+        # Its number was somebody else's when the lab noted it.
+        (lab / "groups").write_text(f"{noted.pid}\n")
         sweeper = subprocess.Popen([sys.executable, "-I", "-S", janitor.__file__, str(lab)], stdin=watched)
+        stack.callback(sweeper.wait)
+        stack.callback(sweeper.kill)
         os.close(watched)
-        try:
-            os.close(hold)
-            assert orphan.gone(60) and sweeper.wait(60) == 0
-            assert looker.poll() is None and not lab.exists()
-        finally:
-            looker.kill()
-            looker.wait()
-            sweeper.kill()
-            sweeper.wait()
+        os.close(hold)
+        assert orphan.gone(60) and sweeper.wait(60) == 0
+        assert not any(each.gone(0) for each in (beside, tmux, noted)) and not lab.exists()
+
+
+def test_the_janitor_ends_a_group_whose_leader_has_ended_and_was_not_reaped(tmp_path: Path) -> None:
+    lab = tmp_path / "blocklab-3"
+    lab.mkdir()
+    with contextlib.closing(Group(["sh", "-c", "sleep 600 &"], **{janitor.MARK: str(lab)})) as group:
+        os.waitid(os.P_PID, group.pid, os.WEXITED | os.WNOWAIT)
+        assert janitor.ours(group.pid, lab)
 
 
 def test_a_lab_that_ended_as_it_should_does_not_wait_for_its_janitor(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from blocklab.layers.base import Base
 from blocklab.layers.performance import BEHAVIOUR, BURST, LATENCIES, Performance, bad_limits, given
+from blocklab.model import places
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Paired, Place
 from blocklab.model.node import program
@@ -133,7 +134,7 @@ class Cap(Base, frozen=True, tag="cap"):
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Mount the controller, set the limits, take both back."""
         # Several caps may stand on one node: each has a mount of its own, named after its first device.
-        folder = f"/run/blocklab/cap-{device_of(below[0])}"
+        folder = places.run(f"cap-{device_of(below[0])}")
         version = self._version_2 if self.by == "cgroup-v2" else self._version_1
         return version(place.host, folder, below)
 

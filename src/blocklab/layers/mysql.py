@@ -10,6 +10,7 @@ from typing import ClassVar
 from blocklab.layers import mysql_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.mysql_settings import Value, config, made_with, parse_variables, problem, query, text_of
+from blocklab.model import places
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
@@ -85,19 +86,20 @@ class _Server(Base, frozen=True):
         """System tables, configuration, start, the database ``bench``; undone by SIGKILL."""
         host, where = place.host, below[0].where
         data, scratch = f"{where}/{self.name}", f"{where}/{self.name}-tmp"
-        run, port = f"/run/blocklab/{place.stack}", FIRST_PORT + place.number
-        log, pid = f"/var/log/blocklab-{place.stack}.log", f"/run/blocklab/{place.stack}/server.pid"
+        run, port = places.run(place.stack), FIRST_PORT + place.number
+        # What root reads, mysql must not write: it is not within ``run``.
+        log, pid, own = places.log(place.stack), f"{run}-server.pid", f"{run}-server.conf"
         settings = {**self.usual, **self.settings, **self.fixed, **_places(data, scratch, run)}
         settings |= {"port": port, "bind_address": ",".join(("127.0.0.1", *place.listen))}
         steps = (
             Run(host, ("install", "-d", "-o", "mysql", "-m", "700", run), undo=("rm", "-rf", run)),
             Run(host, ("install", "-d", "-o", "mysql", "-m", "700", data, scratch)),
-            Run(host, ("install", "-o", "mysql", "-m", "600", "/dev/null", log)),
+            Run(host, ("install", "-D", "-o", "mysql", "-m", "600", "/dev/null", log)),
             # Without a sync for each table, which over a mirror takes longer than all the rest; then one for all.
             Run(host, (*self._init(data), *made_with(self.settings)), once=True, timeout=_INIT_SECONDS),
             Run(host, ("sync", "--file-system", data), once=True, timeout=_INIT_SECONDS),
             # The configuration is outside the data directory, so each build has its own.
-            Put(host, f"{run}/server.conf", config(settings)),
+            Put(host, own, config(settings)),
             Put(host, f"{run}/init.sql", init_file(place.listen)),
             Run(
                 host,
@@ -106,7 +108,7 @@ class _Server(Base, frozen=True):
                     # It starts as root and becomes mysql by itself, since it raises its limit of open files.
                     # env finds it, since start-stop-daemon asks for a path.
                     "--output", log, "--startas", "/usr/bin/env", "--", self.program,
-                    f"--defaults-file={run}/server.conf",
+                    f"--defaults-file={own}",
                 ),
                 # A clean stop would write the whole buffer pool through the mirror, for nothing.
                 undo=(

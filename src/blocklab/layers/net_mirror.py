@@ -10,6 +10,7 @@ import msgspec
 
 from blocklab.layers import net_mirror_pair
 from blocklab.layers.base import OnTwoNodes, link_problems, peer_problems
+from blocklab.model import places
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Place
@@ -171,7 +172,7 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
                 "--export", f"type=nbd,id=leg,node-name=leg,name={place.stack},writable=on",
             )  # fmt: skip
             return Run(self.peer, argv, undo=self._stop(place)), *listens
-        config = f"/run/blocklab/{place.stack}-nbd.conf"
+        config = places.run(f"{place.stack}-nbd.conf")
         text = "\n".join([
             "[generic]", f"listenaddr = {address}", f"port = {port}",
             f"[{place.stack}]", f"exportname = {device}",
@@ -253,7 +254,7 @@ def _devices(place: Place) -> tuple[str, str]:
 
 
 def _pid(place: Place) -> str:
-    return f"/run/blocklab/{place.stack}-nbd.pid"
+    return places.run(f"{place.stack}-nbd.pid")
 
 
 def parse_detail(text: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from blocklab.layers import checksum
+from blocklab.model import places
 from blocklab.model.drill import Replicas
 from blocklab.model.node import program
 from blocklab.model.plan import Argv, Put, Run, Step
@@ -66,4 +67,4 @@ def compared(here: str, mirror: str, remote: str, sides: Mapping[str, str]) -> R
 
 
 def _moved(stack: str) -> str:
-    return f"/run/blocklab/{stack}-moved"
+    return places.run(f"{stack}-moved")

@@ -11,6 +11,7 @@ from typing import ClassVar
 from blocklab.layers import postgres_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.postgres_settings import BYTES, Value, alike, text_of
+from blocklab.model import places
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
@@ -77,13 +78,13 @@ class Postgres(Base, frozen=True, tag="postgres"):
         """initdb, configuration, start, the database ``bench``; undone by an immediate stop."""
         host = place.host
         data = f"{below[0].where}/postgres"
-        run, port = f"/run/blocklab/{place.stack}", FIRST_PORT + place.number
-        log = f"/var/log/blocklab-{place.stack}.log"
+        run, port = places.run(place.stack), FIRST_PORT + place.number
+        log = places.log(place.stack)
         control = (*AS_POSTGRES, "pg_ctl", "-D", data, "-w")
         server = ("-h", run, "-p", str(port), "-U", "postgres")
         steps = (
             Run(host, ("install", "-d", "-o", "postgres", "-m", "700", data, run)),
-            Run(host, ("install", "-o", "postgres", "-m", "600", "/dev/null", log)),
+            Run(host, ("install", "-D", "-o", "postgres", "-m", "600", "/dev/null", log)),
             Run(
                 host,
                 (*AS_POSTGRES, "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-instructions",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from blocklab.model import places
 from blocklab.model.plan import Port
 
 FOLDER = "/dev/mapper"
@@ -27,7 +28,7 @@ def minor(device: str) -> str:
 
 def table(device: str) -> str:
     """The file on the node that holds the device's table while it is whole."""
-    return f"/run/blocklab/{device}.table"
+    return places.run(f"{device}.table")
 
 
 def devices(ports: Iterable[Port]) -> tuple[str, ...]:

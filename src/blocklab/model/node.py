@@ -6,10 +6,11 @@ import functools
 import hashlib
 from importlib.resources import files
 
+from blocklab.model import places
 from blocklab.model.plan import Argv
 
 # Not on a disk: a host that boots again gets them again.
-FOLDER = "/run/blocklab/node"
+FOLDER = places.run("node")
 NAMES = (
     "checksum", "drbd", "fill", "latency", "monitor", "net_mirror", "open_loop", "sampler", "stamp",
     "tables", "verbs",

@@ -22,6 +22,10 @@ KILL_SECONDS = 5.0
 # What a program needs to end and print its summary after the signal upon which it does: its transactions under
 # way.
 END_SECONDS = 30.0
+# What a host's folder may hold for us.
+MOST_FILES, MOST_BYTES = 100_000, 1 << 32
+MOST_NAME = 255
+SHOWN = 80
 # How often the values of a workload that is watched are looked at.
 LOOK_SECONDS = 0.5
 
@@ -106,11 +110,36 @@ def _around(engine: Engine, command: Command, folder: Path, when: str, names: It
 def _fetch(host: Host, command: Command, folder: Path) -> None:
     """Bring the files that the workload left. ``fetch`` holds paths whose last part may be a pattern."""
     listed: dict[PurePosixPath, list[str]] = {}
+    count = size = 0
     for path in map(PurePosixPath, command.fetch):
         if path.parent not in listed:
-            listed[path.parent] = must(host, ("ls", "-1", "-A", "--", str(path.parent))).splitlines()
+            text = must(host, ("ls", "-1", "-A", "--", str(path.parent)))
+            listed[path.parent] = file_names(host.name, text)
         for name in fnmatch.filter(listed[path.parent], path.name):
-            (folder / name).write_bytes(read(host, str(path.parent / name)))
+            content = read(host, str(path.parent / name))
+            count, size = count + 1, size + len(content)
+            if count > MOST_FILES or size > MOST_BYTES:
+                raise HostError(
+                    host.name,
+                    f"the files in {path.parent} that the workload left are more than are fetched: {MOST_FILES:,} "
+                    f"files, {MOST_BYTES >> 30} GiB",
+                    hint="a shorter workload leaves less",
+                )
+            (folder / name).write_bytes(content)
+
+
+def file_names(host: str, text: str) -> list[str]:
+    """The names that a host's ``ls -1`` prints, which become names here. Raises ``HostError`` where one leads
+    elsewhere."""
+    names = text.removesuffix("\n").split("\n") if text else []
+    for name in names:
+        if name in ("", ".", "..") or "/" in name or "\0" in name or len(name.encode()) > MOST_NAME:
+            raise HostError(
+                host,
+                f"it lists a file called {name[:SHOWN]!r}, which is no file's name; nothing is fetched",
+                hint="look into that folder there: can the host be trusted?",
+            )
+    return names
 
 
 def read(host: Host, path: str) -> bytes:

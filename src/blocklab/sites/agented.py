@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from collections.abc import Sequence
 from io import BufferedWriter
 from pathlib import Path
@@ -11,7 +12,7 @@ from queue import SimpleQueue
 
 from blocklab.errors import HostTimeout, NodeLost, StoreError
 from blocklab.model.host import Result
-from blocklab.sites.channel import Call, Channel, Header, argv_list, collect
+from blocklab.sites.channel import MOST_FILE, Call, Channel, Header, TooMuch, argv_list, collect
 
 # What a shell says of a command that it cannot find; CommandError then reads as everybody expects.
 NOT_FOUND = 127
@@ -25,12 +26,12 @@ class Agented:
         self.channel = channel
 
     def run(self, argv: Sequence[str], *, input: bytes = b"", timeout: float = 60.0) -> Result:
-        """Run a command to its end; ``HostTimeout`` kills it."""
+        """Run a command to its end; ``HostTimeout`` and ``TooMuch`` kill it."""
         out, err, sink = collect()
         call = self.order("spawn", sink, input, argv=argv_list(argv))
         try:
             end = call.wait(timeout)
-        except HostTimeout:
+        except (HostTimeout, TooMuch):
             self.tell("signal", call, number=signal.SIGKILL)
             raise
         if end.errno:
@@ -44,7 +45,7 @@ class Agented:
     def get(self, path: str) -> bytes:
         """A file's content. Raises ``OSError`` as the host's kernel said it."""
         out, _, sink = collect()
-        self._done(self.order("get", sink, path=path), path)
+        self._done(self.order("get", sink, most=MOST_FILE, path=path), path)
         return b"".join(out)
 
     def spawn(self, argv: Sequence[str], out: Path, err: Path) -> AgentProc:
@@ -52,7 +53,7 @@ class Agented:
         return AgentProc(self, argv, out, err)
 
     def order(self, op: str, sink: object, payload: bytes = b"", **fields: object) -> Call:
-        """An order to the agent; see ``Channel.order``."""
+        """An order to the agent; see ``Channel.order``. Of ``fields``, ``most`` is the channel's."""
         return self.channel.order(op, sink, payload, **fields)  # type: ignore[arg-type]
 
     def tell(self, op: str, call: Call, payload: bytes = b"", **fields: object) -> None:
@@ -73,7 +74,7 @@ class AgentProc:
         self._host = host
         self._argv = argv
         self._files: dict[int, BufferedWriter] = {1: out.open("wb"), 2: err.open("wb")}
-        self._call = host.order("spawn", self._write, argv=argv_list(argv))
+        self._call = host.order("spawn", self._write, most=MOST_FILE, argv=argv_list(argv))
 
     def _write(self, stream: int, data: bytes) -> None:
         file = self._files[stream]
@@ -93,9 +94,13 @@ class AgentProc:
         return self.wait(0.0) if self._call.ended.is_set() else None
 
     def wait(self, timeout: float) -> int:
-        """The exit code. Raises ``HostTimeout``, ``NodeLost``; ``StoreError`` where its output cannot be kept."""
+        """The exit code. Raises ``HostTimeout``, ``NodeLost``; ``StoreError`` where its output cannot be kept,
+        ``TooMuch``, which kills it."""
         try:
             end = self._call.wait(timeout)
+        except TooMuch:
+            self._host.tell("signal", self._call, number=signal.SIGKILL)
+            raise
         finally:
             if self._call.ended.is_set():
                 for file in self._files.values():
@@ -130,7 +135,8 @@ class Shell:
         tty = {} if size is None else {"tty": list(size)}
         self._host = host
         self._argv = argv_list(argv)
-        self._call = host.order("spawn", self._take, input, argv=self._argv, **tty)
+        # All of it goes on to the user, who may want it for days.
+        self._call = host.order("spawn", self._take, input, most=sys.maxsize, argv=self._argv, **tty)
 
     def _take(self, stream: int, data: bytes) -> None:
         self.said.put((stream, data))

@@ -9,41 +9,64 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from blocklab.errors import BlocklabError, HostTimeout, NodeLost, StoreError
+from blocklab.errors import BlocklabError, HostError, HostTimeout, NodeLost, StoreError
 
 # A put goes in pieces, so that other orders get in between.
 PIECE = 1 << 16
+# A frame's line, and its bytes: the agent's pieces are of 64 KiB.
+MOST_FRAME = 1 << 20
+# What a host may answer to one order: kept in memory, and written to a file.
+MOST_ANSWER = 1 << 28
+MOST_FILE = 1 << 32
+
+Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_FRAME)]
 
 
 class Header(msgspec.Struct):
     """The JSON line of a frame from the agent."""
 
-    id: int = 0
-    stream: int = 0
+    id: Annotated[int, msgspec.Meta(ge=0)] = 0
+    stream: Annotated[int, msgspec.Meta(ge=0, le=2)] = 0
     exit: int | None = None
     cpu: float | None = None
     done: bool = False
-    errno: int = 0
+    errno: Annotated[int, msgspec.Meta(ge=0, le=4095)] = 0
     error: str = ""
     beat: float = 0.0
-    took: int = 0
+    took: Size = 0
     orderly: bool = False
-    n: int = 0
+    n: Size = 0
+
+
+class Unreadable(NodeLost):
+    """What comes over the line is none of an agent's frames: there is no next one either."""
+
+    def __init__(self, node: str, why: str) -> None:
+        super().__init__(node, f"what its agent sends cannot be read: {why}")
+
+
+class TooMuch(HostError):
+    """The answer to an order is larger than anybody wants to keep."""
+
+    def __init__(self, node: str, most: int) -> None:
+        super().__init__(node, f"it answers with more than {most >> 20} MiB, which nobody needs")
 
 
 class Call:
     """One order under way. ``sink`` gets (stream, bytes) on the reader's thread, and raises ``StoreError`` where
-    it cannot keep them; ``wait`` blocks for the end."""
+    it cannot keep them: ``most`` bytes, then the order fails. ``wait`` blocks for the end."""
 
-    def __init__(self, channel: Channel, number: int, sink: Callable[[int, bytes], None]) -> None:
+    def __init__(self, channel: Channel, number: int, sink: Callable[[int, bytes], None], most: int) -> None:
         self._channel = channel
         self.node = channel.node
         self.number = number
         self.sink = sink
+        self.most = most
+        self.size = 0
         self.end: Header | None = None
         self.lost: BlocklabError | None = None
         self.ended = threading.Event()
@@ -55,7 +78,8 @@ class Call:
         self.ended.set()
 
     def wait(self, timeout: float) -> Header:
-        """The last frame of the answer. Raises ``HostTimeout``, and what ``Channel.fail`` was called with."""
+        """The last frame of the answer. Raises ``HostTimeout``, ``TooMuch``, and
+        what ``Channel.fail`` was called with."""
         if not self._channel.wait(self.ended, timeout):
             raise HostTimeout(self.node, timeout)
         if self.lost is not None:
@@ -107,9 +131,17 @@ class Channel:
 
     # -- orders --------------------------------------------------------------------------------------
 
-    def order(self, op: str, sink: Callable[[int, bytes], None], payload: bytes = b"", **fields: Any) -> Call:
-        """Send an order whose answer comes as frames. Raises ``NodeLost``."""
-        call = Call(self, next(self._numbers), sink)
+    def order(
+        self,
+        op: str,
+        sink: Callable[[int, bytes], None],
+        payload: bytes = b"",
+        *,
+        most: int = MOST_ANSWER,
+        **fields: Any,
+    ) -> Call:
+        """Send an order whose answer comes as frames, of ``most`` bytes together. Raises ``NodeLost``."""
+        call = Call(self, next(self._numbers), sink, most)
         with self._lock:
             if self._lost is not None:
                 raise self._lost
@@ -152,16 +184,30 @@ class Channel:
     # -- answers -------------------------------------------------------------------------------------
 
     def _frames(self, buffer: bytearray) -> None:
+        """Take whole frames out of ``buffer``. Raises ``Unreadable``, once everybody who waits has got it."""
+        try:
+            self._take_frames(buffer)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            buffer.clear()
+            lost = Unreadable(self.node, str(error) or type(error).__name__)
+            self.fail(lost)
+            raise lost from error
+
+    def _take_frames(self, buffer: bytearray) -> None:
         at = 0
-        while (end := buffer.find(b"\n", at)) >= 0:
+        while (end := buffer.find(b"\n", at, at + MOST_FRAME + 1)) >= 0:
             line = bytes(buffer[at:end])
             # Until a node's agent has made its line raw, the terminal may echo or say something of its own.
-            header = self._decoder.decode(line) if line.startswith(b"{") else Header()
+            noise = not line.startswith(b"{") and not self.ready.is_set()
+            header = Header() if noise else self._decoder.decode(line)
             if len(buffer) < end + 1 + header.n:
                 break
             payload = bytes(buffer[end + 1 : end + 1 + header.n])
             at = end + 1 + header.n
             self._frame(header, payload)
+        else:
+            if len(buffer) - at > MOST_FRAME:
+                raise ValueError(f"a line of more than {MOST_FRAME} bytes")
         del buffer[:at]
 
     def _frame(self, header: Header, payload: bytes) -> None:
@@ -180,17 +226,28 @@ class Channel:
         if call is None:
             return
         if header.stream:
-            try:
-                call.sink(header.stream, payload)
-            except StoreError as error:
-                # The reader goes on; whoever waits for anything of this node is told at once.
-                self.fail(error)
+            self._sink(call, header.stream, payload)
         else:
-            del self._calls[header.id]
+            self._calls.pop(call.number, None)
             call.finish(header)
+
+    def _sink(self, call: Call, stream: int, payload: bytes) -> None:
+        call.size += len(payload)
+        if call.size > call.most:
+            # The rest of it has nobody to go to.
+            self._calls.pop(call.number, None)
+            call.finish(None, TooMuch(self.node, call.most))
+            return
+        try:
+            call.sink(stream, payload)
+        except StoreError as error:
+            # The reader goes on; whoever waits for anything of this node is told at once.
+            self.fail(error)
 
     def _took_bytes(self, count: int) -> None:
         with self._lock:
+            if count > self._under_way:
+                raise ValueError(f"it took {count} bytes of {self._under_way}")
             self._under_way -= count
             self._took.notify_all()
 

@@ -44,8 +44,9 @@ SHORTER = "set XDG_RUNTIME_DIR to a folder with a short path"
 
 
 def _folder() -> Path:
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime) / "blocklab" if runtime else cache_folder()
+    # The XDG specification: a relative path is to be ignored.
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    return Path(runtime) / "blocklab" if runtime.startswith("/") else cache_folder()
 
 
 def door_path() -> Path:

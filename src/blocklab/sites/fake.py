@@ -35,7 +35,7 @@ from blocklab.model.site import (
 from blocklab.sites.journal import Due, replay
 from blocklab.sites.machine import given_name
 from blocklab.sites.names import ground
-from blocklab_node.held import Journal as Journaled
+from blocklab_node.journal import Journal as Journaled
 
 Answer = Callable[[str, Argv], Result]
 OK = Result(0, b"", b"")

@@ -1,4 +1,4 @@
-"""Undos that are kept where the hosts are (``blocklab_node.held.Journal``), and how they are run later."""
+"""Undos that are kept where the hosts are (``blocklab_node.journal``), and how they are run later."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model import places
 from blocklab.model.knobs import Question, Table
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.sample import Parsed, Sample
@@ -21,7 +22,7 @@ from blocklab.workloads import fio_jobs, fio_options, fio_output, fio_shapes
 from blocklab.workloads.base import Stoppable, no_target_yet, target, version
 from blocklab.workloads.fio_jobs import JobValue
 
-FOLDER = "/var/tmp/blocklab-fio"
+FOLDER = places.work("fio")
 JOBFILE = f"{FOLDER}/job.fio"
 MIB = 2**20
 
@@ -392,4 +393,4 @@ def _combined(matrix: Mapping[str, tuple[JobValue, ...]]) -> dict[str, dict[str,
 def _armed(port: Port, text: str) -> tuple[Step, ...]:
     """The job file in an empty folder: fio appends to the logs that it finds."""
     remove = ("rm", "-rf", FOLDER)
-    return (Run(port.host, remove, undo=remove), Put(port.host, JOBFILE, text))
+    return (Run(port.host, remove, undo=remove), Put(port.host, JOBFILE, text, mode=0o600))

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from blocklab.model import places
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step
 from blocklab.model.sample import Parsed, Sample
@@ -16,7 +17,7 @@ from blocklab.workloads import ledger_output, servers
 from blocklab.workloads.base import Base, version
 
 PROGRAM = "blocklab-ledger"
-HISTORY = "/var/tmp/blocklab-ledger.tsv"
+HISTORY = places.work("blocklab-ledger.tsv")
 LAYER = ledger_output.LAYER
 
 # A server takes about 100 connections unless it is told otherwise.

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
+from blocklab.model import places
 from blocklab.model.node import program
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.sample import Parsed
@@ -16,7 +17,7 @@ from blocklab.model.workload import Asked, Command
 from blocklab.workloads import open_loop_output
 from blocklab.workloads.base import Base, no_target_yet, target, version
 
-FOLDER = "/var/tmp/blocklab-open-loop"
+FOLDER = places.work("open-loop")
 PLAN = f"{FOLDER}/plan.json"
 MOST = "most"
 """The phase without a rate."""
@@ -197,7 +198,7 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
     def arm(self, port: Port) -> tuple[Step, ...]:
         return (
             Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)),
-            Put(port.host, PLAN, self.plan(target(port, "open_loop"))),
+            Put(port.host, PLAN, self.plan(target(port, "open_loop")), mode=0o600),
         )
 
     def plan(self, where: str) -> str:

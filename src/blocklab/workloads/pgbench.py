@@ -10,6 +10,7 @@ from typing import ClassVar, Self, TypeAlias
 
 import msgspec
 
+from blocklab.model import places
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
 from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.sample import Parsed, Phase
@@ -18,7 +19,9 @@ from blocklab.model.workload import Asked, Command
 from blocklab.workloads import pgbench_output
 from blocklab.workloads.base import Stoppable, version
 
-FOLDER = "/var/tmp/blocklab-pgbench"
+FOLDER = places.work("pgbench")
+# Only in this one the user of the database can write.
+LOGS = f"{FOLDER}/logs"
 BUILTINS = ("tpcb-like", "simple-update", "select-only")
 # Its numbers and words are those that the parser knows only without a locale.
 PLAIN = ("env", "LC_ALL=C")
@@ -186,7 +189,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     def arm(self, port: Port) -> tuple[Step, ...]:
         """An empty folder for the log, and the scripts."""
-        owned = ("install", "-d", "-o", "postgres", "-g", "postgres", FOLDER)
+        owned = ("install", "-d", "-m", "700", "-o", "postgres", "-g", "postgres", LOGS)
         return (
             Run(port.host, ("rm", "-rf", FOLDER), undo=("rm", "-rf", FOLDER)),
             Run(port.host, owned),
@@ -208,7 +211,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
             "--progress=1", "--progress-timestamp",
         ]  # fmt: skip
         if self.log:
-            argv += ["--log", f"--log-prefix={FOLDER}/log"]
+            argv += ["--log", f"--log-prefix={LOGS}/log"]
         if self.scripts:
             # pgbench would clean up tables that these scripts may not use
             # and :scale is known by itself only to its own scripts.
@@ -216,7 +219,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         else:
             argv.append(f"--builtin={self.script or BUILTINS[0]}")
         argv += [*_arguments(self.options), port.where]
-        return Command(port.host, tuple(argv), seconds + _SPARE, (f"{FOLDER}/log.*",) if self.log else ())
+        return Command(port.host, tuple(argv), seconds + _SPARE, (f"{LOGS}/log.*",) if self.log else ())
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # "pgbench (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)"

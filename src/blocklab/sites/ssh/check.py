@@ -12,17 +12,17 @@ from typing import Literal
 import msgspec
 
 from blocklab.errors import BlocklabError, HostError
-from blocklab.model import node
+from blocklab.model import node, places
 from blocklab.model.clock import EXCHANGES, clock
 from blocklab.sites.ssh import facts, needs
 from blocklab.sites.ssh.disks import ask, equip
-from blocklab.sites.ssh.host import PORTABLE, SshHost, parallel, suits
+from blocklab.sites.ssh.host import PORTABLE, SshHost, damage, parallel, suits
 from blocklab.sites.ssh.hosts import Disk, HostEntry, Hosts, LinkEntry, known_hosts_of
 
 # Two clocks that are further apart (s) are not kept by anything.
 CLOCK_SECONDS = 0.1
 # Raw output, histories and databases' logs go there.
-PLACES = {"/var/tmp": 256 << 20, "/var/lib": 16 << 20, "/run": 16 << 20}
+PLACES = {places.STATE: 272 << 20, places.RUN: 16 << 20}
 PINGS = 20
 # 4104 bytes from 10.0.1.11: icmp_seq=1 ttl=64 time=0.604 ms
 _ANSWER = re.compile(r"^\d+ bytes from .* time=(\d+(?:\.\d+)?) ms$", re.MULTILINE)
@@ -109,6 +109,8 @@ def _of_host(
             f"{len(left)} steps of an earlier run are not undone",
             f"blocklab down --hosts {path}",
         )
+    if host.damaged:
+        yield Line(name, "journal", "warn", damage(host.damaged), f"blocklab down --hosts {path}")
     yield from _disks(host, entry)
     yield _own(host, entry)
 

@@ -28,7 +28,7 @@ GREETING = b"\nblocklab-agent "
 MOST_NOISE = 1 << 20
 NEEDS = "blocklab needs Python 3.9 or newer there"
 # In the order in which one needs the other.
-PROGRAMS = ("agent", "held")
+PROGRAMS = ("agent", "journal", "held")
 
 
 class Greeting(msgspec.Struct):
@@ -137,6 +137,7 @@ def _greeted(
         before, mark, behind = (b"\n" + data).partition(GREETING)
         if mark and b"\n" in behind:
             break
+        before += behind
         try:
             piece = end.recv(1 << 16)
         except TimeoutError:
@@ -147,7 +148,11 @@ def _greeted(
             _say_why(name, entry, process, errors, before.decode(errors="replace"), late=piece is None)
         data += piece
     line, _, rest = behind.partition(b"\n")
-    greeting = msgspec.json.decode(line, type=Greeting)
+    try:
+        greeting = msgspec.json.decode(line, type=Greeting)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        problem = f"{name} ({entry.address}): the greeting of its agent cannot be read: {error}"
+        raise Unreachable(problem, hint="what does a shell's start-up file print there?") from error
     if not greeting.ok:
         _refused(name, entry, greeting)
     return greeting, rest

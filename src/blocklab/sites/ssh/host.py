@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from blocklab.errors import HostError, SetupError
-from blocklab.model import node
+from blocklab.model import node, places
 from blocklab.model.host import Result, must
 from blocklab.model.plan import Argv
 from blocklab.sites import portable
@@ -33,7 +33,6 @@ T = TypeVar("T")
 
 # Put on hosts where they lack, into a folder that their PATH ends with.
 PORTABLE = frozenset({"blocklab-ledger", "go-tpc"})
-PROGRAMS = "/run/blocklab/bin"
 READY_SECONDS = 20.0
 # Its commands get SIGTERM, then SIGKILL.
 END_SECONDS = 15.0
@@ -58,6 +57,8 @@ class SshHost(Agented):
         self.address = ""
         self._provided: set[str] = set()
         self._ending: Call | None = None
+        self.damaged: list[str] = []
+        """The lines of its journal that could not be read."""
         super().__init__(name, HeldLine(name, self._connect))
         until = time.monotonic() + READY_SECONDS
         while not self.channel.ready.wait(0.1) and not self.channel.lost and time.monotonic() < until:
@@ -95,7 +96,7 @@ class SshHost(Agented):
         if program in PORTABLE and program not in self._provided:
             self._provided.add(program)
             if self.lacking([program]) and (ours := portable(program)) is not None:
-                self.put(f"{PROGRAMS}/{program}", ours.read_bytes(), 0o755)
+                self.put(f"{places.PROGRAMS}/{program}", ours.read_bytes(), 0o755)
 
     def lacking(self, programs: Sequence[str]) -> list[str]:
         """Which of these it has not."""
@@ -118,12 +119,16 @@ class SshHost(Agented):
 
     def left(self) -> list[Due]:
         """The undos that are due, the last one first. Raises ``HostError``."""
-        out, _, sink = collect()
+        out, err, sink = collect()
         call = self.order("left", sink)
         end = call.wait(60.0)
         if end.errno:
             raise HostError(self.name, f"its journal of undos cannot be read: {end.error}")
-        return msgspec.json.decode(b"".join(out), type=list[Due])
+        try:
+            self.damaged = msgspec.json.decode(b"".join(err), type=list[str])
+            return msgspec.json.decode(b"".join(out), type=list[Due])
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise HostError(self.name, f"what its agent says of its journal cannot be read: {error}") from error
 
     def _journaled(self, op: str, **fields: Any) -> None:
         end = self.order(op, lambda *_: None, **fields).wait(60.0)
@@ -140,6 +145,10 @@ class SshHost(Agented):
             # A program that outlived its agent may hold what is to be undone.
             self._journaled("sweep")
             failed = replay(self, self.left(), self.done)
+        if self.damaged and not failed:
+            # The file goes with the last undo, and with it what was in these lines: once, this is said.
+            self.done([])
+            return f"{self.name}: {damage(self.damaged)}"
         return failed
 
     # -- the end ---------------------------------------------------------------------------------------
@@ -159,6 +168,12 @@ class SshHost(Agented):
                 # It does not answer: the line ends with it.
                 self._ending.wait(END_SECONDS)
         self.channel.close()
+
+
+def damage(lines: Sequence[str]) -> str:
+    """In words what of a journal cannot be read."""
+    count, first = len(lines), lines[0]
+    return f"lines in its journal of undos that cannot be read: {count}, the first of them {first!r}"
 
 
 def suits(host: SshHost, path: Path, hosts: Hosts) -> Iterator[tuple[str, str]]:

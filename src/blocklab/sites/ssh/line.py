@@ -8,11 +8,12 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 
 from blocklab.errors import BlocklabError, NodeLost
-from blocklab.sites.channel import Channel
+from blocklab.sites.channel import Channel, Unreadable
 from blocklab.sites.ssh.connect import Connection, Unreachable
 
 # Under way to the agent: some tens of ms at 100 Mbit/s.
@@ -25,11 +26,12 @@ SILENT_SECONDS = 6.0
 GOT_SECONDS, GOT_BYTES = 2.0, 1 << 18
 RETRY_SECONDS = 0.5
 HELLO_SECONDS = 10.0
+MOST_HELLO = 4096
 READ = 1 << 18
 
 
 class _Hello(msgspec.Struct):
-    hello: int
+    hello: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class HeldLine(Channel):
@@ -88,7 +90,10 @@ class HeldLine(Channel):
             try:
                 self._greet()
                 why = self._carry()
-            except (OSError, msgspec.MsgspecError, BlocklabError) as error:
+            except Unreadable:
+                self._connection.close()
+                return
+            except (OSError, BlocklabError) as error:
                 why = str(error)
             if self._closing.is_set():
                 return
@@ -126,13 +131,26 @@ class HeldLine(Channel):
             if not (piece := end.recv(READ)):
                 raise OSError("the connection was closed")
             data += piece
+            if b"\n" not in data[:MOST_HELLO] and len(data) > MOST_HELLO:
+                raise self._unreadable("its first line has no end")
         line, _, rest = bytes(data).partition(b"\n")
-        taken = msgspec.json.decode(line, type=_Hello).hello
+        try:
+            taken = msgspec.json.decode(line, type=_Hello).hello
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise self._unreadable(str(error)) from error
         with self._lock:
             # What the agent took but could not say so yet will be said again.
-            self._sent = taken - self._base
+            sent, most = taken - self._base, len(self._kept)
+            self._sent = min(max(0, sent), most)
+        if sent != self._sent:
+            raise self._unreadable(f"it took {taken} bytes, and has got {taken - sent + most}")
         self._told, self._told_at, self.last_beat = self._received, time.monotonic(), time.monotonic()
         self._take(rest)
+
+    def _unreadable(self, why: str) -> Unreadable:
+        lost = Unreadable(self.node, why)
+        self.fail(lost)
+        return lost
 
     def _carry(self) -> str:
         """Read and write until the connection breaks; why it did."""
@@ -167,6 +185,8 @@ class HeldLine(Channel):
 
     def _took_bytes(self, count: int) -> None:
         with self._lock:
+            if count > len(self._kept):
+                raise ValueError(f"it took {count} bytes of {len(self._kept)}")
             del self._kept[:count]
             self._base += count
             self._sent -= count

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 from blocklab.errors import BlocklabError, HostError, KnobError, NodeLost, SetupError
+from blocklab.model import places
 from blocklab.model.host import must
 from blocklab.sites.ssh.host import SshHost
 from blocklab.sites.ssh.hosts import PowerEntry
@@ -20,7 +21,7 @@ COMMAND_SECONDS = 120.0
 LOOK_SECONDS = 1.0
 # A kernel that takes sysrq b does not answer.
 GONE_SECONDS = 2.0
-ORDERLY = "/var/lib/blocklab/orderly"
+ORDERLY = f"{places.STATE}/orderly"
 
 
 def allowed(host: SshHost) -> bool:

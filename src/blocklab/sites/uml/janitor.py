@@ -3,7 +3,7 @@
     janitor.py FOLDER    standard input is a pipe that only blocklab holds open
 
 ``FOLDER/groups`` holds one process group id a line. A process that blocklab started, but was killed before it
-could note, is known by the folder in its command line.
+could note, is known by the folder in its environment.
 """
 
 import contextlib
@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+# In the environment of each of the lab's processes: the lab's folder.
+MARK = "BLOCKLAB_LAB_FOLDER"
 # So long nobody of the lab's may have been seen: a child that was about to become one has become it by then.
 QUIET_SECONDS = 0.5
 
@@ -28,28 +30,36 @@ def groups(folder: Path) -> list[int]:
 
 
 def unnoted(folder: Path) -> Iterator[int]:
-    """The lab's processes by their command lines, which name something within the folder. Each leads a session of
-    its own; what a person starts in a shell, to look into the folder, does not."""
+    """The lab's processes that lead a session, which blocklab has each of them do."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             pid = int(process.name)
-            if f"{folder}/".encode() in (process / "cmdline").read_bytes() and os.getsid(pid) == pid:
+            if marked(pid, folder) and os.getsid(pid) == pid:
                 yield pid
 
 
-def ours(pgid: int, folder: Path) -> bool:
-    """Whether the group leader still names the lab's folder: process ids are used again.
+def marked(pid: int, folder: Path) -> bool:
+    """Whether blocklab started a process for this lab. Its command line would not tell: whoever looks into the
+    folder names it too. Raises ``OSError``."""
+    return f"{MARK}={folder}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
 
-    A leader that is gone while its group lives cannot be told by its command line; its members are then
-    children of the dead leader and carry its group id, which the kernel does not give out again before
-    the whole group is gone.
+
+def ours(pgid: int, folder: Path) -> bool:
+    """Whether the group is still the lab's: process ids are used again.
+
+    A leader that is gone while its group lives, reaped or not, can no longer be asked; its members carry its group
+    id, which the kernel does not give out again before the whole group is gone.
     """
     try:
         os.killpg(pgid, 0)
     except OSError:
         return False
     try:
-        return str(folder).encode() in Path(f"/proc/{pgid}/cmdline").read_bytes()
+        # 812 (linux.uml) Z 1 812 ...: the name may hold blanks and brackets
+        state = Path(f"/proc/{pgid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+        return state == "Z" or marked(pgid, folder)
+    except PermissionError:
+        return False
     except OSError:
         return True
 

@@ -8,7 +8,7 @@ import socket
 import threading
 
 from blocklab.errors import NodeLost
-from blocklab.sites.channel import Channel
+from blocklab.sites.channel import Channel, Unreadable
 
 # More under way would throttle the line, which then does not wake up again. It carries about 0.8 MB/s.
 WINDOW = 2048
@@ -36,7 +36,8 @@ class SerialLine(Channel):
 
     def _read(self, fd: int) -> None:
         buffer = bytearray()
-        with contextlib.suppress(OSError):
+        # Of ``Unreadable`` everybody has been told.
+        with contextlib.suppress(OSError, Unreadable):
             while data := os.read(fd, 1 << 18):
                 buffer += data
                 self._frames(buffer)

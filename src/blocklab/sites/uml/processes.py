@@ -9,21 +9,25 @@ import re
 import secrets
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from blocklab.errors import SetupError, tail
 from blocklab.model.files import write_whole
+from blocklab.sites.uml.janitor import MARK
 
 JANITOR = Path(__file__).with_name("janitor.py")
 # Every lab's folder starts like this, so that a later start can sweep what a lost machine left.
 PREFIX = "blocklab-"
 # Locked in it as long as blocklab lives: /proc knows nothing of a janitor in another container.
 ALIVE = "alive"
+_PID_BYTES = 32
 # No path of ours may hold one: of the loader's lists of libraries; of the kernel's own command line, where a quote
 # begins what blanks do not end, and of its "ubda=FILE,COW:FILE".
 SEPARATORS = re.compile(r'[:;$,"\s]')
@@ -76,7 +80,7 @@ class Process:
     """A child in a process group of its own that the kernel kills when blocklab dies, however it dies.
 
     ``setpriv --pdeathsig`` sets the parent-death signal and executes on, so no code of ours runs between
-    fork and exec in a process that may have threads.
+    fork and exec in a process that may have threads. ``lab`` is the folder by whose name the janitor knows it.
     """
 
     def __init__(
@@ -89,9 +93,11 @@ class Process:
         keep: Sequence[int] = (),
         environment: dict[str, str] | None = None,
         folder: Path | None = None,
+        lab: Path | None = None,
     ) -> None:
         self.name = name
         self.log = log
+        marked = {} if lab is None else {MARK: str(lab)}
         pin = ["taskset", "-c", ",".join(map(str, cpus))] if cpus else []
         command = ["setpriv", "--pdeathsig", "KILL", "--", *pin, *argv]
         with log.open("ab") as out:
@@ -102,7 +108,7 @@ class Process:
                 stderr=out,
                 pass_fds=tuple(keep),
                 start_new_session=True,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **(environment or {}), **marked},
                 cwd=folder,
             )
         self.pid = self._popen.pid
@@ -156,11 +162,11 @@ def group_use(pgid: int) -> tuple[bool, float]:
 
 def _members(pgid: int) -> Iterator[tuple[str, float]]:
     """State and CPU time in s of each process of a group."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # 29228 (linux.uml) S 29226 29228 29228 0 ...: pid (name, may hold blanks) state ppid pgrp; utime and
             # stime are the 14th and 15th
-            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            fields = file.read_text(errors="replace").rpartition(")")[2].split()
             if int(fields[2]) == pgid:
                 yield fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -242,16 +248,29 @@ def stale(base: Path) -> Iterator[Path]:
     """Lab folders whose blocklab and janitor are gone: the machine went down, or somebody killed both."""
     for folder in base.resolve().glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError, ValueError):
-            pid = int((folder / "janitor").read_text())
-            mine = folder.stat().st_uid == os.getuid()
-            if mine and not _is_janitor(pid, folder) and not _is_alive(folder / ALIVE):
+            # Anybody may make folders there, and whatever they like in them.
+            about = folder.lstat()
+            if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
+                continue
+            with _regular(folder / "janitor", os.O_RDONLY) as file:
+                pid = int(file.read(_PID_BYTES))
+            if not _is_janitor(pid, folder) and not _is_alive(folder / ALIVE):
                 yield folder
+
+
+def _regular(path: Path, flags: int) -> IO[bytes]:
+    """A regular file, opened; nobody waits for what else may be there. Raises ``OSError``."""
+    file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(f"{path} is not a file")
+    return os.fdopen(file, "rb" if flags == os.O_RDONLY else "r+b")
 
 
 def _is_alive(path: Path) -> bool:
     """Whether somebody has it locked. Of an earlier version's lab there is no such file."""
     try:
-        with path.open("r+b") as file:
+        with _regular(path, os.O_RDWR) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

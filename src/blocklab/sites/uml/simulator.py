@@ -7,6 +7,7 @@ machine is.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from blocklab.errors import BlocklabError, NodeLost, SetupError
-from blocklab.sites.channel import Channel
+from blocklab.sites.channel import Channel, Unreadable
 from blocklab.sites.uml.processes import Process
 
 # The time of day when a lab starts, in seconds since 1970: 2026-01-01. Programs print it.
@@ -161,7 +162,9 @@ class VirtualLine(Channel):
     def hear(self, data: bytes) -> None:
         """Take what the node's agent said."""
         self._buffer += data
-        self._frames(self._buffer)
+        # Everybody has been told.
+        with contextlib.suppress(Unreadable):
+            self._frames(self._buffer)
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
         """By letting virtual time pass."""

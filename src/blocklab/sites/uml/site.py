@@ -141,7 +141,7 @@ class UmlLab:
         if pinning().choice == "one":
             options.setdefault("cpus", [cpu_of(0)])
         try:
-            process = Process(name, argv, log, **options)
+            process = Process(name, argv, log, lab=self._folder.path, **options)
             self._processes.append(process)
             self._folder.note(process)
         except OSError as error:
