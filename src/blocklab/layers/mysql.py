@@ -181,11 +181,11 @@ class MariaDb(_Server, frozen=True, tag="mariadb"):
     rights: ClassVar[tuple[str, ...]] = (*_Server.rights, "BINLOG ADMIN")
 
     def _init(self, data: str, place: Place) -> Argv:
-        # By the socket, root is whoever is root of the system.
-        root = ("socket", "--skip-auth-anonymous-user") if place.ground.guarded else ("normal",)
+        # By the socket, root is whoever is root of the system, and nobody by the network.
+        root = "socket" if place.ground.guarded else "normal"
         return (
             "mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={data}", "--skip-test-db",
-            f"--auth-root-authentication-method={root[0]}", *root[1:], "--skip-name-resolve", "--debug-no-sync",
+            f"--auth-root-authentication-method={root}", "--skip-name-resolve", "--debug-no-sync",
         )  # fmt: skip
 
 
@@ -266,6 +266,7 @@ def guarded_init_file(place: Place, rights: tuple[str, ...]) -> str:
     lines = [
         "SET SESSION sql_log_bin = 0;", f"CREATE DATABASE IF NOT EXISTS {DATABASE};",
         f"ALTER USER IF EXISTS '{USER}'@'localhost' ACCOUNT LOCK;",
+        "DROP USER IF EXISTS ''@'localhost';",
     ]  # fmt: skip
     for host in ("localhost", *(LOOPBACK if place.loopback else ()), *place.callers):
         who = f"'{access.USER}'@'{host}'"
