@@ -1,4 +1,4 @@
-"""Hosts with other users: no plan lets anybody in without a secret, and no secret is in a plan or in what is kept."""
+"""Hosts with other users: no plan lets anybody in without a secret, and no secret is in what is kept."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class GuardedSite(FakeSite):
         return msgspec.structs.replace(super().ground(topology), guarded=True)
 
 
-def study_of(layer: str, workloads: Mapping[str, Any], mirror: Mapping[str, Any] | None = None) -> Study:
+def study_of(
+    layer: str, workloads: Mapping[str, Any], mirror: Mapping[str, Any] | None = None, **more: Any
+) -> Study:
     middle = [{"peer": "a2", "link": "zone", **mirror}] if mirror else []
     below = [{"layer": "volume", "size": "2GiB"}, *middle, {"layer": "ext4"}]
     return build(
@@ -51,17 +53,17 @@ def study_of(layer: str, workloads: Mapping[str, Any], mirror: Mapping[str, Any]
                 "back": {"between": ["c1", "a2"]},
             },
             "stacks": {"db": {"on": "a1", "layers": [*below, {"layer": layer}]}},
-            "workloads": dict(workloads),
+            "workloads": dict(workloads), **more,
         }
     )  # fmt: skip
 
 
-def everything(layer: str) -> Study:
+def everything(layer: str, **more: Any) -> Study:
     """All workloads on a database, here and from another node, over DRBD."""
     found = {"here": BY_SYSBENCH, "far": {**BY_SYSBENCH, "from": "c1"}, "orders": BY_TPCC, "kept": BY_LEDGER}
     if layer == "postgres":
         found |= {"tx": {"workload": "pgbench", "scripts": {"own": "SELECT 1;"}, "transactions": 10}}
-    return study_of(layer, found, {"layer": "drbd"})
+    return study_of(layer, found, {"layer": "drbd"}, **more)
 
 
 def parts(value: Any) -> Iterator[Any]:
@@ -185,7 +187,7 @@ def test_the_file_stays_with_the_address() -> None:
 
 
 def test_a_survivor_and_a_node_that_boots_again_have_the_files() -> None:
-    study = everything("postgres")
+    study = everything("postgres", faults={"kill": {"fault": "crash", "at": "1s"}})
     shape = topology(study, ["db"])
     ground = GuardedSite().ground(shape)
     steps = [step for phase in built(study, ["db"], ground).phases for step in getattr(phase, "steps", ())]
@@ -203,7 +205,7 @@ def test_a_survivor_and_a_node_that_boots_again_have_the_files() -> None:
 
 def test_a_mirror_s_two_sides_know_a_secret_and_a_network_mirror_one_address() -> None:
     study = everything("postgres")
-    text = config(study, "/etc/drbd.d/db.res".rpartition("/")[2])
+    text = config(study, "db.res")
     assert f'    cram-hmac-alg sha256;\n    shared-secret "{access.SECRET}";\n' in text
     facts = plan_stack(study, "db", 0, GuardedSite().ground(topology(study, ["db"]))).facts
     assert any(fact.wanted.get("net.cram-hmac-alg") == "sha256" for fact in facts)
