@@ -215,9 +215,7 @@ def test_mariadb_on_a_host_with_other_users(there: Reached, tmp_path: Path) -> N
 @pytest.mark.long
 @pytest.mark.parametrize("layer", ["postgres", "mariadb"])
 def test_tpcc_by_a_password_that_no_command_line_shows(there: Reached, tmp_path: Path, layer: str) -> None:
-    text = TPCC.replace("@", layer)
-    up(there, tmp_path, text, lambda: None)
-    run(there, tmp_path, text)
+    run(there, tmp_path, TPCC.replace("@", layer))
 
 
 def test_the_two_sides_of_drbd_know_a_secret(there: Reached, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from blocklab.study.phases import build as built
 from blocklab.study.read import build
 from blocklab.study.takeover import ground_steps, takeover
 from blocklab.study.types import Study
-from tests.unit.test_claimed_plans import names_of
+from tests.unit.phase_fields import names_of
 
 # Who may come in from where, before there was a password: anybody, from a whole network, at any address.
 OPEN = re.compile(r"\btrust\b|/24\b|\b0\.0\.0\.0\b|%|insecure")
