@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -131,6 +132,11 @@ def run(there: Reached, folder: Path, text: str) -> str:
     assert residue(there) == before
     seen = "".join((folder / f"{name}.out").read_text() for name in there.lab.nodes)
     assert "looked at" in seen and "shown" not in seen, seen
+    # Any secret is 48 hex digits; so are palettes of the page, which is made of the rest.
+    texts = [
+        path.read_bytes() for path in (folder / "runs").rglob("*") if path.is_file() and path.suffix != ".html"
+    ]
+    assert texts and not any(re.search(rb"\b[0-9a-f]{48}\b", text) for text in texts)
     assert {each.outcome.status for each in StudyFolder(folder / "runs/guarded").runs()} == {"ok"}
     return said
 
