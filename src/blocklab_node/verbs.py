@@ -5,6 +5,7 @@ verbs.py write FILE TEXT [DEVICE]   writes TEXT; in it {number} is the device's 
 verbs.py adopt FILE                 writes the number of the process that started this: into a cgroup's
                                     cgroup.procs, so that all that it starts later is in that group
 verbs.py until TEXT FILE            prints FILE; exit code 1 where it does not hold TEXT
+verbs.py give FILE USER             makes FILE, a plain file, that user's, where this host has such a user
 verbs.py lacking PROGRAM...         prints those that PATH does not have, a line each
 verbs.py sysctl NAME VALUE          sets a kernel parameter, and keeps what it was
 verbs.py restore                    sets all that were kept to what they were
@@ -13,6 +14,7 @@ verbs.py restore                    sets all that were kept to what they were
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -48,6 +50,19 @@ def until(text: str, path: str) -> None:
         sys.exit(1)
 
 
+def give(path: str, user: str) -> None:
+    """Its mode stays."""
+    try:
+        who = pwd.getpwnam(user)
+    except KeyError:
+        return
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fchown(file, who.pw_uid, who.pw_gid)
+    finally:
+        os.close(file)
+
+
 def lacking(*programs: str) -> None:
     """In the order in which they were asked for."""
     for program in programs:
@@ -81,7 +96,8 @@ def restore() -> None:
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "write": write, "adopt": adopt, "until": until, "lacking": lacking, "sysctl": sysctl, "restore": restore,
+    "write": write, "adopt": adopt, "until": until, "give": give, "lacking": lacking, "sysctl": sysctl,
+    "restore": restore,
 }  # fmt: skip
 
 

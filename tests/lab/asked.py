@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from blocklab.model.access import mysql_client
 from blocklab.model.dsn import Dsn
 from blocklab.model.host import Host, must
-from blocklab.model.programs import AS_POSTGRES, MYSQL_CLIENT
+from blocklab.model.programs import AS_POSTGRES
 from blocklab.runner.measure import not_in_force
 from blocklab.runner.workshop import Standing
 from blocklab.study.read import build
@@ -38,7 +39,7 @@ def ask(host: Host, where: str, text: str) -> str:
         return must(host, [*AS_POSTGRES, "psql", "-X", "-A", "-t", "-d", where, "-c", text]).strip()
     reach = f"--socket={dsn.socket}" if dsn.socket else f"--host={dsn.host}"
     flags = ["--batch", "--skip-column-names", f"--user={dsn.user}", f"--port={dsn.port}", reach]
-    return must(host, [*MYSQL_CLIENT, *flags, f"--execute={text}", dsn.database]).strip()
+    return must(host, [*mysql_client(""), *flags, f"--execute={text}", dsn.database]).strip()
 
 
 def seen_from_afar(stand: Standing, stack: str) -> str:

@@ -14,11 +14,12 @@ import pytest
 
 from blocklab.errors import CommandError, NodeLost, SetupError
 from blocklab.model import node as programs
+from blocklab.model.access import mysql_client
 from blocklab.model.drill import Replicas
 from blocklab.model.dsn import Dsn
 from blocklab.model.host import Host, must
 from blocklab.model.plan import Power, undo_of
-from blocklab.model.programs import AS_POSTGRES, MYSQL_CLIENT
+from blocklab.model.programs import AS_POSTGRES
 from blocklab.runner.measure import not_in_force
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
@@ -141,7 +142,7 @@ class Drill:
         if dsn.scheme == "postgresql":
             argv = [*AS_POSTGRES, "psql", "-X", "-q", "-A", "-t", "-d", self.where, "-c", text]
         else:
-            argv = [*MYSQL_CLIENT, f"--user={dsn.user}", f"--socket={dsn.socket}", "--batch",
+            argv = [*mysql_client(""), f"--user={dsn.user}", f"--socket={dsn.socket}", "--batch",
                     "--skip-column-names", f"--execute={text}", dsn.database]  # fmt: skip
         return must(self.host, argv).strip()
 

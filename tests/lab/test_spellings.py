@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from blocklab.model.access import mysql_client
 from blocklab.model.host import Host, must
-from blocklab.model.programs import AS_POSTGRES, MYSQL_CLIENT
+from blocklab.model.programs import AS_POSTGRES
 from blocklab.runner.measure import not_in_force
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
@@ -72,7 +73,7 @@ def test_values_in_other_words_are_in_force_and_their_neighbours_are_not(small: 
         assert wrong(stand, "post") == {} and wrong(stand, "maria") == {}
         made_whole(host, stand.ports["maria"][0].where)
         must(host, ["mount", "-o", "remount,commit=6,auto_da_alloc=1", "/mnt/maria"])
-        ask = [*MYSQL_CLIENT, "--user=root", "--socket=/run/blocklab/maria/mysqld.sock"]
+        ask = [*mysql_client(""), "--user=root", "--socket=/run/blocklab/maria/mysqld.sock"]
         must(host, [*ask, "--execute=SET GLOBAL long_query_time = 5e-06, GLOBAL sql_mode = 'ANSI_QUOTES'"])
         assert wrong(stand, "maria") == {
             "mount.commit=5": "absent", "mount.noauto_da_alloc": "absent",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Mapping
@@ -23,10 +22,10 @@ from blocklab.model.plan import Kind, Plan, Port, Put, Run, Step
 from blocklab.sites.fake import FakeSite
 from blocklab.study.grid import plan_layers, topology
 from blocklab.study.kinds import registered
-from blocklab.study.phases import Measure, Watch
 from blocklab.study.read import build, read
 from blocklab.study.shipped import shipped
 from blocklab.study.types import Study
+from tests.unit.phase_fields import names_of
 
 FIRST_MINOR = 600
 # "filename=/dev/mapper/dm-600,cache.direct=on", "    disk /dev/mapper/dm-600;"; not "/sys/dev/block"
@@ -67,16 +66,6 @@ def said(value: Any, host: str = "") -> Iterator[tuple[str, str]]:
         for name in names_of(value):
             if name not in ("wanted", "parse"):
                 yield from said(getattr(value, name), there)
-
-
-def names_of(value: Any) -> tuple[str, ...]:
-    """Its fields, and what follows from them in some phases."""
-    fields: tuple[str, ...] = getattr(value, "__struct_fields__", ())
-    if dataclasses.is_dataclass(value):
-        fields = tuple(each.name for each in dataclasses.fields(value))
-    if isinstance(value, Measure):
-        fields = (*fields, "starts")
-    return (*fields, "commands") if isinstance(value, Watch) else fields
 
 
 def strangers(texts: Iterator[tuple[str, str]], devices: Mapping[str, tuple[str, ...]]) -> set[tuple[str, str]]:

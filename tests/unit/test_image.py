@@ -192,6 +192,8 @@ def test_the_script_of_the_programs_in_go_builds_the_recorded_versions(tmp_path:
     fake.write_text("""#!/bin/sh
 echo "$GOPROXY $GOTOOLCHAIN $SSL_CERT_FILE $*" >> "$1/../calls"
 touch "$1/build/module/go-tpc" "$1/build/ledger/blocklab-ledger"
+tpc="$1/build/path/pkg/mod/github.com/pingcap/go-tpc@v1.0.12/cmd/go-tpc"
+mkdir -p "$tpc" && touch "$tpc/main.go"
 """)
     fake.chmod(0o755)
     root = tmp_path / "root"
@@ -208,13 +210,16 @@ touch "$1/build/module/go-tpc" "$1/build/ledger/blocklab-ledger"
     start = f"http://proxy.example local /build/ca.crt {root} /usr/lib/go/bin/go -C /build/"
     assert all(call.startswith(start) for call in calls)
     assert calls[1].endswith("get github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12")
-    assert "-X main.version=v1.0.12" in calls[2]
+    assert calls[2].endswith("mod edit -replace github.com/pingcap/go-tpc=../go-tpc")
+    added = (root / "build/go-tpc/cmd/go-tpc/password.go").read_text()
+    assert "BLOCKLAB_PASSWORD_FILE" in added and (root / "build/go-tpc/cmd/go-tpc/main.go").exists()
+    assert "-X main.version=v1.0.12" in calls[3]
     assert (root / "build/ca.crt").read_text() == "certificates"
     sources = go_programs.ledger_sources()
     assert {"go.mod", "go.sum", "main.go"} <= set(sources)
     assert {name: (root / "build/ledger" / name).read_text() for name in sources} == sources
     version = texts.version(sources)
-    assert "-C /build/ledger build -mod=readonly" in calls[3] and f"-X main.version={version}" in calls[3]
+    assert "-C /build/ledger build -mod=readonly" in calls[4] and f"-X main.version={version}" in calls[4]
     assert (root / ".out/packages").read_text() == f"go-tpc 1.0.12\nblocklab-ledger {version}\n"
     for name in ("go-tpc", "blocklab-ledger"):
         assert (root / f".out/tree/usr/bin/{name}").stat().st_mode & 0o777 == 0o755

@@ -85,6 +85,8 @@ def test_options_of_drbd(small: dict[str, Any], section: str, options: dict[str,
         ("net", {"after-sb-1pri": "call-pri-lost-after-sb"}, "calls a handler"),
         ("net", {"ping-timeout": "long"}, "'long' is not a number"),
         ("options", {"auto-promote": True}, "is always off"),
+        ("net", {"shared-secret": "known"}, "is set by the layer itself"),
+        ("net", {"cram-hmac-alg": "sha1"}, "is set by the layer itself"),
     ],
 )
 def test_options_of_drbd_that_no_node_can_have(
@@ -102,7 +104,6 @@ def test_options_of_drbd_that_are_taken(small: dict[str, Any]) -> None:
         "net": {
             "max-buffers": "128k", "on-congestion": "pull-ahead", "congestion-fill": "400k", "sndbuf-size": "10M",
             "verify-alg": "crc32c", "tcp-cork": False, "after-sb-0pri": "discard-zero-changes",
-            "shared-secret": "call-me",
         },
         "disk": {
             "al-extents": 6433, "c-max-rate": "1G", "c-fill-target": "16M", "disk-flushes": False,

@@ -186,8 +186,10 @@ def test_the_client_of_a_drill_needs_a_link_to_the_survivor(drilled: dict[str, A
     assert {"client", "other"} <= set(shape.links)
     ground = FakeSite().ground(shape)
     ends = ground.ends
-    assert clients(study, "mirror", ground) == (ends["client"]["a1"].address,)
-    assert clients(failed_over(study, "mirror"), "mirror", ground) == (ends["other"]["a2"].address,)
+    here, there = (tuple((ends[name][host].address,) for host in (at, "c1")) for name, at in
+                   (("client", "a1"), ("other", "a2")))  # fmt: skip
+    assert clients(study, "mirror", ground) == here
+    assert clients(failed_over(study, "mirror"), "mirror", ground) == there
     configs = [step.text for stage in takeover(study, "mirror", 0, ground).stages for step in stage.steps
                if isinstance(step, Put) and step.path.endswith("server.conf")]  # fmt: skip
     assert len(configs) == 1 and ends["other"]["a2"].address in configs[0]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from blocklab.layers import drbd_options, drbd_pair
 from blocklab.layers.base import OnTwoNodes, link_problems, peer_problems
 from blocklab.layers.drbd_options import BARE, PATIENCE, Value, canonical, text_of
+from blocklab.model import access
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
@@ -19,6 +20,8 @@ FIRST_PORT = 7000
 # What the primary's connection may be when it may run ahead of its peer (on-congestion: pull-ahead).
 LAGGING = frozenset({"Connected", "Ahead", "SyncSource", "PausedSyncS"})
 GENERATION = "data generation"
+# By which the two sides prove that they know the secret, where hosts have other users.
+HMAC = "sha256"
 # Internal metadata of DRBD 8.4 in sectors: 8 for each 2^18 of the device (its bitmap), and 72.
 _SECTOR, _BITMAP, _NOTES = 512, 2**18, 72
 
@@ -173,7 +176,12 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
             steps=tuple(steps),
             facts=(
                 # Alone, the primary has no connection that could have options.
-                *(self._options(name, host, net=host != here or not self.standalone) for host in sides),
+                *(
+                    self._options(
+                        name, host, net=host != here or not self.standalone, guarded=place.ground.guarded
+                    )
+                    for host in sides
+                ),
                 *(Fact(host, "drbd", ("cat", VERSION), parse_driver, lasting=True) for host in sides),
                 *self._states(name, here),
             ),
@@ -204,7 +212,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     def alone(self, place: Place, below: tuple[Port, ...]) -> tuple[Fact, ...]:
         """No connection, so none of its options; the local disk up to date."""
         name, here = place.stack, place.host
-        return (self._options(name, here, net=False), *_alone(name, here))
+        return (self._options(name, here, net=False, guarded=place.ground.guarded), *_alone(name, here))
 
     def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
         """Up on the other node, connected, synchronised; nothing for a mirror that is run alone."""
@@ -238,6 +246,8 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         # Or whoever opens the device of 9 promotes it.
         given: dict[str, list[str]] = {"options": [f"auto-promote no; {NEWER}"]}
         given["net"], given["disk"] = [f"protocol {self.protocol};"], []
+        if place.ground.guarded:
+            given["net"] += [f"cram-hmac-alg {HMAC};", f'shared-secret "{access.SECRET}";']
         for section, values in self._sections.items():
             given[section] += [f"{name} {text_of(value)};" for name, value in values.items()]
         for section, each in given.items():
@@ -284,8 +294,10 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     def _sections(self) -> dict[str, dict[str, Value]]:
         return {"options": self.options, "net": self.net, "disk": self.disk}
 
-    def _options(self, name: str, host: str, *, net: bool) -> Fact:
+    def _options(self, name: str, host: str, *, net: bool, guarded: bool) -> Fact:
         wanted: dict[str, str] = {"net.protocol": self.protocol} if net else {}
+        if net and guarded:
+            wanted["net.cram-hmac-alg"] = HMAC
         for section, options in self._sections.items():
             if section == "net" and not net:
                 continue
@@ -348,5 +360,7 @@ def parse_show(text: str) -> dict[str, str]:
         elif line.endswith(";") and line[0] != "_" and sections and sections[-1] in ("net", "disk", "options"):
             # "max-buffers \t8000", but "unplug-watermark\t128": a name of 16 letters leaves no blank
             option, *value = line.removesuffix(";").split(maxsplit=1)
+            if option in drbd_options.SECRETS:
+                continue
             found[f"{sections[-1]}.{option}"] = canonical("".join(value).strip('"'))
     return found

@@ -31,8 +31,9 @@ PATIENCE = {"ping-timeout": 5, "timeout": 60}
 EXTENTS = 7 * 919
 # The first ones of DRBD 9 that anybody asks for.
 QUORUM = frozenset({"quorum", "on-no-quorum"})
-# Texts of the user's own, which may begin with anything.
-_FREE = frozenset({"shared-secret"})
+# Whether two sides know each other is the layer's to decide: a study is stored, so nothing in it is a secret.
+SECRETS = frozenset({"shared-secret"})
+_AUTHENTICATION = frozenset({"cram-hmac-alg", *SECRETS})
 # The commands that take a section's options, and have beside them only flags of their own. drbdsetup itself tells
 # those of DRBD 9, whatever module is loaded.
 _SECTIONS_8 = {"net": ("net-options",), "disk": ("attach",), "options": ("resource-options",)}
@@ -68,13 +69,15 @@ def _problem(section: str, name: str, value: str) -> str | None:
         return "is not a DRBD option's name; see drbd.conf(5)"
     if not _VALUE.match(value):
         return f"{value!r} is not a value that drbd.conf can hold"
+    if name in _AUTHENTICATION:
+        return "is set by the layer itself, with a secret of the run's own on hosts of yours; leave it out"
     if (section, name) == ("net", "protocol"):
         return "give the protocol as the layer's own field"
     if (section, name) == ("options", "auto-promote"):
         return "is always off, since a mirror is promoted on purpose; leave it out"
     # Without a handler's success ``fencing`` lets no side be promoted alone.
     # call-local-io-error, call-pri-lost, call-pri-lost-after-sb
-    if (value.startswith("call-") and name not in _FREE) or (name == "fencing" and value != "dont-care"):
+    if value.startswith("call-") or (name == "fencing" and value != "dont-care"):
         return f"{value!r} calls a handler of drbd.conf, and a node has none; leave it out"
     if name in PATIENCE and not _SIZE.match(value):
         return f"{value!r} is not a number; write it in tenths of a second"

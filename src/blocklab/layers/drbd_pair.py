@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from blocklab.layers import checksum
+from blocklab.model import access
 from blocklab.model.drill import Replicas
 from blocklab.model.node import program
 from blocklab.model.plan import Argv, Put, Run, Step
@@ -26,11 +27,13 @@ def ask(minor: int, what: str, stack: str) -> Argv:
 
 
 def loaded(host: str, minor: int, stack: str, config: str) -> tuple[Step, ...]:
-    """The driver, and the resource file as it reads one."""
+    """The driver, and the resource file as it reads one; root's alone where a secret is in it."""
+    path = f"/etc/drbd.d/{stack}.res"
+    secret = access.SECRET in config
     return (
         # There are no handlers; asking drbdadm for them at each change only takes the node's time.
         Run(host, ("modprobe", "drbd", "usermode_helper=disabled")),
-        Put(host, f"/etc/drbd.d/{stack}.res", config),
+        Put(host, path, config, access.MODE, access.MIRROR) if secret else Put(host, path, config),
         Run(host, ask(minor, "fit", stack)),
     )
 

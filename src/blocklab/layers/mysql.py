@@ -7,21 +7,24 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import ClassVar
 
+import msgspec
+
 from blocklab.layers import mysql_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.mysql_settings import Value, config, made_with, parse_variables, problem, query, text_of
-from blocklab.model import places
+from blocklab.model import access, places
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
 from blocklab.model.layer import Place
 from blocklab.model.node import program
-from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Wait
+from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.programs import MYSQL_HOME
 
 FIRST_PORT = 3306
 DATABASE = "bench"
 USER = "root"
+LOOPBACK = ("127.0.0.1",)
 # "1280M", "4g", 134217728 (bytes)
 _SIZE = re.compile(r"^(?P<number>\d+)(?P<unit>[kKmMgGtT]?)$")
 _INIT_SECONDS = 600.0
@@ -59,6 +62,10 @@ class _Server(Base, frozen=True):
     question: ClassVar[Question]
     # Set by the layer, but a study may set them otherwise.
     usual: ClassVar[Mapping[str, Value]] = {}
+    # Set by the layer where workloads have a password.
+    secured: ClassVar[Mapping[str, Value]] = {}
+    # What workloads need beside their own database: a bulk load sets global variables.
+    rights: ClassVar[tuple[str, ...]] = ("SUPER", "PROCESS", "RELOAD", "REPLICATION CLIENT")
     # Set by the layer.
     fixed: ClassVar[Mapping[str, Value]] = {}
 
@@ -90,17 +97,19 @@ class _Server(Base, frozen=True):
         # What root reads, mysql must not write: it is not within ``run``.
         log, pid, own = places.log(place.stack), f"{run}-server.pid", f"{run}-server.conf"
         settings = {**self.usual, **self.settings, **self.fixed, **_places(data, scratch, run)}
-        settings |= {"port": port, "bind_address": ",".join(("127.0.0.1", *place.listen))}
+        settings |= {"port": port, **_network(place), **(self.secured if place.ground.guarded else {})}
         steps = (
             Run(host, ("install", "-d", "-o", "mysql", "-m", "700", run), undo=("rm", "-rf", run)),
             Run(host, ("install", "-d", "-o", "mysql", "-m", "700", data, scratch)),
             Run(host, ("install", "-D", "-o", "mysql", "-m", "600", "/dev/null", log)),
             # Without a sync for each table, which over a mirror takes longer than all the rest; then one for all.
-            Run(host, (*self._init(data), *made_with(self.settings)), once=True, timeout=_INIT_SECONDS),
+            Run(
+                host, (*self._init(data, place), *made_with(self.settings)), once=True, timeout=_INIT_SECONDS
+            ),
             Run(host, ("sync", "--file-system", data), once=True, timeout=_INIT_SECONDS),
             # The configuration is outside the data directory, so each build has its own.
             Put(host, own, config(settings)),
-            Put(host, f"{run}/init.sql", init_file(place.listen)),
+            *self._init_file(place, f"{run}/init.sql"),
             Run(
                 host,
                 (
@@ -121,11 +130,21 @@ class _Server(Base, frozen=True):
             Run(host, program("verbs", "until", _READY, log)),
         )  # fmt: skip
         dsn = Dsn("mysql", USER, DATABASE, run, port)
+        if place.ground.guarded:
+            dsn = msgspec.structs.replace(dsn, user=access.USER, passfile=access.CLIENT)
         return Plan(steps, (self._fact(host, dsn),), (Port(host, "mysql", str(dsn)),))
 
-    def _init(self, data: str) -> Argv:
+    def _init(self, data: str, place: Place) -> Argv:
         """The command that makes the system tables."""
         raise NotImplementedError
+
+    def _init_file(self, place: Place, path: str) -> tuple[Step, ...]:
+        """What the server runs at each start, the file being its own where a password is in it."""
+        if not place.ground.guarded:
+            return (Put(place.host, path, init_file(place.listen)),)
+        text = guarded_init_file(place, self.rights)
+        put = Put(place.host, path, text, access.MODE, access.DATABASE)
+        return put, access.given(place.host, path, "mysql")
 
     def _fact(self, host: str, dsn: Dsn) -> Fact:
         wanted = {name: text_of(value) for name, value in self.settings.items()}
@@ -144,7 +163,8 @@ class MariaDb(_Server, frozen=True, tag="mariadb"):
     default](https://mariadb.com/kb/en/server-system-variables/): ``log_bin`` is false and ``sync_binlog`` 0. The
     layer sets by itself: TLS off (``ssl``), ``skip_name_resolve``, the folders (all on the layer below), the
     addresses (a socket, 127.0.0.1, and the links that a workload comes over ``from`` another node), the user
-    ``root`` without a password and the database. It is taken down by SIGKILL and recovers at its next start.
+    ``root`` without a password and the database; on hosts of your own a user with a password, and only where a
+    workload comes from. It is taken down by SIGKILL and recovers at its next start.
 
     Read back: every variable in ``settings``, by ``SHOW GLOBAL VARIABLES``. Stored beside them: the version, and
     the variables that decide what a commit costs.
@@ -159,11 +179,14 @@ class MariaDb(_Server, frozen=True, tag="mariadb"):
     # Without TLS no key is made at each start, and no workload pays for encryption, which some do not even ask
     # for.
     fixed: ClassVar[Mapping[str, Value]] = {"user": "mysql", "skip_name_resolve": True, "ssl": False}
+    rights: ClassVar[tuple[str, ...]] = (*_Server.rights, "BINLOG ADMIN")
 
-    def _init(self, data: str) -> Argv:
+    def _init(self, data: str, place: Place) -> Argv:
+        # By the socket, root is whoever is root of the system, and nobody by the network.
+        root = "socket" if place.ground.guarded else "normal"
         return (
             "mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={data}", "--skip-test-db",
-            "--auth-root-authentication-method=normal", "--skip-name-resolve", "--debug-no-sync",
+            f"--auth-root-authentication-method={root}", "--skip-name-resolve", "--debug-no-sync",
         )  # fmt: skip
 
 
@@ -182,8 +205,8 @@ class MySql(_Server, frozen=True, tag="mysql"):
     times as long, and more memory than a small node has) and ``innodb_numa_interleave`` (a node has no NUMA). The
     layer sets by itself: TLS and the X plugin off (``tls_version``, ``mysqlx``), ``skip_name_resolve``, the
     folders (all on the layer below), the addresses (a socket, 127.0.0.1, and the links that a workload comes over
-    ``from`` another node), the user ``root`` without a password and the database. It is taken down by SIGKILL and
-    recovers at its next start.
+    ``from`` another node), the user ``root`` without a password and the database; on hosts of your own a user with
+    a password, and only where a workload comes from. It is taken down by SIGKILL and recovers at its next start.
 
     Read back: every variable in ``settings``, by ``SHOW GLOBAL VARIABLES``. Stored beside them: the version, and
     the variables that decide what a commit costs.
@@ -209,7 +232,10 @@ class MySql(_Server, frozen=True, tag="mysql"):
         "character_sets_dir": f"{MYSQL_HOME}/share/charsets",
     }
 
-    def _init(self, data: str) -> Argv:
+    # Without TLS a password comes over the network by the server's key.
+    secured: ClassVar[Mapping[str, Value]] = {"caching_sha2_password_auto_generate_rsa_keys": True}
+
+    def _init(self, data: str, place: Place) -> Argv:
         settings: dict[str, Value] = {**self.usual, **_NO_KEYS, "innodb_flush_method": "nosync"}
         return (
             self.program, f"--defaults-file={MYSQL_HOME}/my.cnf", "--initialize-insecure", f"--datadir={data}",
@@ -226,6 +252,31 @@ def _places(data: str, scratch: str, run: str) -> dict[str, Value]:
         "pid_file": f"{run}/mysqld.pid",
         "init_file": f"{run}/init.sql",
     }
+
+
+def _network(place: Place) -> dict[str, Value]:
+    """Where it listens beside its socket."""
+    if at := ((*LOOPBACK, *place.listen) if place.loopback else place.listen):
+        return {"bind_address": ",".join(at)}
+    return {"skip_networking": True}
+
+
+def guarded_init_file(place: Place, rights: tuple[str, ...]) -> str:
+    """The same where hosts have other users: a user with a password, for the hosts that a workload comes from. No
+    root that anybody else could be, and no right to read or write files of the system."""
+    lines = [
+        "SET SESSION sql_log_bin = 0;", f"CREATE DATABASE IF NOT EXISTS {DATABASE};",
+        f"ALTER USER IF EXISTS '{USER}'@'localhost' ACCOUNT LOCK;",
+        "DROP USER IF EXISTS ''@'localhost';",
+    ]  # fmt: skip
+    for host in ("localhost", *(LOOPBACK if place.loopback else ()), *place.callers):
+        who = f"'{access.USER}'@'{host}'"
+        lines += [
+            f"CREATE USER IF NOT EXISTS {who} IDENTIFIED BY '{access.SECRET}';",
+            f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO {who};",
+            f"GRANT {', '.join(rights)} ON *.* TO {who};",
+        ]
+    return "\n".join([*lines, ""])
 
 
 def init_file(listen: tuple[str, ...]) -> str:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+from blocklab.model.access import mysql_client
 from blocklab.model.dsn import Dsn
 from blocklab.model.knobs import Kind, Knob, Table, Tell, bad_word, nearest, number, outside
 from blocklab.model.plan import Argv
-from blocklab.model.programs import MYSQL_CLIENT
 
 Value: TypeAlias = str | int | float | bool
 
@@ -94,7 +94,10 @@ def ask(tell: Tell, where: str, program: str, query: str) -> Table:
 
 def client(dsn: Dsn) -> Argv:
     """The client's command line, without what it is to do."""
-    return (*MYSQL_CLIENT, f"--user={dsn.user}", f"--socket={dsn.socket}", "--batch", "--skip-column-names")
+    return (
+        *mysql_client(dsn.passfile), f"--user={dsn.user}", f"--socket={dsn.socket}", "--batch",
+        "--skip-column-names",
+    )  # fmt: skip
 
 
 def _variable(kind: str, low: str, high: str, step: str, words: str, *, fixed: bool) -> Knob:

@@ -164,11 +164,14 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
             Wait(self.peer, ("test", "-s", _pid(place)), seconds=10.0),
             Wait(self.peer, ("ss", "-Hltn", f"sport = :{port}"), until=f"{address}:{port}", seconds=10.0),
         )
+        guarded, allowed = place.ground.guarded, places.run(f"{place.stack}-nbd.allow")
         if self.direct:
+            # It has no list of addresses, but takes no more connections than the active node makes.
+            most = f",max-connections={self.connections}" if guarded else ""
             argv = (
                 "qemu-storage-daemon", "--daemonize", "--pidfile", _pid(place), "--blockdev",
                 f"driver=host_device,node-name=leg,filename={device},cache.direct=on,aio=native,discard=unmap",
-                "--nbd-server", f"addr.type=inet,addr.host={address},addr.port={port}",
+                "--nbd-server", f"addr.type=inet,addr.host={address},addr.port={port}{most}",
                 "--export", f"type=nbd,id=leg,node-name=leg,name={place.stack},writable=on",
             )  # fmt: skip
             return Run(self.peer, argv, undo=self._stop(place)), *listens
@@ -178,9 +181,12 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
             f"[{place.stack}]", f"exportname = {device}",
             # What the filesystem asks of a device: flushes, forced writes, discards. Without the last the two legs
             # would differ where it was told that nothing is needed any more.
-            "flush = true", "fua = true", "trim = true", "",
+            "flush = true", "fua = true", "trim = true",
+            *((f"authfile = {allowed}", f"maxconnections = {self.connections}") if guarded else ()), "",
         ])  # fmt: skip
+        active = place.ground.ends[self.link][place.host].address
         return (
+            *((Put(self.peer, allowed, f"{active}\n"),) if guarded else ()),
             Put(self.peer, config, text),
             Run(self.peer, ("nbd-server", "-C", config, "-p", _pid(place)), undo=self._stop(place)),
             *listens,

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import ClassVar
 
+import msgspec
+
 from blocklab.layers import postgres_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.postgres_settings import BYTES, Value, alike, text_of
-from blocklab.model import places
+from blocklab.model import access, places
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
@@ -21,6 +23,18 @@ from blocklab.model.programs import AS_POSTGRES
 
 FIRST_PORT = 5432
 DATABASE = "bench"
+LOOPBACK = ("127.0.0.1",)
+# The workloads' user on guarded hosts. The server reads the password itself, so that no statement has it. The
+# roles are what a superuser was needed for: CHECKPOINT, VACUUM of all tables, all counters; older servers lack
+# some.
+_MADE = (
+    "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c",
+    "SET password_encryption = 'scram-sha-256'; DO $$ DECLARE granted text; BEGIN EXECUTE format("
+    f"'CREATE ROLE {access.USER} LOGIN PASSWORD %L', "
+    f"split_part(rtrim(pg_read_file('{access.PGPASS}'), E'\\n'), ':', 5)); "
+    "FOR granted IN SELECT rolname FROM pg_roles WHERE rolname IN ('pg_checkpoint', 'pg_maintain', 'pg_monitor') "
+    f"LOOP EXECUTE format('GRANT %I TO {access.USER}', granted); END LOOP; END $$",
+)  # fmt: skip
 # "512MB", "1.5 GB", 16384 (blocks of 8 KiB): a memory parameter
 _SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|kB|MB|GB|TB|)\s*$")
 
@@ -33,8 +47,10 @@ class Postgres(Base, frozen=True, tag="postgres"):
         - {layer: postgres, settings: {shared_buffers: 512MB, fsync: true}, initdb: [--data-checksums]}
 
     It listens on a Unix socket and on 127.0.0.1, and on the links that a workload comes over ``from`` another
-    node. There is no password. All that ``settings`` does not name is PostgreSQL's default. It is taken down by an
-    immediate stop, as in a crash: a clean one would write all buffers through the layers below, for nothing.
+    node. There is no password. On hosts of your own there is one: workloads are no superuser there, and the server
+    listens only where a workload comes from. All that ``settings`` does not name is PostgreSQL's default. It is
+    taken down by an immediate stop, as in a crash: a clean one would write all buffers through the layers below,
+    for nothing.
 
     Read back: every parameter in ``settings``, by ``pg_settings``. A value may be spelled as the server takes it:
     300, 300s and 5min are the same ``checkpoint_timeout``. All parameters that are not at their default are
@@ -65,7 +81,7 @@ class Postgres(Base, frozen=True, tag="postgres"):
 
     @property
     def max_connections(self) -> int | None:
-        """``max_connections``, of which blocklab's user, a superuser, may have all."""
+        """``max_connections``, of which workloads may have all: they are a superuser, or none are reserved."""
         return max_connections_of({name.lower(): value for name, value in self.settings.items()}, 100)
 
     def memory(self) -> dict[str, tuple[str, float]]:
@@ -82,17 +98,18 @@ class Postgres(Base, frozen=True, tag="postgres"):
         log = places.log(place.stack)
         control = (*AS_POSTGRES, "pg_ctl", "-D", data, "-w")
         server = ("-h", run, "-p", str(port), "-U", "postgres")
+        guarded = place.ground.guarded
         steps = (
             Run(host, ("install", "-d", "-o", "postgres", "-m", "700", data, run)),
             Run(host, ("install", "-D", "-o", "postgres", "-m", "600", "/dev/null", log)),
             Run(
                 host,
-                (*AS_POSTGRES, "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-instructions",
-                 "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", *self.initdb),
+                (*AS_POSTGRES, "initdb", "-D", data, "-A", "peer" if guarded else "trust", "-U", "postgres",
+                 "--no-instructions", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", *self.initdb),
                 once=True,
             ),
-            Put(host, f"{run}/server.conf", self.config(run, port, place.listen), mode=0o644),
-            Put(host, f"{run}/hba.conf", hba(place.listen), mode=0o644),
+            Put(host, f"{run}/server.conf", self.config(run, port, place), mode=0o644),
+            Put(host, f"{run}/hba.conf", hba(place), mode=0o644),
             # The configuration is outside the data directory, whose own file stays as initdb left it.
             Run(
                 host,
@@ -102,9 +119,10 @@ class Postgres(Base, frozen=True, tag="postgres"):
                 undo=(*control, "-m", "immediate", "stop"),
                 timeout=START_SECONDS + 20,
             ),
+            *((Run(host, (*AS_POSTGRES, "psql", *server, *_MADE, "postgres"), once=True),) if guarded else ()),
             Run(
                 host,
-                (*AS_POSTGRES, "createdb", *server, DATABASE),
+                (*AS_POSTGRES, "createdb", *server, *(("-O", access.USER) if guarded else ()), DATABASE),
                 once=True,
             ),
             # Or the server writes the new database back little by little, under whatever load comes first.
@@ -116,16 +134,19 @@ class Postgres(Base, frozen=True, tag="postgres"):
             # initdb was told not to sync. A crash would leave files without content, which no checkpoint mends.
             Run(host, ("sync", "--file-system", data), once=True, timeout=600.0),
         )  # fmt: skip
-        dsn = str(Dsn("postgresql", "postgres", DATABASE, run, port))
-        return Plan(steps, (self._fact(host, dsn),), (Port(host, "postgresql", dsn),))
+        own = Dsn("postgresql", "postgres", DATABASE, run, port)
+        theirs = msgspec.structs.replace(own, user=access.USER, passfile=access.PGPASS) if guarded else own
+        return Plan(steps, (self._fact(host, str(own)),), (Port(host, "postgresql", str(theirs)),))
 
-    def config(self, run: str, port: int, listen: tuple[str, ...]) -> str:
+    def config(self, run: str, port: int, place: Place) -> str:
         """The text of postgresql.conf: the study's settings, then the layer's own."""
         settings: dict[str, Value] = {
+            # Workloads are no superuser, and may have all connections just as well.
+            **({"superuser_reserved_connections": 0} if place.ground.guarded else {}),
             **self.settings,
             "port": port,
             # Loopback for workloads that only speak TCP.
-            "listen_addresses": ",".join(("127.0.0.1", *listen)),
+            "listen_addresses": ",".join((*LOOPBACK, *place.listen) if place.loopback else place.listen),
             "unix_socket_directories": run,
             "hba_file": f"{run}/hba.conf",
         }
@@ -141,10 +162,18 @@ class Postgres(Base, frozen=True, tag="postgres"):
         return Fact(host, "postgres", argv, partial(parse_settings, wanted=wanted), wanted)
 
 
-def hba(listen: tuple[str, ...]) -> str:
-    """pg_hba.conf: everybody on the node itself, and on the links (a /24 each) that a workload comes over."""
-    lines = ["local all all trust", "host all all 127.0.0.1/32 trust"]
-    lines += [f"host all all {address}/24 trust" for address in listen]
+def hba(place: Place) -> str:
+    """pg_hba.conf: everybody on the node itself, and on the links (a /24 each) that a workload comes over. On
+    guarded hosts the workloads' user with a password, from where a workload comes; and the superuser, who has
+    none, as PostgreSQL's own system user."""
+    if not place.ground.guarded:
+        lines = ["local all all trust", "host all all 127.0.0.1/32 trust"]
+        lines += [f"host all all {address}/24 trust" for address in place.listen]
+        return "\n".join([*lines, ""])
+    who = f"{DATABASE} {access.USER}"
+    lines = ["local all postgres peer", f"local {who} scram-sha-256"]
+    reached = (*LOOPBACK, *place.callers) if place.loopback else place.callers
+    lines += [f"host {who} {address}/32 scram-sha-256" for address in reached]
     return "\n".join([*lines, ""])
 
 

@@ -2,7 +2,8 @@
 
 ``postgresql://postgres@/bench?host=/run/blocklab/local&port=5432`` is libpq's own form, so psql and pgbench take
 it as it is. ``mysql://root@/bench?host=/run/blocklab/local&port=3306`` has the same shape; the socket is
-``<host>/mysqld.sock``. Over the network ``host`` is an address.
+``<host>/mysqld.sock``. Over the network ``host`` is an address. Where the server asks for a password, ``passfile``
+is the file that has it (``model.access``), for libpq again as it is.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import msgspec
 
 
 class Dsn(msgspec.Struct, frozen=True):
-    """Where a database is. ``host`` is the folder of its Unix socket, or an IPv4 address."""
+    """Where a database is. ``host`` is the folder of its Unix socket, or an IPv4 address; ``passfile`` is empty
+    where the server asks for no password."""
 
     scheme: str
     user: str
     database: str
     host: str
     port: int
+    passfile: str = ""
 
     @classmethod
     def of(cls, text: str) -> Dsn:
@@ -29,10 +32,13 @@ class Dsn(msgspec.Struct, frozen=True):
         if "host" not in query or "port" not in query:
             raise ValueError(f"{text!r} is not a database's address")
         user = parts.netloc.removesuffix("@")
-        return cls(parts.scheme, user, parts.path.removeprefix("/"), query["host"][0], int(query["port"][0]))
+        passfile = query.get("passfile", [""])[0]
+        database = parts.path.removeprefix("/")
+        return cls(parts.scheme, user, database, query["host"][0], int(query["port"][0]), passfile)
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.user}@/{self.database}?host={self.host}&port={self.port}"
+        by = f"&passfile={self.passfile}" if self.passfile else ""
+        return f"{self.scheme}://{self.user}@/{self.database}?host={self.host}&port={self.port}{by}"
 
     @property
     def socket(self) -> str:

@@ -240,7 +240,8 @@ class Ground(msgspec.Struct, frozen=True):
     one that is not in it gets the whole ``rtt``.
 
     On hosts with a life of their own: ``prefix`` stands before the names of what stacks make there, numbers of
-    devices and ports count from ``first``, and ``hostnames`` says what a host calls itself.
+    devices and ports count from ``first``, and ``hostnames`` says what a host calls itself. ``guarded``: they may
+    have other users, so servers and mirrors ask for a secret (``model.access``).
     """
 
     ends: Mapping[str, Mapping[str, End]]
@@ -249,6 +250,7 @@ class Ground(msgspec.Struct, frozen=True):
     prefix: str = ""
     first: int = 0
     hostnames: Mapping[str, str] = {}
+    guarded: bool = False
 
     def hostname(self, host: str) -> str:
         """What ``uname -n`` prints there."""

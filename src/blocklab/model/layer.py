@@ -18,7 +18,8 @@ class Place(msgspec.Struct, frozen=True):
     number unique to the stack there (DRBD minors, TCP ports), and the ground.
 
     ``devices``: the stack's raw volumes on that host. ``listen``: addresses at which workloads on other nodes want
-    to reach a database, beside its own socket and loopback.
+    to reach a database, beside its own socket, and ``callers``: those nodes' own ones. ``loopback``: whether it is
+    to be reached by TCP on its own host.
     """
 
     stack: str
@@ -27,6 +28,8 @@ class Place(msgspec.Struct, frozen=True):
     ground: Ground
     listen: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    callers: tuple[str, ...] = ()
+    loopback: bool = True
 
 
 class Layer(Protocol):

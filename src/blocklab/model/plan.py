@@ -46,12 +46,16 @@ class Run(msgspec.Struct, frozen=True, tag_field="step", tag="run"):
 
 
 class Put(msgspec.Struct, frozen=True, tag_field="step", tag="put"):
-    """Write ``text`` to ``path`` on ``host``; undone by removing the file."""
+    """Write ``text`` to ``path`` on ``host``; undone by removing the file.
+
+    ``secret`` names the secret that is written in the place of ``access.SECRET``, and is stored nowhere.
+    """
 
     host: str
     path: str
     text: str
     mode: int = 0o644
+    secret: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Wait(msgspec.Struct, frozen=True, tag_field="step", tag="wait"):

@@ -8,7 +8,5 @@ from blocklab.model.plan import Argv
 # The server refuses to run as root; the image's package made this user.
 AS_POSTGRES: Argv = ("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups")
 
-# MariaDB's client, for MariaDB and MySQL. It insists on TLS unless told otherwise, and the servers have none.
-MYSQL_CLIENT: Argv = ("mariadb", "--no-defaults", "--skip-ssl")
 # MySQL is an add-on of the image with libraries of its own. Its my.cnf says where its files are.
 MYSQL_HOME = "/opt/mysql"

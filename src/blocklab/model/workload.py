@@ -213,6 +213,13 @@ class Connected(Capability, Protocol):
         """How many connections it has at once."""
 
 
+@runtime_checkable
+class ByTcp(Capability, Protocol):
+    """A workload whose program reaches a database by TCP alone, on its own host too."""
+
+    by_tcp: ClassVar[bool]
+
+
 class Asked(msgspec.Struct, frozen=True):
     """What was asked of one phase.
 

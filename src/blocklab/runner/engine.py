@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import secrets
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from blocklab.errors import BlocklabError, CommandError, HostError, HostTimeout, WaitError
-from blocklab.model import node
+from blocklab.model import access, node
 from blocklab.model.host import Host, Result
 from blocklab.model.plan import UNCHANGED, Argv, Equip, Fact, Knob, Put, Run, Step, Wait, undo_of
 from blocklab.model.plan import Power as PowerStep
@@ -20,6 +25,24 @@ POLL_SECONDS = 0.05
 UNDO_SECONDS = 200.0
 # Enough to see why a command failed; the raw output of tools is kept elsewhere, whole.
 SAID_CHARACTERS = 4000
+
+
+# Of this process alone, in its memory alone.
+_KEY = secrets.token_bytes(32)
+
+
+def secret(name: str) -> str:
+    """The secret of that name, 48 hex digits: DRBD takes up to 64 characters."""
+    return hmac.new(_KEY, name.encode(), hashlib.sha256).hexdigest()[:48]
+
+
+def without_secrets(result: Result) -> Result:
+    """What a command printed, without any secret: a program may show what it was configured with."""
+    out, err = result.out, result.err
+    for name in access.NAMES:
+        hidden, shown = secret(name).encode(), access.SECRET.encode()
+        out, err = out.replace(hidden, shown), err.replace(hidden, shown)
+    return Result(result.code, out, err)
 
 
 class Engine:
@@ -174,7 +197,7 @@ class Engine:
     def _command(self, host: str, argv: Argv, timeout: float, part: str) -> Record:
         started = self.timer.now()
         try:
-            result = self.hosts[host].run(argv, timeout=timeout)
+            result = without_secrets(self.hosts[host].run(argv, timeout=timeout))
         except HostTimeout as error:
             self.records.append(Record(part, host, argv, -9, self.timer.now() - started, "did not end in time"))
             raise CommandError(host, argv, -9, f"did not end in {timeout:g} s; killed") from error
@@ -187,8 +210,11 @@ class Engine:
         return record
 
     def _write(self, step: Put) -> None:
+        text = step.text
+        if not isinstance(step.secret, msgspec.UnsetType):
+            text = text.replace(access.SECRET, secret(step.secret))
         try:
-            self.hosts[step.host].put(step.path, step.text.encode(), step.mode)
+            self.hosts[step.host].put(step.path, text.encode(), step.mode)
         except OSError as error:
             raise HostError(step.host, f"cannot write {step.path}: {error.strerror}") from error
 
@@ -216,7 +242,7 @@ class Engine:
         started = self.timer.now()
         while True:
             try:
-                result = self.hosts[step.host].run(step.argv, timeout=max(5.0, step.seconds))
+                result = without_secrets(self.hosts[step.host].run(step.argv, timeout=max(5.0, step.seconds)))
             except HostTimeout:
                 result = Result(-9, b"", b"did not end in time; killed")
             seconds = self.timer.now() - started

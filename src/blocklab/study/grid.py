@@ -15,7 +15,7 @@ from blocklab.model.ground import Ground, Topology, VolumeSpec
 from blocklab.model.layer import Equipped, Layer, Linked, Mirror, Paired, Place, RawVolumes
 from blocklab.model.plan import Plan, Port
 from blocklab.model.units import Duration, enc_hook
-from blocklab.model.workload import Drilled, Workload
+from blocklab.model.workload import ByTcp, Drilled, Workload
 from blocklab.study.factors import (
     assignments,
     combinations,
@@ -25,7 +25,7 @@ from blocklab.study.factors import (
     of_workload,
     variant,
 )
-from blocklab.study.links import plan_links, plan_wires
+from blocklab.study.links import plan_access, plan_links, plan_wires
 from blocklab.study.types import FORMAT, Cell, Stack, Study
 
 
@@ -242,13 +242,20 @@ def _volumes(name: str, stack: Stack) -> Iterator[VolumeSpec]:
             yield from (VolumeSpec(name, (host,), profile, index, alike) for host in hosts)
 
 
-def clients(study: Study, stack: str, ground: Ground) -> tuple[str, ...]:
-    """The addresses of the stack's active node at which workloads from other nodes reach it."""
+def clients(study: Study, stack: str, ground: Ground) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The addresses of the stack's active node at which workloads from other nodes reach it, and those nodes'
+    own."""
     here = study.stacks[stack].on
-    found = dict.fromkeys(
-        address for each in study.workloads.values() if (address := _address(each.client, here, ground))
-    )
-    return tuple(found)
+    names = dict.fromkeys(each.client for each in study.workloads.values())
+    found = {name: address for name in names if (address := _address(name, here, ground))}
+    return tuple(dict.fromkeys(found.values())), tuple(_address(here, name, ground) for name in found)
+
+
+def _loopback(study: Study, stack: str, ground: Ground) -> bool:
+    """Whether a database is to be reached by TCP on its own node; always where nobody else is on it."""
+    here = study.stacks[stack].on
+    local = (each for each in study.workloads.values() if each.client in ("", here))
+    return not ground.guarded or any(isinstance(each, ByTcp) for each in local)
 
 
 def _address(client: str, host: str, ground: Ground) -> str:
@@ -259,7 +266,7 @@ def _address(client: str, host: str, ground: Ground) -> str:
 
 def plan_ground(shape: Topology, ground: Ground) -> Plan:
     """The plan that nodes and links need, before any stack: once after the boot, and what may change later."""
-    return plan_wires(shape, ground) + plan_links(shape, ground)
+    return plan_wires(shape, ground) + plan_links(shape, ground) + plan_access(shape, ground)
 
 
 def plan_stack(study: Study, name: str, number: int, ground: Ground) -> Plan:
@@ -299,10 +306,10 @@ def planned(study: Study, name: str, number: int, ground: Ground) -> Iterator[di
     for index, layer in enumerate(stack.layers):
         level: dict[str, Planned] = {}
         for host in hosts_at(stack, index):
+            listen, callers = clients(study, name, ground) if host == stack.on else ((), ())
             place = Place(
-                ground.prefix + name, host, ground.first + number, ground,
-                clients(study, name, ground) if host == stack.on else (),
-                ground.devices.get(name, {}).get(host, ()),
+                ground.prefix + name, host, ground.first + number, ground, listen,
+                ground.devices.get(name, {}).get(host, ()), callers, _loopback(study, name, ground),
             )  # fmt: skip
             below = tuple(port for peer in spans(layer, host) for port in given.get(peer, ()))
             level[host] = Planned(layer, place, below, layer.plan(place, below))

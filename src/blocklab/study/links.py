@@ -1,4 +1,5 @@
-"""Links: addresses, MTU and netem. Not a layer, since several stacks may share one."""
+"""Links: addresses, MTU and netem; and the files that give access to servers. Not a layer, since several stacks
+may share one."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from blocklab.model import node
+from blocklab.model import access, node
 from blocklab.model.ground import End, Ground, LinkSpec, Topology
 from blocklab.model.netem import netem
 from blocklab.model.plan import Argv, Equip, Fact, Plan, Run, Step
@@ -52,6 +53,13 @@ def plan_wires(shape: Topology, ground: Ground) -> Plan:
             ]
             facts.append(Fact(host, f"link {name}", show, _mtu, {"mtu": str(link.mtu)}))
     return Plan(tuple(steps), tuple(facts))
+
+
+def plan_access(shape: Topology, ground: Ground) -> Plan:
+    """The files by which workloads reach databases that ask for a password, on each host: its own and others'.
+    They go with the stack."""
+    steps = (step for host in shape.nodes for step in access.files(host)) if ground.guarded else ()
+    return Plan(tuple(steps))
 
 
 def plan_links(shape: Topology, ground: Ground) -> Plan:

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from blocklab.layers.performance import quantiles
 from blocklab.model.ground import Ground, LinkSpec, Topology, VolumeSpec
 from blocklab.model.latency import WAYS, requests
+from blocklab.model.layer import Database
 from blocklab.model.plan import Argv, Fact, Port, Run, Step, again, before_data
 from blocklab.model.quantiles import at
 from blocklab.model.stop import Rule
@@ -21,7 +22,7 @@ from blocklab.model.workload import Armed, Asking, Command, Lasting, Live, Ruled
 from blocklab.probes import sampler
 from blocklab.study.copies import copied
 from blocklab.study.grid import plan_layers, plan_stack, topology
-from blocklab.study.links import plan_links, plan_wires
+from blocklab.study.links import plan_access, plan_links, plan_wires
 from blocklab.study.types import Study
 
 PROBE_SECONDS = 1
@@ -204,6 +205,9 @@ def build(
     shape = topology(study, stacks)
     phases: list[Do | Mark | Tune] = [] if wired else [Do("build", plan_wires(shape, ground).steps, "wires")]
     phases.append(Do("build", plan_links(shape, ground).steps, "links"))
+    databases = any(isinstance(layer, Database) for name in stacks for layer in study.stacks[name].layers)
+    if databases and (steps := plan_access(shape, ground).steps):
+        phases.append(Do("build", steps, "access"))
     for number, name in enumerate(stacks):
         levels = plan_layers(study, name, number, ground)
         for layer, level in zip(study.stacks[name].layers, levels, strict=True):

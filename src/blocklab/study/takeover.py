@@ -18,7 +18,7 @@ from blocklab.model.ground import Ground, Topology
 from blocklab.model.layer import Mirror, Paired
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Step, again
 from blocklab.study.grid import Planned, planned
-from blocklab.study.links import plan_links, plan_wires
+from blocklab.study.links import plan_access, plan_links, plan_wires
 from blocklab.study.types import Stack, Study
 
 StageName: TypeAlias = Literal["promotion", "mount", "recovery", "resync"]
@@ -114,8 +114,8 @@ def restart(study: Study, name: str, number: int, ground: Ground) -> tuple[Stage
 
 
 def ground_steps(shape: Topology, ground: Ground, host: str) -> tuple[Step, ...]:
-    """What one host is told after it booted again: its end of each wire and link."""
-    steps = plan_wires(shape, ground).steps + plan_links(shape, ground).steps
+    """What one host is told after it booted again: its end of each wire and link, and what gives access."""
+    steps = (*plan_wires(shape, ground).steps, *plan_links(shape, ground).steps, *plan_access(shape, ground).steps)
     return tuple(step for step in steps if step.host == host)
 
 

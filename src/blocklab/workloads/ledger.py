@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from blocklab.model import places
+from blocklab.model import access, places
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step
 from blocklab.model.sample import Parsed, Sample
@@ -81,6 +81,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
 
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql", "mysql")
     metrics: ClassVar[tuple[str, ...]] = ledger_output.METRICS
+    by_tcp: ClassVar[bool] = True
 
     def problems(self) -> list[tuple[str, str]]:
         """No client's node, counts below 1, times that are no whole seconds."""
@@ -149,6 +150,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
             PROGRAM, f"--kind={port.kind}", *(f"--server={each}" for each in reach), f"--user={dsn.user}",
             f"--database={dsn.database}", f"--connections={self.connections}", f"--rate={self.rate}",
             f"--seconds={seconds:g}", f"--patience={float(self.patience):g}s", f"--history={HISTORY}",
+            *((f"--password-file={access.PASSWORD}",) if dsn.passfile else ()),
         )  # fmt: skip
         return Command(port.host, argv, seconds + 2 * self.patience + _SPARE, (HISTORY,))
 

@@ -9,9 +9,9 @@ from typing import ClassVar, Self
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model.access import mysql_client
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Kind, Port, Run, Step, Wait
-from blocklab.model.programs import MYSQL_CLIENT
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
 from blocklab.workloads.base import Stoppable
@@ -40,7 +40,7 @@ def sql(port: Port, text: str) -> Argv:
         else ("--protocol=tcp", f"--host={dsn.address}", f"--port={dsn.port}")
     )
     options = (f"--user={dsn.user}", f"--database={dsn.database}", "--batch", "--skip-column-names")
-    return (*MYSQL_CLIENT, *where, *options, f"--execute={text}")
+    return (*mysql_client(dsn.passfile), *where, *options, f"--execute={text}")
 
 
 def relax(port: Port) -> tuple[Step, ...]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
+from blocklab.model import access
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Port, Run, Step
 from blocklab.model.sample import Parsed
@@ -157,8 +158,13 @@ class Sysbench(servers.OltpBench, frozen=True, tag="sysbench"):
             kind, where = "mysql", (f"--mysql-socket={dsn.socket}",)
         else:
             kind, where = "mysql", (f"--mysql-host={dsn.address}", f"--mysql-port={dsn.port}")
+        env: Argv = ()
+        if dsn.passfile and kind == "pgsql":
+            env = (f"PGPASSFILE={dsn.passfile}",)
+        elif dsn.passfile:
+            where = (f"--config-file={access.SYSBENCH}", *where)
         return (
-            "env", "LC_ALL=C", "sysbench", f"--db-driver={kind}", *where, f"--{kind}-user={dsn.user}",
+            "env", "LC_ALL=C", *env, "sysbench", f"--db-driver={kind}", *where, f"--{kind}-user={dsn.user}",
             f"--{kind}-db={dsn.database}", f"--tables={self.tables}", f"--table-size={self.table_size}",
         )  # fmt: skip
 

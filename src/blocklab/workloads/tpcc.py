@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
+from blocklab.model import access, places
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Port, Run, Step, Wait
 from blocklab.model.sample import Parsed
@@ -84,6 +85,7 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
 
     ends_on: ClassVar[int] = signal.SIGINT
     metrics: ClassVar[tuple[str, ...]] = (*tpcc_output.METRICS, *servers.COUNTED)
+    by_tcp: ClassVar[bool] = True
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, times that are no whole seconds, options that are not go-tpc's or are blocklab's."""
@@ -149,7 +151,7 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
         driver, plain = ("postgres", "sslmode=disable") if port.kind == "postgresql" else ("mysql", "tls=false")
         params = f"{plain}&{params}" if params else plain
         return (
-            "go-tpc", "tpcc", action, f"--driver={driver}", f"--host={dsn.address}", f"--port={dsn.port}",
+            *_program(port), "tpcc", action, f"--driver={driver}", f"--host={dsn.address}", f"--port={dsn.port}",
             f"--user={dsn.user}", f"--db={dsn.database}", f"--conn-params={params}",
             f"--warehouses={self.warehouses}",
         )  # fmt: skip
@@ -170,7 +172,7 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
         # Release version: v1.0.12
         release = re.compile(r"^Release version: *(\S+)", re.MULTILINE)
         return (
-            version(port.host, "go-tpc", ("go-tpc", "version"), lambda text: release.findall(text)[0]),
+            version(port.host, "go-tpc", (*_program(port), "version"), lambda text: release.findall(text)[0]),
             Fact(
                 port.host,
                 "go-tpc",
@@ -192,6 +194,13 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
         """
         parsed = tpcc_output.read(raw, host, timed=True, thinks=bool(self.options.get("wait")))
         return servers.with_counted(parsed, raw, host)
+
+
+def _program(port: Port) -> Argv:
+    """go-tpc; where there is a password the one that blocklab builds, which can take it from a file."""
+    if not Dsn.of(port.where).passfile:
+        return ("go-tpc",)
+    return ("env", f"{access.GO_TPC_FILE}={access.PASSWORD}", f"{places.PROGRAMS}/go-tpc")
 
 
 def _value_problem(name: str, value: OptionValue) -> str | None:

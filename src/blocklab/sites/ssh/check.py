@@ -137,7 +137,7 @@ def _clock(host: SshHost) -> Line:
 
 
 def _programs(host: SshHost, wanted: Sequence[str], family: str) -> Iterator[Line]:
-    missing = [each for each in host.lacking(wanted) if each not in PORTABLE]
+    missing = [each for each in host.lacking(wanted) if each.rpartition("/")[2] not in PORTABLE]
     if not missing:
         yield Line(host.name, "programs", "ok", f"all {len(wanted)} are there")
     for program in missing:

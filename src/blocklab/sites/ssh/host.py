@@ -83,20 +83,25 @@ class SshHost(Agented):
 
     def run(self, argv: Sequence[str], *, input: bytes = b"", timeout: float = 60.0) -> Result:
         """Run a command to its end; ``HostTimeout`` kills it."""
-        self._provide(argv[0])
+        self._provide(argv)
         return super().run(argv, input=input, timeout=timeout)
 
     def spawn(self, argv: Sequence[str], out: Path, err: Path) -> AgentProc:
         """Start a command; its output streams into ``out`` and ``err``."""
-        self._provide(argv[0])
+        self._provide(argv)
         return super().spawn(argv, out, err)
 
-    def _provide(self, program: str) -> None:
-        """Put one of them on the host, when it is asked for the first time."""
-        if program in PORTABLE and program not in self._provided:
-            self._provided.add(program)
-            if self.lacking([program]) and (ours := portable(program)) is not None:
-                self.put(f"{places.PROGRAMS}/{program}", ours.read_bytes(), 0o755)
+    def _provide(self, argv: Sequence[str]) -> None:
+        """Put those of them on the host that a command, or one that it starts, asks for the first time: by name
+        where it has none, by path as ours."""
+        for word in argv:
+            program = word.rpartition("/")[2]
+            ours = word in (program, f"{places.PROGRAMS}/{program}")
+            if program not in PORTABLE or not ours or word in self._provided:
+                continue
+            self._provided.add(word)
+            if self.lacking([word]) and (file := portable(program)) is not None:
+                self.put(f"{places.PROGRAMS}/{program}", file.read_bytes(), 0o755)
 
     def lacking(self, programs: Sequence[str]) -> list[str]:
         """Which of these it has not."""

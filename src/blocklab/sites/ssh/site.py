@@ -259,7 +259,7 @@ class SshSite(door.ByDoor):
                 minor = DISK_MINOR + self.hosts.first + self.disk(spec, host)
                 mine[host] = (*mine.get(host, ()), f"/dev/mapper/dm-{minor}")
         called = {name: entry.hostname for name, entry in self.hosts.hosts.items() if entry.hostname}
-        return Ground(ends, devices, prefix=PREFIX, first=self.hosts.first, hostnames=called)
+        return Ground(ends, devices, prefix=PREFIX, first=self.hosts.first, hostnames=called, guarded=True)
 
     def start(self, topology: Topology) -> SshLab:
         """Connect, clean, claim the disks. Raises ``SetupError``, ``NodeLost``."""

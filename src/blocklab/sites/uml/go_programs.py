@@ -11,6 +11,10 @@ GO_TPC_VERSION = "1.0.12"
 GO_TPC_MODULE = "github.com/pingcap/go-tpc"
 
 LEDGER = Path(__file__).parent / "ledger"
+# What is added to go-tpc's own sources.
+GO_TPC = Path(__file__).parent / "go_tpc"
+
+_GO_TPC_FOLDER = "$root/build/go-tpc/cmd/go-tpc"
 
 # The Go proxy has no list of go-tpc's versions, so `go install ...@v1.0.12` fails where `go get` does not. Left to
 # itself the program says that its version is "dev".
@@ -33,6 +37,10 @@ go() {{
 }}
 go module mod init blocklab.invalid/image
 go module get {GO_TPC_MODULE}/cmd/go-tpc@v{GO_TPC_VERSION}
+cp -R "$root/build/path/pkg/mod/{GO_TPC_MODULE}@v{GO_TPC_VERSION}" "$root/build/go-tpc"
+chmod -R u+w "$root/build/go-tpc"
+@ADDED@
+go module mod edit -replace {GO_TPC_MODULE}=../go-tpc
 go module build -trimpath -ldflags "-s -w -X main.version=v{GO_TPC_VERSION}" -o go-tpc {GO_TPC_MODULE}/cmd/go-tpc
 install -m 755 "$root/build/module/go-tpc" "$out/tree/usr/bin/go-tpc"
 echo "go-tpc {GO_TPC_VERSION}" > "$out/packages"
@@ -56,4 +64,6 @@ def script(head: str, sources: dict[str, str]) -> str:
     """The script of the part that builds both, which begins with ``head``. The sources are in it, so that the
     part's key follows from them. Raises ``ValueError`` for a source that the script cannot hold."""
     files = written(sources, "$root/build/ledger")
-    return head + _SCRIPT.replace("@VERSION@", version(sources)).replace("@FILES@", files)
+    added = written({path.name: path.read_text() for path in sorted(GO_TPC.glob("*.go"))}, _GO_TPC_FOLDER)
+    text = _SCRIPT.replace("@VERSION@", version(sources)).replace("@FILES@", files).replace("@ADDED@", added)
+    return head + text

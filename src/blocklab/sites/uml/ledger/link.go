@@ -101,8 +101,8 @@ func connectPostgres(set settings, address string) (*sqlLink, error) {
 	quote := func(text string) string {
 		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 	}
-	connector, err := pq.NewConnector(fmt.Sprintf("host=%s port=%s user=%s dbname=%s sslmode=disable",
-		quote(host), quote(port), quote(set.user), quote(set.database)))
+	connector, err := pq.NewConnector(fmt.Sprintf("host=%s port=%s user=%s password=%s dbname=%s sslmode=disable",
+		quote(host), quote(port), quote(set.user), quote(set.password), quote(set.database)))
 	if err != nil {
 		return nil, hopeless{err}
 	}
@@ -125,7 +125,8 @@ func connectPostgres(set settings, address string) (*sqlLink, error) {
 func connectMysql(set settings, address string) (*sqlLink, error) {
 	dial := &dialer{}
 	config := mysql.NewConfig()
-	config.User, config.DBName, config.Net, config.Addr = set.user, set.database, "tcp", address
+	config.User, config.Passwd, config.DBName = set.user, set.password, set.database
+	config.Net, config.Addr = "tcp", address
 	config.DialFunc = dial.DialContext
 	config.MultiStatements = true
 	config.Logger = log.New(io.Discard, "", 0)

@@ -29,6 +29,7 @@ type settings struct {
 	kind        string
 	servers     list
 	user        string
+	password    string
 	database    string
 	connections int
 	rate        int64 // a second; 0: one after the other
@@ -63,6 +64,7 @@ func start(arguments []string) error {
 	flags.StringVar(&set.kind, "kind", "", "postgresql or mysql (MariaDB too)")
 	flags.Var(&set.servers, "server", "ADDRESS:PORT; again for each further server")
 	flags.StringVar(&set.user, "user", "", "who connects")
+	passwordFile := flags.String("password-file", "", "the file with the password; none without it")
 	flags.StringVar(&set.database, "database", "", "which database")
 	flags.IntVar(&set.connections, "connections", 8, "how many, each with one transaction at a time")
 	rate := flags.String("rate", "max", "transactions a second that are due, whatever became of earlier ones; or max")
@@ -96,6 +98,14 @@ func start(arguments []string) error {
 	}
 	if len(set.servers) == 0 || set.user == "" || set.database == "" || set.seconds <= 0 {
 		return errors.New("--server, --user, --database and --seconds above 0 are needed")
+	}
+	if *passwordFile != "" {
+		// Not an argument, which every user of this host could read.
+		text, err := os.ReadFile(*passwordFile)
+		if err != nil {
+			return fmt.Errorf("--password-file: %w", err)
+		}
+		set.password = strings.TrimSpace(string(text))
 	}
 	if set.kind != "postgresql" && set.kind != "mysql" {
 		return fmt.Errorf("--kind %q: give postgresql or mysql", set.kind)
