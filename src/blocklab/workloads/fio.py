@@ -198,11 +198,11 @@ class Fio(Stoppable, frozen=True, tag="fio"):
                 yield "jobs", problem
         for where, options in groups:
             for option, value in options.items():
-                problem = fio_jobs.option_problem(option, value) or fio_jobs.report_problem(option)
-                problem = problem or fio_jobs.unit_problem(option, value)
+                problem = None
                 if re.search(r"[;#]", str(value)):
-                    problem = problem or f"{option}: fio takes ; and # for the start of a comment"
-                problem = problem or self._unfit(option, value)
+                    problem = f"{option}: fio takes ; and # for the start of a comment"
+                problem = problem or fio_jobs.option_problem(option, value) or fio_jobs.report_problem(option)
+                problem = problem or fio_jobs.unit_problem(option, value) or self._unfit(option, value)
                 if problem:
                     yield where, problem
 
@@ -282,6 +282,9 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         extra = {}
         for number, section in enumerate(self.sections()):
             extra[section.name] = [f"{option}={value or f'{FOLDER}/{number}'}" for option, value in ours.items()]
+            if "verify" in section.options:
+                # Or a job that is ended leaves a file of its state in the agent's folder.
+                extra[section.name].append("verify_state_save=0")
         return head + fio_jobs.instrument(self._body(), extra)
 
     def lasts(self) -> float | None:
