@@ -80,13 +80,16 @@ def test_good_ones_have_no_problems() -> None:
     }  # fmt: skip
     assert one(**several).problems() == []
     tuned = {
-        "iodepth": 64, "iodepth_batch_submit": 16, "iodepth_batch_complete_min": 1, "iodepth_low": 32, "runtime": 5,
+        "iodepth": 64, "iodepth_batch_submit": 16, "iodepth_batch_complete_min": 1, "iodepth_low": 32,
+        "runtime": 5,
         "thinktime": "10ms", "thinktime_blocks": 4, "thinktime_iotime": "1s", "thinktime_blocks_type": "issue",
-        "rate_process": "poisson", "rate": ",500k", "random_distribution": "zoned:50/5:30/15:20/", "zonemode": "zbd",
+        "rate_process": "poisson", "rate": ",500k", "random_distribution": "zoned:50/5:30/15:20/",
+        "zonemode": "zbd",
         "bssplit": "4k/60:16k/30:64k/10,8k/", "cpus_allowed": "0-3,8", "numa_mem_policy": "bind:0", "mem": "shm",
         "latency_target": "10ms", "latency_percentile": 99.9, "verify": "crc32c", "verify_pattern": "0xdeadbeef%o",
         "buffer_pattern": "\"abc\"-12", "offset_increment": "10%", "steadystate": "iops_slope:0.3%", "fsync": 32,
-        "sync_file_range": "write:128", "description": "random, 70 % reads (as of SNIA)", "size": "8m", "atomic": 1,
+        "sync_file_range": "write:128", "description": "random, 70 % reads (as of SNIA)", "size": "8m",
+        "atomic": 1,
         "io_size": "32m", "refill_buffers": 1, "dedupe_percentage": 30, "norandommap": "", "randseed": 7,
         "file_service_type": "roundrobin:8", "clocksource": "cpu", "ioengine": "io_uring", "sqthread_poll": 1,
         "cmdprio_bssplit": "64k/40/1/1:1024k/60/0/0", "write_hint": "short", "prioclass": 2, "invalidate": 0,

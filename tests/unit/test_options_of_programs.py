@@ -49,7 +49,6 @@ def changed(small: dict[str, Any], stack: str, layer: int, field: str, value: An
             {"max-bufers": 8000},
             ".net.max-bufers: DRBD has no such net option; did you mean max-buffers?",
         ),
-        ("net", {"max-buffers": "seed"}, "'seed' is not a number"),
         ("net", {"max-buffers": -5}, "-5 is out of range: from 32 to 131072"),
         ("net", {"max-buffers": 10_000_000}, "10000000 is out of range: from 32 to 131072"),
         ("net", {"al-extents": 6433}, "is an option of DRBD's disk section; write it there"),
@@ -84,6 +83,12 @@ def test_options_of_drbd(small: dict[str, Any], section: str, options: dict[str,
         ("net", {"rr-conflict": "call-pri-lost"}, "calls a handler"),
         ("net", {"after-sb-1pri": "call-pri-lost-after-sb"}, "calls a handler"),
         ("net", {"ping-timeout": "long"}, "'long' is not a number"),
+        ("net", {"max-buffers": "seed"}, "'seed' is not a number"),
+        ("net", {"verify-alg": "/x"}, "'/x' is not a word"),
+        ("net", {"tls-keyring": "x"}, "'x' is not a number, true or false; words are only for options"),
+        ("disk", {"on-io-errors": "detach"}, "did you mean on-io-error?"),
+        ("net", {"shared-secret": "a b"}, "is not a value that drbd.conf can hold"),
+        ("net", {"handlers": "{"}, "is not a value that drbd.conf can hold"),
         ("options", {"auto-promote": True}, "is always off"),
     ],
 )
@@ -145,8 +150,8 @@ def test_options_of_drbd_9(section: str, options: dict[str, Any], why: str | Non
         (Ext4, "mount", ["noatime", "relatime"], "mount[1]: 'relatime' decides the same as 'noatime'"),
         (Ext4, "mount", ["ro"], "mount[0]: nothing could be written"),
         (Xfs, "mount", ["nobarrier"], "mount[0]: xfs has no 'nobarrier' since Linux 4.19"),
-        (Ext4, "mkfs", ["1024"], "mkfs[0]: mkfs would take '1024' for a device"),
-        (Xfs, "mkfs", ["-m", "crc=1", "/dev/sda"], "mkfs[2]: mkfs would take '/dev/sda' for a device"),
+        (Ext4, "mkfs", ["1024"], "mkfs[0]: mkfs.ext4 would take '1024' for a device"),
+        (Xfs, "mkfs", ["-m", "crc=1", "/dev/sda"], "mkfs[2]: mkfs.xfs would take '/dev/sda' for a device"),
         (Xfs, "mkfs", ["-l", "logdev=/dev/sdb,size=64m"], "mkfs[0]: -l logdev: refused: it names another device"),
         (Xfs, "mkfs", ["-llogdev=/dev/sdb"], "mkfs[0]: -l logdev: refused: it names another device"),
         (Xfs, "mkfs", ["-l", "internal,name=x"], "-l name: refused: it names another device"),
@@ -157,7 +162,7 @@ def test_options_of_drbd_9(section: str, options: dict[str, Any], why: str | Non
         (Xfs, "mkfs", ["-N"], "mkfs would make nothing"),
         (Xfs, "mkfs", ["-d", "suu=4k"], "is not an option of mkfs.xfs that a study may set; did you mean -d su?"),
         (Xfs, "mkfs", ["-L", "/x"], "mkfs[0]: -L: '/x' is not a name"),
-        (Xfs, "mkfs", ["--"], "mkfs[0]: mkfs would take '--' for a device"),
+        (Xfs, "mkfs", ["--"], "mkfs[0]: mkfs.xfs would take '--' for a device"),
         (Ext4, "mkfs", ["-J", "size=64,device=/dev/sdb"], "mkfs[0]: -J device: refused: it names another device"),
         (Ext4, "mkfs", ["-z", "/etc/undo"], "mkfs[0]: -z: refused: it writes a file"),
         (Ext4, "mkfs", ["-z/etc/undo"], "mkfs[0]: -z: refused: it writes a file"),
@@ -260,6 +265,26 @@ def test_parameters_of_postgresql(settings: dict[str, Any], why: str) -> None:
         ({"PORT": 1}, "is set by the layer itself"),
         ({"Archive_Command": "x"}, "run a command"),
         ({"a-b": 1}, "is not the name of a server parameter"),
+        ({"archive_library": "x"}, "run a command"),
+        ({"shared_preload_libraries": "x"}, "run a command"),
+        ({"jit_provider": "/x"}, "load another library"),
+        ({"dynamic_library_path": "/x"}, "load other libraries"),
+        ({"include": "/etc/passwd"}, "settings.include: refused: it names a file of the host"),
+        ({"include_if_exists": "../x"}, "names a file of the host"),
+        ({"log_directory": "/etc"}, "'/etc' is not a word"),
+        ({"log_directory": "../../../etc"}, "is not a word"),
+        ({"log_filename": "/etc/cron.d/x"}, "is not a word"),
+        ({"external_pid_file": "/etc/x"}, "names a file of the host"),
+        ({"ssl_key_file": "/etc/x"}, "names a file of the host"),
+        ({"ssl_passphrase_command": "id"}, "run a command"),
+        ({"data_directory": "/x"}, "is set by the layer itself"),
+        ({"log_destination": "syslog"}, "is not one of stderr"),
+        ({"stats_temp_directory": "/x"}, "is not a number, true or false; words are only for options"),
+        ({"TimeZone": "/etc/passwd"}, "is not a time zone"),
+        ({"TimeZone": "../../x"}, "is not a time zone"),
+        ({"primary_conninfo": "host=x"}, "follow another"),
+        ({"plperl.on_init": "x"}, "is not a number, true or false"),
+        ({"fsync\n": True}, "is not the name of a server parameter"),
     ],
 )  # fmt: skip
 def test_parameters_that_no_server_may_be_given(settings: dict[str, Any], why: str) -> None:
@@ -277,6 +302,40 @@ def test_parameters_of_postgresql_that_are_taken() -> None:
         "log_rotation_size": "1GB", "effective_io_concurrency": 0,
     }  # fmt: skip
     assert of(Postgres(settings=settings)) == []
+    settings |= {
+        "TimeZone": "Europe/Berlin", "log_line_prefix": "%m [%p] %q%u@%d ", "log_filename": "postgresql-%a.log",
+        "default_transaction_isolation": "repeatable read", "wal_compression": "lz4", "io_method": "io_uring",
+        "synchronous_standby_names": "", "search_path": "public", "lc_messages": "C.UTF-8", "huge_pages": "try",
+        "wal_sync_method": "open_datasync", "debug_io_direct": "data,wal", "a_later_parameter": "64MB",
+    }  # fmt: skip
+    assert Postgres(settings=settings).problems("a1", NOWHERE) == []
+
+
+@pytest.mark.parametrize(
+    ("initdb", "why"),
+    [
+        (("--waldir=/x",), "initdb[0]: --waldir: refused"),
+        (("-X", "/x"), "initdb[0]: -X: refused"),
+        (("-k", "-L", "/x"), "initdb[1]: -L: is not an option"),
+        (("--pwfile", "/x"), "initdb[0]: --pwfile: is not an option"),
+        (("--set", "shared_preload_libraries=x"), "initdb[0]: --set: is not an option"),
+        (("-c", "archive_command=id"), "initdb[0]: -c: is not an option"),
+        (("-cjit_provider=x",), "initdb[0]: -c: is not an option"),
+        (("/x",), "initdb[0]: initdb would take '/x' for a folder"),
+        (("--pgdata=/x",), "initdb[0]: --pgdata: is not an option"),
+        (("--wald=/x",), "initdb[0]: --wald: is not an option"),
+        (("--locale=/x",), "initdb[0]: --locale: '/x' is not a word"),
+    ],
+)
+def test_arguments_of_initdb_that_are_refused(initdb: tuple[str, ...], why: str) -> None:
+    found = Postgres(initdb=initdb).problems("a1", NOWHERE)
+    assert why in f"{found[0][0]}: {found[0][1]}"
+
+
+def test_arguments_of_initdb_that_are_taken() -> None:
+    for initdb in (("-k",), ("--data-checksums", "--wal-segsize=64"), ("--wal-segsize", "16", "-E", "SQL_ASCII"),
+                   ("--locale-provider=icu", "--icu-locale=en-US"), ("--no-locale", "-g")):  # fmt: skip
+        assert Postgres(initdb=initdb).problems("a1", NOWHERE) == []
 
 
 def test_a_parameter_is_read_back_by_the_name_that_the_study_has() -> None:

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from typing import ClassVar
 
 from blocklab.layers.base import Base
-from blocklab.layers.filesystem_options import MKFS_EXT4, MKFS_XFS, MOUNT_EXT4, MOUNT_XFS, mkfs_problems
-from blocklab.model.allowed import Allowed, pairs
+from blocklab.layers.filesystem_options import MKFS_EXT4, MKFS_XFS, MOUNT_EXT4, MOUNT_XFS
+from blocklab.model.allowed import Allowed, arguments, pairs
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run
@@ -82,7 +82,7 @@ class _FileSystem(Base, frozen=True):
         ]
         if self.mount and not found:
             found = [(f"mount[{index}]", why) for index, why in (*self._contradictions(), *self._not_allowed())]
-        return found + [(f"mkfs[{index}]", why) for index, why in mkfs_problems(self.of_mkfs, self.mkfs)]
+        return found + [(f"mkfs[{index}]", why) for index, why in arguments(self.of_mkfs, self.mkfs, "device")]
 
     def _not_allowed(self) -> Iterator[tuple[int, str]]:
         for index, option in enumerate(self.mount):

@@ -5,9 +5,7 @@ mkfs.xfs(8) of xfsprogs 6.13, mke2fs(8) of e2fsprogs 1.47, mount(8), xfs(5), ext
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from blocklab.model.allowed import LABEL, NOTHING, NUMBER, WORD, Allowed, Shape, each, pairs, words
+from blocklab.model.allowed import LABEL, NOTHING, NUMBER, WORD, Allowed, Shape, each, words
 
 _OPTIONAL = Shape("a number", rf"(?:{NUMBER.form})?")
 _OTHER_DEVICE = "it names another device, and a study writes to its own volumes alone"
@@ -120,39 +118,3 @@ MOUNT_EXT4 = Allowed(
         "abort": "nothing could be written to it",
     },
 )  # fmt: skip
-
-
-def mkfs_problems(allowed: Allowed, given: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """(index, problem) of each argument of mkfs that a study may not have.
-
-    It reads them as getopt does, but for flags: one with a value stands by itself.
-    """
-    rest = iter(enumerate(given))
-    for index, word in rest:
-        if not word.startswith("-") or word in ("-", "--"):
-            yield index, f"mkfs would take {word!r} for a device; leave it out"
-            continue
-        option = word if word.startswith("--") else word[:2]
-        if _takes_value(allowed, option):
-            value = word[2:] or next(rest, (index, ""))[1]
-            names = list(_named(allowed, option, value))
-        else:
-            names = [(option, "")] if option == word else [(f"-{letter}", "") for letter in word[1:]]
-        for name, value in names:
-            if why := allowed.problem(name, value):
-                # "-l|size" is written "-l size=..."
-                yield index, f"{name}: {why}".replace("|", " ")
-
-
-def _takes_value(allowed: Allowed, option: str) -> bool:
-    known = {**allowed.shapes, **allowed.refused}
-    shape = allowed.shapes.get(option)
-    return any(name.startswith(f"{option}|") for name in known) or (shape is not None and shape is not NOTHING)
-
-
-def _named(allowed: Allowed, option: str, value: str) -> Iterator[tuple[str, str]]:
-    """An option with its value, or each of its suboptions."""
-    if option in allowed.shapes:
-        yield option, value
-    else:
-        yield from ((f"{option}|{name}", text) for name, text in pairs(value))

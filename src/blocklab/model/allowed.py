@@ -9,7 +9,7 @@ refused: also an option that a later version of the tool brings.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -57,12 +57,14 @@ class Allowed(msgspec.Struct, frozen=True):
     """The options of a tool that a study may set.
 
     ``shapes``: by their names; a ``*`` stands for any letters. An option without a value has the value ``""``.
-    ``refused``: why some are not among them, for whoever asks for one.
+    ``refused``: why some are not among them, for whoever asks for one. ``others``: what all that stand in neither
+    may be set to, for a tool of which no option does harm by a number.
     """
 
     tool: str
     shapes: Mapping[str, Shape]
     refused: Mapping[str, str] = {}
+    others: Shape | None = None
 
     def problem(self, name: str, value: str) -> str | None:
         """Why a study may not set this option to this value; None where it may."""
@@ -72,7 +74,14 @@ class Allowed(msgspec.Struct, frozen=True):
             return None
         if why := next((why for other, why in self.refused.items() if _matches(other, name)), None):
             return f"refused: {why}"
-        return bad or f"is not an option of {self.tool} that a study may set{nearest(name, self.shapes)}"
+        if bad:
+            return bad
+        if self.others is None:
+            return f"is not an option of {self.tool} that a study may set{nearest(name, self.shapes)}"
+        if bad := self.others.problem(value):
+            _nearest = nearest(name, self.shapes)
+            return f"{bad}; words are only for options that are known to name no file and no program{_nearest}"
+        return None
 
     def shape(self, name: str) -> Shape | None:
         """What its value may look like; None for an option that is not in the table."""
@@ -99,3 +108,43 @@ def pairs(text: str) -> Iterator[tuple[str, str]]:
     for part in text.split(","):
         name, _, value = part.partition("=")
         yield name, value
+
+
+def arguments(allowed: Allowed, given: Sequence[str], thing: str) -> Iterator[tuple[int, str]]:
+    """(index, problem) of each argument of a command that a study may not have. ``thing`` is what the command
+    takes an argument for that is no option.
+
+    It reads them as getopt does, but for short flags: one with a value stands by itself. A suboption's name in the
+    table is ``-l|size``.
+    """
+    rest = iter(enumerate(given))
+    for index, word in rest:
+        if not word.startswith("-") or word in ("-", "--"):
+            yield index, f"{allowed.tool} would take {word!r} for a {thing}; leave it out"
+            continue
+        option, equals, value = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
+        if _takes_value(allowed, option):
+            value = value if value or equals else next(rest, (index, ""))[1]
+            names = list(_named(allowed, option, value))
+        elif equals or option == word:
+            names = [(option, value)]
+        else:
+            names = [(f"-{letter}", "") for letter in word[1:]]
+        for name, text in names:
+            if why := allowed.problem(name, text):
+                # It is written "-l size=..."
+                yield index, f"{name}: {why}".replace("|", " ")
+
+
+def _takes_value(allowed: Allowed, option: str) -> bool:
+    known = {**allowed.shapes, **allowed.refused}
+    shape = allowed.shapes.get(option)
+    return any(name.startswith(f"{option}|") for name in known) or (shape is not None and shape is not NOTHING)
+
+
+def _named(allowed: Allowed, option: str, value: str) -> Iterator[tuple[str, str]]:
+    """An option with its value, or each of its suboptions."""
+    if option in allowed.shapes:
+        yield option, value
+    else:
+        yield from ((f"{option}|{name}", text) for name, text in pairs(value))
