@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +19,9 @@ from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
 from blocklab.model.plan import Port, Put, Run
+from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.units import dec_hook
-from blocklab.workloads import AnyWorkload, Pgbench, pgbench_output
+from blocklab.workloads import AnyWorkload, Pgbench, pgbench, pgbench_output
 from tests.unit.golden import Golden, read
 
 DSN = Port("db1", "postgresql", "postgresql://postgres@/bench?host=/run/blocklab/x&port=5433")
@@ -77,6 +84,18 @@ def test_good_ones_have_no_problems() -> None:
         ({"options": {"select-only": True}}, "options.select-only", "give script: select-only"),
         ({"options": {"skip-some": True}}, "options.skip-some", "give script: simple-update"),
         ({"options": {"debug": True}}, "options.debug", "each statement"),
+        (
+            {"options": {"define": "x=1; COPY a TO PROGRAM 'id'"}},
+            "options.define",
+            "is not a variable and a number",
+        ),
+        ({"options": {"log-pref": "/etc/x"}}, "options.log-pref", "blocklab sets it"),
+        ({"options": {"protocol": "/x"}}, "options.protocol", "is not one of simple, extended, prepared"),
+        ({"options": {"protcol": "simple"}}, "options.protcol", "did you mean protocol?"),
+        ({"options": {"file": "/etc/x"}}, "options.file", "blocklab sets it"),
+        ({"options": {"connect": "/x"}}, "options.connect", "takes no value"),
+        ({"init": {"tablespace": "x"}}, "init.tablespace", "is not an option of pgbench --initialize"),
+        ({"init": {"init-steps": "dt/"}}, "init.init-steps", "is not steps"),
         ({"options": {"M": "prepared"}}, "options.M", "long option"),
         ({"options": {"--rate": 5}}, "options.--rate", "long option"),
         ({"options": {"rate=1 --debug": 5}}, "options.rate=1 --debug", "long option"),
@@ -108,6 +127,91 @@ def test_load_is_arguments_only() -> None:
     assert "--builtin=tpcb-like" in argv
     assert workload(log=False).command(DSN).fetch == ()
     assert not any(word.startswith("--log") for word in workload(log=False).command(DSN).argv)
+
+
+FORBIDDEN = (
+    "COPY (SELECT 1) TO PROGRAM 'touch {mark}';",
+    "COPY (SELECT 1) TO '{mark}';",
+    "CREATE TEMP TABLE t (x text); COPY t FROM '/etc/passwd';",
+    "DO $x$ BEGIN EXECUTE 'CO' || 'PY (SELECT 1) TO ' || quote_literal('{mark}'); END $x$;",
+    "SELECT lo_export(lo_from_bytea(0, 'x'), '{mark}');",
+    "SELECT query_to_xml('COPY (SELECT 1) TO ' || quote_literal('{mark}'), true, true, '');",
+    "CREATE FUNCTION f() RETURNS int AS '/lib/x86_64-linux-gnu/libc.so.6', 'getpid' LANGUAGE C;",
+    "ALTER SYSTEM SET archive_command = 'touch {mark}';",
+    "LOAD '/lib/x86_64-linux-gnu/libc.so.6';",
+    "CREATE TABLESPACE t LOCATION '/var/tmp';",
+    "RESET SESSION AUTHORIZATION; RESET ROLE; COPY (SELECT 1) TO '{mark}';",
+    "SET ROLE postgres;",
+)
+PROGRAMS = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/nowhere"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Path]:
+    """The folder of the socket of a PostgreSQL server of this machine."""
+    if os.getuid() or not (PROGRAMS / "initdb").exists():
+        pytest.skip("needs root and a PostgreSQL server on this machine")
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        shutil.chown(folder, "postgres", "postgres")
+
+        def as_postgres(*argv: str) -> None:
+            # What the server prints goes nowhere: it would hold a pipe open.
+            nowhere = subprocess.DEVNULL
+            subprocess.run([*AS_POSTGRES, *argv], check=True, stdout=nowhere, stderr=nowhere, cwd="/", timeout=120)
+
+        control = (str(PROGRAMS / "pg_ctl"), "-D", f"{folder}/data", "-w")
+        as_postgres(str(PROGRAMS / "initdb"), "-D", f"{folder}/data", "-A", "trust", "--no-sync")
+        as_postgres(*control, "-l", f"{folder}/log", "-o", f"-k {folder} -h '' -p 5433", "start")
+        try:
+            as_postgres(str(PROGRAMS / "createdb"), "-h", made, "-p", "5433", "bench")
+            prepare(folder)
+            yield folder
+        finally:
+            as_postgres(*control, "-m", "immediate", "stop")
+
+
+def there(folder: Path, text: str) -> tuple[Pgbench, Port, dict[str, str]]:
+    """The workload with one script, its database on the real server, and the programs' environment."""
+    port = Port("db1", "postgresql", f"postgresql://postgres@/bench?host={folder}&port=5433")
+    own = workload(scripts={"one": text}, log=False, clients=1, jobs=1, transactions=1)
+    return own, port, {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
+
+
+def prepare(folder: Path) -> None:
+    own, port, path = there(folder, "")
+    for step in own.prepare(port):
+        assert isinstance(step, Run)
+        subprocess.run(step.argv, check=True, env=path, cwd="/", capture_output=True, timeout=120)
+
+
+def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """A script's statements as pgbench runs them."""
+    own, port, path = there(folder, text)
+    script = folder / "one.sql"
+    script.write_text(text)
+    argv = [word.replace(f"{pgbench.FOLDER}/one.sql", str(script)) for word in own.command(port).argv]
+    return subprocess.run(argv, check=False, env=path, cwd="/", capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("text", FORBIDDEN)
+def test_a_script_reaches_no_file_and_no_program_of_the_host(server: Path, text: str) -> None:
+    mark = server / "mark"
+    done = run(server, text.format(mark=mark) + "\n")
+    assert done.returncode != 0 and re.search("permission denied|must be superuser|not allowed", done.stderr)
+    assert not mark.exists()
+
+
+def test_a_script_works_on_the_tables_that_pgbench_makes(server: Path) -> None:
+    text = """\\set a random(1, 100000 * :scale)
+        BEGIN; UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :a; END;
+        CREATE TABLE IF NOT EXISTS own (x int); INSERT INTO own VALUES (1); VACUUM pgbench_branches;
+        SET synchronous_commit = off; TRUNCATE pgbench_history;\n"""
+    for _ in range(2):
+        prepare(server)
+        done = run(server, text)
+        assert done.returncode == 0, done.stderr
+        assert "number of transactions actually processed: 1/1" in done.stdout
 
 
 def test_longest() -> None:

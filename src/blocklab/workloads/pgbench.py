@@ -10,6 +10,8 @@ from typing import ClassVar, Self, TypeAlias
 
 import msgspec
 
+from blocklab.model.allowed import NOTHING, NUMBER, Allowed, Shape, each, words
+from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
 from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.sample import Parsed, Phase
@@ -31,21 +33,52 @@ OptionValue: TypeAlias = str | int | float | bool
 _OURS = "blocklab sets it from the fields of this workload"
 _SERVER = "the stack says which server"
 _NO_WORKLOAD = "it ends pgbench before the workload"
-_REFUSED: Mapping[str, str] = {
-    "client": _OURS, "jobs": _OURS, "time": _OURS, "transactions": _OURS, "log": _OURS, "log-prefix": _OURS,
-    "progress": _OURS, "progress-timestamp": _OURS, "scale": _OURS, "builtin": _OURS, "file": _OURS,
-    "initialize": _OURS, "host": _SERVER, "port": _SERVER, "username": _SERVER, "dbname": _SERVER,
-    "help": _NO_WORKLOAD, "version": _NO_WORKLOAD, "show-script": _NO_WORKLOAD,
-    "debug": "it prints a line for each statement, which costs more than the workload",
-    # Beside the script that blocklab gives, each of them would be half of the workload.
-    "select-only": "give script: select-only", "skip-some-updates": "give script: simple-update",
-    "aggregate-interval": "blocklab needs the whole log and aggregates it itself",
-}  # fmt: skip
+# Of pgbench 18 and before.
+_OPTIONS = Allowed(
+    "pgbench",
+    {
+        **each(words("simple", "extended", "prepared"), "protocol"),
+        **each(NUMBER, "rate latency-limit max-tries sampling-rate"),
+        **each(Shape("a number, or a word like time", f"{NUMBER.form}|time|rand"), "random-seed"),
+        **each(Shape("a variable and a number like scale=10", rf"[A-Za-z_]\w*={NUMBER.form}"), "define"),
+        **each(NOTHING, "connect no-vacuum vacuum-all report-per-command report-latencies failures-detailed"),
+        **each(NOTHING, "verbose-errors exit-on-abort"),
+    },
+    {
+        **dict.fromkeys(("client", "jobs", "time", "transactions", "log", "log-prefix", "progress"), _OURS),
+        **dict.fromkeys(("progress-timestamp", "scale", "builtin", "file", "initialize"), _OURS),
+        **dict.fromkeys(("host", "port", "username", "dbname"), _SERVER),
+        **dict.fromkeys(("help", "version", "show-script"), _NO_WORKLOAD),
+        "debug": "it prints a line for each statement, which costs more than the workload",
+        # Beside the script that blocklab gives, each of them would be half of the workload.
+        "select-only": "give script: select-only", "skip-some-updates": "give script: simple-update",
+        "aggregate-interval": "blocklab needs the whole log and aggregates it itself",
+    },
+)  # fmt: skip
+_INIT = Allowed(
+    "pgbench --initialize",
+    {
+        **each(NUMBER, "fillfactor partitions"),
+        **each(words("range", "hash"), "partition-method"),
+        **each(Shape("steps of dtgGvpf", r"[dtgGvpf]+"), "init-steps"),
+        **each(NOTHING, "foreign-keys no-vacuum quiet unlogged-tables"),
+    },
+    _OPTIONS.refused,
+)
 _OPTION = re.compile(r"[a-z][a-z0-9-]+")
 _SCRIPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # pgbench's meta commands that run a program: "\shell command", "\setshell variable command". They may follow SQL
 # on its line, and blanks or a continued line may stand behind the backslash: "SELECT 1; \ SHELL command".
 _SHELL = re.compile(r"\\[\s\\]*(set)?shell\b", re.IGNORECASE)
+
+# The role that a study's own scripts run as, and its database. It is no superuser: the server lets it neither read
+# nor write a file of the host, nor run a program, nor load a library. And nothing that a script may leave in that
+# database, a function or a trigger, is met by a superuser.
+_ROLE = "scripts"
+_MAKE_ROLE = f"""\
+DO $$ BEGIN
+  CREATE ROLE {_ROLE} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE;
+EXCEPTION WHEN duplicate_object THEN NULL; END $$"""
 
 # Bytes of a branch's 100,000 accounts, without their index.
 _LEAST = 12 * 2**20
@@ -69,9 +102,8 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     Before each workload the tables are made and a checkpoint is done.
 
-    Options that the fields or the stack decide (``select-only`` and ``skip-some-updates`` are scripts) are
-    refused, in shortened form too, and so are those that end pgbench before the workload, ``debug`` and
-    ``aggregate-interval``.
+    Options that the fields or the stack decide are refused, in shortened form too (``select-only`` and
+    ``skip-some-updates`` are scripts).
 
     Values: ``tps`` (1/s; without the time to connect), ``latency.mean`` and ``latency.stddev`` (s),
     ``transactions``, ``failed``, ``skipped``, ``connect`` (s), and with ``log`` ``latency.p50``, ``latency.p95``,
@@ -93,14 +125,19 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     script: str | None = None
     """One of pgbench's own: ``tpcb-like``, ``simple-update``, ``select-only``. Without it ``tpcb-like``."""
     scripts: dict[str, str] = {}
-    r"""Your own scripts instead: name to text, run with equal weight. ``\shell`` and ``\setshell`` are refused;
-    ``:scale`` is the scale."""
+    r"""Your own scripts instead: name to text, run with equal weight; ``:scale`` is the scale. ``\shell`` and
+    ``\setshell`` are refused. They run in a database of their own, ``scripts``, which has pgbench's tables, as its
+    owner, who is no superuser: the server refuses ``COPY`` to and from files and programs."""
     log: bool = True
     """Keep a line for each transaction; percentiles need it."""
     options: dict[str, OptionValue] = {}
-    """Further long options of pgbench by their names; ``true`` for one without a value."""
+    """Further long options of pgbench by their names; ``true`` for one without a value: ``protocol``, ``rate``,
+    ``latency-limit``, ``max-tries``, ``random-seed``, ``sampling-rate``, ``define`` (``name=number``),
+    ``connect``, ``no-vacuum``, ``vacuum-all``, ``report-per-command``, ``failures-detailed``, ``verbose-errors``,
+    ``exit-on-abort``."""
     init: dict[str, OptionValue] = {}
-    """Further long options of ``pgbench --initialize``, likewise."""
+    """Further long options of ``pgbench --initialize``, likewise: ``fillfactor``, ``foreign-keys``,
+    ``init-steps``, ``no-vacuum``, ``partitions``, ``partition-method``, ``unlogged-tables``."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql",)
     rates: ClassVar[tuple[str, ...]] = ("tps",)
@@ -122,8 +159,12 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         if self.jobs > self.clients:
             found.append(("jobs", f"{self.jobs} threads for {self.clients} clients; give at most one for each"))
         found += self._script_problems()
-        for where, options in (("options", self.options), ("init", self.init)):
-            found += ((f"{where}.{name}", why) for name in options if (why := _option_problem(name)))
+        for where, options, allowed in (("options", self.options, _OPTIONS), ("init", self.init, _INIT)):
+            found += (
+                (f"{where}.{name}", why)
+                for name, value in options.items()
+                if (why := _option_problem(name, value, allowed))
+            )
         if not _is_rate(rate := self.options.get("rate", False)):
             found.append(("options.rate", f"{rate}: give transactions a second of all clients, a number above 0"))
         return found
@@ -171,13 +212,19 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
         """The tables (which ends with a VACUUM), and a checkpoint, so that a workload starts with nothing left to
-        write back."""
+        write back. For own scripts their role and database before."""
         tables = (
             *AS_POSTGRES, *PLAIN, _ALONE, "pgbench", "--initialize", "--quiet", f"--scale={self.scale}",
-            *_arguments(self.init), port.where,
+            *_arguments(self.init), self._where(port),
         )  # fmt: skip
         checkpoint = (*AS_POSTGRES, "psql", "-X", "-q", "-c", "CHECKPOINT", port.where)
+        own = (
+            *AS_POSTGRES, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", _MAKE_ROLE,
+            "-c", f"DROP DATABASE IF EXISTS {_ROLE} WITH (FORCE)", "-c", f"CREATE DATABASE {_ROLE} OWNER {_ROLE}",
+            port.where,
+        )  # fmt: skip
         return (
+            *([Run(port.host, own, timeout=300.0)] if self.scripts else []),
             # 15 MiB of tables and as much of log for each unit of scale, at 1 MiB/s
             Run(port.host, tables, timeout=300.0 + 30.0 * self.scale),
             Run(port.host, checkpoint, timeout=300.0 + 15.0 * self.scale),
@@ -214,8 +261,14 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
             argv += ["--no-vacuum", f"--scale={self.scale}", *(f"--file={_path(name)}" for name in self.scripts)]
         else:
             argv.append(f"--builtin={self.script or BUILTINS[0]}")
-        argv += [*_arguments(self.options), port.where]
+        argv += [*_arguments(self.options), self._where(port)]
         return Command(port.host, tuple(argv), seconds + _SPARE, (f"{FOLDER}/log.*",) if self.log else ())
+
+    def _where(self, port: Port) -> str:
+        """The database: own scripts have one to themselves."""
+        if not self.scripts:
+            return port.where
+        return str(msgspec.structs.replace(Dsn.of(port.where), user=_ROLE, database=_ROLE))
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # "pgbench (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)"
@@ -253,14 +306,15 @@ def _path(script: str) -> str:
     return f"{FOLDER}/{script}.sql"
 
 
-def _option_problem(name: str) -> str | None:
+def _option_problem(name: str, value: OptionValue, allowed: Allowed) -> str | None:
     if _OPTION.fullmatch(name) is None:
         return "write a long option by its own name, without dashes before it, e.g. protocol"
     # getopt takes "prog" for "progress"
-    for refused, why in _REFUSED.items():
-        if refused.startswith(name):
-            return f"refused: {why}"
-    return None
+    whole = next((other for other in (*allowed.shapes, *allowed.refused) if other.startswith(name)), name)
+    shape = allowed.shape(name)
+    if isinstance(value, bool) and (shape is None or shape is NOTHING or not value):
+        return allowed.problem(whole, "") if shape is None else None
+    return allowed.problem(name if shape else whole, str(value))
 
 
 def _is_rate(value: OptionValue) -> bool:
