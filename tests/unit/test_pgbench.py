@@ -194,6 +194,13 @@ def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, check=False, env=path, cwd="/", capture_output=True, text=True, timeout=120)
 
 
+def test_scripts_of_a_user_who_is_no_superuser_run_as_that_user() -> None:
+    port = Port("db1", "postgresql", DSN.where.replace("postgres@", "blocklab@"))
+    own = workload(scripts={"one": "select 1;"})
+    assert own.command(port).argv[-1] == port.where and "scripts" not in str(own.prepare(port))
+    assert own.command(DSN).argv[-1] == "postgresql://scripts@/scripts?host=/run/blocklab/x&port=5433"
+
+
 @pytest.mark.parametrize("text", FORBIDDEN)
 def test_a_script_reaches_no_file_and_no_program_of_the_host(server: Path, text: str) -> None:
     mark = server / "mark"

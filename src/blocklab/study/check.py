@@ -58,13 +58,24 @@ def buildable(study: Study) -> None:
         raise StudyError(path, "is imported: it was measured elsewhere, and cannot be built or run", hint=hint)
 
 
-def problems(study: Study) -> Iterator[Problem]:
-    """Every problem as (path in the file, what is wrong and the hint)."""
+def runnable(study: Study) -> None:
+    """Raises ``StudyError`` for what must not reach a host, in a study that was stored: whatever it expects."""
+    buildable(study)
+    for path, problem in (*_built(study), *sweep.factor_problems(study, _built)):
+        raise StudyError(path, problem)
+
+
+def _built(study: Study) -> Iterator[Problem]:
     yield from _names(study)
     yield from _links(study)
     for name, stack in study.stacks.items():
         yield from _stack(study, name, stack)
     yield from _workloads(study)
+
+
+def problems(study: Study) -> Iterator[Problem]:
+    """Every problem as (path in the file, what is wrong and the hint)."""
+    yield from _built(study)
     yield from drills.problems(study)
     yield from sweep.factor_problems(study, problems)
     yield from ((f"report.{field}", problem) for field, problem in view_problems(study, study.report))

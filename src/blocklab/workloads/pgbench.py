@@ -71,9 +71,10 @@ _SCRIPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # on its line, and blanks or a continued line may stand behind the backslash: "SELECT 1; \ SHELL command".
 _SHELL = re.compile(r"\\[\s\\]*(set)?shell\b", re.IGNORECASE)
 
-# The role that a study's own scripts run as, and its database. It is no superuser: the server lets it neither read
-# nor write a file of the host, nor run a program, nor load a library. And nothing that a script may leave in that
-# database, a function or a trigger, is met by a superuser.
+# The role that a study's own scripts run as where the stack's user is a superuser, and its database. It is none:
+# the server lets it neither read nor write a file of the host, nor run a program, nor load a library. And nothing
+# that a script may leave in that database, a function or a trigger, is met by a superuser.
+_SUPERUSER = "postgres"
 _ROLE = "scripts"
 _MAKE_ROLE = f"""\
 DO $$ BEGIN
@@ -224,7 +225,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
             port.where,
         )  # fmt: skip
         return (
-            *([Run(port.host, own, timeout=300.0)] if self.scripts else []),
+            *([Run(port.host, own, timeout=300.0)] if self._confined(port) else []),
             # 15 MiB of tables and as much of log for each unit of scale, at 1 MiB/s
             Run(port.host, tables, timeout=300.0 + 30.0 * self.scale),
             Run(port.host, checkpoint, timeout=300.0 + 15.0 * self.scale),
@@ -264,9 +265,13 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         argv += [*_arguments(self.options), self._where(port)]
         return Command(port.host, tuple(argv), seconds + _SPARE, (f"{FOLDER}/log.*",) if self.log else ())
 
+    def _confined(self, port: Port) -> bool:
+        """Whether a study's own SQL would run as a superuser."""
+        return bool(self.scripts) and Dsn.of(port.where).user == _SUPERUSER
+
     def _where(self, port: Port) -> str:
         """The database: own scripts have one to themselves."""
-        if not self.scripts:
+        if not self._confined(port):
             return port.where
         return str(msgspec.structs.replace(Dsn.of(port.where), user=_ROLE, database=_ROLE))
 
