@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from blocklab.model.allowed import PLAIN, WORD, Allowed, each
+from blocklab.model.allowed import PLAIN, WORD, Allowed, entries
 from blocklab.model.knobs import Knob, Question, Table, Tell, bad_word, nearest, number, outside
 
 Value: TypeAlias = str | int | bool
@@ -20,13 +20,13 @@ Options: TypeAlias = Mapping[str, Mapping[str, Value]]
 ALLOWED = Allowed(
     "DRBD",
     {
-        **each(
+        **entries(
             WORD, "after-sb-0pri after-sb-1pri after-sb-2pri rr-conflict on-congestion cram-hmac-alg shared-secret"
         ),
-        **each(WORD, "data-integrity-alg csums-alg verify-alg transport ping-timeout timeout"),
-        **each(WORD, "on-io-error fencing read-balancing resync-after"),
-        **each(WORD, "cpu-mask on-no-data-accessible on-no-quorum quorum quorum-minimum-redundancy"),
-        **each(WORD, "on-suspended-primary-outdated"),
+        **entries(WORD, "data-integrity-alg csums-alg verify-alg transport ping-timeout timeout"),
+        **entries(WORD, "on-io-error fencing read-balancing resync-after"),
+        **entries(WORD, "cpu-mask on-no-data-accessible on-no-quorum quorum quorum-minimum-redundancy"),
+        **entries(WORD, "on-suspended-primary-outdated"),
     },
     others=PLAIN,
 )

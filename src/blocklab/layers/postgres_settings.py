@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from blocklab.model.allowed import NOTHING, NUMBER, PLAIN, TEXT, WORD, Allowed, Shape, each, words
+from blocklab.model.allowed import NOTHING, NUMBER, PLAIN, TEXT, WORD, Allowed, Shape, entries, words
 from blocklab.model.knobs import Kind, Knob, Question, Table, Tell, bad_word, listed, nearest, number, outside
 from blocklab.model.programs import AS_POSTGRES
 
@@ -30,23 +30,28 @@ _WHERE = words("stderr", "csvlog", "jsonlog", "stderr,csvlog", "stderr,jsonlog",
 ALLOWED = Allowed(
     "PostgreSQL",
     {
-        **each(WORD, "archive_mode backslash_quote bytea_output client_min_messages compute_query_id huge_pages"),
-        **each(WORD, "constraint_exclusion default_toast_compression default_table_access_method io_method"),
-        **each(WORD, "dynamic_shared_memory_type shared_memory_type log_error_verbosity log_min_error_statement"),
-        **each(WORD, "log_min_messages log_statement log_connections plan_cache_mode recovery_init_sync_method"),
-        **each(WORD, "recovery_prefetch session_replication_role stats_fetch_consistency synchronous_commit"),
-        **each(WORD, "track_functions wal_compression wal_level wal_sync_method xmlbinary xmloption"),
-        **each(WORD, "file_copy_method"),
-        **each(WORD, "force_parallel_mode debug_parallel_query debug_logical_replication_streaming intervalstyle"),
-        **each(WORD, "icu_validation_level client_encoding cluster_name application_name default_tablespace"),
-        **each(WORD, "default_text_search_config lc_messages lc_monetary lc_numeric lc_time password_encryption"),
+        **entries(WORD, "archive_mode backslash_quote bytea_output client_min_messages compute_query_id"),
+        **entries(WORD, "huge_pages"),
+        **entries(WORD, "constraint_exclusion default_toast_compression default_table_access_method io_method"),
+        **entries(WORD, "dynamic_shared_memory_type shared_memory_type log_error_verbosity"),
+        **entries(WORD, "log_min_error_statement"),
+        **entries(WORD, "log_min_messages log_statement log_connections plan_cache_mode"),
+        **entries(WORD, "recovery_init_sync_method"),
+        **entries(WORD, "recovery_prefetch session_replication_role stats_fetch_consistency synchronous_commit"),
+        **entries(WORD, "track_functions wal_compression wal_level wal_sync_method xmlbinary xmloption"),
+        **entries(WORD, "file_copy_method"),
+        **entries(WORD, "force_parallel_mode debug_parallel_query debug_logical_replication_streaming"),
+        **entries(WORD, "intervalstyle"),
+        **entries(WORD, "icu_validation_level client_encoding cluster_name application_name default_tablespace"),
+        **entries(WORD, "default_text_search_config lc_messages lc_monetary lc_numeric lc_time"),
+        **entries(WORD, "password_encryption"),
         # Below the data directory.
-        **each(WORD, "log_directory log_filename"),
-        **each(TEXT, "datestyle default_transaction_isolation search_path temp_tablespaces debug_io_direct"),
-        **each(TEXT, "synchronous_standby_names wal_consistency_checking"),
-        **each(_PREFIX, "log_line_prefix"),
-        **each(_ZONE, "timezone log_timezone"),
-        **each(_WHERE, "log_destination"),
+        **entries(WORD, "log_directory log_filename"),
+        **entries(TEXT, "datestyle default_transaction_isolation search_path temp_tablespaces debug_io_direct"),
+        **entries(TEXT, "synchronous_standby_names wal_consistency_checking"),
+        **entries(_PREFIX, "log_line_prefix"),
+        **entries(_ZONE, "timezone log_timezone"),
+        **entries(_WHERE, "log_destination"),
     },
     {
         **dict.fromkeys(("include", "include_dir", "include_if_exists", "ident_file", "external_pid_file"), _FILE),
@@ -61,13 +66,13 @@ ALLOWED = Allowed(
 INITDB = Allowed(
     "initdb",
     {
-        **each(
+        **entries(
             NOTHING, "-k --data-checksums --no-data-checksums -N --no-sync -g --allow-group-access --no-locale"
         ),
-        **each(NUMBER, "--wal-segsize"),
-        **each(WORD, "-E --encoding --locale --lc-collate --lc-ctype --lc-messages --lc-monetary --lc-numeric"),
-        **each(WORD, "--lc-time --locale-provider --icu-locale --builtin-locale -T --text-search-config"),
-        **each(WORD, "--sync-method"),
+        **entries(NUMBER, "--wal-segsize"),
+        **entries(WORD, "-E --encoding --locale --lc-collate --lc-ctype --lc-messages --lc-monetary --lc-numeric"),
+        **entries(WORD, "--lc-time --locale-provider --icu-locale --builtin-locale -T --text-search-config"),
+        **entries(WORD, "--sync-method"),
     },
     dict.fromkeys(("-X", "--waldir"), "the log would be past the layers below"),
 )

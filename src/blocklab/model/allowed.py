@@ -98,7 +98,7 @@ def _matches(known: str, name: str) -> bool:
     )
 
 
-def each(shape: Shape, names: str) -> dict[str, Shape]:
+def entries(shape: Shape, names: str) -> dict[str, Shape]:
     """A part of a table: these names, with blanks between, have this shape."""
     return dict.fromkeys(names.split(), shape)
 

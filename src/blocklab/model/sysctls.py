@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from blocklab.model.allowed import WORDS, Allowed, each
+from blocklab.model.allowed import WORDS, Allowed, entries
 from blocklab.model.knobs import Knob, Question, Table, Tell, nearest
 
 # "net.ipv4.conf.vec0.rp_filter": there is one for each interface, and a node's links have theirs.
@@ -13,7 +13,7 @@ _OF_INTERFACES = re.compile(r"^(net\.ipv[46]\.(?:conf|neigh))\.[^.]+\.")
 _PROGRAM = "it makes the kernel run a program, or weakens what guards the host"
 ALLOWED = Allowed(
     "sysctl",
-    each(
+    entries(
         WORDS,
         """
         vm.dirty_* vm.dirtytime_expire_seconds vm.swappiness vm.vfs_cache_pressure vm.vfs_cache_pressure_denom

@@ -10,7 +10,7 @@ from typing import ClassVar, Self, TypeAlias
 
 import msgspec
 
-from blocklab.model.allowed import NOTHING, NUMBER, Allowed, Shape, each, words
+from blocklab.model.allowed import NOTHING, NUMBER, Allowed, Shape, entries, words
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
 from blocklab.model.programs import AS_POSTGRES
@@ -33,16 +33,19 @@ OptionValue: TypeAlias = str | int | float | bool
 _OURS = "blocklab sets it from the fields of this workload"
 _SERVER = "the stack says which server"
 _NO_WORKLOAD = "it ends pgbench before the workload"
+_SEED = Shape("a number, or one of time, rand", f"{NUMBER.form}|time|rand")
+_VARIABLE = Shape("a variable and a number like scale=10", rf"[A-Za-z_]\w*={NUMBER.form}")
+_STEPS = Shape("steps of dtgGvpf", r"[dtgGvpf]+")
 # Of pgbench 18 and before.
 _OPTIONS = Allowed(
     "pgbench",
     {
-        **each(words("simple", "extended", "prepared"), "protocol"),
-        **each(NUMBER, "rate latency-limit max-tries sampling-rate"),
-        **each(Shape("a number, or a word like time", f"{NUMBER.form}|time|rand"), "random-seed"),
-        **each(Shape("a variable and a number like scale=10", rf"[A-Za-z_]\w*={NUMBER.form}"), "define"),
-        **each(NOTHING, "connect no-vacuum vacuum-all report-per-command report-latencies failures-detailed"),
-        **each(NOTHING, "verbose-errors exit-on-abort"),
+        **entries(words("simple", "extended", "prepared"), "protocol"),
+        **entries(NUMBER, "rate latency-limit max-tries sampling-rate"),
+        **entries(_SEED, "random-seed"),
+        **entries(_VARIABLE, "define"),
+        **entries(NOTHING, "connect no-vacuum vacuum-all report-per-command report-latencies failures-detailed"),
+        **entries(NOTHING, "verbose-errors exit-on-abort"),
     },
     {
         **dict.fromkeys(("client", "jobs", "time", "transactions", "log", "log-prefix", "progress"), _OURS),
@@ -58,10 +61,10 @@ _OPTIONS = Allowed(
 _INIT = Allowed(
     "pgbench --initialize",
     {
-        **each(NUMBER, "fillfactor partitions"),
-        **each(words("range", "hash"), "partition-method"),
-        **each(Shape("steps of dtgGvpf", r"[dtgGvpf]+"), "init-steps"),
-        **each(NOTHING, "foreign-keys no-vacuum quiet unlogged-tables"),
+        **entries(NUMBER, "fillfactor partitions"),
+        **entries(words("range", "hash"), "partition-method"),
+        **entries(_STEPS, "init-steps"),
+        **entries(NOTHING, "foreign-keys no-vacuum quiet unlogged-tables"),
     },
     _OPTIONS.refused,
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from blocklab.model.allowed import LABEL, NUMBER, PLAIN, WORD, Allowed, Shape, each, words
+from blocklab.model.allowed import LABEL, NUMBER, PLAIN, WORD, Allowed, Shape, entries, words
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Port, Run, Step
 from blocklab.model.sample import Parsed
@@ -34,21 +34,25 @@ _TABLE = Shape(
     "options of a table like ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8, or WITH (fillfactor=70)",
     rf"{_TABLE_OPTION}(?:,? {_TABLE_OPTION})*|(?i:WITH) ?\([a-z_]+ ?= ?[A-Za-z0-9_.]+\)|",
 )
+_ERRORS = Shape("all, or numbers of errors", r"all|none|\d+(?:,\d+)*")
 # By their names with dashes, since sysbench takes one for the other. Of 1.0.20 and its OLTP scripts.
 _OPTIONS = Allowed(
     "sysbench",
     {
-        **each(words("uniform", "gaussian", "special", "pareto", "zipfian"), "rand-type"),
-        **each(NUMBER, "rand-seed rand-spec-iter rand-spec-pct rand-spec-res rand-pareto-h rand-zipfian-exp rate"),
-        **each(NUMBER, "thread-stack-size thread-init-timeout warmup-time point-selects simple-ranges sum-ranges"),
-        **each(NUMBER, "order-ranges distinct-ranges range-size index-updates non-index-updates delete-inserts"),
-        **each(NUMBER, "reconnect bulk-inserts"),
-        **each(PLAIN, "auto-inc create-secondary skip-trx range-selects forced-shutdown mysql-compression"),
-        **each(WORD, "secondary"),
-        **each(words("auto", "disable"), "db-ps-mode"),
-        **each(Shape("all, or numbers of errors", r"all|none|\d+(?:,\d+)*"), "mysql-ignore-errors"),
-        **each(LABEL, "mysql-storage-engine pgsql-variant"),
-        **each(_TABLE, "create-table-options"),
+        **entries(words("uniform", "gaussian", "special", "pareto", "zipfian"), "rand-type"),
+        **entries(NUMBER, "rand-seed rand-spec-iter rand-spec-pct rand-spec-res rand-pareto-h rand-zipfian-exp"),
+        **entries(NUMBER, "rate"),
+        **entries(NUMBER, "thread-stack-size thread-init-timeout warmup-time point-selects simple-ranges"),
+        **entries(NUMBER, "sum-ranges"),
+        **entries(NUMBER, "order-ranges distinct-ranges range-size index-updates non-index-updates"),
+        **entries(NUMBER, "delete-inserts"),
+        **entries(NUMBER, "reconnect bulk-inserts"),
+        **entries(PLAIN, "auto-inc create-secondary skip-trx range-selects forced-shutdown mysql-compression"),
+        **entries(WORD, "secondary"),
+        **entries(words("auto", "disable"), "db-ps-mode"),
+        **entries(_ERRORS, "mysql-ignore-errors"),
+        **entries(LABEL, "mysql-storage-engine pgsql-variant"),
+        **entries(_TABLE, "create-table-options"),
     },
     {
         **dict.fromkeys(("threads", "time", "tables", "table-size", "report-interval", "percentile"), _OURS),

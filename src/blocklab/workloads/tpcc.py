@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
-from blocklab.model.allowed import NUMBER, NUMBERS, PLAIN, WORD, Allowed, Shape, each, words
+from blocklab.model.allowed import NUMBER, NUMBERS, PLAIN, WORD, Allowed, Shape, entries, words
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Port, Run, Step, Wait
 from blocklab.model.sample import Parsed
@@ -22,27 +22,27 @@ _PAIRS = Shape("parameters like innodb_lock_wait_timeout=5&autocommit=1", r"[^&=
 OPTIONS = Allowed(
     "go-tpc",
     {
-        **each(words("true", "false"), "wait"),
-        **each(NUMBERS, "weight"),
-        **each(NUMBER, "isolation max-measure-latency conn-refresh-interval max-procs"),
-        **each(_PAIRS, "conn-params"),
+        **entries(words("true", "false"), "wait"),
+        **entries(NUMBERS, "weight"),
+        **entries(NUMBER, "isolation max-measure-latency conn-refresh-interval max-procs"),
+        **entries(_PAIRS, "conn-params"),
     },
 )  # fmt: skip
 # What its drivers take, and variables that hold for a connection: MySQL's driver makes SET NAME = VALUE of them.
 PARAMETERS = Allowed(
     "a connection",
     {
-        **each(NUMBER, "innodb_lock_wait_timeout lock_wait_timeout max_execution_time max_statement_time"),
-        **each(NUMBER, "sort_buffer_size join_buffer_size tmp_table_size max_heap_table_size"),
-        **each(PLAIN, "autocommit innodb_snapshot_isolation foreign_key_checks unique_checks sql_log_bin"),
-        **each(WORD, "transaction_isolation tx_isolation collation charset"),
-        **each(
+        **entries(NUMBER, "innodb_lock_wait_timeout lock_wait_timeout max_execution_time max_statement_time"),
+        **entries(NUMBER, "sort_buffer_size join_buffer_size tmp_table_size max_heap_table_size"),
+        **entries(PLAIN, "autocommit innodb_snapshot_isolation foreign_key_checks unique_checks sql_log_bin"),
+        **entries(WORD, "transaction_isolation tx_isolation collation charset"),
+        **entries(
             PLAIN, "timeout readTimeout writeTimeout interpolateParams maxAllowedPacket clientFoundRows compress"
         ),
-        **each(NUMBER, "statement_timeout lock_timeout deadlock_timeout connect_timeout work_mem commit_delay"),
-        **each(NUMBER, "idle_in_transaction_session_timeout random_page_cost effective_io_concurrency"),
-        **each(PLAIN, "jit enable_*"),
-        **each(WORD, "synchronous_commit application_name plan_cache_mode binary_parameters"),
+        **entries(NUMBER, "statement_timeout lock_timeout deadlock_timeout connect_timeout work_mem commit_delay"),
+        **entries(NUMBER, "idle_in_transaction_session_timeout random_page_cost effective_io_concurrency"),
+        **entries(PLAIN, "jit enable_*"),
+        **entries(WORD, "synchronous_commit application_name plan_cache_mode binary_parameters"),
     },
 )
 
