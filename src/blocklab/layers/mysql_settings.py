@@ -81,6 +81,8 @@ ALLOWED = Allowed(
         **entries(_WORDS, "transaction_write_set_extraction"),
         **entries(_WORDS, "tx_isolation updatable_views_with_limit use_secondary_engine use_stat_tables"),
         **entries(_FILES, "innodb_data_file_path innodb_temp_data_file_path"),
+        **entries(_WORDS, "binlog_do_db binlog_ignore_db character_set_collations mhnsw_default_distance"),
+        **entries(_WORDS, "new_mode"),
     },
     {
         "skip_grant_tables": "anybody could log in to the server",
