@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
+from blocklab.cli.main import main
+from blocklab.model.plan import Port
 from blocklab.store.folder import StudyFolder
+from blocklab.study.kinds import registered
+from blocklab.workloads import Pgbench
 from tests.lab.commands import BLOCKLAB, PLAIN, write
 
 
@@ -134,16 +138,39 @@ def test_a_full_volume_fails_its_cell_the_others_go_on_and_the_exit_code_is_1(
     assert "failed" in (tmp_path / "runs" / "small" / "report.html").read_text()
 
 
-def test_a_knob_that_changes_under_way_makes_the_cell_invalid(small: dict[str, Any], tmp_path: Path) -> None:
-    """The workload itself changes a setting of the stack: the values are not those of the layout asked for."""
+class Trusted(Pgbench, frozen=True, tag="trusted"):
+    """pgbench whose own scripts run as the superuser."""
+
+    def _confined(self, port: Port) -> bool:
+        return False
+
+
+def test_a_knob_that_changes_under_way_makes_the_cell_invalid(
+    small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workload itself changes a setting of the stack: the values are not those of the layout asked for.
+    Scripts of a study cannot: they work on the tables, and reach neither settings nor programs."""
     small["stacks"].pop("mirror")
     small["stacks"]["local"]["layers"][2]["settings"] = {"work_mem": "8MB"}
     plant = "ALTER SYSTEM SET work_mem = '1MB';\nSELECT pg_reload_conf();\nSELECT pg_sleep(0.2);\n"
+    one = {**small["workloads"]["tx"], "clients": 1, "transactions": 1}
+    update = "\\set a random(1, 100000 * :scale)\nUPDATE pgbench_accounts SET abalance = 1 WHERE aid = :a;\n"
     small["workloads"] = {
-        "tx": {**small["workloads"]["tx"], "clients": 1, "transactions": 1, "scripts": {"plant": plant}}
+        "own": {**one, "transactions": 20, "scripts": {"own": update}},
+        "program": {**one, "scripts": {"own": "COPY (SELECT 1) TO PROGRAM 'touch /tmp/reached';\n"}},
+        "tx": {**one, "workload": "trusted", "scripts": {"plant": plant}},
     }
-    done = call("run", str(write(small, tmp_path)), cwd=tmp_path)
-    assert done.returncode == 1
-    (run,) = StudyFolder(tmp_path / "runs" / "small").runs()
-    assert run.outcome.status == "invalid"
-    assert "work_mem should be 8MB, but the running system says 1MB" in run.outcome.error
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["blocklab", "run", str(write(small, tmp_path)), "--plain"])
+    with registered(Trusted):
+        with pytest.raises(SystemExit) as end:
+            main()
+        runs = {run.cell.workload: run for run in StudyFolder(tmp_path / "runs" / "small").runs()}
+    assert end.value.code == 1
+    done = runs["own"].value("transactions")
+    assert runs["own"].outcome.status == "ok" and done is not None and done.value == 20
+    assert runs["program"].outcome.status == "failed"
+    assert "permission denied to COPY to or from an external program" in runs["program"].outcome.error
+    assert runs["tx"].outcome.status == "invalid"
+    assert "work_mem should be 8MB, but the running system says 1MB" in runs["tx"].outcome.error
