@@ -168,7 +168,7 @@ def test_what_a_study_sets_comes_after_what_the_layer_would_like() -> None:
 def test_clients_get_the_password_by_files() -> None:
     texts = [" ".join(each) for each in planned(everything("mariadb")) if isinstance(each, tuple)]
     assert any(f"sysbench --db-driver=mysql --config-file={access.SYSBENCH}" in text for text in texts)
-    assert any(f"{access.GO_TPC_FILE}={access.PASSWORD} /run/blocklab/bin/go-tpc" in text for text in texts)
+    assert any(f"{access.GO_TPC_FILE}={access.PASSWORD} /var/lib/blocklab/bin/go-tpc" in text for text in texts)
     assert any("blocklab-ledger --kind=mysql" in text and access.PASSWORD in text for text in texts)
     assert all(
         f"mariadb --defaults-file={access.CLIENT} " in text for text in texts if text.startswith("mariadb ")

@@ -1,4 +1,5 @@
-"""No plan writes to a disk that was not claimed: all that any plan says of /dev, on a ground of claimed disks."""
+"""No plan writes to a disk that was not claimed: all that any plan says of /dev, on a ground of claimed disks. And
+no plan names a file or a program that is not blocklab's own, whatever the study says."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blocklab.cli.plan import phases_of
@@ -26,6 +27,7 @@ from blocklab.study.read import build, read
 from blocklab.study.shipped import shipped
 from blocklab.study.types import Study
 from tests.unit.phase_fields import names_of
+from tests.unit.reach import DRAWN, ON_NO_HOST, PATHS, beyond, fields, hostile
 
 FIRST_MINOR = 600
 # "filename=/dev/mapper/dm-600,cache.direct=on", "    disk /dev/mapper/dm-600;"; not "/sys/dev/block"
@@ -161,6 +163,103 @@ def test_no_plan_of_a_drawn_study_does(drawn: dict[str, Any]) -> None:
 
 def test_the_drawn_studies_had_layers_of_every_kind() -> None:
     assert {"shared", "fragile", "stripe", "raid10", "lvm_stripe", "drbd", "net_mirror", "cap"} <= KNOWN
+
+
+@pytest.mark.parametrize("path", shipped().values(), ids=lambda path: path.stem)
+def test_no_plan_of_a_shipped_study_names_a_file_of_others(path: Path) -> None:
+    study = read(path)
+    for name in study.stacks:
+        assert stray(study, name) == []
+
+
+def stray(study: Study, name: str) -> list[str]:
+    """The paths in all that a stack's phases say that are not the ground's. Left out are a script in SQL, which
+    runs as somebody who may not name a file, and the study's own job file, of which the hosts get another text."""
+    phases = [phases for _, phases in phases_of(study, name, ClaimedSite())]
+    texts = [text for _, text in said(phases)]
+    own = {text for workload in study.workloads.values() for text in getattr(workload, "scripts", {}).values()}
+    own |= {getattr(workload, "jobtext", None) or "" for workload in study.workloads.values()}
+    return [path for text in texts if text not in own for path in beyond(text, name)]
+
+
+PASSED: dict[str, int] = dict.fromkeys(DRAWN, 0)
+
+
+@pytest.mark.parametrize("part", DRAWN)
+def test_no_plan_of_a_hostile_study_reaches_beyond_the_ground(part: str) -> None:
+    @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+    @given(hostile(part))
+    def each(drawn: dict[str, Any]) -> None:
+        try:
+            study = build(drawn)
+        except StudyError:
+            return
+        strange, _ = searched(study)
+        assert not strange and stray(study, "one") == [], drawn
+        PASSED[part] += 1
+
+    each()
+    # Or nothing was tried.
+    assert PASSED[part] > 0
+
+
+def test_every_field_that_takes_a_text_was_tried() -> None:
+    """A new layer or workload, or a new field of one, belongs into tests/unit/reach.py."""
+    every = list(fields())
+    lacking = [
+        (part, field) for part, field in every if field not in DRAWN.get(part, {}) and field not in ON_NO_HOST
+    ]
+    assert lacking == []
+    assert {(part, field) for part, each in DRAWN.items() if part for field in each} <= set(every)
+
+
+@pytest.mark.parametrize("text", PATHS)
+@pytest.mark.parametrize(
+    "place", ["from", "on", "node", "stack", "link", "workload", "study", "fault.node", "fault.link", "between"]
+)
+def test_no_name_is_a_path(small: dict[str, Any], place: str, text: str) -> None:
+    small["workloads"] = {"tx": {"workload": "ledger", "from": "b1", "time": "5s"}}
+    small["links"]["client"] = {"between": ["a1", "b1"]}
+    build(small)
+    layers = small["stacks"]["local"]
+    changes: dict[str, tuple[Any, str, Any]] = {
+        "from": (small["workloads"]["tx"], "from", text), "on": (layers, "on", text),
+        "node": (small["nodes"], text, {}), "stack": (small["stacks"], text, layers),
+        "link": (small["links"], text, {"between": ["a1", "b1"]}), "study": (small, "name", text),
+        "workload": (small["workloads"], text, small["workloads"]["tx"]),
+        "fault.node": (small, "faults", {"x": {"fault": "crash", "at": "1s", "node": text}}),
+        "fault.link": (small, "faults", {"x": {"fault": "link-cut", "at": "1s", "link": text}}),
+        "between": (small["links"], "client", {"between": ["a1", text]}),
+    }  # fmt: skip
+    where, key, value = changes[place]
+    where[key] = value
+    with pytest.raises(StudyError):
+        build(small)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/etc/victim", "logdev=/etc/victim", "size=1,x=/srv", "mem=mmap:/etc/victim", "a /usr/bin/id", "|/prog",
+        "'/x'", "../victim", "/mnt/one/../../etc", "/mnt/other/x", "/run/blocklabs/x", "/run/blocklab/../x",
+        "/proc/sysrq-trigger", "/var/tmp/x", "/etc/drbd.d/x.res", "postgresql://a@/b?host=/etc&port=1",
+        "file\n/etc/victim\n", "/",
+    ],
+)  # fmt: skip
+def test_a_path_beyond_the_ground_is_found(text: str) -> None:
+    assert beyond(text, "one") != []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/mnt/one/postgres", "/run/blocklab/one/x", "-c config_file=/run/blocklab/one/server.conf", "4k/50:64k/50",
+        "10.77.1.1/24", "Europe/Berlin", "postgresql://postgres@/bench?host=/run/blocklab/one&port=5432",
+        "KILL/30", "/dev/sdb", "UpToDate/UpToDate", "/var/lib/blocklab/log/one.log",
+    ],
+)  # fmt: skip
+def test_a_path_of_the_ground_is_none_beyond_it(text: str) -> None:
+    assert beyond(text, "one") == []
 
 
 class Planted(Base, frozen=True, tag="planted"):

@@ -214,8 +214,8 @@ def test_there_is_no_short_form_to_run(small: dict[str, Any], tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"gtod_reduce": True}, "gtod_reduce is refused: with it fio measures no latency"),
-        ({"disable_lat": 1}, "disable_lat is refused"),
+        ({"gtod_reduce": True}, "gtod_reduce: refused: with it fio measures no latency"),
+        ({"disable_lat": 1}, "disable_lat: refused"),
         ({"size": "1g"}, "size: 1g is more than the workload's `size`"),
         ({"ramp_time": "soon"}, "ramp_time: 'soon' is not a time that fio accepts"),
         ({"rw": "randrw", "rwmixwrite": "30%"}, "rwmixwrite: 30% is not a whole number of percent"),

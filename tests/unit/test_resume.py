@@ -207,6 +207,19 @@ def test_a_study_of_an_earlier_version_is_resumed_as_ever(lab: Lab, small: dict[
     assert lab.volumes is None
 
 
+def test_a_folder_of_somebody_else_is_resumed_only_as_far_as_a_study_may_go(
+    lab: Lab, small: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = build(small)
+    folder = StudyFolder.create(tmp_path / "runs", Manifest(study, cells(study)))
+    path = folder.path / "study.json"
+    plain = json.loads(path.read_text())
+    plain["study"]["stacks"]["local"]["layers"][1]["mkfs"] = ["-l", "logdev=/dev/sdb"]
+    path.write_text(json.dumps(plain))
+    assert lab.code("resume") == 2 and lab.begun == []
+    assert "stacks.local.layers[1].mkfs[0]: -l logdev: refused" in " ".join(capsys.readouterr().err.split())
+
+
 def test_two_do_not_measure_for_one_folder_at_once(
     lab: Lab, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

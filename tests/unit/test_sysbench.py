@@ -32,6 +32,9 @@ def test_good_ones_have_no_problems() -> None:
     assert workload().problems() == []
     options = {"rand-type": "uniform", "skip_trx": True, "rate": 100, "mysql-ignore-errors": "all"}
     assert workload(options=options, script="oltp_insert", warmup="2s").problems() == []
+    for text in ("ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8", "COMPRESSION='zlib'", "WITH (fillfactor=70)",
+                 "PAGE_COMPRESSED=1, PAGE_COMPRESSION_LEVEL=9", "DEFAULT CHARSET=utf8mb4"):  # fmt: skip
+        assert workload(options={"create_table_options": text}).problems() == []
     assert workload(warmup="2s").lasts() == 5
 
 
@@ -56,6 +59,22 @@ def test_good_ones_have_no_problems() -> None:
         ({"options": {"config_file": "/x"}}, "options.config_file", "write the options here"),
         ({"options": {"pgsql-host": "x"}}, "options.pgsql-host", "the stack says"),
         ({"options": {"--rate": 3}}, "options.--rate", "without dashes"),
+        (
+            {"options": {"create_table_options": "DATA DIRECTORY='/etc/x'"}},
+            "options.create_table_options",
+            "is not",
+        ),
+        ({"options": {"create_table_options": "DATA DIRECTORY = x"}}, "options.create_table_options", "is not"),
+        (
+            {"options": {"create-table-options": "; SELECT 1 INTO OUTFILE 'x'"}},
+            "options.create-table-options",
+            "is",
+        ),
+        ({"options": {"mysql_storage_engine": "a' b"}}, "options.mysql_storage_engine", "is not a name"),
+        ({"options": {"mysql-ssl-cipher": "x"}}, "options.mysql-ssl-cipher", "that a study may set"),
+        ({"options": {"rand-typ": "uniform"}}, "options.rand-typ", "did you mean rand-type?"),
+        ({"options": {"rand-type": "/x"}}, "options.rand-type", "is not one of uniform"),
+        ({"options": {"luajit_cmd": "x"}}, "options.luajit_cmd", "own developers"),
     ],
 )
 def test_problems(changes: dict[str, Any], where: str, why: str) -> None:

@@ -59,6 +59,24 @@ def test_good_ones_have_no_problems() -> None:
         ({"options": {"password": "x"}}, "options.password", "those are wait, weight"),
         ({"options": {"output": "plain"}}, "options.output", "those are wait, weight"),
         ({"options": {"wait": 1}}, "options.wait", "true or false"),
+        ({"options": {"max-procs": "/x"}}, "options.max-procs", "is not a number"),
+        *(
+            ({"options": {"conn-params": text}}, "options.conn-params", why)
+            for text, why in (
+                ("@@global.general_log_file=%27/etc/x%27", "is not an option of a connection"),
+                ("global general_log=1", "is not an option of a connection"),
+                ("autocommit=1, global general_log_file='/x'", "is not parameters like"),
+                ("autocommit=1 global x", "is not a number, true or false"),
+                (
+                    "innodb_lock_wait_timeout=5&allowAllFiles=true",
+                    "allowAllFiles: is not an option of a connection",
+                ),
+                ("host=elsewhere", "host: is not an option of a connection"),
+                ("sslkey=/etc/x", "is not an option of a connection"),
+                ("options=-csession_preload_libraries%3Dx", "is not an option of a connection"),
+                ("sql_mode", "is not parameters like"),
+            )
+        ),
         ({"options": {"wait": True}}, "options.wait", "with 4 s at a time: threads key for up to 18 s"),
         ({"options": {"wait": True}, "time": None}, "options.wait", "give time: 10min"),
         ({"options": {"wait": True}, "time": None, "stop": "snia"}, "options.wait", "with 5 s at a time"),

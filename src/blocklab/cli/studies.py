@@ -23,7 +23,7 @@ from blocklab.model.units import schema_hook
 from blocklab.predict.cells import plan as design
 from blocklab.sites import CLOCKS, DEFAULT, SITES
 from blocklab.store.folder import Manifest, StudyFolder, Workers, claimed, place_of
-from blocklab.study.check import buildable, combined_problems
+from blocklab.study.check import combined_problems, runnable
 from blocklab.study.factors import assignments, phase_total, size
 from blocklab.study.grid import cells
 from blocklab.study.read import placed, read
@@ -253,7 +253,8 @@ def resume(
     """
     there = StudyFolder(folder or newest(runs))
     manifest = there.manifest()
-    buildable(manifest.study)
+    # The folder may be somebody else's, or of a version that refused less.
+    runnable(manifest.study)
     in_parallel(manifest.site, parallel)
     with claimed(there.path):
         there.sweep()

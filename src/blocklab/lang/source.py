@@ -28,7 +28,7 @@ _CODE = re.compile(
 _SILENT = frozenset(
     """compile match fullmatch search sub split rsplit partition rpartition startswith endswith removeprefix
     removesuffix replace strip lstrip rstrip encode index find count getattr get import_module field Doc run must
-    sh ask text Command argv shell TypeVar NewType cast""".split()  # noqa: SIM905
+    sh ask text Command argv shell TypeVar NewType cast entries""".split()  # noqa: SIM905
 )
 # Of these calls each string is shown, even a single word.
 _SHOWN = frozenset({"Table", "add_column", "Argument", "Option", "_"})

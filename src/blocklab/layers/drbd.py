@@ -73,8 +73,9 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     """DRBD's options by their own names and units, the ``net`` section of drbd.conf(5): ``max-buffers``,
     ``max-epoch-size``, ``sndbuf-size``, ``rcvbuf-size``, ``unplug-watermark``; with protocol A ``on-congestion:
     pull-ahead``, ``congestion-fill`` and ``congestion-extents``. ``true`` and ``false`` become ``yes`` and
-    ``no``. Refused are values that call a handler, of which there are none; and, once DRBD was asked, names that
-    it does not have in this section and values that it would not take."""
+    ``no``. Refused are values that call a handler, of which there are none, and words for other options than those
+    of policies and algorithms; and, once DRBD was asked, names that it does not have in this section and values
+    that it would not take."""
     disk: dict[str, Value] = {}
     """The same of the ``disk`` section: ``disk-flushes``, ``md-flushes``, ``al-extents``, ..."""
     options: dict[str, Value] = {}

@@ -8,15 +8,31 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
 
+from blocklab.model.allowed import PLAIN, WORD, Allowed, entries
 from blocklab.model.knobs import Knob, Question, Table, Tell, bad_word, nearest, number, outside
 
 Value: TypeAlias = str | int | bool
 Options: TypeAlias = Mapping[str, Mapping[str, Value]]
 """Section (``net``, ``disk``, ``options``) -> name -> value."""
 
+# Of DRBD 8.4 and 9. Handlers, which are programs, have a section of their own, which a study cannot write; these
+# may call one by its name.
+ALLOWED = Allowed(
+    "DRBD",
+    {
+        **entries(
+            WORD, "after-sb-0pri after-sb-1pri after-sb-2pri rr-conflict on-congestion cram-hmac-alg shared-secret"
+        ),
+        **entries(WORD, "data-integrity-alg csums-alg verify-alg transport ping-timeout timeout"),
+        **entries(WORD, "on-io-error fencing read-balancing resync-after"),
+        **entries(WORD, "cpu-mask on-no-data-accessible on-no-quorum quorum quorum-minimum-redundancy"),
+        **entries(WORD, "on-suspended-primary-outdated"),
+    },
+    others=PLAIN,
+)
 # DRBD's own names are lower-case words with dashes; anything else could end the option and start another.
-_OPTION = re.compile(r"^[a-z][a-z0-9-]*$")
-_VALUE = re.compile(r"^[A-Za-z0-9_.:/%-]+$")
+_OPTION = re.compile(r"[a-z][a-z0-9-]*")
+_VALUE = re.compile(r"[A-Za-z0-9_.:/,%-]+")
 # "250k", "102400k", "100s" (sectors), "2M", "8000", as drbdsetup prints them.
 _SIZE = re.compile(r"^(?P<number>-?\d+)(?P<unit>[kKmMgGs]?)$")
 _UNITS = {"": 1, "s": 512, "k": 2**10, "m": 2**20, "g": 2**30}
@@ -58,16 +74,16 @@ def unknown(options: Options, table: Table) -> Iterator[tuple[str, str]]:
 
 
 def _each(options: Options, problem: Callable[[str, str, str], str | None]) -> Iterator[tuple[str, str]]:
-    for section, each in options.items():
-        for name, value in each.items():
+    for section, values in options.items():
+        for name, value in values.items():
             if why := problem(section, name, text_of(value)):
                 yield f"{section}.{name}", why
 
 
 def _problem(section: str, name: str, value: str) -> str | None:
-    if not _OPTION.match(name):
+    if not _OPTION.fullmatch(name):
         return "is not a DRBD option's name; see drbd.conf(5)"
-    if not _VALUE.match(value):
+    if not _VALUE.fullmatch(value):
         return f"{value!r} is not a value that drbd.conf can hold"
     if name in _AUTHENTICATION:
         return "is set by the layer itself, with a secret of the run's own on hosts of yours; leave it out"
@@ -83,7 +99,7 @@ def _problem(section: str, name: str, value: str) -> str | None:
         return f"{value!r} is not a number; write it in tenths of a second"
     if name == "al-extents" and value.isdecimal() and int(value) > EXTENTS:
         return f"{value} is more than the activity log has room for: at most {EXTENTS}, as the kernel would take"
-    return None
+    return ALLOWED.problem(name, value)
 
 
 def ask(tell: Tell, where: str) -> Table:

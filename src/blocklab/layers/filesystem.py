@@ -9,12 +9,14 @@ from pathlib import PurePosixPath
 from typing import ClassVar
 
 from blocklab.layers.base import Base
+from blocklab.layers.filesystem_options import MKFS_EXT4, MKFS_XFS, MOUNT_EXT4, MOUNT_XFS
+from blocklab.model.allowed import Allowed, arguments, pairs
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run
 
 # "noatime", "barrier=0", "logbsize=256k", "data=writeback": one mount(8) option.
-_OPTION = re.compile(r"^[a-z0-9_]+(=[A-Za-z0-9_./:+-]+)?$")
+_OPTION = re.compile(r"[a-z0-9_]+(=[A-Za-z0-9_./:+-]+)?")
 # These decide the same; of two the last one would hold.
 _SAME = {
     "atime": "atime", "noatime": "atime", "relatime": "atime", "strictatime": "atime",
@@ -53,32 +55,40 @@ class _FileSystem(Base, frozen=True):
     """What both have: ``mkfs`` is argv for the mkfs program, ``mount`` a list of mount(8) options."""
 
     mkfs: tuple[str, ...] = ()
-    """Arguments of the mkfs program, one list item each: mkfs.xfs(8), mke2fs(8). Refused is what it would take for
-    a device."""
+    """Arguments of the mkfs program, one list item each: mkfs.xfs(8), mke2fs(8). Only those that stay on the
+    device below: refused are what it would take for a device, other devices (``logdev=``, ``rtdev=``, ``-J
+    device=``), and files of the host."""
     mount: tuple[str, ...] = ()
-    """Options of mount(8) and of the file system, xfs(5) or ext4(5), one list item each. Refused are ``ro``, and
-    two that decide the same; the kernel refuses what it does not know."""
+    """Options of mount(8) and of the file system, xfs(5) or ext4(5), one list item each. Refused are those that
+    name another device (``logdev=``, ``journal_path=``), ``errors=panic``, ``ro``, two that decide the same, and
+    what is no option of mount(8) or of the file system."""
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "dir"
     name: ClassVar[str]
     always: ClassVar[Argv]
+    of_mkfs: ClassVar[Allowed]
+    of_mount: ClassVar[Allowed]
     # Bytes of the smallest device that its mkfs takes.
     least: ClassVar[int] = 0
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
-        """Mount options that mount(8) would read as several, or that contradict each other."""
+        """Options that lead away from the device; mount options that mount(8) would read as several, or that
+        contradict each other."""
         found = [
             (f"mount[{index}]", f"{option!r} is not one mount option; write one a line, e.g. noatime")
             for index, option in enumerate(self.mount)
-            if not _OPTION.match(option)
+            if not _OPTION.fullmatch(option)
         ]
         if self.mount and not found:
-            found = [(f"mount[{index}]", why) for index, why in self._contradictions()]
-        for index, word in enumerate(self.mkfs):
-            if word.startswith("/dev/") or not (index or word.startswith("-")):
-                found.append((f"mkfs[{index}]", f"mkfs would take {word!r} for a device; leave it out"))
-        return found
+            found = [(f"mount[{index}]", why) for index, why in (*self._contradictions(), *self._not_allowed())]
+        return found + [(f"mkfs[{index}]", why) for index, why in arguments(self.of_mkfs, self.mkfs, "device")]
+
+    def _not_allowed(self) -> Iterator[tuple[int, str]]:
+        for index, option in enumerate(self.mount):
+            ((name, value),) = pairs(option)
+            if why := self.of_mount.problem(name, value):
+                yield index, f"{name}: {why}"
 
     def _contradictions(self) -> Iterator[tuple[int, str]]:
         """Mount options that leave nothing to write to, that contradict an earlier one, or that xfs lost."""
@@ -153,6 +163,8 @@ class Xfs(_FileSystem, frozen=True, tag="xfs"):
     least: ClassVar[int] = 300 * 2**20
     # The volumes are fresh: to discard them whole only takes time, on a mirror much of it.
     always: ClassVar[Argv] = ("-f", "-K")
+    of_mkfs: ClassVar[Allowed] = MKFS_XFS
+    of_mount: ClassVar[Allowed] = MOUNT_XFS
 
 
 class Ext4(_FileSystem, frozen=True, tag="ext4"):
@@ -174,6 +186,8 @@ class Ext4(_FileSystem, frozen=True, tag="ext4"):
 
     name: ClassVar[str] = "ext4"
     always: ClassVar[Argv] = ("-F",)
+    of_mkfs: ClassVar[Allowed] = MKFS_EXT4
+    of_mount: ClassVar[Allowed] = MOUNT_EXT4
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """As of every file system; and mount options of a journal that mkfs leaves out."""

@@ -51,7 +51,8 @@ class _Server(Base, frozen=True):
     settings: dict[str, Value] = {}
     """Server variables by their own names, as SHOW GLOBAL VARIABLES spells them, in the server's own units.
     ``log_bin`` is ``true`` or ``false``. Refused are what the layer sets itself, where the server writes (all of
-    it stays on the layer below), and what loads a library or runs a program; and, once the server was asked,
+    it stays on the layer below), and what loads a library or runs a program. A number or a truth value is taken
+    for any other; a word only for variables that name no file and no program. And, once the server was asked,
     variables that it does not have or does not take when it starts, and values out of their range."""
 
     takes: ClassVar[Kind | None] = "dir"

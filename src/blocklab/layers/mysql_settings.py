@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from blocklab.model.access import mysql_client
+from blocklab.model.allowed import PLAIN, Allowed, Shape, entries
 from blocklab.model.dsn import Dsn
 from blocklab.model.knobs import Kind, Knob, Table, Tell, bad_word, nearest, number, outside
 from blocklab.model.plan import Argv
@@ -35,6 +36,62 @@ _SWITCHES = frozenset({"general_log", "slow_query_log", "relay_log_recovery", "l
 # Options with these beginnings load a library or start a program. The server takes the beginning of an option's
 # name for the whole, so a name that one of these starts with is refused as well.
 _PROGRAMS = ("plugin_load", "plugin_dir", "early_plugin_load", "wsrep_", "gdb", "log_error_services")
+# "mrr=on,mrr_cost_based=off", "ANSI,NO_ZERO_DATE", "+00:00", ""
+_WORDS = Shape(
+    "words of letters, digits and _ . : , = + -",
+    r"(?:[A-Za-z0-9_+-](?:[A-Za-z0-9_:,=+ -]|\.(?!\.))*)?",
+)
+# "ibdata1:12M:autoextend:max:1G;ibdata2:10M": files in the data directory
+_ONE_FILE = r"[A-Za-z0-9_]+:\d+[KMG]?(?::autoextend(?::max:\d+[KMG]?)?)?"
+_FILES = Shape("files in the data directory like ibdata1:12M:autoextend", rf"{_ONE_FILE}(?:;{_ONE_FILE})*")
+# MariaDB 12, MySQL 9 and before. All other variables take numbers and truth values: none of these names a file or
+# a program.
+ALLOWED = Allowed(
+    "the server",
+    {
+        **entries(_WORDS, "alter_algorithm aria_group_commit aria_log_purge_type aria_recover_options"),
+        **entries(_WORDS, "aria_stats_method"),
+        **entries(_WORDS, "aria_sync_log_dir binlog_checksum binlog_format binlog_row_image binlog_row_metadata"),
+        **entries(_WORDS, "binlog_row_value_options binlog_transaction_dependency_tracking block_encryption_mode"),
+        **entries(_WORDS, "character_set_filesystem character_set_server character_set_client collation_server"),
+        **entries(_WORDS, "column_compression_zlib_strategy completion_type concurrent_insert"),
+        **entries(_WORDS, "default_regex_flags"),
+        **entries(_WORDS, "default_storage_engine default_tmp_storage_engine default_time_zone delay_key_write"),
+        **entries(_WORDS, "enforce_gtid_consistency enforce_storage_engine event_scheduler explain_format"),
+        **entries(_WORDS, "gtid_mode"),
+        **entries(_WORDS, "gtid_pos_auto_engines histogram_type innodb_buffer_pool_filename"),
+        **entries(_WORDS, "innodb_change_buffering"),
+        **entries(_WORDS, "innodb_checksum_algorithm innodb_compression_algorithm innodb_deadlock_report"),
+        **entries(_WORDS, "innodb_default_row_format innodb_doublewrite innodb_encrypt_tables"),
+        **entries(_WORDS, "innodb_flush_method"),
+        **entries(_WORDS, "innodb_instant_alter_column_allowed innodb_linux_aio innodb_monitor_disable"),
+        **entries(_WORDS, "innodb_monitor_enable innodb_stats_method internal_tmp_disk_storage_engine"),
+        **entries(_WORDS, "internal_tmp_mem_storage_engine lc_messages lc_time_names log_disabled_statements"),
+        **entries(_WORDS, "log_output"),
+        **entries(_WORDS, "log_slow_disabled_statements log_slow_filter log_slow_verbosity log_timestamps"),
+        **entries(_WORDS, "myisam_recover_options myisam_stats_method note_verbosity old_alter_table old_mode"),
+        **entries(_WORDS, "optimizer_adjust_secondary_key_costs optimizer_switch optimizer_trace"),
+        **entries(_WORDS, "optimizer_trace_features performance_schema_instrument query_cache_type rbr_exec_mode"),
+        **entries(_WORDS, "replica_exec_mode replica_parallel_type rpl_semi_sync_master_wait_point"),
+        **entries(_WORDS, "rpl_semi_sync_source_wait_point session_track_gtids session_track_transaction_info"),
+        **entries(_WORDS, "slave_exec_mode slave_parallel_mode slave_parallel_type slave_type_conversions"),
+        **entries(_WORDS, "sql_mode"),
+        **entries(_WORDS, "system_versioning_alter_history tc_heuristic_recover terminology_use_previous"),
+        **entries(_WORDS, "thread_handling thread_pool_priority transaction_isolation"),
+        **entries(_WORDS, "transaction_write_set_extraction"),
+        **entries(_WORDS, "tx_isolation updatable_views_with_limit use_secondary_engine use_stat_tables"),
+        **entries(_FILES, "innodb_data_file_path innodb_temp_data_file_path"),
+        **entries(_WORDS, "binlog_do_db binlog_ignore_db character_set_collations mhnsw_default_distance"),
+        **entries(_WORDS, "new_mode"),
+    },
+    {
+        "skip_grant_tables": "anybody could log in to the server",
+        "allow_suspicious_udfs": "it lets the server load other libraries",
+        "init_connect": "it runs SQL at each connection; use a workload",
+        "ft_stopword_file": "it names a file of the host", "des_key_file": "it names a file of the host",
+    },
+    PLAIN,
+)  # fmt: skip
 # They decide what the files look like once tables are made, so they go into the command that makes them.
 MADE_WITH = frozenset(
     {
@@ -126,7 +183,7 @@ def problem(name: str, value: Value) -> str | None:
         return _REFUSED_BINLOG
     if not _VALUE.fullmatch(text_of(value)):
         return f"{text_of(value)!r} is not a value that the server's configuration file can hold"
-    return None
+    return None if name == "log_bin" else ALLOWED.problem(name, text_of(value).strip())
 
 
 def unknown(title: str, settings: Mapping[str, Value], table: Table) -> Iterator[tuple[str, str]]:

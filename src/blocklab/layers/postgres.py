@@ -14,6 +14,7 @@ from blocklab.layers import postgres_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.postgres_settings import BYTES, Value, alike, text_of
 from blocklab.model import access, places
+from blocklab.model.allowed import arguments
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
@@ -60,11 +61,12 @@ class Postgres(Base, frozen=True, tag="postgres"):
     settings: dict[str, Value] = {}
     """Server parameters by their own names and in their own units, as in postgresql.conf. Refused are what the
     layer sets itself (``port``, ``unix_socket_directories``, ``data_directory``, ``listen_addresses``,
-    ``config_file``, ``hba_file``), and names that end in ``_command`` or ``_preload_libraries``, since they would
-    make the server run programs; and, once the server was asked, names and values that it does not take (a name
+    ``config_file``, ``hba_file``), and names that end in ``_command`` or ``_libraries``, since they would make the
+    server run programs. A number or a truth value is taken for any other; a word only for parameters that name no
+    file and no program. And, once the server was asked, names and values that it does not take are refused (a name
     with a dot is an extension's, and is left to it)."""
     initdb: tuple[str, ...] = ()
-    """Arguments of initdb, one list item each."""
+    """Arguments of initdb, one list item each: checksums, the WAL's segment size, encoding and locale."""
 
     takes: ClassVar[Kind | None] = "dir"
     gives: ClassVar[Kind] = "postgresql"
@@ -73,7 +75,9 @@ class Postgres(Base, frozen=True, tag="postgres"):
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """Names that cannot be a parameter's, those that the layer sets itself or that start a shell."""
-        return [(f"settings.{name}", why) for name, why in postgres_settings.problems(self.settings)]
+        found = [(f"settings.{name}", why) for name, why in postgres_settings.problems(self.settings)]
+        of_initdb = arguments(postgres_settings.INITDB, self.initdb, "folder")
+        return found + [(f"initdb[{index}]", why) for index, why in of_initdb]
 
     def unknown(self, table: Table) -> Iterable[tuple[str, str]]:
         """Names that are no parameter, and bad values."""
@@ -134,8 +138,11 @@ class Postgres(Base, frozen=True, tag="postgres"):
             # initdb was told not to sync. A crash would leave files without content, which no checkpoint mends.
             Run(host, ("sync", "--file-system", data), once=True, timeout=600.0),
         )  # fmt: skip
-        own = Dsn("postgresql", "postgres", DATABASE, run, port)
-        theirs = msgspec.structs.replace(own, user=access.USER, passfile=access.PGPASS) if guarded else own
+        theirs = own = Dsn("postgresql", "postgres", DATABASE, run, port)
+        if guarded:
+            # Not where a study's scripts may have left functions that a superuser's queries would call.
+            own = msgspec.structs.replace(own, database="postgres")
+            theirs = msgspec.structs.replace(theirs, user=access.USER, passfile=access.PGPASS)
         return Plan(steps, (self._fact(host, str(own)),), (Port(host, "postgresql", str(theirs)),))
 
     def config(self, run: str, port: int, place: Place) -> str:

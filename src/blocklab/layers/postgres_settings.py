@@ -7,18 +7,75 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from blocklab.model.allowed import NOTHING, NUMBER, PLAIN, TEXT, WORD, Allowed, Shape, entries, words
 from blocklab.model.knobs import Kind, Knob, Question, Table, Tell, bad_word, listed, nearest, number, outside
 from blocklab.model.programs import AS_POSTGRES
 
 Value: TypeAlias = str | int | float | bool
 # "shared_buffers", "TimeZone", "auto_explain.log_min_duration": a parameter, or an extension's parameter.
-_NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)?$")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)?")
 # Where the layer itself decides.
 _OURS = frozenset(
     {"port", "unix_socket_directories", "data_directory", "listen_addresses", "config_file", "hba_file"}
 )
 # Settings with these endings, set by a study, would make the server start a program of its own.
-_SHELL = re.compile(r"(_command|_preload_libraries)$")
+_SHELL = re.compile(r"(_command|_librar(y|ies))$")
+_FILE = "it names a file of the host"
+# "Europe/Berlin", "+02:00"
+_ZONE = Shape("a time zone like UTC or Europe/Berlin", r"[A-Za-z0-9_+:-]+(?:/[A-Za-z0-9_+-]+){0,2}")
+_PREFIX = Shape("a text without quotes and slashes", r"[^/'\\\n]*")
+_WHERE = words("stderr", "csvlog", "jsonlog", "stderr,csvlog", "stderr,jsonlog", "csvlog,jsonlog")
+# PostgreSQL 18 and before. All other parameters take numbers and truth values: none of these names a file or a
+# program.
+ALLOWED = Allowed(
+    "PostgreSQL",
+    {
+        **entries(WORD, "archive_mode backslash_quote bytea_output client_min_messages compute_query_id"),
+        **entries(WORD, "huge_pages"),
+        **entries(WORD, "constraint_exclusion default_toast_compression default_table_access_method io_method"),
+        **entries(WORD, "dynamic_shared_memory_type shared_memory_type log_error_verbosity"),
+        **entries(WORD, "log_min_error_statement"),
+        **entries(WORD, "log_min_messages log_statement log_connections plan_cache_mode"),
+        **entries(WORD, "recovery_init_sync_method"),
+        **entries(WORD, "recovery_prefetch session_replication_role stats_fetch_consistency synchronous_commit"),
+        **entries(WORD, "track_functions wal_compression wal_level wal_sync_method xmlbinary xmloption"),
+        **entries(WORD, "file_copy_method"),
+        **entries(WORD, "force_parallel_mode debug_parallel_query debug_logical_replication_streaming"),
+        **entries(WORD, "intervalstyle"),
+        **entries(WORD, "icu_validation_level client_encoding cluster_name application_name default_tablespace"),
+        **entries(WORD, "default_text_search_config lc_messages lc_monetary lc_numeric lc_time"),
+        **entries(WORD, "password_encryption"),
+        # Below the data directory.
+        **entries(WORD, "log_directory log_filename"),
+        **entries(TEXT, "datestyle default_transaction_isolation search_path temp_tablespaces debug_io_direct"),
+        **entries(TEXT, "synchronous_standby_names wal_consistency_checking"),
+        **entries(_PREFIX, "log_line_prefix"),
+        **entries(_ZONE, "timezone log_timezone"),
+        **entries(_WHERE, "log_destination"),
+    },
+    {
+        **dict.fromkeys(("include", "include_dir", "include_if_exists", "ident_file", "external_pid_file"), _FILE),
+        **dict.fromkeys(("krb_server_keyfile", "ssl_*_file", "ssl_crl_dir", "extension_control_path"), _FILE),
+        "dynamic_library_path": "the server would load other libraries",
+        "extension_destdir": "the server would load other libraries",
+        "jit_provider": "the server would load another library",
+        "primary_conninfo": "the server would follow another one",
+    },
+    PLAIN,
+)  # fmt: skip
+INITDB = Allowed(
+    "initdb",
+    {
+        **entries(
+            NOTHING, "-k --data-checksums --no-data-checksums -N --no-sync -g --allow-group-access --no-locale"
+        ),
+        **entries(NUMBER, "--wal-segsize"),
+        **entries(WORD, "-E --encoding --locale --lc-collate --lc-ctype --lc-messages --lc-monetary --lc-numeric"),
+        **entries(WORD, "--lc-time --locale-provider --icu-locale --builtin-locale -T --text-search-config"),
+        **entries(WORD, "--sync-method"),
+    },
+    dict.fromkeys(("-X", "--waldir"), "the log would be past the layers below"),
+)
 _BOOLEAN = {
     "true": "on", "yes": "on", "1": "on", "t": "on", "y": "on",
     "false": "off", "no": "off", "0": "off", "f": "off", "n": "off",
@@ -73,12 +130,14 @@ def problems(settings: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
         other = spelled.setdefault(name.lower(), name)
         if other != name:
             yield name, f"is set twice: it is the same parameter as {other}"
-        elif not _NAME.match(name):
+        elif not _NAME.fullmatch(name):
             yield name, "is not the name of a server parameter"
         elif name.lower() in _OURS:
             yield name, "is set by the layer itself; leave it out"
         elif _SHELL.search(name.lower()):
             yield name, "would make the server run a command; not allowed in a study"
+        elif why := ALLOWED.problem(name.lower(), text_of(settings[name]).strip()):
+            yield name, why
 
 
 def unknown(settings: Mapping[str, Value], table: Table) -> Iterator[tuple[str, str]]:

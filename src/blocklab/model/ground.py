@@ -124,9 +124,11 @@ class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the node's kernel may use (``mem=`` on its command line), at least 128MiB. Database caches, and files
     outside of the volumes (at most three quarters of it), live there."""
     sysctl: dict[str, int | str] = {}
-    """Kernel parameters by their own names, set by sysctl(8) once after the boot. Several numbers are one text
-    with blanks between, as in the example. Kept as long as the node runs: it is booted again for a level of a
-    factor that changes one. The path of such a factor has the name in brackets:
+    """Kernel parameters by their own names, set by sysctl(8) once after the boot: those of memory (``vm.``), of
+    the network (``net.core.``, ``net.ipv4.tcp_``, ...), limits of files, MD's speeds and the scheduler. Refused is
+    what runs a program (``kernel.core_pattern``, ``kernel.modprobe``) or weakens what guards the host. Several
+    numbers are one text with blanks between, as in the example. Kept as long as the node runs: it is booted again
+    for a level of a factor that changes one. The path of such a factor has the name in brackets:
     ``nodes.a1.sysctl[net.ipv4.tcp_rmem]``."""
     # Unset, and so in no key, where nobody wants it.
     cpu: CpuCost | msgspec.UnsetType = msgspec.UNSET

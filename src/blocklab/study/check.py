@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from blocklab.errors import StudyError
+from blocklab.model import sysctls
 from blocklab.model.ground import LinkSpec, NodeSpec, Topology
 from blocklab.model.knobs import listed, nearest
 from blocklab.model.layer import Choosy, Layer
@@ -27,7 +28,7 @@ MOST_LANES = 8
 # Seconds that a system call or a page fault may take in virtual time.
 MOST_CPU = 1e-3
 # "net.ipv4.tcp_rmem", "vm.dirty_ratio"
-_SYSCTL = re.compile(r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")
+_SYSCTL = re.compile(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+")
 # What faults call the two nodes of a stack.
 _ROLES = ("active", "peer")
 
@@ -85,6 +86,13 @@ def buildable(study: Study) -> None:
         raise StudyError(path, "is imported: it was measured elsewhere, and cannot be built or run", hint=hint)
 
 
+def runnable(study: Study) -> None:
+    """Raises ``StudyError`` for what must not reach a host, in a study that was stored: whatever it expects."""
+    buildable(study)
+    for path, problem in (*_built(study), *sweep.factor_problems(study, _built)):
+        raise StudyError(path, problem)
+
+
 def problems(study: Study) -> Iterator[Problem]:
     """Every problem as (path in the file, what is wrong and the hint)."""
     yield from _built(study)
@@ -126,9 +134,12 @@ def _names(study: Study) -> Iterator[Problem]:
 def _node(path: str, node: NodeSpec) -> Iterator[Problem]:
     if node.memory < 128 * 2**20:
         yield f"{path}.memory", "a node does not boot with less than 128MiB"
-    for parameter in node.sysctl:
-        if not _SYSCTL.match(parameter):
-            yield f"{path}.sysctl[{parameter}]", "is not a kernel parameter; write it like net.ipv4.tcp_rmem"
+    for parameter, value in node.sysctl.items():
+        at = f"{path}.sysctl[{parameter}]"
+        if not _SYSCTL.fullmatch(parameter):
+            yield at, "is not a kernel parameter; write it like net.ipv4.tcp_rmem"
+        elif why := sysctls.problem(parameter, str(value)):
+            yield at, why
     for field, cost in node.cpu_costs.items():
         if cost > MOST_CPU:
             yield f"{path}.cpu.{field}", "over 1 ms; no CPU takes that long"

@@ -54,14 +54,16 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     ``64k``, not ``64KiB``, which fio reads as 64,000 bytes; it is refused. ``ioengine`` is one of sync, psync,
     vsync, pvsync, pvsync2, libaio, posixaio, io_uring, mmap, null.
 
-    Refused, in options and job files: what reaches a shell (``exec_prerun``, ``exec_postrun``, ``program``,
-    ``arguments``, ``include``, ``$`` and backquotes), and what leads away from the stack (``filename``,
-    ``directory``, ``filename_format``, ``opendir``, ``read_iolog``), ``kb_base`` and ``name``. And what would make
-    other values of fio's reports and logs: ``log_``..., ``write_``...``_log``, ``unified_rw_reporting``. Once fio
-    was asked, also what it does not know, options of another ``ioengine`` than the job's, and values of the usual
-    options out of their ranges. A job file may have ``percentile_list``, ``write_bw_log``, ``log_avg_msec`` and
-    ``group_reporting``: they have no effect, since blocklab's own come last. Clones (``numjobs``) are one value,
-    sections are not.
+    Options and job files may have what keeps fio on the file or device that it is given: all of its options of
+    I/O, depth, rate, think time, verification, zones, memory and CPUs. Refused are all others, among them what
+    reaches a shell (``exec_prerun``, ``exec_postrun``, ``program``, ``arguments``, ``include``, ``$`` and
+    backquotes), what leads away from the stack (``filename``, ``directory``, ``filename_format``, ``opendir``,
+    ``read_iolog``, ``write_iolog``, ``mem=mmap:FILE``), what changes the host (``ioscheduler``, ``cgroup``),
+    ``kb_base`` and ``name``. And what would make other values of fio's reports and logs: ``log_``...,
+    ``write_``...``_log``, ``unified_rw_reporting``. Once fio was asked, also what this fio does not know, options
+    of another ``ioengine`` than the job's, and values of the usual options out of their ranges. A job file may
+    have ``percentile_list``, ``write_bw_log``, ``log_avg_msec`` and ``group_reporting``: they are left out for
+    blocklab's own. Clones (``numjobs``) are one value, sections are not.
 
     Values of each phase: ``read.``, ``write.`` and ``trim.``, as far as there was I/O, with ``iops`` (1/s),
     ``bandwidth`` (B/s), ``bytes``, ``ios``, ``latency.mean``, ``latency.stddev``, ``latency.max``,
@@ -200,11 +202,11 @@ class Fio(Stoppable, frozen=True, tag="fio"):
                 yield "jobs", problem
         for where, options in groups:
             for option, value in options.items():
-                problem = fio_jobs.option_problem(option, value) or fio_jobs.report_problem(option)
-                problem = problem or fio_jobs.unit_problem(option, value)
+                problem = None
                 if re.search(r"[;#]", str(value)):
-                    problem = problem or f"{option}: fio takes ; and # for the start of a comment"
-                problem = problem or self._unfit(option, value)
+                    problem = f"{option}: fio takes ; and # for the start of a comment"
+                problem = problem or fio_jobs.option_problem(option, value) or fio_jobs.report_problem(option)
+                problem = problem or fio_jobs.unit_problem(option, value) or self._unfit(option, value)
                 if problem:
                     yield where, problem
 
@@ -284,6 +286,9 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         extra = {}
         for number, section in enumerate(self.sections()):
             extra[section.name] = [f"{option}={value or f'{FOLDER}/{number}'}" for option, value in ours.items()]
+            if "verify" in section.options:
+                # Or a job that is ended leaves a file of its state in the agent's folder.
+                extra[section.name].append("verify_state_save=0")
         return head + fio_jobs.instrument(self._body(), extra)
 
     def lasts(self) -> float | None:

@@ -1,9 +1,8 @@
-"""fio job files: written from a study's options, or a user's own; nothing in them may reach a shell.
+"""fio job files: written from a study's options, or a user's own; nothing in them may reach a shell, nor a file of
+the host.
 
-The grammar here is stricter than fio's, so that what is checked is what fio will read. Known ways from a job
-file to a shell (fio 3.39): ``exec_prerun`` and ``exec_postrun`` (``system()``), ``ioengine=exec``,
-``ioengine=external:LIB``, ``include``, ``$keyword`` with arithmetic (``popen("echo ... | bc")``), and lines
-over 4095 bytes, of which fio reads the rest as another line.
+The grammar here is stricter than fio's, so that what is checked is what fio will read. Which options there may be
+says ``fio_allowed``.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from blocklab.workloads import fio_output
-from blocklab.workloads.fio_options import ENGINES
+from blocklab.workloads.fio_allowed import ALLOWED, REPORTS
 
 JobValue: TypeAlias = str | int | float | bool
 
@@ -25,31 +24,6 @@ _UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f$`]")
 _BINARY = re.compile(r"\d+(\.\d+)?[kmgtp]i(b)?", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _LONGEST = 1000
-
-_STACK = "blocklab points fio at the stack; remove it"
-_SHELL = "it runs a command of your file; blocklab never does"
-_NO_LATENCY = "with it fio measures no latency, which is half of what is asked; remove it"
-_REPORTS = "blocklab decides what fio reports and logs; remove it"
-# Whatever else there is of them makes other values of the logs, or none: log_max_value, log_window_value,
-# log_store_compressed; write_hist_log.
-_REPORTING = re.compile(r"log_\w+|write_\w+_log|unified_rw_reporting")
-_HARMLESS_OFF = ("gtod_reduce", "disable_lat")
-REFUSED: Mapping[str, str] = {
-    "filename": _STACK,
-    "directory": _STACK,
-    "filename_format": _STACK,
-    "opendir": _STACK,
-    "read_iolog": _STACK,
-    "exec_prerun": _SHELL,
-    "exec_postrun": _SHELL,
-    "program": _SHELL,
-    "arguments": _SHELL,
-    "include": "only the job file itself is carried to the node; copy the other file's lines into it",
-    "gtod_reduce": _NO_LATENCY,
-    "disable_lat": _NO_LATENCY,
-    "kb_base": "it changes what 4k means; write sizes as k, m, g (powers of 1024)",
-    "name": "the section's name is the phase's name; remove it",
-}
 
 
 @dataclass
@@ -81,28 +55,21 @@ def name_problem(name: str) -> str | None:
 def option_problem(option: str, value: JobValue) -> str | None:
     """Why this option is refused, whatever fio takes: it reaches a shell, leads away from the stack, or cannot be
     an option's name."""
-    text = str(value)
+    text = str(int(value)) if isinstance(value, bool) else str(value).strip()
     if _OPTION.fullmatch(option) is None:
         return f"{option!r} is no name of a fio option (lower case letters, digits, _)"
-    if option in _HARMLESS_OFF and text.lower() in ("0", "false"):
-        return None
-    if option in REFUSED:
-        return f"{option} is refused: {REFUSED[option]}"
-    if _REPORTING.fullmatch(option) and option not in fio_output.OURS:
-        return f"{option} is refused: {_REPORTS}"
-    if _UNSAFE.search(text) or len(text) > _LONGEST:
+    if _UNSAFE.search(str(value)) or len(text) > _LONGEST:
         return (
             f"{option}: control characters, $ and ` are refused (fio hands $ to a shell); write the value itself"
         )
-    if option == "ioengine" and text.strip() not in ENGINES:
-        return f"ioengine {text!r} is not one of {', '.join(ENGINES)}"
-    return None
+    why = ALLOWED.problem(option, text)
+    return f"{option}: {why}" if why else None
 
 
 def report_problem(option: str) -> str | None:
     """Why this option is refused in a study. In a job file that people have it may stand: it has no effect
     there."""
-    return f"{option} is refused: {_REPORTS}" if option in fio_output.OURS else None
+    return f"{option}: refused: {REPORTS}" if option in fio_output.OURS else None
 
 
 def unit_problem(option: str, value: JobValue) -> str | None:
@@ -144,11 +111,12 @@ def sections(text: str) -> tuple[list[Section], list[str]]:
             into = found[-1].own
         elif line:
             option, equals, value = (part.strip() for part in line.partition("="))
+            value = value if equals else "1"
             problem = problem or option_problem(option, value)
             if into is None:
                 problem = problem or "an option before the first section"
             else:
-                into[option] = value if equals else "1"
+                into[option] = value
         if problem:
             problems.append(f"line {number}: {problem}")
     for section in found:
@@ -157,14 +125,16 @@ def sections(text: str) -> tuple[list[Section], list[str]]:
 
 
 def instrument(text: str, extra: Mapping[str, Iterable[str]]) -> str:
-    """``text`` with ``extra[name]`` lines at the *end* of each section, where they win over what stands before."""
+    """``text`` with ``extra[name]`` lines at the *end* of each section, where they win over what stands before;
+    what they replace is left out."""
     out: list[str] = []
     current = ""
     for line in [*text.split("\n"), "[global]"]:
         if _bare(line).startswith("["):
             out += extra.get(current, ())
             current = _bare(line)[1:-1]
-        out.append(line)
+        if _bare(line).partition("=")[0].strip() not in fio_output.OURS:
+            out.append(line)
     return "\n".join(out[:-1]) + "\n"
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar, Self, TypeAlias
 import msgspec
 
 from blocklab.model import places
+from blocklab.model.allowed import NOTHING, NUMBER, Allowed, Shape, entries, words
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
 from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.sample import Parsed, Phase
@@ -34,16 +35,41 @@ OptionValue: TypeAlias = str | int | float | bool
 _OURS = "blocklab sets it from the fields of this workload"
 _SERVER = "the stack says which server"
 _NO_WORKLOAD = "it ends pgbench before the workload"
-_REFUSED: Mapping[str, str] = {
-    "client": _OURS, "jobs": _OURS, "time": _OURS, "transactions": _OURS, "log": _OURS, "log-prefix": _OURS,
-    "progress": _OURS, "progress-timestamp": _OURS, "scale": _OURS, "builtin": _OURS, "file": _OURS,
-    "initialize": _OURS, "host": _SERVER, "port": _SERVER, "username": _SERVER, "dbname": _SERVER,
-    "help": _NO_WORKLOAD, "version": _NO_WORKLOAD, "show-script": _NO_WORKLOAD,
-    "debug": "it prints a line for each statement, which costs more than the workload",
-    # Beside the script that blocklab gives, each of them would be half of the workload.
-    "select-only": "give script: select-only", "skip-some-updates": "give script: simple-update",
-    "aggregate-interval": "blocklab needs the whole log and aggregates it itself",
-}  # fmt: skip
+_SEED = Shape("a number, or one of time, rand", f"{NUMBER.form}|time|rand")
+_VARIABLE = Shape("a variable and a number like scale=10", rf"[A-Za-z_]\w*={NUMBER.form}")
+_STEPS = Shape("steps of dtgGvpf", r"[dtgGvpf]+")
+# Of pgbench 18 and before.
+_OPTIONS = Allowed(
+    "pgbench",
+    {
+        **entries(words("simple", "extended", "prepared"), "protocol"),
+        **entries(NUMBER, "rate latency-limit max-tries sampling-rate"),
+        **entries(_SEED, "random-seed"),
+        **entries(_VARIABLE, "define"),
+        **entries(NOTHING, "connect no-vacuum vacuum-all report-per-command report-latencies failures-detailed"),
+        **entries(NOTHING, "verbose-errors exit-on-abort"),
+    },
+    {
+        **dict.fromkeys(("client", "jobs", "time", "transactions", "log", "log-prefix", "progress"), _OURS),
+        **dict.fromkeys(("progress-timestamp", "scale", "builtin", "file", "initialize"), _OURS),
+        **dict.fromkeys(("host", "port", "username", "dbname"), _SERVER),
+        **dict.fromkeys(("help", "version", "show-script"), _NO_WORKLOAD),
+        "debug": "it prints a line for each statement, which costs more than the workload",
+        # Beside the script that blocklab gives, each of them would be half of the workload.
+        "select-only": "give script: select-only", "skip-some-updates": "give script: simple-update",
+        "aggregate-interval": "blocklab needs the whole log and aggregates it itself",
+    },
+)  # fmt: skip
+_INIT = Allowed(
+    "pgbench --initialize",
+    {
+        **entries(NUMBER, "fillfactor partitions"),
+        **entries(words("range", "hash"), "partition-method"),
+        **entries(_STEPS, "init-steps"),
+        **entries(NOTHING, "foreign-keys no-vacuum quiet unlogged-tables"),
+    },
+    _OPTIONS.refused,
+)
 _OPTION = re.compile(r"[a-z][a-z0-9-]+")
 _SCRIPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # pgbench's meta commands that run a program: "\shell command", "\setshell variable command". They may follow SQL
@@ -72,9 +98,8 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     Before each workload the tables are made and a checkpoint is done.
 
-    Options that the fields or the stack decide (``select-only`` and ``skip-some-updates`` are scripts) are
-    refused, in shortened form too, and so are those that end pgbench before the workload, ``debug`` and
-    ``aggregate-interval``.
+    Options that the fields or the stack decide are refused, in shortened form too (``select-only`` and
+    ``skip-some-updates`` are scripts).
 
     Values: ``tps`` (1/s; without the time to connect), ``latency.mean`` and ``latency.stddev`` (s),
     ``transactions``, ``failed``, ``skipped``, ``connect`` (s), and with ``log`` ``latency.p50``, ``latency.p95``,
@@ -96,14 +121,19 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     script: str | None = None
     """One of pgbench's own: ``tpcb-like``, ``simple-update``, ``select-only``. Without it ``tpcb-like``."""
     scripts: dict[str, str] = {}
-    r"""Your own scripts instead: name to text, run with equal weight. ``\shell`` and ``\setshell`` are refused;
-    ``:scale`` is the scale."""
+    r"""Your own scripts instead: name to text, run with equal weight; ``:scale`` is the scale. ``\shell`` and
+    ``\setshell`` are refused. On hosts of your own they run as a user who is no superuser: the server refuses
+    ``COPY`` to and from files and programs."""
     log: bool = True
     """Keep a line for each transaction; percentiles need it."""
     options: dict[str, OptionValue] = {}
-    """Further long options of pgbench by their names; ``true`` for one without a value."""
+    """Further long options of pgbench by their names; ``true`` for one without a value: ``protocol``, ``rate``,
+    ``latency-limit``, ``max-tries``, ``random-seed``, ``sampling-rate``, ``define`` (``name=number``),
+    ``connect``, ``no-vacuum``, ``vacuum-all``, ``report-per-command``, ``failures-detailed``, ``verbose-errors``,
+    ``exit-on-abort``."""
     init: dict[str, OptionValue] = {}
-    """Further long options of ``pgbench --initialize``, likewise."""
+    """Further long options of ``pgbench --initialize``, likewise: ``fillfactor``, ``foreign-keys``,
+    ``init-steps``, ``no-vacuum``, ``partitions``, ``partition-method``, ``unlogged-tables``."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql",)
     metrics: ClassVar[tuple[str, ...]] = pgbench_output.METRICS
@@ -126,8 +156,12 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         if self.jobs > self.clients:
             found.append(("jobs", f"{self.jobs} threads for {self.clients} clients; give at most one for each"))
         found += self._script_problems()
-        for where, options in (("options", self.options), ("init", self.init)):
-            found += ((f"{where}.{name}", why) for name in options if (why := _option_problem(name)))
+        for where, options, allowed in (("options", self.options, _OPTIONS), ("init", self.init, _INIT)):
+            found += (
+                (f"{where}.{name}", why)
+                for name, value in options.items()
+                if (why := _option_problem(name, value, allowed))
+            )
         if not _is_rate(rate := self.options.get("rate", False)):
             found.append(("options.rate", f"{rate}: give transactions a second of all clients, a number above 0"))
         return found
@@ -257,14 +291,15 @@ def _path(script: str) -> str:
     return f"{FOLDER}/{script}.sql"
 
 
-def _option_problem(name: str) -> str | None:
+def _option_problem(name: str, value: OptionValue, allowed: Allowed) -> str | None:
     if _OPTION.fullmatch(name) is None:
         return "write a long option by its own name, without dashes before it, e.g. protocol"
     # getopt takes "prog" for "progress"
-    for refused, why in _REFUSED.items():
-        if refused.startswith(name):
-            return f"refused: {why}"
-    return None
+    whole = next((other for other in (*allowed.shapes, *allowed.refused) if other.startswith(name)), name)
+    shape = allowed.shape(name)
+    if isinstance(value, bool) and (shape is None or shape is NOTHING or not value):
+        return allowed.problem(whole, "") if shape is None else None
+    return allowed.problem(name if shape else whole, str(value))
 
 
 def _is_rate(value: OptionValue) -> bool:

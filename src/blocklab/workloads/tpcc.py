@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
 from blocklab.model import access, places
+from blocklab.model.allowed import NUMBER, NUMBERS, PLAIN, WORD, Allowed, Shape, entries, words
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Port, Run, Step, Wait
 from blocklab.model.sample import Parsed
@@ -17,14 +18,33 @@ from blocklab.workloads.base import version
 
 OptionValue: TypeAlias = str | int | float | bool
 
-OPTIONS = (
-    "wait",
-    "weight",
-    "isolation",
-    "conn-params",
-    "max-measure-latency",
-    "conn-refresh-interval",
-    "max-procs",
+_PAIRS = Shape("parameters like innodb_lock_wait_timeout=5&autocommit=1", r"[^&=]+=[^&=]*(?:&[^&=]+=[^&=]*)*")
+# Of go-tpc 1.0.12; `weight` and `wait` are looked at below.
+OPTIONS = Allowed(
+    "go-tpc",
+    {
+        **entries(words("true", "false"), "wait"),
+        **entries(NUMBERS, "weight"),
+        **entries(NUMBER, "isolation max-measure-latency conn-refresh-interval max-procs"),
+        **entries(_PAIRS, "conn-params"),
+    },
+)  # fmt: skip
+# What its drivers take, and variables that hold for a connection: MySQL's driver makes SET NAME = VALUE of them.
+PARAMETERS = Allowed(
+    "a connection",
+    {
+        **entries(NUMBER, "innodb_lock_wait_timeout lock_wait_timeout max_execution_time max_statement_time"),
+        **entries(NUMBER, "sort_buffer_size join_buffer_size tmp_table_size max_heap_table_size"),
+        **entries(PLAIN, "autocommit innodb_snapshot_isolation foreign_key_checks unique_checks sql_log_bin"),
+        **entries(WORD, "transaction_isolation tx_isolation collation charset"),
+        **entries(
+            PLAIN, "timeout readTimeout writeTimeout interpolateParams maxAllowedPacket clientFoundRows compress"
+        ),
+        **entries(NUMBER, "statement_timeout lock_timeout deadlock_timeout connect_timeout work_mem commit_delay"),
+        **entries(NUMBER, "idle_in_transaction_session_timeout random_page_cost effective_io_concurrency"),
+        **entries(PLAIN, "jit enable_*"),
+        **entries(WORD, "synchronous_commit application_name plan_cache_mode binary_parameters"),
+    },
 )
 
 # Bytes for a warehouse at the least: its rows are 70 MB before any index, and a server may compress them.
@@ -94,8 +114,8 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
     def _problems(self) -> Iterator[tuple[str, str]]:
         yield from self._counts_problems("warehouses")
         for name, value in self.options.items():
-            if name not in OPTIONS:
-                yield f"options.{name}", f"is not an option that can be set; those are {', '.join(OPTIONS)}"
+            if name not in OPTIONS.shapes:
+                yield f"options.{name}", f"is not an option that can be set; those are {', '.join(OPTIONS.shapes)}"
             elif problem := _value_problem(name, value):
                 yield f"options.{name}", problem
         if self.options.get("wait") is True:
@@ -215,6 +235,12 @@ def _value_problem(name: str, value: OptionValue) -> str | None:
                    "stock_level; write it like 45,43,4,4,4"  # fmt: skip
         if int(parts[0]) == 0:
             return "without new orders there is no tpmC; give them a weight"
+    if why := OPTIONS.problem(name, str(value)):
+        return why
+    for part in str(value).split("&") if name == "conn-params" else ():
+        parameter, _, text = part.partition("=")
+        if why := PARAMETERS.problem(parameter, text):
+            return f"{parameter}: {why}"
     return None
 
 
