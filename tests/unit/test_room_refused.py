@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -229,3 +230,14 @@ def test_a_number_of_hundreds_of_digits_is_an_error_with_its_place(small: dict[s
     assert said.startswith(f"{place}: '9999") and said.endswith("...' is more than any machine has; use less")
     with pytest.raises(ValueError, match="more than any machine has"):
         Size("9000000TiB")
+
+
+def test_data_that_do_not_fit_are_told_what_does(small: dict[str, Any]) -> None:
+    small["workloads"]["tx"]["scale"] = 10_000
+    said = refused(small)
+    match = re.search(r"; scale: (\d+) fits, or make the volumes larger$", said)
+    assert match, said
+    small["workloads"]["tx"]["scale"] = int(match[1])
+    assert well(small)
+    small["workloads"]["tx"]["scale"] = int(match[1]) + 1
+    assert refused(small)

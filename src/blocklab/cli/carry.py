@@ -29,12 +29,12 @@ from blocklab.predict.cells import analysed
 from blocklab.runner.estimate import Cost, costs
 from blocklab.runner.run import Progress, run_study
 from blocklab.sites import DEFAULT, open_site
-from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import percent
 from blocklab.store.floor import Floor, keep_floor, known_floor
 from blocklab.store.folder import Manifest, StudyFolder, Workers
 from blocklab.store.identity import identity
-from blocklab.study.grid import layouts, topology
+from blocklab.store.run import head
+from blocklab.study.grid import is_drill, layouts, topology
 from blocklab.study.needs import site_problems
 from blocklab.study.read import placed
 from blocklab.study.room import hardwares
@@ -122,21 +122,21 @@ def carry_out(
         typer.echo(f"report: {page}", err=shown.events == "-")
     if bad:
         raise typer.Exit(1)
-    if unknown := _unknown(analysis, wanted):
+    if unknown := _unknown(folder, manifest.study, wanted):
         console.print(f"undecided, so exit code {UNDECIDED}: the verdict of {', '.join(unknown)} is unknown",
                       style="yellow", markup=False, soft_wrap=True)  # fmt: skip
         raise typer.Exit(UNDECIDED)
 
 
-def _unknown(analysis: Analysis, wanted: Sequence[Cell]) -> list[str]:
-    """The drills among these cells that were carried out and could not be judged."""
-    unknown = {
-        (each.stack, each.workload, each.repeat)
-        for each in analysis.drills
-        if each.drill.verdict.status == "unknown"
-    }
-    points = ((cell, analysis.grid.point(cell)) for cell in wanted)
-    return [cell.label for cell, at in points if (at.stack, at.workload, cell.repeat + 1) in unknown]
+def _unknown(folder: StudyFolder, study: Study, wanted: Sequence[Cell]) -> list[str]:
+    """The drills among these cells that could not be judged. Raises ``StoreError`` where one cannot be read."""
+    found = []
+    for cell in wanted:
+        if is_drill(study, cell.workload) and folder.there(cell):
+            drill = head(folder.cells / cell.key).drill
+            if drill is not None and drill.verdict.status == "unknown":
+                found.append(cell.label)
+    return found
 
 
 def _measured(

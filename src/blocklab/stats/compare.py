@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from blocklab.model.knobs import nearest
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import scheduled
@@ -149,7 +150,8 @@ def asked_in_vain(analysis: Analysis) -> str:
     known = dict.fromkeys(row.metric for row in analysis.rows if source_of(row) is not None)
     if not y or not known or any(is_asked(metric, y) for metric in known):
         return ""
-    return f"y: there is no value {y!r}; there are {', '.join(sorted(known))}"
+    like = nearest(y, {*known, *(metric_of(name).family for name in known)})
+    return f"y: there is no value {y!r}{like}; there are {', '.join(sorted(known))}"
 
 
 def _found(analysis: Analysis) -> Iterator[Item]:

@@ -111,7 +111,8 @@ def source(path: Path) -> Source:
 def studies(path: Path) -> list[Path]:
     """The studies' folders right below a folder. Raises ``StoreError`` when there is none."""
     if not path.exists():
-        raise StoreError(f"there is no {path}", hint="name a study's folder (runs/STUDY), or one of its cells/KEY")
+        hint = "name a study's folder (runs/STUDY), or one of its cells/KEY; --runs DIR where a command has it"
+        raise StoreError(f"there is no folder {path}", hint=hint)
     found = sorted(file.parent for file in path.glob("*/study.json"))
     if not found:
         raise StoreError(

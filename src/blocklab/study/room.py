@@ -7,6 +7,9 @@ Only what cannot be is refused: each value is the least that is needed, and the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from blocklab.model.ground import NodeSpec, Topology
 from blocklab.model.layer import Database, Layer, RawVolumes, Sized
@@ -72,7 +75,7 @@ def _overfull(path: str, workload: Workload, name: str, stack: Stack) -> Iterato
     has = held(stack.layers)
     if isinstance(workload, NeedsSpace) and 0 < has < workload.room:
         said = f"needs {_mib(workload.room)}, but the volumes of stack {name} have {_mib(has)} for it"
-        yield path, f"{said}; make it smaller, or them larger"
+        yield path, f"{said}; {_smaller(workload, has) or 'make it smaller'}, or make the volumes larger"
     taken = [layer.max_connections for layer in stack.layers if isinstance(layer, Database)]
     most = min((each for each in taken if each is not None), default=None)
     if most is not None and isinstance(workload, Connected) and workload.sessions > most:
@@ -81,6 +84,18 @@ def _overfull(path: str, workload: Workload, name: str, stack: Stack) -> Iterato
             f"has {workload.sessions} connections at once, but the database of stack {name} takes {most}; raise "
             "its max_connections",
         )
+
+
+def _smaller(workload: Any, has: int) -> str:
+    """The field that the data grow with, at a value that fits; empty where it is no plain number."""
+    for field in msgspec.structs.fields(type(workload)):
+        value = getattr(workload, field.name)
+        if type(value) is not int or value < 2:
+            continue
+        halved = msgspec.structs.replace(workload, **{field.name: value // 2})
+        if halved.room < workload.room and (most := value * has // workload.room):
+            return f"{field.encode_name}: {most} fits"
+    return ""
 
 
 def _mib(size: float) -> str:
