@@ -63,7 +63,7 @@ def read(text: Text) -> Found:
         phases=tuple(phases), start=min((each.start for each in phases), default=None),
         end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)),
         options=options, shapes={name: shape(own) for name, own in options.items()}, remarks=tuple(remarks),
-        major=2 if output.version.startswith("fio-2") else 3,
+        partly=not options, major=2 if output.version.startswith("fio-2") else 3,
     )  # fmt: skip
 
 

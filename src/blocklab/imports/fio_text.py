@@ -52,7 +52,8 @@ def read(text: Text) -> Found:
     times, phases = _phases(report.blocks, set(broken))
     return found_in(
         text, "fio-text", bad=report.bad, remarks=remarks, rows=len(blocks), tool=TOOL, samples=tuple(values),
-        phases=phases, clock=times, jobs=tuple(_numbers(report.blocks)), options=options, major=report.major,
+        phases=phases, clock=times, jobs=tuple(_numbers(report.blocks)), options=options, partly=True,
+        major=report.major,
         shapes={job: fio_json.shape(own) for job, own in options.items()},
     )  # fmt: skip
 
