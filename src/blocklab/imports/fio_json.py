@@ -20,7 +20,8 @@ from blocklab.workloads.fio_shapes import SHAPING
 TOOL = LAYER = "fio"
 # {
 #   "fio version" : "fio-3.39",
-_JSON = re.compile(r'^\{\s*"fio version" ?:', re.MULTILINE)
+# [{"fio version" ...      reports of which somebody made an array
+_JSON = re.compile(r'^(?:\[\s*)?\{\s*"fio version" ?:', re.MULTILINE)
 # fio itself takes no more.
 _MOST_JOBS = 4096
 # With these a job may stand still, or start again, between two reports.

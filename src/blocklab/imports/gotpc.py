@@ -27,6 +27,10 @@ _SCORE = re.compile(r"^tpmC: (?P<tpmc>\d+(?:\.\d+)?)(?:, .*)?$")
 _OLD = {"Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "90th(ms)", "99th(ms)", "99.9th(ms)"}
 _WHOLE = re.compile(r"\.\d$")
 _FIELDS = (_OLD, _OLD | {"50th(ms)", "95th(ms)", "Max(ms)"})
+# [Current] Q12    - Count: 1, Sum(ms): 9945.8, Avg(ms): 9944.7        of its CH-benCHmark, whose other part is TPC-C
+_QUERY = re.compile(r"^\[(?:Current|Summary)\] Q\d+ +- ")
+_QUERIES = re.compile(r"Q\d+")
+_SCORE_OF_QUERIES = re.compile(r"^QphH: \d")
 # The same as text or JSON, once a run
 _ENDED = re.compile(r'(?:\d{9,}\.\d{3} )?(?:tpmC: \d|\[\{"efficiency")')
 
@@ -59,6 +63,8 @@ def read(text: Text) -> Found:
     if (score := _old_score(text.lines)) is not None:
         text = msgspec.structs.replace(text, lines=(*text.lines, f"tpmC: {score}"))
         remarks.append("it has no tpmC, as the first versions of go-tpc: that is the TPM of its new orders")
+    if queries := sum(_of_queries(line) for line in text.lines):
+        remarks.append(f"{queries:,} lines of the queries of CH-benCHmark (Q1 to Q22, QphH) are left out")
     found = of_one_phase(text, "go-tpc", tpcc_output.read, lambda bad: _stamped(text, bad), remarks)
     if not found.bad:
         return found
@@ -159,15 +165,25 @@ def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, Part]:
     if line.startswith("[{") and '"Operation"' in line and '"Avg(s)"' not in line:
         try:
             found = json.loads(line)
-        except ValueError:
+            found = [row for row in found if not _QUERIES.fullmatch(str(row.get("Operation", "")))]
+        except (ValueError, AttributeError, RecursionError):
             found = []
+        if not found and _of_queries(line):
+            return "", []
         if _sound(found):
             return str(found[0]["Prefix"]), found
         bad.append(Bad(number, line))
         return "", []
-    if line.startswith(("[Current]", "[Summary]")) and "ERR" not in line:
+    if line.startswith(("[Current]", "[Summary]")) and "ERR" not in line and not _QUERY.match(line):
         bad.append(Bad(number, line))
     return "", []
+
+
+def _of_queries(line: str) -> bool:
+    """Whether a line tells of CH-benCHmark's queries, and of nothing that is read."""
+    if line.startswith("[{"):
+        return '"Operation":"Q' in line.replace(" ", "") and '"Takes(s)"' not in line
+    return _QUERY.match(line) is not None or _SCORE_OF_QUERIES.match(line) is not None
 
 
 def _sound(rows: Any) -> bool:
