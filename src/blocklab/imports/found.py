@@ -66,7 +66,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 def found_in(text: Text, kind: str, *, bad: Sequence[Bad], remarks: Sequence[str] = (), **more: Any) -> Found:
     """What a text held: a last line that was cut is one of the ``bad`` ones. ``more``: further fields."""
     if text.cut.strip():
-        bad = [*bad, Bad(len(text.lines) + 1, text.cut)]
+        bad = [*bad, Bad(len(text.lines) + 1, text.cut, True)]
     return Found(
         kind=kind, path=text.path, bad=len(bad), first_bad=bad[0] if bad else None,
         remarks=(*text.remarks, *remarks), **more,

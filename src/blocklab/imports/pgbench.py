@@ -186,7 +186,7 @@ def log(paths: Sequence[Path]) -> Found:
     first = read.first_bad
     return Found(
         kind="pgbench-log", path=paths[0], rows=done.count, tool=TOOL, bad=read.bad,
-        first_bad=Bad(first.line, first.text) if first is not None else None,
+        first_bad=Bad(first.line, first.text, first.cut) if first is not None else None,
         samples=(*counted, *latency_values(done, LAYER)), phases=(Phase(TOOL, read.start, read.end),),
         transactions=tuple(Transaction(*each) for each in read.done),
         latencies=Latencies(done.count, done.curve, done.tiles), start=read.start, end=read.end,
@@ -314,5 +314,5 @@ def _intervals(text: Text) -> tuple[list[list[int]], list[Bad]]:
         else:
             rows.append([int(part) for part in line.split(" ")])
     if text.cut:
-        bad.append(Bad(len(text.lines) + 1, text.cut))
+        bad.append(Bad(len(text.lines) + 1, text.cut, True))
     return sorted(rows), bad
