@@ -14,7 +14,7 @@ from blocklab.imports import fio_json
 from blocklab.imports.clock import DAY
 from blocklab.imports.found import REPORTS, Found
 from blocklab.imports.study import short, workload_name
-from blocklab.imports.timeline import Line, devices, line_of, phases_of
+from blocklab.imports.timeline import Line, cpus_alone, devices, line_of, phases_of
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads.fio_jobs import Section
 
@@ -252,19 +252,25 @@ def _from_timeline(
         and (each.untimed or not any(low - 1 <= sample.time <= high + 1 for low, high in taken))
     ]
     # What another node did meanwhile is this workload only where nothing watched its own.
-    own = any(devices(each.samples, host) for each in watchers)
-    mine = [sample for sample in free if sample.host == host] if own else free
+    watched = any(devices(each.samples, host) for each in watchers)
+    mine = [sample for sample in free if sample.host == host] if watched else free
     line = line_of(stack, mine, device)
-    if line is None:
+    cpus = cpus_alone(stack, mine) if line is None else None
+    if line is None and cpus is None:
         return _Made((), (f"{stack}: what was watched shows no workload of its own",) if mine else ())
     name = folder or ("fio" if jobs else "io")
     if any(workload.name == name for workload in workloads):
         name = short(f"{name}-watched")
+    files = tuple(each.path for each in alone)
+    if line is None:
+        phases, told = (cpus.phases, cpus.said) if cpus is not None else ((), ())
+        own = Assembled(name=name, tool="", samples=tuple(free), phases=phases, files=files, said=told)
+        return _Made((own,), ())
     first, last = line.stretches[0][0], line.stretches[-1][1]
     low, high = line.seconds[first].time - AROUND, line.seconds[last].time + AROUND
     workload = Assembled(
         name=name, tool="", samples=tuple(sample for sample in free if low <= (sample.time or 0.0) <= high),
-        phases=(), files=tuple(each.path for each in alone), line=line,
+        phases=(), files=files, line=line,
         shapes={job.name: fio_json.shape(job.options) for job in jobs},
     )  # fmt: skip
     return _Made((workload,), ())

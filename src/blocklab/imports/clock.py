@@ -262,9 +262,7 @@ def _spell(order: str) -> str:
     return {"ymd": "year, month, day", "mdy": "month, day, year", "dmy": "day, month, year"}[order]
 
 
-def _year(
-    clock: Clock, order: str, anchors: Sequence[float], year: int, beside: str
-) -> tuple[int, list[str]]:
+def _year(clock: Clock, order: str, anchors: Sequence[float], year: int, beside: str) -> tuple[int, list[str]]:
     if anchors:
         return year, [f"its dates have no year: {year}, as of {beside}"]
     first = next(each.numbers for each in clock.stamps if each.numbers)
@@ -314,7 +312,12 @@ def _times(
             continue
         if each.numbers:
             last, day = day, _days(each.numbers, "ymd" if each.sure else order, year)
-            if len(each.numbers) == 2 and last is not None and day is not None and (last - day).days > _HALF_A_YEAR:
+            if (
+                len(each.numbers) == 2
+                and last is not None
+                and day is not None
+                and (last - day).days > _HALF_A_YEAR
+            ):
                 # Past New Year's Eve.
                 year += 1
                 day = _days(each.numbers, "ymd" if each.sure else order, year)

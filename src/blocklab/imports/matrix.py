@@ -111,7 +111,9 @@ def _named(mine: Sequence[_Point]) -> list[str]:
     jobs = {point.job for point in mine}
     names = {id(point): _name(point, apart, others) for point in mine}
     files = _unlike_files(mine, names)
-    names = {id(point): names[id(point)] + (f"-{file}" if (file := files.get(id(point))) else "") for point in mine}
+    names = {
+        id(point): names[id(point)] + (f"-{file}" if (file := files.get(id(point))) else "") for point in mine
+    }
     alike = len({(names[id(point)], point.job) for point in mine}) > len(set(names.values()))
     if alike and len(jobs) > 1:
         names = {id(point): f"{point.job}-{names[id(point)]}" for point in mine}

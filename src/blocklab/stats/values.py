@@ -280,10 +280,14 @@ def told_apart(tables: Sequence[Sequence[Row]]) -> list[tuple[Row, ...]]:
 
     warm: set[tuple[str, ...]] = set()
     for table in tables:
-        whole = {(row.stack, *rate(row)): row.value for row in table if row.own and not row.metric.endswith(STEADY)}
+        whole = {
+            (row.stack, *rate(row)): row.value for row in table if row.own and not row.metric.endswith(STEADY)
+        }
         parts = [row for row in table if row.metric.endswith(STEADY)]
         warm |= {rate(row) for row in parts if row.value != whole.get((row.stack, *rate(row)))}
-    return [tuple(row for row in table if not row.metric.endswith(STEADY) or rate(row) in warm) for table in tables]
+    return [
+        tuple(row for row in table if not row.metric.endswith(STEADY) or rate(row) in warm) for table in tables
+    ]
 
 
 def sure(measured: Measured, sample: Sample) -> Estimate:
