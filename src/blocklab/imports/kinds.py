@@ -24,6 +24,7 @@ from blocklab.imports import (
     sysbench,
     vmstat,
 )
+from blocklab.imports.agree import contradictions
 from blocklab.imports.found import Found
 from blocklab.imports.lines import completed, prefix_of, prefixes, stripped, without
 from blocklab.imports.prefix_times import anchored
@@ -120,5 +121,7 @@ def read(path: Path, kind: str) -> Found:
     text = whole(path)
     if not known.fits(start) and (prefix := prefix_of(start, known.fits)) is not None:
         text = stripped(text, prefix)
-    found = known.read(completed(text))
+    text = completed(text)
+    found = known.read(text)
+    found = msgspec.structs.replace(found, remarks=(*found.remarks, *contradictions(found, text)))
     return anchored(found, text) if text.times else found
