@@ -1,7 +1,8 @@
 """Inputs that came out wrong once, in the formats of real tools: what each of them is to come to.
 
-They are in a folder beside the repository, each in a folder of its own with a README, and are no part of it. A case
-is a row: the command as its README has it, the values that it must give, what it must say, and what it must not.
+They are in a folder beside the repository, each in a folder of its own with a README, and are no part of it. A
+case is a row: the command as its README has it, the values that it must give, what it must say, and what it must
+not.
 """
 
 from __future__ import annotations
@@ -41,12 +42,63 @@ class Case(msgspec.Struct, frozen=True):
 WORKLOADS = (
     Case(
         "01-warmup-sysbench", "import --stack local=s",
-        {"sysbench tps": 90.0, "sysbench qps": 1800.0, "sysbench transactions": 5400, "sysbench tps.steady": 100.0},
+        {"sysbench tps": 90, "sysbench qps": 1800, "sysbench transactions": 5400, "sysbench tps.steady": 100},
         (r"90\.0 TPS over all of its time, 100 ± 0\.3 TPS without the first 15 s",),
     ),
     Case(
         "03-warmup-pgbench-progress", "import --stack local=s", {"pgbench tps": 90.0, "pgbench tps.steady": 100.0},
         ("means over its 60 lines of -P",),
+    ),
+    Case(
+        "11-fio-text-fsync-taken-for-repeats", "import --stack local=s",
+        {"fio wr-nosync write.iops": 4000, "fio wr-fsync write.iops": 800},
+        ("it does not tell all options .* put repeats into folders run1, run2",), ("repeat 2", "all its options"),
+    ),
+    Case(
+        "12-sysbench-report-csv", "import --stack local=s",
+        {"sysbench tps": 90, "sysbench tps.steady": 100, "sysbench latency.p95": 0.010}, ("248",), ("damaged",),
+    ),
+    Case(
+        "17-dstat-csv-date-in-header", "import --stack local=s",
+        {"io run read.iops": 100, "io run write.iops": 50},
+        ("2024-03-25 10:00:01 to 10:00:59", "2024, as of the date in its header"), ("2026",),
+    ),
+    Case(
+        "17-dstat-csv-date-in-header", "import --stack local=amb", {"io run read.iops": 100},
+        ("2024-08-02 10:00:01 to 10:00:59",), ("2026",),
+    ),
+    Case(
+        "25-pgbench-aggregate-failures-skipped", "import --stack local=s",
+        {"pgbench tps": 10, "pgbench transactions": 600, "pgbench skipped": 12, "pgbench failed": 12,
+         "pgbench retried": 30, "pgbench retries": 42},
+        ("failed transactions: 6 serialization, 6 deadlock", "5 whole intervals, all other values are of all 6"),
+    ),
+    Case(
+        "26-go-tpc-ch", "import --stack local=s", {"go-tpc tpmc": 93826.9, "go-tpc new_order.count": 5629221},
+        ("4 lines of the queries of CH-benCHmark .* are left out",), ("damaged", "summary alone"),
+    ),
+    Case(
+        "27-sar-summary-rows", "import --stack local=sar.txt", {"io run iops": 100}, ("sar.txt sar 12 ",),
+        ("damaged",),
+    ),
+    Case(
+        "29-fio-error-text-looks-like-yaml", "import --stack local=s", {},
+        (r"fio ended with errors \(84\), no report in it: Invalid or incomplete multibyte",), ("YAML",), 1,
+    ),
+    Case(
+        "32-time-range-over-days", "import --stack local=iostat.txt", {"io run read.iops": 100},
+        ("2024-03-05 23:59:31 to 2024-03-06 00:00:30",),
+    ),
+    *(
+        Case(
+            "42-line-prefix-of-a-collector", f"import --stack local={name}.txt",
+            {"pgbench tps": 100, "pgbench latency.mean": 0.010}, (says,), ("CSV",),
+        )
+        for name, says in (
+            ("compose", r"each of its lines begins with 'pgbench-1 \| '"),
+            ("kube", "2024-03-01 10:00:00 to 10:00:20 .* each of its lines begins with a time"),
+            ("fab", r"each of its lines begins with '\[localhost\] out: '"),
+        )
     ),
 )  # fmt: skip
 # What watched devices and hosts: iostat, sar, sadf, /proc/diskstats.

@@ -1,5 +1,5 @@
-"""Numbers of one file that contradict one another: what a tool counted, how long that took, its rate, and the rate over
-time."""
+"""Numbers of one file that contradict one another: what a tool counted, how long that took, its rate, and the rate
+over time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _OFF = 0.1
 _FEWEST = 5
 # A time series that covers less of a run says nothing of all of it.
 _COVERED = 0.9
-# The rate that a tool prints behind a count, or of the same as another line, by the metric that it is of.
+# pgbench waits for the transactions that are under way at the end: of a shorter run these count (s).
+_LONG_ENOUGH = 30.0
+# The rate that a tool prints behind a count, or in another line, by the metric that it is of.
 _PRINTED: Mapping[str, Sequence[tuple[str, re.Pattern[str], float]]] = {
     # transactions:                        5400   (90.00 per sec.)
     "sysbench": (("tps", re.compile(r"^ +transactions: +\d+ +\((\d+\.\d+) per sec\.\)", re.MULTILINE), 1.0),),
@@ -60,7 +62,7 @@ def _seconds(found: Found, text: Text) -> float | None:
         return None
     if found.kind == "pgbench":
         match = _DURATION.search(text.text)
-        return float(match[1]) if match else None
+        return float(match[1]) if match and float(match[1]) >= _LONG_ENOUGH else None
     if len(found.phases) == 1 and found.clock is None:
         return found.phases[0].end - found.phases[0].start
     return None
@@ -69,8 +71,8 @@ def _seconds(found: Found, text: Text) -> float | None:
 def _of_count(rate: Sample, count: Sample | None, seconds: float | None) -> Iterator[str]:
     if count is not None and seconds and _apart(rate.value, count.value / seconds):
         yield (
-            f"it contradicts itself: {count.value:,.0f} {count.metric} in {seconds:.6g} s are {count.value / seconds:.6g} "
-            f"a second, but its {rate.metric} is {rate.value:.6g}, which is taken"
+            f"it contradicts itself: {count.value:,.0f} {count.metric} in {seconds:.6g} s are "
+            f"{count.value / seconds:.6g} a second, but its {rate.metric} is {rate.value:.6g}, which is taken"
         )
 
 
@@ -86,6 +88,6 @@ def _of_series(rate: Sample, samples: Iterable[Sample], seconds: float | None) -
     mean = statistics.fmean(value for _, value in points)
     if points[-1][0] - points[0][0] + step >= _COVERED * seconds and _apart(rate.value, mean):
         yield (
-            f"it contradicts itself: its {rate.metric} is {rate.value:.6g}, which is taken, but the mean of its time "
-            f"series is {mean:.6g}"
+            f"it contradicts itself: its {rate.metric} is {rate.value:.6g}, which is taken, but the mean of its "
+            f"time series is {mean:.6g}"
         )

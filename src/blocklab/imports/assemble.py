@@ -23,8 +23,8 @@ from blocklab.workloads.fio_jobs import Section
 Side: TypeAlias = tuple[str, int]
 # Probes run a little longer than the workload that they watch.
 AROUND = 30.0
-# Two values of one thing by two files differ by less than this, unless they are of two runs; what is the mean of a time
-# series lacks the parts of a second at its ends.
+# Two values of one thing by two files differ by less than this, unless they are of two runs; what is the mean of a
+# time series lacks the parts of a second at its ends.
 AGREE, AGREE_OF_SERIES = 0.02, 0.1
 
 

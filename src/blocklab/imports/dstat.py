@@ -94,7 +94,7 @@ class _Reading:
         self.columns, self._boot = list(columns), True
 
     def date(self, text: str) -> None:
-        """The date in the header of a CSV: ``25 Mar 2024 10:00:00 UTC``, of the first one where there are several."""
+        """The date in the header of a CSV: ``25 Mar 2024 10:00:00 UTC``; of several the first one counts."""
         at = stamp(text)
         if self.near is None and at is not None and len(at.numbers) == 3 and at.sure:
             (self.near,), _ = resolve(Clock((at,)), "", zone=UTC, order="", anchors=())

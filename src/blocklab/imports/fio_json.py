@@ -115,8 +115,8 @@ def _contradictions(job: Job) -> Iterator[str]:
         for metric, rate, count in (("IOPS", way.iops, way.total_ios), ("bandwidth", way.bw_bytes, way.io_bytes)):
             if count and rate and seconds and abs(rate - count / seconds) > _OFF * max(rate, count / seconds):
                 yield (
-                    f"job {job.jobname} contradicts itself: its {metric} ({name}) is {rate:.6g}, which is taken, but "
-                    f"what it counted in {seconds:.6g} s makes {count / seconds:.6g}"
+                    f"job {job.jobname} contradicts itself: its {metric} ({name}) is {rate:.6g}, which is taken, "
+                    f"but what it counted in {seconds:.6g} s makes {count / seconds:.6g}"
                 )
 
 

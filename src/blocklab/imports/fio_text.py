@@ -27,7 +27,8 @@ _ROUNDED = 0.01
 _MESSAGE = ("fio: ", "verify: ")
 _MOST = 0.5
 _FAILED = re.compile(
-    r"fio: pid=\d{1,10}, err=(?P<number>\d{1,5})/file:[^,]{1,80}, func=[^,]{1,80}, error=(?P<why>.{1,80}?)(?: \d+)?$"
+    r"fio: pid=\d{1,10}, err=(?P<number>\d{1,5})/file:[^,]{1,80}, func=[^,]{1,80}, "
+    r"error=(?P<why>.{1,80}?)(?: \d+)?$"
 )
 _MOST_SAID = 200
 

@@ -27,7 +27,7 @@ _SCORE = re.compile(r"^tpmC: (?P<tpmc>\d+(?:\.\d+)?)(?:, .*)?$")
 _OLD = {"Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "90th(ms)", "99th(ms)", "99.9th(ms)"}
 _WHOLE = re.compile(r"\.\d$")
 _FIELDS = (_OLD, _OLD | {"50th(ms)", "95th(ms)", "Max(ms)"})
-# [Current] Q12    - Count: 1, Sum(ms): 9945.8, Avg(ms): 9944.7        of its CH-benCHmark, whose other part is TPC-C
+# [Current] Q12    - Count: 1, Sum(ms): 9945.8, Avg(ms): 9944.7         of CH-benCHmark, whose other part is TPC-C
 _QUERY = re.compile(r"^\[(?:Current|Summary)\] Q\d+ +- ")
 _QUERIES = re.compile(r"Q\d+")
 _SCORE_OF_QUERIES = re.compile(r"^QphH: \d")
@@ -41,6 +41,9 @@ class _Timed(tpcc_output.Row, kw_only=True):
     takes: float = msgspec.field(name="Takes(s)")
 
 
+_FITS = re.compile(
+    r'^(?:\d{9,}\.\d{3} )?(?:\[(?:Current|Summary)\] NEW_ORDER - |\[\{.*"Operation": ?"NEW_ORDER")', re.MULTILINE
+)
 # The kinds of transactions of one interval.
 Part: TypeAlias = list[dict[str, str]]
 # Seconds by which go-tpc prints an interval too late.
@@ -51,7 +54,7 @@ _START = 1_000_000_000.0
 
 def fits(head: str) -> bool:
     """Whether this is go-tpc's output, of either form, with or without our own stamps."""
-    return re.search(r'\[(?:Current|Summary)\] NEW_ORDER - |"Operation": ?"NEW_ORDER"', head) is not None
+    return _FITS.search(head) is not None
 
 
 def read(text: Text) -> Found:

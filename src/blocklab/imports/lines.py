@@ -1,8 +1,9 @@
-"""The lines of a file as their tool printed them: without what a collector put before each of them, and with a last
-one that lacks its line end where it is whole all the same."""
+"""The lines of a file as their tool printed them: without what a collector put before each of them, and with a
+last one that lacks its line end where it is whole all the same."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ import msgspec
 
 from blocklab.imports.text import Text
 
-# 2024-03-01T10:00:00.123456789Z    (kubectl logs --timestamps)   Mar 01 10:00:00   (ts)   [10:00:00]   1709287200.5
+# 2024-03-01T10:00:00.123456789Z (kubectl logs --timestamps)   Mar 01 10:00:00 (ts)   [10:00:00]   1709287200.5
 _TIME = re.compile(
     r"(?P<time>\[?(?:(?:\d{4}[-/]\d\d[-/]\d\d[T ]|[A-Z][a-z]{2} {1,2}\d{1,2} )?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
     r"(?: [AP]M)?(?:Z| ?[+-]\d\d:?\d\d| UTC)?|\d{10}(?:\.\d{1,9})?)\]?)(?:[ \t]|$)"
@@ -122,7 +123,7 @@ def stripped(text: Text, prefix: Prefix) -> Text:
 
 def completed(text: Text) -> Text:
     """A text with its last line among the others, where that lacks only its line end: it ends with as many
-    decimals as those before it, or is as long as the one before it, or ends with the same word."""
+    decimals as those before it, or is as long as the one before it, or ends with the same word, or is JSON."""
     before = next((line for line in reversed(text.lines) if line.strip()), "")
     if not text.cut.strip() or not before:
         return text
@@ -131,6 +132,13 @@ def completed(text: Text) -> Text:
     by_decimals = decimals is not None and usual is not None and len(decimals[1]) == len(usual[1])
     words, usual_words = text.cut.split(), before.split()
     alike = len(words) == len(usual_words) and (len(text.cut) == len(before) or words[-1] == usual_words[-1])
-    if not by_decimals and not alike:
+    if not by_decimals and not alike and not _is_json(text.cut):
         return text
     return msgspec.structs.replace(text, lines=(*text.lines, text.cut), cut="")
+
+
+def _is_json(line: str) -> bool:
+    try:
+        return line.startswith(("{", "[{")) and bool(json.loads(line))
+    except (ValueError, RecursionError):
+        return False

@@ -55,6 +55,7 @@ _LONGEST_CELL, _BLANKS = 40, 2
 
 _SIZE = "blocklab size reads it, not import"
 _TIME = r"^\d\d:\d\d:\d\d(?: [AP]M)?[ \t]+"
+_BANNER = r"\A\s*{name} +\S+ +[\w.]+ +(?:\S+ +){{0,6}}\d{{1,2}}/\d{{1,2}}/\d{{2,4}}[ \t]*$"
 _OTHER_SYSTEM = "blocklab reads that of Linux (sysstat) alone"
 _SAR = "blocklab reads sar -d, -b and -u: print it again: sar -d -b -u -f FILE"
 # The first that fits counts, so what is more special comes first. tests/unit/test_looks.py has a text of each.
@@ -65,9 +66,9 @@ LOOKS = (
     _look("pidstat", r"\bUID[ \t]+(?:TGID[ \t]+TID|PID)\b.*Command[ \t]*$", "blocklab reads sar -u and iostat -x"),
     # 02:57:25        IFACE   rxpck/s   txpck/s ...      02:57:25    kbmemfree   kbavail ...
     _look("sar", rf"{_TIME}(?:IFACE|kbmemfree|proc/s|pgpgin/s|runq-sz|cswch/s|pswpin/s|intr/s)[ \t]", _SAR),
-    # AIX db1 3 7 00F9C1A24C00 03/25/24     SunOS db1 5.11 11.4 sun4v 03/25/2024     HP-UX db1 B.11.31 U ia64 03/25/24
+    # AIX db1 3 7 00F9C1A24C00 03/25/24     SunOS db1 5.11 11.4 sun4v 03/25/2024
     *(
-        _look(f"sar of {name}", rf"\A\s*{banner} +\S+ +[\w.]+ +(?:\S+ +){{0,6}}\d{{1,2}}/\d{{1,2}}/\d{{2,4}}[ \t]*$", _OTHER_SYSTEM)
+        _look(f"sar of {name}", _BANNER.format(name=banner), _OTHER_SYSTEM)
         for name, banner in (("AIX", "AIX"), ("Solaris", "SunOS"), ("HP-UX", "HP-UX"))
     ),
     # System configuration: lcpu=8 drives=3 paths=4 vdisks=1
@@ -127,8 +128,8 @@ _START = 1 << 14
 
 
 def like(head: str, *, size: bool = False) -> str:
-    """What the start of a file looks like, with what to do; empty for what looks like nothing known. ``size``: it is
-    that command which asks."""
+    """What the start of a file looks like, with what to do; empty for what looks like nothing known. ``size``: it
+    is that command which asks."""
     looks = [look for look in LOOKS if not size or look.do != _SIZE]
     found = next((look for look in looks if look.fits(head[:_START])), None)
     return f"looks like {found.name}; {found.do}" if found else ""

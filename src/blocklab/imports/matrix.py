@@ -214,10 +214,15 @@ def _repeated(mine: Sequence[_Point], names: Mapping[int, str]) -> Iterator[str]
         if number:
             other = first[point.stack, names[id(point)]].path.name
             point.given.repeat = number
-            point.given.remarks += (f"repeat {number + 1} of the point of {other}: all its options are the same",)
+            point.given.remarks += (_repeat(number + 1, other),)
             count[point.stack] += 1
     for stack, some in count.items():
         yield f"{stack}: {some} of its files are taken for repeats: another file has a point with the same options"
+
+
+def _repeat(number: int, other: str) -> str:
+    same = "its options are the same, running times, names, logs and seeds aside"
+    return f"repeat {number} of the point of {other}: {same}"
 
 
 def _logs(reports: Sequence[Given], every: Sequence[Given]) -> None:

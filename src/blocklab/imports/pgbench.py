@@ -29,13 +29,12 @@ FEW_SECONDS, PARTS = 30, 40
 _LOGGED = re.compile(
     r"\d+ \d+ (?:\d+|failed|skipped|serialization|deadlock|other) \d+ [1-9]\d{9} \d{1,6}(?: -?\d+){0,2}"
 )
-# 1345828501 5601 1542744 483552416 61 2573          interval's start (s), transactions, sum and sum of squares of
-# the
-#                                                    latencies (us), least, greatest
+# 1345828501 5601 1542744 483552416 61 2573          interval's start (s), transactions; of the latencies (us) sum,
+#                                                    sum of squares, least, greatest
 # 1650260552 5178 26171317 177284491527 1136 44462 2647617 7321113867 0 9866 64 7564 28340 4148 0     (since 15)
 _INTERVAL = re.compile(r"[1-9]\d{9}(?: \d+){5,}")
-# What stands behind these six: lag (--rate) since 9.4, skipped (--latency-limit) since 9.5, the rest since 15, from
-# which on all of them are there, with 0 for what was not asked for.
+# What stands behind these six: lag (--rate) since 9.4, skipped (--latency-limit) since 9.5, the rest since 15,
+# when all of them are there, with 0 for what was not asked for.
 _LAG, _SKIPPED = slice(6, 10), 10
 _MORE = {"skipped": (10,), "retried": (11,), "retries": (12,), "failed": (13, 14)}
 _COLUMNS = (6, 10, 11, 15)
@@ -298,7 +297,8 @@ def _interval_remarks(rows: Sequence[Sequence[int]], step: int, whole: int, part
     if any(failed.values()):
         yield f"failed transactions: {', '.join(f'{count:,} {kind}' for kind, count in failed.items() if count)}"
     if odd := {len(row) for row in rows} - {*_COLUMNS}:
-        yield f"{max(odd) - _COLUMNS[0]} of its columns are not known, and left out"
+        unknown = max(odd) - max(count for count in _COLUMNS if count <= max(odd))
+        yield f"{unknown} of its columns are not known, and left out"
 
 
 def _intervals(text: Text) -> tuple[list[list[int]], list[Bad]]:

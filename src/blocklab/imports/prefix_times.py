@@ -13,7 +13,7 @@ from blocklab.imports.text import Text
 from blocklab.model.sample import Phase, Sample
 
 # What tells how many seconds after its start a tool printed a line.
-# progress: 10.0 s, 100.0 tps, ...     [ 10s ] thds: 4 tps: ...     [  10s] threads: 4, tps: ...     Threads started!
+# progress: 10.0 s, 100.0 tps, ...   [ 10s ] thds: 4 tps: ...   [  10s] threads: 4, tps: ...   Threads started!
 _SINCE = re.compile(r"progress: (\d{1,7}(?:\.\d)?) s, |\[ *(\d{1,7})s *\] (?:thds|threads): |(Threads started!)$")
 _PUT = "1970-01-01"
 

@@ -37,11 +37,11 @@ _VERSION = re.compile(r"(?:\d{9,}\.\d{3} )?sysbench (\d+)\.(\d+)")
 # Threads started!     not what it begins with: that has a call that prepares the tables, too
 _STARTED = re.compile(r"(?:\d{9,}\.\d{3} )?Threads started!")
 # What is no value of OLTP, and how it is called. "[ 10s ] queue length: 0, concurrency: 1"
-_OTHER_LINES = {
-    "lines of its queue length (--rate)": re.compile(r"^\[ \d+s \] queue length: "),
-    "reports in between (--report-checkpoints)": re.compile(r"^\[ \d+s \] Checkpoint report:"),
-    "errors (FATAL)": re.compile(r"^FATAL: "),
-}
+_OTHER_LINES = (
+    ("lines of its queue length (--rate)", re.compile(r"^\[ \d+s \] queue length: ")),
+    ("reports in between (--report-checkpoints)", re.compile(r"^\[ \d+s \] Checkpoint report:")),
+    ("errors (FATAL)", re.compile(r"^FATAL: ")),
+)
 _OTHER_TESTS = {"CPU speed:": "cpu", "File operations:": "fileio", "Total operations:": "memory"}
 _FITS = re.compile(r"^(?:\d{9,}\.\d{3} )?(?:sysbench \d+\.\d+|\[ *\d+s *\] (?:thds|threads): \d)", re.MULTILINE)
 # It has no times, so they start here; the stamps of our own workloads have ten digits.
@@ -67,7 +67,7 @@ def read(text: Text) -> Found:
     if any(_SECOND.match(line) and has_commas(line.partition("lat (ms")[0]) for line in lines):
         remarks.append("decimal commas, read as points")
         lines = [points(line) for line in lines]
-    for name, pattern in _OTHER_LINES.items():
+    for name, pattern in _OTHER_LINES:
         if count := sum(pattern.match(line) is not None for line in lines):
             remarks.append(f"{count:,} {name} are left out")
     read_own = partial(sysbench_output.read, histogram=False)
@@ -78,7 +78,7 @@ def _stamped(lines: Sequence[str], bad: list[Bad]) -> Iterator[str]:
     at = _START
     ranks = [match[1] for line in lines if (match := _RANK.match(line))]
     for number, line in _reports(lines, ranks[0] if ranks else "0", bad):
-        if any(pattern.match(line) for pattern in _OTHER_LINES.values()):
+        if any(pattern.match(line) for _, pattern in _OTHER_LINES):
             continue
         if match := _SECOND.match(line):
             if not _WHOLE.search(line):
@@ -89,8 +89,8 @@ def _stamped(lines: Sequence[str], bad: list[Bad]) -> Iterator[str]:
 
 
 def _reports(lines: Sequence[str], rank: str, bad: list[Bad]) -> Iterator[tuple[int, str]]:
-    """The lines by their numbers, with the reports of CSV and JSON as sysbench itself prints them; ``rank`` is that
-    of their percentile, which only the summary tells."""
+    """The lines by their numbers, with the reports of CSV and JSON as sysbench prints them without; ``rank`` is
+    that of their percentile, which only the summary tells."""
     number = 0
     while number < len(lines):
         line, number = lines[number], number + 1

@@ -123,7 +123,8 @@ _FAMILIES: tuple[Metric, ...] = (
     Metric("errors", "1", "counter"),
     Metric("failed", "1", "counter", title="failed transactions"),
     *(Metric(name, "1", "counter") for name in (
-        "skipped", "retried", "retries", "reconnects", "unfinished", "acknowledged", "refused", "in_doubt", "deadlocks", "checkpoints",
+        "skipped", "retried", "retries", "reconnects", "unfinished", "acknowledged", "refused", "in_doubt",
+        "deadlocks", "checkpoints",
     )),
     Metric("connect", "s", "mean"),
     Metric("lag.mean", "s", "mean"),

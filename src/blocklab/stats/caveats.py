@@ -120,7 +120,8 @@ def _warm_up(analysis: Analysis) -> Iterator[Finding]:
     (stack, workload), (_, sample, part) = max(found.items(), key=lambda each: each[1][0])
     numbers = (
         Number(sample.value, unit=sample.unit, metric=sample.metric, name="whole"),
-        number_of(part.estimate, sample.unit, sample.metric, "steady"), Number(part.skipped, unit="s", name="skipped"),
+        number_of(part.estimate, sample.unit, sample.metric, "steady"),
+        Number(part.skipped, unit="s", name="skipped"),
     )  # fmt: skip
     place = f"{stack}/{workload} {sample.phase}".strip()
     yield Finding(

@@ -316,8 +316,8 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
     if not known.averaged:
         # Its time series is another quantity: errors in each second, each second's own percentile.
         return Estimate(sample.value)
-    found = long_run([value for _, value in own_series(measured, sample)], PROBE_INTERVAL, math.inf, 0.0)
-    return _of_series(sample, found, whole=measured.imported)
+    judged = long_run([value for _, value in own_series(measured, sample)], PROBE_INTERVAL, math.inf, 0.0)
+    return _of_series(sample, judged, whole=measured.imported)
 
 
 def own_series(measured: Measured, sample: Sample) -> Points:
