@@ -19,7 +19,7 @@ from blocklab.store.folder import StudyFolder
 from tests.unit.import_checks import take
 from tests.unit.import_kinds import GOLDEN, every_kind
 from tests.unit.import_samples import SUMMARY, unstamped
-from tests.unit.test_import_totals import WARM, sysbench
+from tests.unit.import_series import WARM, sysbench
 
 PROGRESS = "".join(
     f"progress: {10 * at}.0 s, 100.0 tps, lat 10.000 ms stddev 1.000, 0 failed\n" for at in range(1, 7)
