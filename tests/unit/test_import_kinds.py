@@ -580,9 +580,14 @@ def test_go_tpc_without_its_summary_is_left_out(tmp_path: Path) -> None:
 
 def test_go_tpc_that_ends_before_its_score_says_so(tmp_path: Path) -> None:
     text = as_text(unstamped("tpcc/stdout"))
-    for end in (text.index("tpmC"), text.index("tpmC") + 12):
+    score = text.index("tpmC")
+    for end in (score, score + 10):
         with pytest.raises(Refused, match="go-tpc: no tpmC line in its output, which ends before it"):
             read(tmp_path, text[:end])
+    # All of the number is there, and go-tpc prints one decimal.
+    found = read(tmp_path, text[: score + 12])
+    assert text[score : score + 12] == "tpmC: 1306.1" and found.bad == 0
+    assert [sample.value for sample in found.samples if sample.metric == "tpmc"] == [1306.1]
 
 
 def test_go_tpc_without_times_has_about_the_course_that_it_had_with_them(tmp_path: Path) -> None:

@@ -184,10 +184,10 @@ def test_a_last_line_without_its_end_is_counted_and_not_used(tmp_path: Path) -> 
     for cut in range(1, len(GOOD)):
         path = written(tmp_path, GOOD * 3 + GOOD[:cut])
         found = fio_log([path])
-        assert (found.bad, found.first_bad) == (1, BadLine(str(path), 4, GOOD[:cut]))
+        assert (found.bad, found.first_bad) == (1, BadLine(str(path), 4, GOOD[:cut], True))
         assert found.latency["read"].count == 3
     found = pgbench_log([path := written(tmp_path, DONE[:-3])])
-    assert (found.bad, found.first_bad, found.latency) == (1, BadLine(str(path), 1, DONE[:-3]), {})
+    assert (found.bad, found.first_bad, found.latency) == (1, BadLine(str(path), 1, DONE[:-3], True), {})
 
 
 def test_a_first_line_that_was_cut_does_not_make_the_others_bad(tmp_path: Path) -> None:

@@ -17,6 +17,11 @@ TEXTS = {
     "mpstat": (GOLDEN / "mpstat.txt").read_text(),
     "pidstat": (GOLDEN / "pidstat.txt").read_text(),
     "sar": "Linux 6.1.0 (db1) \t11/23/2026 \t_x86_64_\n\n19:20:57        IFACE   rxpck/s   txpck/s    rxkB/s\n",
+    "sar of AIX": "\nAIX db1 3 7 00F9C1A24C00    03/25/24\n\nSystem configuration: lcpu=8  mode=Capped\n",
+    "sar of Solaris": "\nSunOS db1 5.11 11.4 sun4v    03/25/2024\n\n00:00:00    %usr    %sys    %wio   %idle\n",
+    "sar of HP-UX": "\nHP-UX db1 B.11.31 U ia64    03/25/24\n\n00:00:00    %usr    %sys    %wio   %idle\n",
+    "a tool of AIX": "\nSystem configuration: lcpu=8 drives=3 paths=4 vdisks=1\n\ntty:      tin         tout\n",
+    "iostat of Solaris": "                    extended device statistics\n    r/s    w/s   kr/s   kw/s\n",
     "top": "top - 19:20:57 up 1 day,  2 users,  load average: 0.00, 0.01, 0.05\nTasks: 99 total\n",
     "iotop": "Total DISK READ :       0.00 B/s | Total DISK WRITE :      11.83 K/s\n",
     "atop": "ATOP - db1    2023/01/01  10:00:00    ----------------    10s elapsed\n",
@@ -63,6 +68,27 @@ def test_what_is_not_read_is_named_with_what_to_do(name: str, tmp_path: Path) ->
     path.write_text(TEXTS[name])
     do = next(look.do for look in looks.LOOKS if look.name == name)
     assert do and reason(path) == f"looks like {name}; {do}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Warning: disk is slow\nWarning: disk is very slow\nError: it ended\n",
+        "x-1  | 10 of 20 done, at 5 MB/s on average, 3 s are left\n"
+        "x-1  | 20 of 20 done, at 6 MB/s on average, 0 s are left\n",
+    ],
+)
+def test_messages_are_neither_yaml_nor_csv(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text(text)
+    assert reason(path) == "not recognised"
+
+
+def test_what_a_collector_put_before_each_line_does_not_hide_what_it_looks_like(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("".join(f"db-1  | {line}\n" for line in TEXTS["top"].splitlines()))
+    assert reason(path).startswith("looks like top; ")
+    assert reason(path).endswith("(each of its lines begins with 'db-1  | ')")
 
 
 def test_what_looks_like_nothing_is_only_not_recognised(tmp_path: Path) -> None:

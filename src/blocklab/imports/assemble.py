@@ -14,7 +14,8 @@ from blocklab.imports import fio_json
 from blocklab.imports.clock import DAY
 from blocklab.imports.found import REPORTS, Found
 from blocklab.imports.study import short, workload_name
-from blocklab.imports.timeline import Line, devices, line_of, phases_of
+from blocklab.imports.timeline import Line, cpus_alone, devices, line_of, phases_of
+from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads.fio_jobs import Section
 
@@ -22,8 +23,9 @@ from blocklab.workloads.fio_jobs import Section
 Side: TypeAlias = tuple[str, int]
 # Probes run a little longer than the workload that they watch.
 AROUND = 30.0
-# Two values of one thing by two files differ by less than this, unless they are of two runs.
-AGREE = 0.02
+# Two values of one thing by two files differ by less than this, unless they are of two runs; what is the mean of a
+# time series lacks the parts of a second at its ends.
+AGREE, AGREE_OF_SERIES = 0.02, 0.1
 
 
 class Assembled(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,10 +110,11 @@ def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Assembled
             before = samples.setdefault(key, sample)
             # Lines of progress do not cover all of a run: where there is a summary they say nothing of it.
             said_twice = each.kind != "pgbench-progress"
-            apart = said_twice and abs(before.value - sample.value) > AGREE * sample.value
-            if sample.time is None and sample.metric == "tps" and apart:
+            if sample.time is None and said_twice and _differ(sample, before):
+                what = metric_of(sample.metric).label or sample.metric
+                job = f" of {sample.phase}" if sample.phase else ""
                 said.append(
-                    f"{name}: {each.path.name} comes to {sample.value:.4g} TPS, but another file says "
+                    f"{name}: {each.path.name} comes to {sample.value:.4g} {what}{job}, but another file says "
                     f"{before.value:.4g}: are they of one run?"
                 )
     phases = {phase.name: phase for each in reversed(ordered) for phase in each.phases}
@@ -123,6 +126,13 @@ def _load(stack: str, name: str, tool: str, files: Sequence[Found]) -> Assembled
         files=tuple(each.path for each in ordered), said=tuple(said),
         shapes={name: shape for each in ordered for name, shape in each.shapes.items()},
     )  # fmt: skip
+
+
+def _differ(sample: Sample, before: Sample) -> bool:
+    """Whether a rate of one file is another one than that of a file beside it."""
+    known = metric_of(sample.metric)
+    near = AGREE if known.transactions else AGREE_OF_SERIES
+    return known.kind == "rate" and abs(before.value - sample.value) > near * sample.value
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -252,19 +262,25 @@ def _from_timeline(
         and (each.untimed or not any(low - 1 <= sample.time <= high + 1 for low, high in taken))
     ]
     # What another node did meanwhile is this workload only where nothing watched its own.
-    own = any(devices(each.samples, host) for each in watchers)
-    mine = [sample for sample in free if sample.host == host] if own else free
+    watched = any(devices(each.samples, host) for each in watchers)
+    mine = [sample for sample in free if sample.host == host] if watched else free
     line = line_of(stack, mine, device)
-    if line is None:
+    cpus = cpus_alone(stack, mine) if line is None else None
+    if line is None and cpus is None:
         return _Made((), (f"{stack}: what was watched shows no workload of its own",) if mine else ())
     name = folder or ("fio" if jobs else "io")
     if any(workload.name == name for workload in workloads):
         name = short(f"{name}-watched")
+    files = tuple(each.path for each in alone)
+    if line is None:
+        phases, told = (cpus.phases, cpus.said) if cpus is not None else ((), ())
+        own = Assembled(name=name, tool="", samples=tuple(free), phases=phases, files=files, said=told)
+        return _Made((own,), ())
     first, last = line.stretches[0][0], line.stretches[-1][1]
     low, high = line.seconds[first].time - AROUND, line.seconds[last].time + AROUND
     workload = Assembled(
         name=name, tool="", samples=tuple(sample for sample in free if low <= (sample.time or 0.0) <= high),
-        phases=(), files=tuple(each.path for each in alone), line=line,
+        phases=(), files=files, line=line,
         shapes={job.name: fio_json.shape(job.options) for job in jobs},
     )  # fmt: skip
     return _Made((workload,), ())

@@ -16,6 +16,7 @@ DAY = 86400.0
 # A log without a sure date belongs to one with a sure date where it is no further away than this.
 NEAR = 1.5 * DAY
 DAMAGED = 0.05
+_HALF_A_YEAR = 183
 ORDERS = ("ymd", "mdy", "dmy")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
@@ -56,10 +57,12 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """The times of a file, in its order. ``day``: the date that its first line tells, for times without one."""
+    """The times of a file, in its order. ``day``: the date that its first line tells, for times without one.
+    ``near``: a sure time in the file itself, for dates that lack a year or may mean several."""
 
     stamps: tuple[Stamp, ...]
     day: Numbers | None = None
+    near: float | None = None
 
 
 def stamp(text: str) -> Stamp | None:
@@ -185,14 +188,17 @@ def resolve(
     """
     said: list[str] = []
     stamps = clock.stamps
+    if clock.near is not None:
+        anchors = (clock.near,)
+    beside = "the sure times beside it" if clock.near is None else "the date in its header"
     year = _year_of(clock, anchors)
     dated = any(each.numbers for each in stamps)
     chosen, first = "ymd", None
     if dated:
-        chosen, note = _order(clock, where, order, anchors, year)
+        chosen, note = _order(clock, where, order, anchors, year, beside)
         said += note
         if any(len(each.numbers) == 2 for each in stamps):
-            year, note = _year(clock, chosen, anchors, year)
+            year, note = _year(clock, chosen, anchors, year, beside)
             said += note
     elif any(each.offset is None for each in stamps):
         first, note = _first_day(clock, where, order, anchors, zone)
@@ -204,7 +210,9 @@ def resolve(
     return list(_times(stamps, chosen, year, first, zone)), said
 
 
-def _order(clock: Clock, where: str, order: str, anchors: Sequence[float], year: int) -> tuple[str, list[str]]:
+def _order(
+    clock: Clock, where: str, order: str, anchors: Sequence[float], year: int, beside: str
+) -> tuple[str, list[str]]:
     found = readings(clock, order, year)
     if not found:
         raise StudyError(
@@ -214,7 +222,7 @@ def _order(clock: Clock, where: str, order: str, anchors: Sequence[float], year:
     if len(found) == 1:
         return next(iter(found)), []
     chosen = _near(found, f"{where}: its first date", anchors)
-    return chosen, [f"its dates are read as {_spell(chosen)}: so they are near the sure times beside it"]
+    return chosen, [f"its dates are read as {_spell(chosen)}: so they are near {beside}"]
 
 
 def _agrees(
@@ -254,9 +262,9 @@ def _spell(order: str) -> str:
     return {"ymd": "year, month, day", "mdy": "month, day, year", "dmy": "day, month, year"}[order]
 
 
-def _year(clock: Clock, order: str, anchors: Sequence[float], year: int) -> tuple[int, list[str]]:
+def _year(clock: Clock, order: str, anchors: Sequence[float], year: int, beside: str) -> tuple[int, list[str]]:
     if anchors:
-        return year, [f"its dates have no year: {year}, as of the sure times beside it"]
+        return year, [f"its dates have no year: {year}, as of {beside}"]
     first = next(each.numbers for each in clock.stamps if each.numbers)
     day = _days(first, order, year)
     if day is not None and day > datetime.now(UTC).date():
@@ -303,7 +311,16 @@ def _times(
             yield each.seconds
             continue
         if each.numbers:
-            day = _days(each.numbers, "ymd" if each.sure else order, year)
+            last, day = day, _days(each.numbers, "ymd" if each.sure else order, year)
+            if (
+                len(each.numbers) == 2
+                and last is not None
+                and day is not None
+                and (last - day).days > _HALF_A_YEAR
+            ):
+                # Past New Year's Eve.
+                year += 1
+                day = _days(each.numbers, "ymd" if each.sure else order, year)
         elif each.seconds < before - DAY / 2 and day is not None:
             day += timedelta(days=1)
         before = each.seconds

@@ -45,13 +45,14 @@ class Given(msgspec.Struct):
             return ImportedFile(str(self.path), "", sha256=self.sha256, remarks=(why,), shown=self.shown)
         found = self.found
         times = [sample.time for sample in found.samples if sample.time is not None]
+        times += [time for phase in found.phases for time in (phase.start, phase.end)]
         bad = found.first_bad
         return ImportedFile(
             str(self.path), found.kind, found.rows, found.bad, bad.line if bad else 0,
             bad.text[:120] if bad else "", found.host,
             found.start if found.start is not None else min(times, default=None),
             found.end if found.end is not None else max(times, default=None), self.sha256,
-            (*found.remarks, *self.remarks), self.shown,
+            (*found.remarks, *self.remarks), cut=bad is not None and bad.cut, shown=self.shown,
         )  # fmt: skip
 
 

@@ -6,9 +6,10 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import UTC
 from itertools import zip_longest
 
-from blocklab.imports.clock import Clock, Stamp, stamp
+from blocklab.imports.clock import Clock, Numbers, Stamp, resolve, stamp
 from blocklab.imports.found import Found, found_in
 from blocklab.imports.text import Bad, Refused, Text
 from blocklab.model.sample import Sample
@@ -84,11 +85,20 @@ class _Reading:
         self.other: dict[str, None] = {}
         self.untimed = False
         self.since_boot = 0
+        self.near: float | None = None
+        self.day: Numbers | None = None
         self._boot = False
 
     def header(self, columns: Sequence[tuple[str, str]]) -> None:
         """What the rows after it have; the first of them counts from the boot on, or is blank (pcp-dstat)."""
         self.columns, self._boot = list(columns), True
+
+    def date(self, text: str) -> None:
+        """The date in the header of a CSV: ``25 Mar 2024 10:00:00 UTC``; of several the first one counts."""
+        at = stamp(text)
+        if self.near is None and at is not None and len(at.numbers) == 3 and at.sure:
+            (self.near,), _ = resolve(Clock((at,)), "", zone=UTC, order="", anchors=())
+            self.day = at.numbers
 
     def row(self, number: int, line: str, values: Sequence[str]) -> None:
         """One row of as many values as there are columns."""
@@ -132,7 +142,7 @@ class _Reading:
             remarks.append("it has no times (dstat -t): its rows are put one second apart, on 1970-01-01")
         return found_in(
             text, kind, bad=self.bad, remarks=remarks, rows=self.rows, host=host, samples=tuple(self.samples),
-            clock=Clock(tuple(self.stamps)), untimed=self.untimed,
+            clock=Clock(tuple(self.stamps), self.day, self.near), untimed=self.untimed,
         )  # fmt: skip
 
 
@@ -211,6 +221,9 @@ def read_csv(text: Text) -> Found:
         line = ",".join(row)
         if _CSV.match(line) or (row and row[0].endswith(":")):
             host = row[1] if row[0] == "Host:" and len(row) > 1 else host
+            # "Cmdline:","dstat -t --output x.csv 1",,,,"Date:","25 Mar 2024 10:00:00 UTC"
+            if "Date:" in row[:-1]:
+                got.date(row[row.index("Date:") + 1])
             # dstat appends to a file that is there.
             groups, got.columns = [], []
         elif not groups and any(cell in _CPUS or "/" in cell for cell in row):

@@ -110,7 +110,7 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
     for text in texts:
         bad += [Bad(number, line) for number, line in enumerate(text.lines, 1) if not _ROW.fullmatch(line)]
         if text.cut:
-            bad.append(Bad(len(text.lines) + 1, text.cut))
+            bad.append(Bad(len(text.lines) + 1, text.cut, True))
     if not any(rows):
         raise Refused("looks like a log of fio, but has no complete row")
     clones = ["\n".join(lines).encode() for lines in rows]
@@ -189,7 +189,7 @@ def _single(paths: Sequence[Path], kind: str, phase: str) -> Found:
     first = read.first_bad
     return Found(
         kind=f"fio-{kind}", path=path, rows=sum(each.count for each in read.latency.values()), tool=TOOL,
-        bad=read.bad, first_bad=Bad(first.line, first.text) if first is not None else None,
+        bad=read.bad, first_bad=Bad(first.line, first.text, first.cut) if first is not None else None,
         samples=tuple(samples), remarks=tuple(remarks),
     )  # fmt: skip
 

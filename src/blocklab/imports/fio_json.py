@@ -20,9 +20,12 @@ from blocklab.workloads.fio_shapes import SHAPING
 TOOL = LAYER = "fio"
 # {
 #   "fio version" : "fio-3.39",
-_JSON = re.compile(r'^\{\s*"fio version" ?:', re.MULTILINE)
+# [{"fio version" ...      reports of which somebody made an array
+_JSON = re.compile(r'^(?:\[\s*)?\{\s*"fio version" ?:', re.MULTILINE)
 # fio itself takes no more.
 _MOST_JOBS = 4096
+# fio makes its rates of the same numbers.
+_OFF = 0.1
 # With these a job may stand still, or start again, between two reports.
 _LATER = frozenset({"startdelay", "exec_prerun", "exec_postrun", "ramp_time", "wait_for", "ss"})
 
@@ -50,6 +53,7 @@ def read(text: Text) -> Found:
     good = [job for job in output.jobs if job.jobname not in broken]
     if any(_borrowed(job) for job in good):
         remarks.append("percentiles are of completion (clat): it has none of the whole latency (lat_percentiles)")
+    remarks += [said for job in good for said in _contradictions(job)]
     clones = [name for name, count in Counter(job.jobname for job in good).items() if count > 1]
     if clones:
         remarks.append(f"clones added up, so without percentiles: {', '.join(clones)}")
@@ -63,7 +67,7 @@ def read(text: Text) -> Found:
         phases=tuple(phases), start=min((each.start for each in phases), default=None),
         end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)),
         options=options, shapes={name: shape(own) for name, own in options.items()}, remarks=tuple(remarks),
-        major=2 if output.version.startswith("fio-2") else 3,
+        partly=not options, major=2 if output.version.startswith("fio-2") else 3,
     )  # fmt: skip
 
 
@@ -101,6 +105,19 @@ def _values(output: Output) -> tuple[list[Sample], dict[str, str]]:
         except ParseError as error:
             broken.setdefault(job.jobname, error.message.removeprefix("fio: "))
     return [sample for sample in found if sample.phase not in broken], broken
+
+
+def _contradictions(job: Job) -> Iterator[str]:
+    """Rates of a job that are not its I/Os and bytes over its time."""
+    for name in fio_output.DIRECTIONS:
+        way = getattr(job, name)
+        seconds = way.runtime / 1000
+        for metric, rate, count in (("IOPS", way.iops, way.total_ios), ("bandwidth", way.bw_bytes, way.io_bytes)):
+            if count and rate and seconds and abs(rate - count / seconds) > _OFF * max(rate, count / seconds):
+                yield (
+                    f"job {job.jobname} contradicts itself: its {metric} ({name}) is {rate:.6g}, which is taken, "
+                    f"but what it counted in {seconds:.6g} s makes {count / seconds:.6g}"
+                )
 
 
 def _one_run(reports: Sequence[Output]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -20,15 +21,30 @@ _MIXED = ("rw", "readwrite", "randrw")
 # Two readings of one value differ by less than this: fio prints three or four digits.
 _ROUNDED = 0.01
 
+# fio: pid=4879, err=84/file:io_u.c:2141, func=io_u_queued_complete, error=Invalid or incomplete multibyte ...
+# fio: engine foo not loadable
+# verify: bad magic header 0, wanted acca at file /dev/sdb offset 0, length 4096
+_MESSAGE = ("fio: ", "verify: ")
+_MOST = 0.5
+_FAILED = re.compile(
+    r"fio: pid=\d{1,10}, err=(?P<number>\d{1,5})/file:[^,]{1,80}, func=[^,]{1,80}, "
+    r"error=(?P<why>.{1,80}?)(?: \d+)?$"
+)
+_MOST_SAID = 200
+
 
 def fits(head: str) -> bool:
     """Whether this is fio's text. With ``--output-format=json,normal`` the JSON beside it has more."""
-    return fio_blocks.begins(head) and not fio_json.fits(head)
+    if fio_json.fits(head):
+        return False
+    return fio_blocks.begins(head) or _messages(head)
 
 
 def read(text: Text) -> Found:
     """Values and phases of all jobs. Raises ``Refused``."""
     one_run(text.lines, fio_blocks.VERSION)
+    if _messages(text.text + text.cut):
+        raise Refused(_without_report([*text.lines, text.cut]))
     report = fio_blocks.parsed(text.lines)
     remarks = []
     if report.repeated:
@@ -52,9 +68,29 @@ def read(text: Text) -> Found:
     times, phases = _phases(report.blocks, set(broken))
     return found_in(
         text, "fio-text", bad=report.bad, remarks=remarks, rows=len(blocks), tool=TOOL, samples=tuple(values),
-        phases=phases, clock=times, jobs=tuple(_numbers(report.blocks)), options=options, major=report.major,
+        phases=phases, clock=times, jobs=tuple(_numbers(report.blocks)), options=options, partly=True,
+        major=report.major,
         shapes={job: fio_json.shape(own) for job, own in options.items()},
     )  # fmt: skip
+
+
+def _messages(head: str) -> bool:
+    """Whether these are messages of fio, and no report."""
+    lines = [line for line in head.split("\n") if line.strip()]
+    told = sum(line.startswith(_MESSAGE) for line in lines)
+    begun = bool(lines) and lines[0].startswith(_MESSAGE)
+    return begun and told > _MOST * len(lines) and not fio_blocks.begins(head)
+
+
+def _without_report(lines: Sequence[str]) -> str:
+    """What is to be said of messages of fio alone."""
+    errors = dict.fromkeys(match.group("number", "why") for line in lines if (match := _FAILED.match(line)))
+    if errors:
+        numbers = ", ".join(dict.fromkeys(number for number, _ in errors))
+        whys = ", ".join(dict.fromkeys(why for _, why in errors))
+        return f"fio ended with errors ({numbers}), no report in it: {whys}"
+    said = next(line for line in lines if line.startswith(_MESSAGE))
+    return f"fio printed messages, no report in it: {said[:_MOST_SAID]}"
 
 
 def _broken_jobs(report: Report) -> dict[str, str]:

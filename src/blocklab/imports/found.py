@@ -54,6 +54,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Of fio's reports: by the job's name the options by which jobs are laid out."""
     options: Mapping[str, Mapping[str, str]] = {}
     """Of fio's reports: all options of each job, where they are known."""
+    partly: bool = False
+    """Of fio's reports: whether jobs may have options that it does not tell."""
     major: int = 0
     """Of fio's reports: the version of fio, 2 or 3."""
     either: str = ""
@@ -64,7 +66,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 def found_in(text: Text, kind: str, *, bad: Sequence[Bad], remarks: Sequence[str] = (), **more: Any) -> Found:
     """What a text held: a last line that was cut is one of the ``bad`` ones. ``more``: further fields."""
     if text.cut.strip():
-        bad = [*bad, Bad(len(text.lines) + 1, text.cut)]
+        bad = [*bad, Bad(len(text.lines) + 1, text.cut, True)]
     return Found(
         kind=kind, path=text.path, bad=len(bad), first_bad=bad[0] if bad else None,
         remarks=(*text.remarks, *remarks), **more,
@@ -90,7 +92,8 @@ def of_one_phase(
     (phase,) = parsed.phases
     samples = parsed.samples
     if not timed:
-        remarks = [*remarks, "it has no times: its time series is put on 1970-01-01"]
+        series = any(each.time is not None for each in samples)
+        remarks = [*remarks, f"it has no times: {'its time series' if series else 'it'} is put on 1970-01-01"]
         begin = phase.start
         phase = Phase(phase.name, 0.0, phase.end - begin)
         samples = tuple(

@@ -27,6 +27,10 @@ _SCORE = re.compile(r"^tpmC: (?P<tpmc>\d+(?:\.\d+)?)(?:, .*)?$")
 _OLD = {"Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "90th(ms)", "99th(ms)", "99.9th(ms)"}
 _WHOLE = re.compile(r"\.\d$")
 _FIELDS = (_OLD, _OLD | {"50th(ms)", "95th(ms)", "Max(ms)"})
+# [Current] Q12    - Count: 1, Sum(ms): 9945.8, Avg(ms): 9944.7         of CH-benCHmark, whose other part is TPC-C
+_QUERY = re.compile(r"^\[(?:Current|Summary)\] Q\d+ +- ")
+_QUERIES = re.compile(r"Q\d+")
+_SCORE_OF_QUERIES = re.compile(r"^QphH: \d")
 # The same as text or JSON, once a run
 _ENDED = re.compile(r'(?:\d{9,}\.\d{3} )?(?:tpmC: \d|\[\{"efficiency")')
 
@@ -37,6 +41,9 @@ class _Timed(tpcc_output.Row, kw_only=True):
     takes: float = msgspec.field(name="Takes(s)")
 
 
+_FITS = re.compile(
+    r'^(?:\d{9,}\.\d{3} )?(?:\[(?:Current|Summary)\] NEW_ORDER - |\[\{.*"Operation": ?"NEW_ORDER")', re.MULTILINE
+)
 # The kinds of transactions of one interval.
 Part: TypeAlias = list[dict[str, str]]
 # Seconds by which go-tpc prints an interval too late.
@@ -47,7 +54,7 @@ _START = 1_000_000_000.0
 
 def fits(head: str) -> bool:
     """Whether this is go-tpc's output, of either form, with or without our own stamps."""
-    return re.search(r'\[(?:Current|Summary)\] NEW_ORDER - |"Operation": ?"NEW_ORDER"', head) is not None
+    return _FITS.search(head) is not None
 
 
 def read(text: Text) -> Found:
@@ -59,6 +66,8 @@ def read(text: Text) -> Found:
     if (score := _old_score(text.lines)) is not None:
         text = msgspec.structs.replace(text, lines=(*text.lines, f"tpmC: {score}"))
         remarks.append("it has no tpmC, as the first versions of go-tpc: that is the TPM of its new orders")
+    if queries := sum(_of_queries(line) for line in text.lines):
+        remarks.append(f"{queries:,} lines of the queries of CH-benCHmark (Q1 to Q22, QphH) are left out")
     found = of_one_phase(text, "go-tpc", tpcc_output.read, lambda bad: _stamped(text, bad), remarks)
     if not found.bad:
         return found
@@ -159,15 +168,25 @@ def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, Part]:
     if line.startswith("[{") and '"Operation"' in line and '"Avg(s)"' not in line:
         try:
             found = json.loads(line)
-        except ValueError:
+            found = [row for row in found if not _QUERIES.fullmatch(str(row.get("Operation", "")))]
+        except (ValueError, AttributeError, RecursionError):
             found = []
+        if not found and _of_queries(line):
+            return "", []
         if _sound(found):
             return str(found[0]["Prefix"]), found
         bad.append(Bad(number, line))
         return "", []
-    if line.startswith(("[Current]", "[Summary]")) and "ERR" not in line:
+    if line.startswith(("[Current]", "[Summary]")) and "ERR" not in line and not _QUERY.match(line):
         bad.append(Bad(number, line))
     return "", []
+
+
+def _of_queries(line: str) -> bool:
+    """Whether a line tells of CH-benCHmark's queries, and of nothing that is read."""
+    if line.startswith("[{"):
+        return '"Operation":"Q' in line.replace(" ", "") and '"Takes(s)"' not in line
+    return _QUERY.match(line) is not None or _SCORE_OF_QUERIES.match(line) is not None
 
 
 def _sound(rows: Any) -> bool:

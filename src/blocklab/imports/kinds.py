@@ -24,7 +24,10 @@ from blocklab.imports import (
     sysbench,
     vmstat,
 )
+from blocklab.imports.agree import contradictions
 from blocklab.imports.found import Found
+from blocklab.imports.lines import completed, prefix_of, prefixes, stripped, without
+from blocklab.imports.prefix_times import anchored
 from blocklab.imports.text import Refused, Text, head, whole
 
 
@@ -79,18 +82,46 @@ def kind_of(path: Path) -> str:
     Raises ``Refused`` for what is not known, ``StudyError`` with the hint where it may be several.
     """
     start = head(path)
-    found = [name for name, kind in KINDS.items() if kind.fits(start)]
+    found = _fitting(start)
     if fio.fits_log(start):
         known = fio.log_kind(path.name)
         found += [f"fio-{known}"] if known else fio.LOGS
+    if not found and (prefix := prefix_of(start, _fits_stripped)) is not None:
+        found = _fitting(without(start, prefix))
     if not found:
-        raise Refused(looks.like(start) or "not recognised")
+        raise Refused(_unknown(start))
     if len(found) > 1:
         raise StudyError("", f"{path}: it may be {', '.join(found)}", hint=f"say which: --as {found[0]}={path}")
     return found[0]
 
 
+def _fitting(start: str) -> list[str]:
+    return [name for name, kind in KINDS.items() if kind.fits(start)]
+
+
+def _fits_stripped(start: str) -> bool:
+    return any(name not in _IN_BLOCKS for name in _fitting(start))
+
+
+def _unknown(start: str) -> str:
+    """What it looks like, without what a collector may have put before each line, too."""
+    if said := looks.like(start):
+        return said
+    for prefix in prefixes(start):
+        if said := looks.like(without(start, prefix)):
+            return f"{said} (each of its lines begins with {prefix.shown})"
+    return "not recognised"
+
+
 def read(path: Path, kind: str) -> Found:
     """The file as what it was taken for. Raises ``Refused``."""
-    head(path)
-    return KINDS[kind].read(Text(path, ()) if kind in _IN_BLOCKS else whole(path))
+    start, known = head(path), KINDS[kind]
+    if kind in _IN_BLOCKS:
+        return known.read(Text(path, ()))
+    text = whole(path)
+    if not known.fits(start) and (prefix := prefix_of(start, known.fits)) is not None:
+        text = stripped(text, prefix)
+    text = completed(text)
+    found = known.read(text)
+    found = msgspec.structs.replace(found, remarks=(*found.remarks, *contradictions(found, text)))
+    return anchored(found, text) if text.times else found

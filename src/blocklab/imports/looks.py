@@ -3,24 +3,60 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
 
 class Look(msgspec.Struct, frozen=True):
-    """``pattern`` is searched in the start of a file, lines apart; ``do`` says what to do."""
+    """``fits`` gets the start of a file; ``do`` says what to do."""
 
     name: str
-    pattern: re.Pattern[str]
+    fits: Callable[[str], object]
     do: str
 
 
 def _look(name: str, pattern: str, do: str) -> Look:
-    return Look(name, re.compile(pattern, re.MULTILINE), do)
+    """One that a pattern tells, which is searched with lines apart."""
+    return Look(name, re.compile(pattern, re.MULTILINE).search, do)
+
+
+# name: x    imported: 1    stacks:
+_KEY = re.compile(r"([A-Za-z_][\w-]*):(?: [^\n]*)?")
+_OF_YAML = re.compile(r"---[ \t]*|[ \t]+\S[^\n]*|- [^\n]*|#[^\n]*|")
+_FEWEST_KEYS = 2
+
+
+def _yaml(start: str) -> bool:
+    """Whether each line is one that YAML may have, and no key comes twice, as messages of a program do."""
+    *lines, _ = start.split("\n")
+    keys = [match[1] for line in lines if (match := _KEY.fullmatch(line))]
+    others = sum(_OF_YAML.fullmatch(line) is not None for line in lines)
+    begun = lines[:1] == ["---"] or len(lines) - sum(not line.strip() for line in lines) >= _FEWEST_KEYS
+    return bool(keys) and begun and len(keys) == len(set(keys)) and len(keys) + others == len(lines)
+
+
+def _csv(start: str) -> bool:
+    """Whether the first lines have as many separators each, and short cells between them, as prose has not."""
+    lines = start.split("\n")[:4]
+    lines = [line for line in lines[:-1] if line.strip()]
+    for separator in ",;\t":
+        counts = {line.count(separator) for line in lines}
+        cells = [cell for line in lines for cell in line.split(separator)]
+        if len(lines) > 1 and len(counts) == 1 and counts.pop() > 1:
+            return (
+                max(map(len, cells)) <= _LONGEST_CELL and max(cell.strip().count(" ") for cell in cells) <= _BLANKS
+            )
+    return False
+
+
+_LONGEST_CELL, _BLANKS = 40, 2
 
 
 _SIZE = "blocklab size reads it, not import"
 _TIME = r"^\d\d:\d\d:\d\d(?: [AP]M)?[ \t]+"
+_BANNER = r"\A\s*{name} +\S+ +[\w.]+ +(?:\S+ +){{0,6}}\d{{1,2}}/\d{{1,2}}/\d{{2,4}}[ \t]*$"
+_OTHER_SYSTEM = "blocklab reads that of Linux (sysstat) alone"
 _SAR = "blocklab reads sar -d, -b and -u: print it again: sar -d -b -u -f FILE"
 # The first that fits counts, so what is more special comes first. tests/unit/test_looks.py has a text of each.
 LOOKS = (
@@ -30,6 +66,15 @@ LOOKS = (
     _look("pidstat", r"\bUID[ \t]+(?:TGID[ \t]+TID|PID)\b.*Command[ \t]*$", "blocklab reads sar -u and iostat -x"),
     # 02:57:25        IFACE   rxpck/s   txpck/s ...      02:57:25    kbmemfree   kbavail ...
     _look("sar", rf"{_TIME}(?:IFACE|kbmemfree|proc/s|pgpgin/s|runq-sz|cswch/s|pswpin/s|intr/s)[ \t]", _SAR),
+    # AIX db1 3 7 00F9C1A24C00 03/25/24     SunOS db1 5.11 11.4 sun4v 03/25/2024
+    *(
+        _look(f"sar of {name}", _BANNER.format(name=banner), _OTHER_SYSTEM)
+        for name, banner in (("AIX", "AIX"), ("Solaris", "SunOS"), ("HP-UX", "HP-UX"))
+    ),
+    # System configuration: lcpu=8 drives=3 paths=4 vdisks=1
+    _look("a tool of AIX", r"^System configuration: lcpu=\d", _OTHER_SYSTEM),
+    #                     extended device statistics
+    _look("iostat of Solaris", r"^ +extended device statistics", _OTHER_SYSTEM),
     # top - 03:14:20 up 1 day,  2 users,  load average: 0.00, 0.01, 0.05
     _look("top", r"^top - \d\d:\d\d:\d\d up ", "blocklab reads vmstat and sar -u"),
     # Total DISK READ :       0.00 B/s | Total DISK WRITE :     11.83 K/s
@@ -72,19 +117,19 @@ LOOKS = (
     # {"name": ...      [{"name": ...
     _look("JSON of another tool", r'\A\s*[\[{]\s*(?:[\[{]|"[^"\n]*"\s*:)', "docs/import.md lists what is known"),
     # ---        name: x
-    _look("YAML", r"\A(?:#.*\n)*(?:---[ \t]*\n|[A-Za-z_][\w-]*:(?: .*)?\n(?:[ \t]+\S|- |[A-Za-z_][\w-]*:))",
-          "a file about the logs is for --study"),
+    Look("YAML", _yaml, "a file about the logs is for --study"),
     # 1000, 0, 4096, 0, 0, 0, ...
     _look("fio's histogram log", r"\A\d+, [0-2], \d+(?:, \d+){50}", "blocklab reads fio's JSON+ and _lat logs"),
     # time,reads,writes
     # 1,2,3
-    _look("CSV", r"\A[^\n,;\t]*([,;\t])[^\n,;\t]*\1[^\n]*\n[^\n]*\1[^\n]*\1",
-          "of CSV blocklab reads dstat --output and sadf -d"),
+    Look("CSV", _csv, "of CSV blocklab reads dstat --output and sadf -d"),
 )  # fmt: skip
 _START = 1 << 14
 
 
-def like(head: str) -> str:
-    """What the start of a file looks like, with what to do; empty for what looks like nothing known."""
-    found = next((look for look in LOOKS if look.pattern.search(head[:_START])), None)
+def like(head: str, *, size: bool = False) -> str:
+    """What the start of a file looks like, with what to do; empty for what looks like nothing known. ``size``: it
+    is that command which asks."""
+    looks = [look for look in LOOKS if not size or look.do != _SIZE]
+    found = next((look for look in looks if look.fits(head[:_START])), None)
     return f"looks like {found.name}; {found.do}" if found else ""

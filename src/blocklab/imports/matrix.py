@@ -24,6 +24,11 @@ _NO_POINT = re.compile(
     r"|runtime|timeout|ramp_time|time_based|startdelay|stonewall|status_interval|rwmixwrite|readwrite|blocksize"
 )
 
+_PARTLY = (
+    "it does not tell all options (fsync, direct, size), so it is a point of its own beside others that look the "
+    "same: put repeats into folders run1, run2, ..."
+)
+
 # 4k   128K   1m
 _BLOCK = re.compile(r"\d+[kKmM]?")
 
@@ -105,14 +110,42 @@ def _named(mine: Sequence[_Point]) -> list[str]:
     others = sorted({name for group in groups.values() for name in _differ(group)})
     jobs = {point.job for point in mine}
     names = {id(point): _name(point, apart, others) for point in mine}
+    files = _unlike_files(mine, names)
+    names = {
+        id(point): names[id(point)] + (f"-{file}" if (file := files.get(id(point))) else "") for point in mine
+    }
     alike = len({(names[id(point)], point.job) for point in mine}) > len(set(names.values()))
     if alike and len(jobs) > 1:
         names = {id(point): f"{point.job}-{names[id(point)]}" for point in mine}
     for each in {id(point.given): point.given for point in mine}.values():
         renamed = {point.job: (names[id(point)], point) for point in mine if point.given is each}
         _rename(each, {job: name for job, (name, _) in renamed.items()},
-                {name: _shape(point, others) for name, point in renamed.values()})  # fmt: skip
+                {name: _shape(point, others, files) for name, point in renamed.values()})  # fmt: skip
+        if any(id(point) in files for _, point in renamed.values()):
+            each.remarks += (_PARTLY,)
     return list(_repeated(mine, names))
+
+
+def _unlike_files(mine: Sequence[_Point], names: Mapping[int, str]) -> dict[int, str]:
+    """By the id of each point that nothing but its file tells from another one, what that file is called. Such
+    runs may differ in all that their reports do not tell (fsync, direct, size), so they repeat nothing."""
+    for called in (_stem, _whole_name):
+        files = {id(point): called(point) for point in mine}
+        count = Counter((point.run, names[id(point)]) for point in mine)
+        twice = {name for (_, name), number in count.items() if number > 1}
+        partly = {names[id(point)] for point in mine if point.found.partly and point.options}
+        of = {key: file for key, file in files.items() if names[key] in twice & partly}
+        if len({(point.run, of.get(id(point))) for point in mine if id(point) in of}) == len(of):
+            break
+    return of
+
+
+def _stem(point: _Point) -> str:
+    return point.given.path.stem
+
+
+def _whole_name(point: _Point) -> str:
+    return point.given.shown.replace("/", "-")
 
 
 def _differ(group: Sequence[_Point]) -> Iterator[str]:
@@ -134,10 +167,12 @@ def _name(point: _Point, apart: Sequence[str], others: Sequence[str]) -> str:
     return "-".join(parts)
 
 
-def _shape(point: _Point, others: Sequence[str]) -> dict[str, str]:
+def _shape(point: _Point, others: Sequence[str], files: Mapping[int, str]) -> dict[str, str]:
     if not point.options:
         return {}
     more = {name: point.options.get(name, UNSET) for name in others}
+    if id(point) in files:
+        more["file"] = files[id(point)]
     return {**fio_json.shape(point.found.options[point.job]), **more}
 
 
@@ -179,10 +214,15 @@ def _repeated(mine: Sequence[_Point], names: Mapping[int, str]) -> Iterator[str]
         if number:
             other = first[point.stack, names[id(point)]].path.name
             point.given.repeat = number
-            point.given.remarks += (f"repeat {number + 1} of the point of {other}: all its options are the same",)
+            point.given.remarks += (_repeat(number + 1, other),)
             count[point.stack] += 1
     for stack, some in count.items():
         yield f"{stack}: {some} of its files are taken for repeats: another file has a point with the same options"
+
+
+def _repeat(number: int, other: str) -> str:
+    same = "its options are the same, running times, names, logs and seeds aside"
+    return f"repeat {number} of the point of {other}: {same}"
 
 
 def _logs(reports: Sequence[Given], every: Sequence[Given]) -> None:

@@ -29,11 +29,17 @@ FEW_SECONDS, PARTS = 30, 40
 _LOGGED = re.compile(
     r"\d+ \d+ (?:\d+|failed|skipped|serialization|deadlock|other) \d+ [1-9]\d{9} \d{1,6}(?: -?\d+){0,2}"
 )
-# 1345828501 5601 1542744 483552416 61 2573          interval's start (s), transactions, sum and sum of squares of
-# the
-#                                                    latencies (us), least, greatest
+# 1345828501 5601 1542744 483552416 61 2573          interval's start (s), transactions; of the latencies (us) sum,
+#                                                    sum of squares, least, greatest
 # 1650260552 5178 26171317 177284491527 1136 44462 2647617 7321113867 0 9866 64 7564 28340 4148 0     (since 15)
-_INTERVAL = re.compile(r"([1-9]\d{9}) (\d+) (\d+) (\d+) (\d+) (\d+)(?: \d+)*")
+_INTERVAL = re.compile(r"[1-9]\d{9}(?: \d+){5,}")
+# What stands behind these six: lag (--rate) since 9.4, skipped (--latency-limit) since 9.5, the rest since 15,
+# when all of them are there, with 0 for what was not asked for.
+_LAG, _SKIPPED = slice(6, 10), 10
+_MORE = {"skipped": (10,), "retried": (11,), "retries": (12,), "failed": (13, 14)}
+_COLUMNS = (6, 10, 11, 15)
+# ... 12 failed, lag 0.128 ms, 4 skipped, 3 retried, 5 retries
+_COUNTED = re.compile(r", (\d+) (failed|skipped|retried|retries)\b")
 _VOTERS = 50
 # Times since the epoch are above this, those since the start below it.
 _DATED = 1e8
@@ -109,10 +115,12 @@ def progress(text: Text) -> Found:
         return summary(text)
     samples: list[Sample] = []
     bad: list[Bad] = []
+    counted: Counter[str] = Counter()
     commas = 0
     for number, line in enumerate(text.lines, 1):
         if not line.startswith("progress: "):
             continue
+        counted.update({name: int(count) for count, name in _COUNTED.findall(line)})
         if has_commas(line.replace(", ", " ")):
             commas = commas or number
             line = points(line)
@@ -137,6 +145,7 @@ def progress(text: Text) -> Found:
     if total := sum(done[sample.time] for sample in waits):
         mean = sum(sample.value * done[sample.time] for sample in waits) / total
         means.append(Sample("latency.mean", mean, "s", LAYER, ""))
+    means += [Sample(name, float(count), "1", LAYER, "") for name, count in counted.items() if count]
     return found_in(
         text, "pgbench-progress", bad=bad, remarks=remarks, rows=len(rates), tool=TOOL,
         samples=(*means, *samples), start=min(times) - 1 if timed else None, end=max(times) if timed else None,
@@ -176,7 +185,7 @@ def log(paths: Sequence[Path]) -> Found:
     first = read.first_bad
     return Found(
         kind="pgbench-log", path=paths[0], rows=done.count, tool=TOOL, bad=read.bad,
-        first_bad=Bad(first.line, first.text) if first is not None else None,
+        first_bad=Bad(first.line, first.text, first.cut) if first is not None else None,
         samples=(*counted, *latency_values(done, LAYER)), phases=(Phase(TOOL, read.start, read.end),),
         transactions=tuple(Transaction(*each) for each in read.done),
         latencies=Latencies(done.count, done.curve, done.tiles), start=read.start, end=read.end,
@@ -253,6 +262,7 @@ def aggregate(texts: Sequence[Text]) -> Found:
         Sample("transactions", float(done), "1", LAYER, ""),
         Sample("latency.mean", sum(row[2] for row in every) / done / 1e6, "s", LAYER, ""),
         Sample("latency.max", max(row[5] for row in every) / 1e6, "s", LAYER, ""),
+        *_more(every, done),
     ]
     for rows, count in zip(whole, counts, strict=True):
         at = float(rows[0][0] + step)
@@ -264,8 +274,31 @@ def aggregate(texts: Sequence[Text]) -> Found:
     return Found(
         kind="pgbench-aggregate", path=texts[0].path, rows=len(every), tool=TOOL, bad=len(bad),
         first_bad=bad[0] if bad else None, samples=tuple(samples), phases=(Phase(TOOL, first, end),), start=first,
-        end=end, remarks=(*texts[0].remarks, f"intervals of {step} s: percentiles are not known"),
+        end=end, remarks=(*texts[0].remarks, *_interval_remarks(every, step, len(whole), len(parts))),
     )  # fmt: skip
+
+
+def _more(rows: Sequence[Sequence[int]], done: int) -> Iterator[Sample]:
+    """What was not done at once, or waited for its turn. A count of 0 may be one that was not asked for."""
+    for name, columns in _MORE.items():
+        if count := sum(row[column] for row in rows for column in columns if column < len(row)):
+            yield Sample(name, float(count), "1", LAYER, "")
+    lags = [row[_LAG] for row in rows if len(row) > _SKIPPED - 1]
+    if any(sum(lag) for lag in lags):
+        yield Sample("lag.mean", sum(lag[0] for lag in lags) / done / 1e6, "s", LAYER, "")
+        yield Sample("lag.max", max(lag[3] for lag in lags) / 1e6, "s", LAYER, "")
+
+
+def _interval_remarks(rows: Sequence[Sequence[int]], step: int, whole: int, parts: int) -> Iterator[str]:
+    yield f"intervals of {step} s: percentiles are not known"
+    yield f"TPS is the mean over {whole:,} whole intervals, all other values are of all {parts:,}"
+    kinds = zip(("serialization", "deadlock"), _MORE["failed"], strict=True)
+    failed = {kind: sum(row[column] for row in rows if column < len(row)) for kind, column in kinds}
+    if any(failed.values()):
+        yield f"failed transactions: {', '.join(f'{count:,} {kind}' for kind, count in failed.items() if count)}"
+    if odd := {len(row) for row in rows} - {*_COLUMNS}:
+        unknown = max(odd) - max(count for count in _COLUMNS if count <= max(odd))
+        yield f"{unknown} of its columns are not known, and left out"
 
 
 def _intervals(text: Text) -> tuple[list[list[int]], list[Bad]]:
@@ -279,7 +312,7 @@ def _intervals(text: Text) -> tuple[list[list[int]], list[Bad]]:
         if match is None or line.count(" ") != fields:
             bad.append(Bad(number, line))
         else:
-            rows.append([int(part) for part in match.groups()])
+            rows.append([int(part) for part in line.split(" ")])
     if text.cut:
-        bad.append(Bad(len(text.lines) + 1, text.cut))
+        bad.append(Bad(len(text.lines) + 1, text.cut, True))
     return sorted(rows), bad

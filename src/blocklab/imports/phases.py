@@ -42,7 +42,8 @@ _MOST_TRIMMED = 3
 
 
 class Second(msgspec.Struct, frozen=True):
-    """What a device did in one interval that ended at ``time``. ``await_`` in s and ``util`` in % where known."""
+    """What a device did in one interval that ended at ``time``. ``await_`` in s and ``util`` in % where known.
+    ``iops`` are bytes where requests were not counted."""
 
     time: float
     iops: float
@@ -61,6 +62,8 @@ class Span(msgspec.Struct, frozen=True):
 def seconds(series: Mapping[str, Mapping[float, float]]) -> list[Second]:
     """A device's time line from its series by metric (time -> value)."""
     times = sorted({time for points in series.values() for time in points})
+    # Of all disks together some tools have bytes alone (vmstat, dstat -d): these show the changes then.
+    bytes_alone = not any(metric.endswith("iops") for metric in series)
     found = []
     for time in times:
         now = {metric: points[time] for metric, points in series.items() if time in points}
@@ -69,9 +72,10 @@ def seconds(series: Mapping[str, Mapping[float, float]]) -> list[Second]:
         total = sum(rate for _, rate in waits)
         # sar -d and iostat without -x do not tell reads from writes.
         iops = sum(rates.values()) or now.get("iops", 0.0)
+        moved = now.get("read.bandwidth", 0.0) + now.get("write.bandwidth", 0.0)
         found.append(
             Second(
-                time, iops, now.get("read.bandwidth", 0.0) + now.get("write.bandwidth", 0.0),
+                time, moved if bytes_alone else iops, moved,
                 sum(wait * rate for wait, rate in waits) / total if total else now.get("await"), now.get("util"),
             )
         )  # fmt: skip

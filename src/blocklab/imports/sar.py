@@ -71,7 +71,7 @@ class Rows:
         self.commas = self.human = self.restarts = 0
         self._kind = ""
         self._names: tuple[str, ...] = ()
-        self._last = False
+        self._last = self._other = False
         # Of each kind the report that is being read, and the one before it.
         self._report: dict[str, tuple[int | None, int]] = {}
         for line_number, line in enumerate(text.lines, 1):
@@ -110,7 +110,9 @@ class Rows:
         at = _stamp(timed) if timed else None
         if timed is None or at is None:
             # Average:   Moyenne :   平均时间:
-            if timed is not None or ":" not in line[:24] or re.match(r"\s*\d", line):
+            # Summary           3      8087        24         0     hub     (sar -m USB)
+            of_other = self._other and timed is None and not re.match(r"\s*\d", line)
+            if not of_other and (timed is not None or ":" not in line[:24] or re.match(r"\s*\d", line)):
                 self.bad.append(Bad(line_number, line))
             return
         tokens = timed["rest"].split()
@@ -120,12 +122,12 @@ class Rows:
         elif "tps" in tokens or (tokens[:1] == ["CPU"] and "%idle" in tokens):
             self._header(at, tokens)
         elif tokens and not any(each[:1].isdigit() for each in tokens):
-            self._kind = ""
+            self._kind, self._other = "", True
         elif self._kind:
             self._row(line_number, line, at, tokens)
 
     def _header(self, at: Stamp, tokens: list[str]) -> None:
-        self._last = tokens[-1] == "DEV"
+        self._last, self._other = tokens[-1] == "DEV", False
         if "DEV" in tokens:
             self._kind = "d"
             self._names = tuple(tokens[:-1] if self._last else tokens[tokens.index("DEV") + 1 :])

@@ -2,35 +2,63 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from blocklab.imports import sysbench_old
 from blocklab.imports.found import Found, of_one_phase
-from blocklab.imports.text import Bad, Text, has_commas, one_run, points
+from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points
 from blocklab.workloads import sysbench_output
 
 # [ 10s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,95%): 303.33 err/s: 0.00 ...
 _SECOND = re.compile(r"^\[ (\d+)s \] thds: \d+ tps: ")
 _WHOLE = re.compile(r" reconn/s: \d+\.\d+$")
+# 10,4,37.99,1151.88,883.14,166.80,101.94,303.33,0.00,0.00                  (sysbench.report_csv)
+_CSV_LIKE = re.compile(r"^\d+,\d+,\d+\.\d\d,[\d.,]*$")
+_CSV = re.compile(r"^(\d+),(\d+)((?:,\d+\.\d\d){8})$")
+#   {
+#     "time":   10,
+#     "threads": 4,
+#     "tps": 37.99,
+#     "qps": {
+#       "total": 1151.88, ... "other": 101.94
+#     },
+#     "latency": 303.33, "errors": 0.00, "reconnects": 0.00
+#   },                                                                        (sysbench.report_json)
+_JSON_BEGINS, _JSON_ENDS = re.compile(r"^ *\{$"), re.compile(r"^ *\},?$")
+_MOST_LINES = 40
+#          95th percentile:                      303.33
+_RANK = re.compile(r"^ +(\d+)(?:st|nd|rd|th) percentile: ")
 # sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
 # sysbench 0.5:  multi-threaded system evaluation benchmark
 _VERSION = re.compile(r"(?:\d{9,}\.\d{3} )?sysbench (\d+)\.(\d+)")
 # Threads started!     not what it begins with: that has a call that prepares the tables, too
 _STARTED = re.compile(r"(?:\d{9,}\.\d{3} )?Threads started!")
+# What is no value of OLTP, and how it is called. "[ 10s ] queue length: 0, concurrency: 1"
+_OTHER_LINES = (
+    ("lines of its queue length (--rate)", re.compile(r"^\[ \d+s \] queue length: ")),
+    ("reports in between (--report-checkpoints)", re.compile(r"^\[ \d+s \] Checkpoint report:")),
+    ("errors (FATAL)", re.compile(r"^FATAL: ")),
+)
+_OTHER_TESTS = {"CPU speed:": "cpu", "File operations:": "fileio", "Total operations:": "memory"}
+_FITS = re.compile(r"^(?:\d{9,}\.\d{3} )?(?:sysbench \d+\.\d+|\[ *\d+s *\] (?:thds|threads): \d)", re.MULTILINE)
 # It has no times, so they start here; the stamps of our own workloads have ten digits.
 _START = 1_000_000_000.0
 
 
 def fits(head: str) -> bool:
     """Whether this is sysbench's output."""
-    return re.search(r"^(?:\d{9,}\.\d{3} )?sysbench \d+\.\d+", head, re.MULTILINE) is not None
+    return _FITS.search(head) is not None
 
 
 def read(text: Text) -> Found:
     """Values, time series and the one phase. Raises ``Refused`` for one that has no summary, or several runs."""
     one_run(text.lines, _STARTED)
+    for said, test in _OTHER_TESTS.items():
+        if any(line.startswith(said) for line in text.lines):
+            raise Refused(f"sysbench's {test} test: only its OLTP scripts are read; of disks blocklab reads fio")
     old = next((match for line in text.lines if (match := _VERSION.match(line))), None)
     if old is not None and int(old[1]) < 1:
         return sysbench_old.read(text)
@@ -39,16 +67,74 @@ def read(text: Text) -> Found:
     if any(_SECOND.match(line) and has_commas(line.partition("lat (ms")[0]) for line in lines):
         remarks.append("decimal commas, read as points")
         lines = [points(line) for line in lines]
+    for name, pattern in _OTHER_LINES:
+        if count := sum(pattern.match(line) is not None for line in lines):
+            remarks.append(f"{count:,} {name} are left out")
     read_own = partial(sysbench_output.read, histogram=False)
     return of_one_phase(text, "sysbench", read_own, lambda bad: _stamped(lines, bad), remarks)
 
 
-def _stamped(lines: list[str], bad: list[Bad]) -> Iterator[str]:
+def _stamped(lines: Sequence[str], bad: list[Bad]) -> Iterator[str]:
     at = _START
-    for number, line in enumerate(lines, 1):
+    ranks = [match[1] for line in lines if (match := _RANK.match(line))]
+    for number, line in _reports(lines, ranks[0] if ranks else "0", bad):
+        if any(pattern.match(line) for _, pattern in _OTHER_LINES):
+            continue
         if match := _SECOND.match(line):
             if not _WHOLE.search(line):
                 bad.append(Bad(number, line))
                 continue
             at = _START + float(match[1])
         yield f"{at:.3f} {line}\n"
+
+
+def _reports(lines: Sequence[str], rank: str, bad: list[Bad]) -> Iterator[tuple[int, str]]:
+    """The lines by their numbers, with the reports of CSV and JSON as sysbench prints them without; ``rank`` is
+    that of their percentile, which only the summary tells."""
+    number = 0
+    while number < len(lines):
+        line, number = lines[number], number + 1
+        if _CSV_LIKE.match(line):
+            match = _CSV.match(line)
+            if match is None:
+                bad.append(Bad(number, line))
+            else:
+                yield number, _usual(match[1], match[2], match[3].split(",")[1:], rank)
+        elif _JSON_BEGINS.match(line) and (end := _end(lines, number)):
+            block = "\n".join(lines[number - 1 : end])
+            if (usual := _of_json(block, rank)) is None:
+                bad.append(Bad(number, line))
+            else:
+                yield number, usual
+            number = end
+        else:
+            yield number, line
+
+
+def _end(lines: Sequence[str], start: int) -> int:
+    """The number of the line that closes what line ``start`` opened; 0 where none does."""
+    deep = 1
+    for number, line in enumerate(lines[start : start + _MOST_LINES], start + 1):
+        deep += line.count("{") - line.count("}")
+        if deep <= 0:
+            return number if _JSON_ENDS.match(line) else 0
+    return 0
+
+
+def _of_json(block: str, rank: str) -> str | None:
+    try:
+        row = json.loads(block.rstrip(", \n"))
+        of = row["qps"]
+        values = (row["tps"], of["total"], of["reads"], of["writes"], of["other"], row["latency"], row["errors"],
+                  row["reconnects"])  # fmt: skip
+        return _usual(str(int(row["time"])), str(int(row["threads"])), [f"{value:.2f}" for value in values], rank)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _usual(second: str, threads: str, values: Sequence[str], rank: str) -> str:
+    tps, qps, reads, writes, other, latency, errors, reconnects = values
+    return (
+        f"[ {second}s ] thds: {threads} tps: {tps} qps: {qps} (r/w/o: {reads}/{writes}/{other}) "
+        f"lat (ms,{rank}%): {latency} err/s: {errors} reconn/s: {reconnects}"
+    )

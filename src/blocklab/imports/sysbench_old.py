@@ -59,7 +59,7 @@ def read(text: Text) -> Found:
     missing = [name for name in _NEEDED if not found.get(name)]
     if missing:
         raise Refused(f"sysbench before 1.0: no {missing[0]} in its output; the OLTP tests are known")
-    remarks.append("it has no times: its time series is put on 1970-01-01")
+    remarks.append(f"it has no times: {'its time series' if series else 'it'} is put on 1970-01-01")
     return found_in(
         text, "sysbench", bad=bad, remarks=remarks, rows=len(series) or 1, tool="sysbench",
         samples=(*_values(found, rank), *series), phases=(Phase("sysbench", 0.0, found["seconds"]),),

@@ -41,22 +41,25 @@ def refusal(error: ParseError) -> Refused:
 
 
 class Bad(msgspec.Struct, frozen=True):
-    """A line that is left out. ``line`` counts from 1."""
+    """A line that is left out. ``line`` counts from 1. ``cut``: for nothing but that it has no line end."""
 
     line: int
     text: str
+    cut: bool = False
 
 
 class Text(msgspec.Struct, frozen=True):
     """A whole file. ``lines`` are without their ends; a last one that has none is in ``cut`` instead.
 
-    ``remarks``: what is odd without being lost.
+    ``remarks``: what is odd without being lost. ``times``: those that a collector put before each line, as they
+    are written there, where there are any.
     """
 
     path: Path
     lines: tuple[str, ...]
     cut: str = ""
     remarks: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

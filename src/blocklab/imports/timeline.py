@@ -121,6 +121,8 @@ def line_of(stack: str, samples: Sequence[Sample], only: str = "") -> Line | Non
     busy."""
     host, device = device_of(samples, only)
     series = series_of(samples, host, device)
+    if not series and not only and not any(metric_of(each.metric).of in WAYS for each in samples):
+        host, device, series = _together(samples)
     seconds = points.seconds(series)
     if not any(points.stretches(seconds)):
         return None
@@ -128,6 +130,31 @@ def line_of(stack: str, samples: Sequence[Sample], only: str = "") -> Line | Non
         stack=stack, host=host, device=device, series=series, seconds=tuple(seconds),
         spans=tuple(points.spans(seconds)), step=points.step([each.time for each in seconds]),
     )  # fmt: skip
+
+
+def _together(samples: Sequence[Sample]) -> tuple[str, str, dict[str, dict[float, float]]]:
+    """All disks of a host together, where no single one was watched (vmstat, sar -b): the host, what they are
+    called, and their series under the names of a device's."""
+    mine = [each for each in samples if metric_of(each.metric).of in ("disk.read", "disk.write")]
+    host = mine[0].host if mine else ""
+    series: dict[str, dict[float, float]] = {}
+    for each in mine:
+        if each.host == host and each.time is not None:
+            series.setdefault(each.metric.removeprefix("disk."), {})[each.time] = each.value
+    return host, "all disks together", series
+
+
+def cpus_alone(stack: str, samples: Sequence[Sample]) -> Phases | None:
+    """One run over all times of a host of which nothing but CPUs was watched, or whose disks were idle all of the
+    time; None where single devices were, or no CPU."""
+    if any(metric_of(each.metric).of in WAYS for each in samples):
+        return None
+    times = sorted({each.time for each in samples if each.layer == "cpu" and each.time is not None})
+    if len(times) < 2:
+        return None
+    apart = points.step(times)
+    said = f"{stack}: one run of {times[-1] - times[0] + apart:.0f} s, in which CPUs alone tell of a workload"
+    return Phases((Phase(RUN, times[0] - apart - HAIR, times[-1] + SLACK),), (), (said,))
 
 
 def phases_of(lines: Sequence[Line], jobs: Sequence[Section]) -> list[Phases]:

@@ -20,6 +20,9 @@ Kind = Literal["rate", "mean", "percentile", "extreme", "deviation", "counter", 
 
 LAYER = "layer"
 """What the kernel's counts at the layers of a stack are of: ``layer.write.bytes``. See ``judge.crosscheck``."""
+STEADY = ".steady"
+"""Behind the name of a rate: that of its time series without the warm-up, where somebody else's tool has counted a
+total that is another number: ``tps.steady``. See ``stats.values``."""
 WAYS = ("read", "write", "trim", "sync")
 NETWORK = ("rx", "tx")
 # iostat prints the time of a report without its fraction of a second. In run folders of before the probe disks it
@@ -120,7 +123,8 @@ _FAMILIES: tuple[Metric, ...] = (
     Metric("errors", "1", "counter"),
     Metric("failed", "1", "counter", title="failed transactions"),
     *(Metric(name, "1", "counter") for name in (
-        "skipped", "reconnects", "unfinished", "acknowledged", "refused", "in_doubt", "deadlocks", "checkpoints",
+        "skipped", "retried", "retries", "reconnects", "unfinished", "acknowledged", "refused", "in_doubt",
+        "deadlocks", "checkpoints",
     )),
     Metric("connect", "s", "mean"),
     Metric("lag.mean", "s", "mean"),
@@ -169,6 +173,9 @@ _TITLES = {f"latency.p{rank}": f"latency, p{rank}, ms" for rank in ("50", "95", 
 @functools.cache
 def known(name: str) -> Metric | None:
     """The metric of that name; None for one that this registry does not have."""
+    if name.endswith(STEADY):
+        whole = known(name.removesuffix(STEADY))
+        return _steady(whole) if whole is not None and whole.kind == "rate" else None
     for of, family in _splits(name):
         for each in _FAMILIES:
             if each.family == family and (each.before is None or of in each.before):
@@ -187,6 +194,13 @@ def each_of(ways: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
     """The families ``names`` of each of these ways: ``read.iops``, ``write.iops``."""
     listed = tuple(names)
     return tuple(f"{way}.{family}" for way in ways for family in listed)
+
+
+def _steady(whole: Metric) -> Metric:
+    """It goes beside the whole, in whose place it is never quoted."""
+    return msgspec.structs.replace(
+        whole, family=f"{whole.family}{STEADY}", title="", headline=0, amount="", share_of="", goes_with=""
+    )
 
 
 def _splits(name: str) -> Iterable[tuple[str, str]]:

@@ -58,8 +58,9 @@ def gather(paths: Sequence[Path], asked: Asked) -> Gathered:
     series = _plausible(series, remarks)
     groups = _systems(series, remarks)
     if not groups:
+        labels_of = "; ".join(kind.label for kind in kinds.KINDS.values())
         raise StudyError("", f"no usable statistics: {_reasons(given, remarks)}",
-                         hint="docs/sizing.md lists what is read; --as KIND=FILE says what a file is")  # fmt: skip
+                         hint=f"known are {labels_of}; --as KIND=FILE says what a file is")  # fmt: skip
     known = {name for every in groups.values() for each in every for i in each.intervals for name in i.parts}
     for name in asked.left_out:
         if name not in known:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from blocklab.errors import StudyError
+from blocklab.imports import looks
+from blocklab.imports.lines import completed, prefix_of, stripped, without
 from blocklab.imports.text import Refused, head, whole
 from blocklab.sizing.readers import (
     cloudwatch_files,
@@ -38,16 +40,24 @@ KINDS: Mapping[str, Kind] = {
 def kind_of(path: Path) -> str:
     """What a file is. Raises ``Refused`` for what is not known, ``StudyError`` where it may be several."""
     start = head(path)
-    found = [name for name, kind in KINDS.items() if kind.fits(start)]
+    found = _fitting(start)
+    if not found and (prefix := prefix_of(start, lambda start: bool(_fitting(start)))) is not None:
+        found = _fitting(without(start, prefix))
     if not found:
-        known = "; ".join(kind.label for kind in KINDS.values())
-        raise Refused(f"not recognised; known are {known}")
+        raise Refused(looks.like(start, size=True) or "not recognised")
     if len(found) > 1:
         raise StudyError("", f"{path}: it may be {', '.join(found)}", hint=f"say which: --as {found[0]}={path}")
     return found[0]
 
 
+def _fitting(start: str) -> list[str]:
+    return [name for name, kind in KINDS.items() if kind.fits(start)]
+
+
 def read(path: Path, kind: str, reading: Reading) -> Found:
     """The file as what it was taken for. Raises ``Refused``."""
-    head(path)
-    return KINDS[kind].read(whole(path), reading)
+    start, known = head(path), KINDS[kind]
+    text = whole(path)
+    if not known.fits(start) and (prefix := prefix_of(start, known.fits)) is not None:
+        text = stripped(text, prefix)
+    return known.read(completed(text), reading)

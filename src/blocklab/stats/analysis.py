@@ -25,7 +25,7 @@ from blocklab.stats.predicted import Fit
 from blocklab.stats.reading import Drilled, Found, Gap, Own, Stop, ends, read
 from blocklab.stats.repeats import Repeats, combined
 from blocklab.stats.steady import Unsteady
-from blocklab.stats.values import Measured, Row, find, rows
+from blocklab.stats.values import Measured, Row, find, rows, told_apart
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import HIDDEN, Run, output_of
 from blocklab.study.types import Cell, Study
@@ -134,8 +134,8 @@ class Analysis:
 
     @cached_property
     def limits(self) -> Mapping[Place, Limit]:
-        """The values that are the lab's own, not the layout's."""
-        return limits(self.grid, self.rows, self.floors.of)
+        """The values that are the lab's own, not the layout's. What was imported no lab has limited."""
+        return {} if self.imported else limits(self.grid, self.rows, self.floors.of)
 
     def limit(self, row: Row | None) -> str:
         """The sentence that marks a workload's own value as limited by the lab; empty for all others."""
@@ -286,6 +286,7 @@ def analyse(folder: StudyFolder) -> Analysis:
         for build in sorted(build for build in found.good if build[0] == number) or [(number, 0)]:
             tables.append(rows(places, found.good.get(build, {})))
             builds.append(build)
+    tables = told_apart(tables)
     measured = found.measured
     bases = {(point.stack, point.workload): (places.base(point), point.workload) for point in places.points}
     unfit = misfits(found.stood, bases)

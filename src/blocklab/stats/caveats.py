@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from blocklab.model.metrics import STEADY
+from blocklab.model.sample import Sample
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.effects import effects, inseparable, reasons
 from blocklab.stats.finding import Finding, Number, number_of
 from blocklab.stats.floor import BUSY, caution
 from blocklab.stats.grid import place_of
 from blocklab.stats.inputs import busy
+from blocklab.stats.values import Steady
 
 # blocklab's own process must not be seen in the values: of one core, in %.
 QUIET = 2.0
@@ -28,6 +31,7 @@ def caveats(analysis: Analysis) -> Iterator[Finding]:
     yield from _limited(analysis)
     yield from _unlike(analysis)
     yield from _unsteady(analysis)
+    yield from _warm_up(analysis)
     yield from _machines(analysis)
     if analysis.rows:
         yield _certainty(analysis)
@@ -100,6 +104,30 @@ def _unsteady(analysis: Analysis) -> Iterator[Finding]:
                 "unsteady", worst.place, numbers=numbers, verdict=worst.kind,
                 count=len({(each.stack, each.workload) for each in found}), of=len(analysis.measured),
             )  # fmt: skip
+
+
+def _warm_up(analysis: Analysis) -> Iterator[Finding]:
+    """Where an imported rate is another one without its warm-up: where it differs most, and in how many cells."""
+    found: dict[tuple[str, str], tuple[float, Sample, Steady]] = {}
+    for at, measured in analysis.measured.items():
+        for sample in measured.run.values():
+            part = measured.steady.get((sample.phase, sample.metric))
+            if part is not None and part.skipped and sample.value:
+                off = abs(part.estimate.value / sample.value - 1)
+                found[at] = max(found.get(at, (0.0, sample, part)), (off, sample, part), key=lambda each: each[0])
+    if not found:
+        return
+    (stack, workload), (_, sample, part) = max(found.items(), key=lambda each: each[1][0])
+    numbers = (
+        Number(sample.value, unit=sample.unit, metric=sample.metric, name="whole"),
+        number_of(part.estimate, sample.unit, sample.metric, "steady"),
+        Number(part.skipped, unit="s", name="skipped"),
+    )  # fmt: skip
+    place = f"{stack}/{workload} {sample.phase}".strip()
+    yield Finding(
+        "warm-up", place, numbers=numbers, count=len(found), of=len(analysis.measured),
+        note=f"{sample.metric}{STEADY}",
+    )  # fmt: skip
 
 
 def _unlike(analysis: Analysis) -> Iterator[Finding]:

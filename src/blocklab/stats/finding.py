@@ -16,7 +16,7 @@ UNCLEAR = ("too noisy to say", "unlike machines")
 Kind = Literal[
     "nothing", "range", "factor", "latency", "need", "needs", "comparisons", "expectations",
     "lost by", "safe", "unsafe", "lost", "rto", "drills",
-    "imported", "cpu", "other work", "own cpu", "limited", "unlike", "unsteady",
+    "imported", "cpu", "other work", "own cpu", "limited", "unlike", "unsteady", "warm-up",
     "floor", "repeats", "precision", "part", "quick", "gaps",
     "repeat gaps", "machines disagree", "machines unfit", "no baseline",
 ]  # fmt: skip

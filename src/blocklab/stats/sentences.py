@@ -267,10 +267,20 @@ def _unsteady(group: Group) -> str:
     )
 
 
+def _warm_up(group: Group) -> str:
+    found = group[0]
+    whole, steady = (number_text(found.all(name)[0]) for name in ("whole", "steady"))
+    return (
+        f"In {found.count} of {found.of} cells the rate without its warm-up is another one (most: {found.about}, "
+        f"{whole} over all of its time, {steady} without the first {seconds(found.value('skipped') or 0.0)}). The "
+        f"values are of all of its time, as the tool reports; those without the warm-up are called {found.note}."
+    )
+
+
 _TEMPLATES: Mapping[Kind, Callable[[Group], str]] = {
     "range": _range, "factor": _factor, "latency": _latency, "need": _need, "comparisons": _comparisons,
     "expectations": _expectations, "lost by": _lost_by, "safe": _safe, "lost": _lost, "rto": _rto,
-    "repeats": _repeats, "unsteady": _unsteady,
+    "repeats": _repeats, "unsteady": _unsteady, "warm-up": _warm_up,
 }  # fmt: skip
 _CPU = (
     "The CPU was saturated (at least {number} busy) in {names}, in {count} of {of} cells: it, not the storage, "

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from blocklab.judge.settle import from_rounds, long_run
+from blocklab.judge.settle import Settled, from_rounds, long_run
+from blocklab.model.metrics import STEADY
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 from blocklab.model.stop import MOST_ROUNDS
@@ -21,6 +22,7 @@ from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
 from blocklab.stats.summary import Estimate, weighted_mean
 from blocklab.store.devices import moved_by
+from blocklab.store.imported import SITE
 from blocklab.store.run import Rate, Run
 
 Points = list[tuple[float, float]]
@@ -68,6 +70,13 @@ class Row(msgspec.Struct, frozen=True):
         """What two stacks' rows must share to be compared."""
         layer, host = ("", "") if self.own or self.top else (self.layer, self.host)
         return (self.workload, self.phase, self.metric, layer if not self.top else "(top device)", host)
+
+
+class Steady(msgspec.Struct, frozen=True):
+    """A rate without the warm-up, of which so many seconds were ``skipped``: 0 where it has none."""
+
+    estimate: Estimate
+    skipped: float
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,27 @@ class Measured:
     def by_snia(self) -> bool:
         """Whether it was measured until SNIA's steady state."""
         return bool(self.run.cell.spec.get("workload", {}).get("stop") == "snia")
+
+    @property
+    def imported(self) -> bool:
+        """Whether its values are somebody else's, taken from logs."""
+        return self.run.environment.get("site") == SITE
+
+    @cached_property
+    def steady(self) -> Mapping[tuple[str, str], Steady]:
+        """(phase, metric) -> an imported rate's part without its warm-up, where its time series shows that. The
+        rate itself stays what the tool says."""
+        if not self.imported:
+            return {}
+        found = {}
+        for sample in self.run.values():
+            points = own_series(self, sample) if metric_of(sample.metric).kind == "rate" else []
+            part = long_run([value for _, value in points], PROBE_INTERVAL, math.inf, 0.0)
+            if part.settled and part.half and part.value:
+                skipped = points[part.cut - 1][0] - points[0][0] + interval(points) if part.cut else 0.0
+                estimate = Estimate(part.value, part.half) if part.cut else sure(self, sample)
+                found[sample.phase, sample.metric] = Steady(estimate, skipped)
+        return found
 
     @property
     def start(self) -> float | None:
@@ -218,6 +248,7 @@ def rows_of(point: Point, measured: Measured) -> Iterator[Row]:
             stack, workload, sample.phase, sample.metric, known.value, sample.unit, sample.layer, sample.host,
             half=known.half, own=not of_layer(sample), top=of_layer(sample) and top, **where,
         )  # fmt: skip
+    yield from _steady_rows(point, measured, where)
     named = {sample.phase for sample in measured.run.values() if not of_layer(sample)}
     # One for each round of the phase.
     windows: dict[str, list[Phase]] = {}
@@ -229,6 +260,34 @@ def rows_of(point: Point, measured: Measured) -> Iterator[Row]:
         for host, layer, mean, value, unit in _probe_means(measured, rounds):
             top = layer == measured.device and host == measured.active
             yield Row(stack, workload, name, mean, value, unit, layer, host, top=top, **where)
+
+
+def _steady_rows(point: Point, measured: Measured, where: Mapping[str, Any]) -> Iterator[Row]:
+    for sample in measured.run.values():
+        part = measured.steady.get((sample.phase, sample.metric))
+        if part is not None:
+            yield Row(
+                point.stack, point.workload, sample.phase, f"{sample.metric}{STEADY}", part.estimate.value,
+                sample.unit, sample.layer, sample.host, half=part.estimate.half, own=True, **where,
+            )  # fmt: skip
+
+
+def told_apart(tables: Sequence[Sequence[Row]]) -> list[tuple[Row, ...]]:
+    """The tables without the steady parts of rates that no run has a warm-up of: they are the rates themselves."""
+
+    def rate(row: Row) -> tuple[str, ...]:
+        return row.workload, row.phase, row.metric.removesuffix(STEADY)
+
+    warm: set[tuple[str, ...]] = set()
+    for table in tables:
+        whole = {
+            (row.stack, *rate(row)): row.value for row in table if row.own and not row.metric.endswith(STEADY)
+        }
+        parts = [row for row in table if row.metric.endswith(STEADY)]
+        warm |= {rate(row) for row in parts if row.value != whole.get((row.stack, *rate(row)))}
+    return [
+        tuple(row for row in table if not row.metric.endswith(STEADY) or rate(row) in warm) for table in tables
+    ]
 
 
 def sure(measured: Measured, sample: Sample) -> Estimate:
@@ -257,20 +316,26 @@ def sure(measured: Measured, sample: Sample) -> Estimate:
     if not known.averaged:
         # Its time series is another quantity: errors in each second, each second's own percentile.
         return Estimate(sample.value)
-    own = measured.series.get((sample.host, sample.layer, sample.metric, sample.phase), [])
-    return _of_series(sample, [value for _, value in own])
+    judged = long_run([value for _, value in own_series(measured, sample)], PROBE_INTERVAL, math.inf, 0.0)
+    return _of_series(sample, judged, whole=measured.imported)
 
 
-def _of_series(sample: Sample, values: Sequence[float]) -> Estimate:
+def own_series(measured: Measured, sample: Sample) -> Points:
+    """The time series of a workload's value."""
+    return measured.series.get((sample.host, sample.layer, sample.metric, sample.phase), [])
+
+
+def _of_series(sample: Sample, found: Settled, *, whole: bool) -> Estimate:
     """A value of a fixed time by its seconds, as a long run is judged; without an interval where these are too
-    few, correlated, shifted or drifting."""
-    found = long_run(values, PROBE_INTERVAL, math.inf, 0.0)
+    few, correlated, shifted or drifting. ``whole``: a total that some tool counted stays that, warm-up and all
+    (``Measured.steady`` has the rest)."""
     if not found.settled or not found.half or not found.value:
         return Estimate(sample.value)
     if not found.cut:
         return Estimate(sample.value, abs(sample.value * found.half / found.value))
     # Of a latency the whole run's value stays, of which the rest without the warm-up says nothing.
-    return Estimate(found.value, found.half) if metric_of(sample.metric).kind == "rate" else Estimate(sample.value)
+    cut = metric_of(sample.metric).kind == "rate" and not whole
+    return Estimate(found.value, found.half) if cut else Estimate(sample.value)
 
 
 def _like(sample: Sample, rate: Rate, whole: Sample | None) -> Estimate:

@@ -31,6 +31,8 @@ class ImportedFile(msgspec.Struct, frozen=True):
     end: float | None = None
     sha256: str = ""
     remarks: tuple[str, ...] = ()
+    cut: bool = False
+    """Whether the first bad row is so only in that it is the last line, and has no line end."""
     shown: str = ""
     """Its name, with the folders below the stack's own."""
 
@@ -44,6 +46,9 @@ class ImportedFile(msgspec.Struct, frozen=True):
         """What a reader of the values has to know of it, with the line of what is damaged."""
         if not self.bad:
             return self.remarks
+        if self.bad == 1 and self.cut:
+            why = f"its last line ({self.first_bad_line}) has no line end, so it may be cut: left out"
+            return f"{why}: {self.first_bad!r}", *self.remarks
         rows = "1 row is" if self.bad == 1 else f"{self.bad:,} rows are"
         at = f", the first in line {self.first_bad_line}" if self.first_bad_line else ""
         return f"{rows} damaged and left out{at}: {self.first_bad!r}", *self.remarks

@@ -149,14 +149,16 @@ def _said(raw: Mapping[str, bytes]) -> str:
     return (raw.get("stderr", b"") or raw["stdout"]).decode(errors="replace")
 
 
-_START = re.compile(r"^\{", re.MULTILINE)
+# One begins a line, or stands behind the one before it, as where files were put together or in an array.
+_START = re.compile(r"^(?:\[\s*)?(?=\{)", re.MULTILINE)
+_NEXT = re.compile(r"[\s,\]\[]*(?=\{)")
 
 
 def _documents(text: str) -> Iterator[Any]:
-    """The JSON objects in a text, each of which starts a line. Raises ``ValueError`` for one that is cut."""
+    """The JSON objects in a text. Raises ``ValueError`` for one that is cut."""
     decoder, at = json.JSONDecoder(), 0
-    while start := _START.search(text, at):
-        found, at = decoder.raw_decode(text, start.start())
+    while start := (_NEXT.match(text, at) if at else None) or _START.search(text, at):
+        found, at = decoder.raw_decode(text, start.end())
         yield found
 
 

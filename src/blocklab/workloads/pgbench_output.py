@@ -17,6 +17,8 @@ LAYER = "pgbench"
 # number of transactions actually processed: 10000/10000
 # number of failed transactions: 0 (0.000%)                               (since PostgreSQL 15)
 # number of transactions skipped: 181 (3.040%)                            (with --rate and --latency-limit)
+# number of transactions retried: 4531 (35.000%)                          (with --max-tries, since 15)
+# total number of retries: 9876
 # latency average = 2.889 ms
 # latency stddev = 1.982 ms                                               (only with -P, -L, -R or --log)
 # initial connection time = 22.726 ms                                     (since PostgreSQL 14)
@@ -29,6 +31,8 @@ _SUMMARY: dict[str, tuple[re.Pattern[str], float, str]] = {
     for metric, line, divisor, unit in (
         ("transactions", r"number of transactions actually processed: (\d+)(?:/\d+)?", 1.0, "1"),
         ("skipped", r"number of transactions skipped: (\d+) \(.*\)", 1.0, "1"),
+        ("retried", r"number of transactions retried: (\d+) \(.*\)", 1.0, "1"),
+        ("retries", r"total number of retries: (\d+)", 1.0, "1"),
         ("failed", r"number of failed transactions: (\d+) \(.*\)", 1.0, "1"),
         ("latency.mean", rf"latency average(?: =|:) {_NUMBER} ms(?: \(including failures\))?", 1e3, "s"),
         ("latency.stddev", rf"latency stddev(?: =|:) {_NUMBER} ms", 1e3, "s"),
@@ -41,6 +45,8 @@ METRICS = (*_SUMMARY, *(f"latency.{name}" for name in ("p50", "p95", "p99", "max
 _REQUIRED = ("tps", "transactions", "latency.mean")
 # Before PostgreSQL 9.4 pgbench said no latency unless it was asked to (-r, -R).
 _OLD = ("tps", "transactions")
+# Runs of ours retry nothing.
+_NOT_OWN = ("retried", "retries")
 
 # progress: 1795232995.283 s, 3253.9 tps, lat 2.986 ms stddev 2.108, 0 failed
 # progress: 1795233003.300 s, 879.9 tps, lat 1.463 ms stddev 0.958, 0 failed, lag 0.128 ms, 4 skipped, ...
@@ -63,6 +69,8 @@ def summary(out: bytes, err: bytes, host: str, *, own: bool = True) -> list[Samp
     # With several scripts, the values of each follow (" - latency average = ..."): indented, so never matched.
     samples = []
     for metric, (pattern, divisor, unit) in _SUMMARY.items():
+        if own and metric in _NOT_OWN:
+            continue
         if match := pattern.search(text):
             samples.append(Sample(metric, float(match[1]) / divisor, unit, LAYER, host))
         elif metric in (_REQUIRED if own else _OLD):

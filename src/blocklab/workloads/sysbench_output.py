@@ -43,7 +43,8 @@ _SUMMARY: Mapping[str, re.Pattern[str]] = {
         "errors": r"^ +ignored errors: +(\d+) +\(.* per sec\.\)$",
         "reconnects": r"^ +reconnects: +(\d+) +\(.* per sec\.\)$",
         "events": r"^ +total number of events: +(\d+)$",
-        "seconds": rf"^ +total time: +{_N}s$",
+        # "time elapsed" since 1.1, which has no "total time".
+        "seconds": rf"^ +(?:total time|time elapsed): +{_N}s$",
         "mean": r"^ +avg: +(\d+\.\d\d)$",
         "max": r"^ +max: +(\d+\.\d\d)$",
     }.items()

@@ -95,7 +95,7 @@ class Reader(ABC):
             self.remarks.append(f"{self._file}: empty")
         elif rest:
             # Written by halves: the last number may lack digits, even if it looks whole.
-            self._refuse(self._line + 1, rest)
+            self._refuse(self._line + 1, rest, cut=True)
 
     def _block(self, text: bytes) -> None:
         if self._fast(text, self._fields):
@@ -151,7 +151,7 @@ class Reader(ABC):
             raise AssertionError("a row that its own pattern allows was not taken")
         self._line = last
 
-    def _refuse(self, line: int, text: bytes) -> None:
+    def _refuse(self, line: int, text: bytes, *, cut: bool = False) -> None:
         self.bad += 1
         if self.first_bad is None:
-            self.first_bad = BadLine(self._file, line, text[:_EXCERPT].decode(errors="replace"))
+            self.first_bad = BadLine(self._file, line, text[:_EXCERPT].decode(errors="replace"), cut)

@@ -73,11 +73,13 @@ def every_second(tool: str, series: Sequence[Second]) -> list[Second]:
 
 
 class BadLine(msgspec.Struct, frozen=True):
-    """A line that is no row of the log. ``line`` counts from 1; ``text`` is its start."""
+    """A line that is no row of the log. ``line`` counts from 1; ``text`` is its start.
+    ``cut``: it is the last one, and has no line end."""
 
     file: str
     line: int
     text: str
+    cut: bool = False
 
 
 class Numbered(msgspec.Struct, frozen=True):
