@@ -104,7 +104,27 @@ WORKLOADS = (
 # What watched devices and hosts: iostat, sar, sadf, /proc/diskstats.
 DEVICES: tuple[Case, ...] = ()
 # What a database counts: status, InnoDB, AWR.
-DATABASES: tuple[Case, ...] = ()
+DATABASES = (
+    Case(
+        "10-aurora-status-zero", "size status.txt", code=1,
+        says=("Aurora MySQL.* VolumeReadIOPs and VolumeWriteIOPs",), silent=("must carry",),
+    ),
+    Case(
+        "14-awr-text-paged-14", "size awr.txt",
+        says=("300 IOPS and 4.19 MB/s", "write throughput 1.05 MB/s", "flushes 20.0 /s", "transactions 10.0 /s"),
+    ),
+    Case(
+        "16-awr-direct-path-reads", "size awr.txt",
+        says=(r"requests in flight 4\.4", "785,100 waits for 2 events, 100 % of them 'direct path read'"),
+    ),
+    Case(
+        "34-innodb-status-log-writes-subtracted", "size one.txt two.txt", says=("must carry 7,000 IOPS",),
+    ),
+    Case(
+        "35-innodb-status-model-flips-up", "size up-one.txt up-two.txt",
+        says=("must carry 9,000 IOPS", "its file writes leave out the redo log's: one more is counted for each sync"),
+    ),
+)  # fmt: skip
 ALL = (*WORKLOADS, *DEVICES, *DATABASES)
 
 
