@@ -163,6 +163,10 @@ def verdict(
     Exit code 1 when a verdict differs from the stored one, or cannot be made again.
     """
     there = StudyFolder(folder or newest(runs))
+    manifest = there.manifest()
+    broken = there.unreadable([cell for cell in manifest.cells if is_drill(manifest.study, cell.workload)])
+    for why in broken:
+        typer.echo(f"left out: {why.message}", err=True)
     rows, differ = [], 0
     for run in there.runs():
         if run.drill is None:
@@ -177,7 +181,7 @@ def verdict(
         differ += not same
         rows.append({"cell": run.cell.label, "stored": run.drill.verdict.status,
                      "again": made.status if made else "cannot be made", "same": same, "why": said})  # fmt: skip
-    if not rows:
+    if not rows and not broken:
         raise StoreError(f"{there.path} has no drills", hint="blocklab drill STUDY")
     if as_json:
         typer.echo(json.dumps({"drills": len(rows), "differ": differ, "verdicts": rows}, indent=1))
@@ -186,5 +190,5 @@ def verdict(
             mark = "the same" if row["same"] else f"stored as {row['stored']}"
             typer.echo(f"{row['cell']}: {row['again']} ({mark}){': ' if row['why'] else ''}{row['why']}")
         typer.echo(f"{len(rows)} verdicts made again, {differ} differ")
-    if differ:
+    if differ or broken:
         raise typer.Exit(1)

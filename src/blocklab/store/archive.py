@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StoreError
+from blocklab.model.files import make_folder, move, whole
 from blocklab.store.folder import StudyFolder
-from blocklab.store.run import outcome_of
+from blocklab.store.run import damage, good, take_place
 
 # Raw output is text mostly; a higher level takes longer than the way does.
 LEVEL = 1
@@ -29,9 +30,9 @@ class Packed(msgspec.Struct, frozen=True):
 
 def pack(folder: StudyFolder, keys: Collection[str], to: Path) -> Packed:
     """Write the runs of these keys that are there, and the floors, to the file ``to``. Raises ``StoreError``."""
-    there = tuple(key for key in keys if (folder.cells / key / "result.json").exists())
+    there = tuple(key for key in keys if (run := folder.cells / key).is_dir() and damage(run) is None)
     try:
-        with tarfile.open(to, "w:gz", compresslevel=LEVEL) as archive:
+        with whole(to) as half, tarfile.open(half, "w:gz", compresslevel=LEVEL) as archive:
             for key in there:
                 archive.add(folder.cells / key, f"cells/{key}")
             for floor in sorted((folder.path / "floors").glob("*.json")):
@@ -63,6 +64,9 @@ def unpack(file: Path, packed: Packed, folder: StudyFolder) -> list[str]:
         found = {path.name for path in (place / "cells").glob("*")}
         if found != set(packed.keys):
             raise StoreError(f"{file.name} has other runs than it is said to have")
+        for key in packed.keys:
+            if (why := damage(place / "cells" / key)) is not None:
+                raise StoreError(f"{file.name}: {why.message}")
         taken = [key for key in packed.keys if _taken(place / "cells" / key, folder.cells / key)]
         _keep_floors(sorted((place / "floors").glob("*.json")), folder.path / "floors")
     except (OSError, tarfile.TarError) as error:
@@ -75,20 +79,14 @@ def unpack(file: Path, packed: Packed, folder: StudyFolder) -> list[str]:
 
 def _taken(new: Path, final: Path) -> bool:
     """Put a run in its place, where it is not a bad one for a good one."""
-    if final.exists():
-        if outcome_of(new).status != "ok" and outcome_of(final).status == "ok":
-            return False
-        old = final.with_name(f".{final.name}.{os.getpid()}.old")
-        final.rename(old)
-        new.rename(final)
-        shutil.rmtree(old, ignore_errors=True)
-        return True
-    new.rename(final)
+    if not good(new) and good(final):
+        return False
+    take_place(new, final)
     return True
 
 
 def _keep_floors(floors: Sequence[Path], to: Path) -> None:
     if floors:
-        to.mkdir(exist_ok=True)
+        make_folder(to)
     for floor in floors:
-        floor.replace(to / floor.name)
+        move(floor, to / floor.name)
