@@ -5,15 +5,38 @@ UV_VERSION=0.13.8
 
 say() { printf '%s\n' "$*" >&2; }
 
-# install WHY PACKAGE...: with apt-get, through sudo only where that is needed.
+# apt_get WORD...: through ${sudo[@]}, again and again while another program holds a lock of apt's: on a machine that
+# has just booted unattended upgrades do, for minutes. apt itself waits for dpkg's only, and says nothing.
+apt_get() {
+    local said told="" until=$((SECONDS + ${APT_WAIT_SECONDS:-900}))
+    until said=$("${sudo[@]}" env LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        apt-get "$1" -qq -o DPkg::Lock::Timeout=30 "${@:2}" 2>&1); do
+        case "$said" in
+        *"E: Could not get lock "* | *"E: Unable to acquire "* | *"E: Unable to lock "*) ;;
+        *)
+            say "$said"
+            return 1
+            ;;
+        esac
+        if [ "$SECONDS" -ge "$until" ]; then
+            say "$said"
+            return 1
+        fi
+        [ -n "$told" ] || say "waiting, 15 minutes at most, for another program that uses apt: $(grep -m 1 '^E: ' <<<"$said")"
+        told=yes
+        sleep "${APT_AGAIN_SECONDS:-5}"
+    done
+}
+
+# install WHY PACKAGE...: with apt-get, through sudo only where that is needed. sudo may ask for a password.
 install() {
     local why="$1" sudo=()
     shift
     say "missing on this machine: $* ($why)"
     [ "$(id -u)" = 0 ] || sudo=(sudo)
     # A source of somebody else's that is down need not stop us; what counts is that the install works.
-    "${sudo[@]}" apt-get update -qq || say "apt-get update had errors; trying all the same"
-    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null || {
+    apt_get update || say "apt-get update had errors; trying all the same"
+    apt_get install -y --no-install-recommends "$@" || {
         say "That did not work. Ask an administrator for: apt-get install --no-install-recommends $*"
         exit 1
     }

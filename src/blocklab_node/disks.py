@@ -49,10 +49,8 @@ CALLED = {
     "swap": ("is formatted as swap", "wipefs --all"),
     "drbd": ("has DRBD metadata", "drbdadm down and drbdadm wipe-md"),
 }
-# "md127 : active raid1 sdc[1] sdb[0](F)", "md1 : inactive sdb[0](S)"
-ARRAY = re.compile(r"^(?P<name>md\S*) : (?P<rest>.*)$", re.MULTILINE)
-# A blank in a path of /proc/self/mountinfo or /proc/swaps is \040.
-ESCAPE = re.compile(r"\\([0-7]{3})")
+# Beside this file, wherever that is: what runs it.
+USERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "disk_users.py")
 
 
 class Refused(Exception):
@@ -90,7 +88,7 @@ class Asked(NamedTuple):
 
 class Facts(NamedTuple):
     """What was read of one disk. ``others``: the serials of the other disks; ``numbers``: major:minor of it and of
-    its partitions; ``holders``: kernel name -> its UUID if blocklab made it, else its name in device-mapper;
+    its partitions; ``holders``, ``mounts``, ``swaps``, ``arrays``, ``writers``, ``exports``: see ``disk_users``;
     ``types``: what lsblk says is on it and on its partitions; ``zero``: whether samples of it are, or of a stamped
     one all but the stamp in its first and last MiB, None where none was read; ``unknown``: what is not known."""
 
@@ -109,6 +107,7 @@ class Facts(NamedTuple):
     swaps: Sequence[str] = ()
     arrays: Sequence[str] = ()
     writers: Sequence[str] = ()
+    exports: Sequence[Sequence[str]] = ()
     types: Mapping[str, str] = {}
     signatures: Sequence[str] = ()
     first: bytes = b""
@@ -152,37 +151,6 @@ def parse_wipefs(text: str) -> list[str]:
     if not all(isinstance(kind, str) and kind for kind in rows):
         raise ValueError(f"wipefs prints what blocklab does not know ({rows})")
     return sorted(set(rows))
-
-
-def unescaped(text: str) -> str:
-    """A path as the kernel's lists have it."""
-    return ESCAPE.sub(lambda match: chr(int(match[1], 8)), text)
-
-
-def mounts_of(mountinfo: str, numbers: Mapping[str, str]) -> list[str]:
-    """Where any of these devices is mounted."""
-    # 36 35 98:16 / /mnt/a\040b rw,noatime shared:1 - ext4 /dev/ubdb rw; btrfs has a number of its own
-    found: dict[str, None] = {}
-    for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        fields, source = left.split(" "), [*right.split(" "), "", ""][1]
-        if len(fields) > 4 and (fields[2] in numbers.values() or source.rpartition("/")[2] in numbers):
-            found[unescaped(fields[4])] = None
-    return list(found)
-
-
-def swaps_of(swaps: str, names: Iterable[str]) -> list[str]:
-    """Which of these devices are swap in use."""
-    # /dev/ubdb    partition    65532    0    -2
-    used = {os.path.basename(unescaped(line.split()[0])) for line in swaps.splitlines() if line.strip()}
-    return sorted(used.intersection(names))
-
-
-def arrays_of(mdstat: str, names: Iterable[str]) -> list[str]:
-    """The MD arrays that have any of these devices, active or not."""
-    found = ((match["name"], {word.partition("[")[0] for word in match["rest"].split()}) for match in
-             ARRAY.finditer(mdstat))  # fmt: skip
-    return [array for array, members in found if members.intersection(names)]
 
 
 def stamped(first: bytes) -> Stamp | None:
@@ -234,6 +202,7 @@ def uses(facts: Facts, ours: str = "") -> list[Use]:
     arrays = [name for name in facts.arrays if name not in facts.holders]
     found += [Use(f"is in the MD array {name}", f"mdadm --stop /dev/{name}") for name in arrays]
     found += [Use(f"is open for writing in {process}", "end that process") for process in facts.writers]
+    found += [Use(what, fix) for what, fix in facts.exports]
     kinds = {*facts.signatures, facts.types.get(facts.name, "")} - TABLES - {""}
     if drbd_metadata(facts.first) or drbd_metadata(facts.last):
         kinds.add("drbd")
@@ -298,7 +267,8 @@ def content(facts: Facts, *, claim: bool) -> Iterator[Use]:
 def reasons(facts: Facts, asked: Asked, *, claim: bool = False, held: str = "") -> list[str]:
     """Why a disk may not be used; empty if it may. ``claim``: it need not be zero; ``held``: by this map alone."""
     found = [*identity(facts, asked), *fitness(facts, asked), *uses(facts, held), *content(facts, claim=claim)]
-    if facts.busy and not (facts.holders or facts.mounts or facts.swaps or facts.arrays or facts.writers):
+    known = (facts.holders, facts.mounts, facts.swaps, facts.arrays, facts.writers, facts.exports)
+    if facts.busy and not any(known):
         found.append(Use("is in use, for it cannot be opened exclusively", "end what uses it (DRBD, ZFS, a VM)"))
     if held and list(facts.holders) != [held]:
         found.append(Use(f"is not held by {held} alone", "find out what else uses it"))
@@ -365,14 +335,11 @@ def serials_of(name: str, lsblk: str) -> list[str]:
 
 
 class Host(NamedTuple):
-    """What concerns all disks: lsblk's rows, serials and ids by disk, the kernel's lists, what is not known."""
+    """What concerns all disks: lsblk's rows, serials and ids by disk, what is not known."""
 
     rows: Mapping[str, Mapping[str, str]]
     serials: Mapping[str, list[str]]
     ids: Mapping[str, list[str]]
-    mounts: str
-    swaps: str
-    mdstat: str
     unknown: Sequence[str]
 
 
@@ -389,13 +356,15 @@ def look() -> Host:
         ids.setdefault(os.path.basename(os.path.realpath(BY_ID + each)), []).append(BY_ID + each)
     disks = [name for name in entries("/sys/block") if not virtual(name)]
     serials = {name: serials_of(name, rows.get(name, {}).get("serial", "")) for name in disks}
-    own, first, swaps, mdstat = (text_of(f"/proc/{each}") for each in LISTS)
-    if not own:
-        unknown.append("/proc/self/mountinfo cannot be read")
-    return Host(rows, serials, ids, f"{own}\n{first}", swaps, mdstat, unknown)
+    return Host(rows, serials, ids, unknown)
 
 
-LISTS = ("self/mountinfo", "1/mountinfo", "swaps", "mdstat")
+def users_of(names: Iterable[str]) -> dict[str, Any]:
+    """What uses a disk and its partitions, as ``disk_users`` finds it, but for us and who started us.
+    ``ValueError``."""
+    own = f"{os.getpid()},{os.getppid()}"
+    found: dict[str, Any] = json.loads(tool(sys.executable, "-I", "-S", USERS, "--but", own, *names))
+    return found
 
 
 def read_at(fd: int, at: int, size: int) -> bytes:
@@ -415,42 +384,6 @@ def all_zero(fd: int, size: int, *, stamped: bool) -> bool:
     return first == bytes(len(first)) and all(read_at(fd, at, MIB) == bytes(MIB) for at in (size - MIB, *inner))
 
 
-def holders_of(names: Iterable[str]) -> dict[str, str]:
-    """What stands on these devices, as ``Facts`` has it."""
-    found = {}
-    for holder in (each for name in names for each in entries(f"/sys/class/block/{name}/holders")):
-        uuid = text_of(f"/sys/block/{holder}/dm/uuid")
-        found[holder] = uuid if uuid.startswith("blocklab-") else text_of(f"/sys/block/{holder}/dm/name")
-    return found
-
-
-def writers_of(numbers: Iterable[str]) -> list[str]:
-    """The processes that have one of these devices open for writing, but for us and who started us: a VM's disk is
-    open in a process that claims nothing."""
-    pids = [pid for pid in entries("/proc") if pid.isdigit() and int(pid) not in (os.getpid(), os.getppid())]
-    return [
-        f"{text_of(f'/proc/{pid}/comm')} (process {pid})"
-        for pid in pids
-        if any(writes(pid, fd, numbers) for fd in entries(f"/proc/{pid}/fd"))
-    ]
-
-
-def writes(pid: str, fd: str, numbers: Iterable[str]) -> bool:
-    """Whether a process has one of these devices open for writing there."""
-    try:
-        path = os.readlink(f"/proc/{pid}/fd/{fd}")
-        if not path.startswith("/dev/"):
-            return False
-        status = os.stat(path)
-    except OSError:
-        # It has ended, or closed it.
-        return False
-    # "flags:  02100002"
-    flags = re.search(r"^flags:\s+(\d+)$", text_of(f"/proc/{pid}/fdinfo/{fd}"), re.MULTILINE)
-    ours = stat.S_ISBLK(status.st_mode) and number_of(status) in numbers
-    return ours and (flags is None or int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY)
-
-
 def facts_of(host: Host, name: str, fd: int, *, busy: bool, held: str = "") -> Facts:
     """All that is known of one disk, which is open; ``held`` is a map that is meant to stand on it."""
     place, path = f"/sys/block/{name}", f"/dev/{name}"
@@ -462,17 +395,19 @@ def facts_of(host: Host, name: str, fd: int, *, busy: bool, held: str = "") -> F
         unknown.append("its name in /dev leads to another device; wait for udev, and try again")
     if not row and not unknown:
         unknown.append("lsblk does not list it")
+    used: dict[str, Any] = {}
     try:
         signatures = parse_wipefs(tool("wipefs", "-J", "--no-act", path))
+        used = users_of(numbers)
+        unknown += used.pop("unknown")
     except ValueError as error:
         unknown.append(str(error))
     facts = Facts(
         path, name, size, row.get("type", ""), row.get("model") or text_of(f"{place}/device/model"),
         text_of(f"{place}/ro") != "0", host.ids.get(name, []), host.serials.get(name, []),
-        {other: serials for other, serials in host.serials.items() if other != name}, numbers, holders_of(numbers),
-        mounts_of(host.mounts, numbers), swaps_of(host.swaps, numbers), arrays_of(host.mdstat, numbers),
-        writers_of(numbers.values()), {each: host.rows[each]["fstype"] for each in numbers if each in host.rows},
-        signatures, busy=busy, unknown=unknown,
+        {other: serials for other, serials in host.serials.items() if other != name}, numbers,
+        types={each: host.rows[each]["fstype"] for each in numbers if each in host.rows},
+        signatures=signatures, busy=busy, unknown=unknown, **used,
     )  # fmt: skip
     if size < 2 * MIB:
         return facts

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from blocklab.errors import SetupError
+from blocklab.spread import over_ssh
 from blocklab.spread.certificates import certificates
 from blocklab.spread.cluster import opened
 from blocklab.spread.control import Spread
@@ -28,6 +29,7 @@ from blocklab.study.units import by_layout
 from tests.fake.dasked import (
     Cluster,
     ended,
+    environment,
     events,
     finished,
     folder_of,
@@ -36,6 +38,7 @@ from tests.fake.dasked import (
     until,
     written,
 )
+from tests.fake.leashes import LocalHost, answers_http, family, ports, running
 
 
 @pytest.fixture
@@ -330,3 +333,24 @@ def test_a_scheduler_with_tls_takes_those_who_have_a_certificate(place: Path) ->
         cluster.security = security
         ended(run(cluster))
         assert len(finished(folder_of(cluster))) == 6
+
+
+def test_nothing_of_dask_that_is_started_over_ssh_listens_without_tls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = [LocalHost(name, environment(tmp_path, name)) for name in ("h1", "h2")]
+    monkeypatch.setattr(over_ssh, "leashable", lambda _: hosts)
+    with over_ssh.started(tmp_path / "hosts.yaml") as place:
+        processes = {pid for host in hosts for leash in host.leashes for pid in family(leash.process.pid)}
+        listening = {found for pid in processes for found in ports(pid)}
+        # The scheduler, two workers and their nannies: a port each, by TLS.
+        assert len({port for _, port in listening}) == 5
+        assert int(place.address.rsplit(":", 1)[1]) in {port for _, port in listening}
+        assert not [found for found in listening if answers_http(*found)]
+    until(lambda: not any(running(pid) for pid in processes), 30)
+
+
+def test_dasks_own_scheduler_does_listen_without_tls(cluster: Cluster) -> None:
+    """Or the test above proves nothing: it is started with --no-dashboard."""
+    found = ports(cluster.processes["scheduler"].pid)
+    assert [port for address, port in found if port != cluster.port and answers_http(address, port)]

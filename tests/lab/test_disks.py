@@ -32,7 +32,7 @@ def lab() -> Iterator[UmlLab]:
     lab = UmlSite().start(msgspec.structs.replace(topology("a1"), volumes=volumes))
     try:
         host = lab.hosts["a1"]
-        for name in ("disks", "claims"):
+        for name in programs.OF_DISKS:
             host.put(programs.path(name), programs.text(name).encode())
         for module in ("dm-mod", "raid1", "ext4", "xfs"):
             host.run(["modprobe", module])

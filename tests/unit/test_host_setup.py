@@ -18,7 +18,9 @@ from blocklab.sites.fake import FakeSite
 from blocklab.sites.uml import packages
 from blocklab.sites.uml.doctor import Fact
 
-INSTALL = ("apt-get", "install", "--no-install-recommends", "-y", "gpg", "patchelf")
+WAIT = ("-o", "DPkg::Lock::Timeout=30")
+NAMES = ("gpg", "patchelf")
+INSTALL = ("apt-get", "install", "--no-install-recommends", "-y", *WAIT, *NAMES)
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def uid(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
 def test_root_installs_and_users_take_sudo(programs: Callable[..., Path], uid: int) -> None:
     programs(apt_get="exit 0", sudo='exec "$@"')
     sudo = () if uid == 0 else ("sudo",)
-    assert packages.installing(INSTALL[4:]) == [(*sudo, "apt-get", "update"), (*sudo, *INSTALL)]
+    assert packages.installing(NAMES) == [(*sudo, "apt-get", "update", *WAIT), (*sudo, *INSTALL)]
 
 
 def test_without_sudo_the_administrators_command_is_said(
@@ -59,7 +61,7 @@ def test_without_sudo_the_administrators_command_is_said(
     programs(apt_get="exit 0")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(SetupError) as caught:
-        packages.install(INSTALL[4:])
+        packages.install(NAMES)
     assert caught.value.hint == f"ask an administrator for: {' '.join(INSTALL)}"
 
 
@@ -71,16 +73,49 @@ def test_another_distribution_is_told_the_packages(programs: Callable[..., Path]
 
 def test_a_source_of_packages_that_is_down_does_not_matter(programs: Callable[..., Path], uid: int) -> None:
     log = programs(apt_get='[ "$1" != update ]', sudo='exec "$@"')
-    packages.install(INSTALL[4:])
+    packages.install(NAMES)
     ran = [line for line in log.read_text().splitlines() if not line.startswith("sudo")]
-    assert ran == ["apt-get update", " ".join(INSTALL)]
+    assert ran == [" ".join(("apt-get", "update", *WAIT)), " ".join(INSTALL)]
 
 
 def test_what_cannot_be_installed_says_why_and_what_to_do(programs: Callable[..., Path], uid: int) -> None:
     programs(apt_get='echo "E: Unable to locate package patchelf"; exit 100', sudo='exec "$@"')
     with pytest.raises(SetupError, match="Unable to locate package patchelf") as caught:
-        packages.install(INSTALL[4:])
+        packages.install(NAMES)
     assert caught.value.hint == f"ask an administrator for: {' '.join(INSTALL)}"
+
+
+LOCKED = (
+    "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 812 (apt-get)",
+    "E: Could not get lock /var/lib/dpkg/lock-frontend - open (11: Resource temporarily unavailable)",
+    "E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?",
+    "E: Unable to lock directory /var/lib/apt/lists/",
+)
+
+
+@pytest.mark.parametrize("locked", LOCKED)
+def test_a_lock_of_apts_is_waited_for_and_that_is_said(
+    programs: Callable[..., Path], uid: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    locked: str, tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(packages, "AGAIN_SECONDS", 0.0)
+    # Free at the third call of each.
+    count = f'n=$(/bin/cat {tmp_path}/$1 2>/dev/null || echo 0); echo $((n + 1)) > {tmp_path}/$1; [ "$n" -ge 2 ]'
+    log = programs(apt_get=f"{count} || {{ echo '{locked}'; exit 100; }}", sudo='exec "$@"')
+    packages.install(NAMES)
+    ran = [line.split()[1] for line in log.read_text().splitlines() if line.startswith("apt-get")]
+    assert ran == ["update"] * 3 + ["install"] * 3
+    said = capsys.readouterr().err
+    assert said.count("waiting, 15 minutes at most") == 2 and locked.removeprefix("E: ") in said
+
+
+def test_a_lock_is_not_waited_for_for_ever(
+    programs: Callable[..., Path], uid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "WAIT_SECONDS", 0.0)
+    programs(apt_get=f"echo '{LOCKED[0]}'; exit 100", sudo='exec "$@"')
+    with pytest.raises(SetupError, match="held by process 812"):
+        packages.install(NAMES)
 
 
 # -- the command ----------------------------------------------------------------------------------------------

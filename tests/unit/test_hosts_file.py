@@ -179,3 +179,33 @@ def test_what_a_mirror_overwrites_is_said_before(tmp_path: Path) -> None:
     said = there.room(topology(study, ["drbd0"]), 1)
     assert said == ("the volumes of a mirror get zeroes before each build (3 GiB on each host): 26 s at 125 MB/s")
     assert there.room(topology(study, ["local"]), 1) == ""
+
+
+WWID = "naa.600508b1001c4d41a9d2a3f7d2f5c001"
+EBS = "Amazon_Elastic_Block_Store_vol01"
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "refused"),
+    [
+        (("wwn-0x" + WWID[4:], WWID), ("wwn-0x" + WWID[4:], WWID), True),
+        (("wwn-0x" + WWID[4:], WWID), ("scsi-3" + WWID[4:], "0x" + WWID[4:].upper()), True),
+        ((f"nvme-{EBS}", "vol01"), (f"nvme-{EBS}", "vol-01"), True),
+        (("virtio-" + WWID[4:], WWID), ("wwn-0x" + WWID[4:], WWID), True),
+        (("wwn-0x" + WWID[4:], WWID), ("wwn-0x" + WWID[4:-1] + "2", WWID[:-1] + "2"), False),
+        (("virtio-data", "data"), ("virtio-data", "data"), False),
+        (("scsi-0QEMU_QEMU_HARDDISK_data", "data"), ("scsi-0QEMU_QEMU_HARDDISK_data", "data"), False),
+    ],
+)  # fmt: skip
+def test_one_disk_is_not_two_of_two_hosts(
+    tmp_path: Path, one: tuple[str, str], two: tuple[str, str], refused: bool
+) -> None:
+    document = plain()
+    for name, (path, serial) in (("a1", one), ("a2", two)):
+        document["hosts"][name]["disks"]["data"] |= {"id": f"/dev/disk/by-id/{path}", "serial": serial}
+    file = written(tmp_path, document)
+    if refused:
+        with pytest.raises(StudyError, match=r"hosts\.a2\.disks\.data\.serial: is that of data on a1 too"):
+            load(file)
+    else:
+        load(file)

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -209,17 +210,20 @@ mkdir -p "$tpc" && touch "$tpc/main.go"
     calls = (tmp_path / "calls").read_text().splitlines()
     start = f"http://proxy.example local /build/ca.crt {root} /usr/lib/go/bin/go -C /build/"
     assert all(call.startswith(start) for call in calls)
-    assert calls[1].endswith("get github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12")
-    assert calls[2].endswith("mod edit -replace github.com/pingcap/go-tpc=../go-tpc")
+    assert calls[0].endswith("-C /build/module mod download github.com/pingcap/go-tpc")
+    assert calls[1].endswith("mod edit -replace github.com/pingcap/go-tpc=../go-tpc")
     added = (root / "build/go-tpc/cmd/go-tpc/password.go").read_text()
     assert "BLOCKLAB_PASSWORD_FILE" in added and (root / "build/go-tpc/cmd/go-tpc/main.go").exists()
-    assert "-X main.version=v1.0.12" in calls[3]
+    assert "-C /build/module build -mod=readonly" in calls[2] and "-X main.version=v1.0.12" in calls[2]
+    assert calls[2].endswith("github.com/pingcap/go-tpc/cmd/go-tpc")
+    for name, text in go_programs.go_tpc_sources().items():
+        assert (root / "build/module" / name).read_text() == text
     assert (root / "build/ca.crt").read_text() == "certificates"
     sources = go_programs.ledger_sources()
     assert {"go.mod", "go.sum", "main.go"} <= set(sources)
     assert {name: (root / "build/ledger" / name).read_text() for name in sources} == sources
     version = texts.version(sources)
-    assert "-C /build/ledger build -mod=readonly" in calls[4] and f"-X main.version={version}" in calls[4]
+    assert "-C /build/ledger build -mod=readonly" in calls[3] and f"-X main.version={version}" in calls[3]
     assert (root / ".out/packages").read_text() == f"go-tpc 1.0.12\nblocklab-ledger {version}\n"
     for name in ("go-tpc", "blocklab-ledger"):
         assert (root / f".out/tree/usr/bin/{name}").stat().st_mode & 0o777 == 0o755
@@ -675,3 +679,20 @@ def test_a_path_that_the_loader_or_the_kernel_would_misread_is_refused(
 ) -> None:
     with pytest.raises(ImageError, match=said):
         tools.install(tmp_path, tmp_path / "tools", Path(place, "tools"), io.StringIO())
+
+
+def test_all_that_go_tpc_is_built_from_has_a_checksum_of_ours() -> None:
+    sources = go_programs.go_tpc_sources()
+    assert sorted(sources) == ["go.mod", "go.sum"]
+    required = dict(re.findall(r"^\s+(\S+) (v\S+)", sources["go.mod"], re.MULTILINE))
+    assert required[go_programs.GO_TPC_MODULE] == f"v{go_programs.GO_TPC_VERSION}"
+    known = {tuple(line.split()[:2]) for line in sources["go.sum"].splitlines()}
+    lacking = {name for name, version in required.items() if (name, f"{version}/go.mod") not in known}
+    # Which is for Windows.
+    assert lacking == {"github.com/inconshreveable/mousetrap"}
+    assert (go_programs.GO_TPC_MODULE, required[go_programs.GO_TPC_MODULE]) in known
+    script = go_programs.script("", {"go.mod": "module x\n"})
+    assert sources["go.sum"] in script and sources["go.mod"] in script
+    # Nothing adds to them, whatever the user's environment says.
+    assert script.count(" build -mod=readonly ") == 2 and "GOFLAGS= GOSUMDB=sum.golang.org" in script
+    assert not re.search(r"go module (get|mod) ", script)

@@ -98,6 +98,7 @@ def carry_out(
     manifest = folder.manifest()
     console = Console(stderr=True, highlight=False)
     wanted, todo = asked(folder, manifest)
+    tell_unreadable(folder, todo, console)
     if not todo:
         console.print(f"finished: all {len(wanted)} cells are measured; --again measures them again")
     bad = 0
@@ -160,6 +161,13 @@ def _measured(
             yield progress if listener is None else Both(progress, Events(listener, remaining))
 
     return measured(folder, console, show, elsewhere, parallel)
+
+
+def tell_unreadable(folder: StudyFolder, todo: Sequence[Cell], console: Console) -> None:
+    """Which runs are measured again since they cannot be read."""
+    for why in folder.unreadable(todo):
+        text = f"{why.message}; its cell is measured again, and what is there is kept in {folder.aside}"
+        console.print(f"warning: {text}", style="yellow", markup=False, soft_wrap=True)
 
 
 def asked(folder: StudyFolder, manifest: Manifest) -> tuple[list[Cell], tuple[Cell, ...]]:

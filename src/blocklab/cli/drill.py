@@ -173,9 +173,13 @@ def verdict(
     drill was not carried out to its end and has none. Lost commits are a result, not a failure.
     """
     there = StudyFolder(folder or newest(runs))
-    study = there.manifest().study
-    rows = [_again(run) for run in there.runs() if run.drill is not None or is_drill(study, run.cell.workload)]
-    if not rows:
+    manifest = there.manifest()
+    broken = there.unreadable([cell for cell in manifest.cells if is_drill(manifest.study, cell.workload)])
+    for why in broken:
+        typer.echo(f"left out: {why.message}", err=True)
+    drilled = (run for run in there.runs() if run.drill is not None or is_drill(manifest.study, run.cell.workload))
+    rows = [_again(run) for run in drilled]
+    if not rows and not broken:
         raise StoreError(f"{there.path} has no drills", hint="blocklab drill STUDY")
     differ = sum(row["same"] is False for row in rows)
     undecided = sum(row["same"] is None or row["again"] == "unknown" for row in rows)
@@ -186,8 +190,8 @@ def verdict(
         for row in rows:
             typer.echo(f"{row['cell']}: {row['again']} ({_mark(row)}){': ' if row['why'] else ''}{row['why']}")
         typer.echo(f"{len(rows)} verdicts made again, {differ} differ, {undecided} undecided")
-    if differ or undecided:
-        raise typer.Exit(1 if differ else UNDECIDED)
+    if differ or broken or undecided:
+        raise typer.Exit(1 if differ or broken else UNDECIDED)
 
 
 def _again(run: Run) -> dict[str, Any]:

@@ -203,6 +203,8 @@ def _run(folder: StudyFolder, seed: str, cell: Cell | None = None) -> Run:
         assert run.drill is not None
         if (cell is not None and run.cell.key == cell.key) or (cell is None and run.drill.seed == seed):
             return run
+    if broken := folder.unreadable(folder.manifest().cells):
+        raise broken[0]
     known = ", ".join(repr(run.drill.seed) for run in drills[:4] if run.drill)
     raise StudyError(
         "", f"{folder.path} has no drill with the seed {seed!r}",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from blocklab.cli.carry import measured
+from blocklab.cli.carry import asked, measured, tell_unreadable
 from blocklab.cli.events import Events, printed
 from blocklab.errors import BlocklabError
 from blocklab.store.folder import StudyFolder, claimed
@@ -22,6 +22,7 @@ def main() -> int:
     try:
         with claimed(folder.path):
             folder.sweep()
+            tell_unreadable(folder, asked(folder, folder.manifest())[1], console)
             tell = printed(sys.stdout)
             measured(folder, console, lambda _study, remaining: contextlib.nullcontext(Events(tell, remaining)))
     except BlocklabError as error:

@@ -16,7 +16,7 @@ NAMES = (
     "tables", "verbs",
 )  # fmt: skip
 # For hosts whose disks are not the lab's.
-OF_DISKS = ("claims", "disks")
+OF_DISKS = ("claims", "disk_users", "disks")
 
 
 def path(name: str) -> str:

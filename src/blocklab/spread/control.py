@@ -27,7 +27,7 @@ from blocklab.errors import BlocklabError, SetupError, StoreError
 from blocklab.judge.fit import fits
 from blocklab.spread import far
 from blocklab.spread.cluster import RESOURCE, Place
-from blocklab.store.archive import unpack
+from blocklab.store.archive import most_bytes, unpack
 from blocklab.store.folder import StudyFolder, encoded
 from blocklab.store.identity import identity
 from blocklab.study.types import Cell
@@ -64,9 +64,10 @@ class Worker(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct):
-    """A unit at a worker."""
+    """A unit at a worker; ``keys``: those of the cells that it is to measure."""
 
     unit: Unit
+    keys: tuple[str, ...]
     worker: Worker
     future: Future[bytes]
     since: float
@@ -143,7 +144,7 @@ class Spread:
         try:
             client.subscribe_topic(self._topic, self._event)
             info = client.scheduler_info()
-            link = self._dashboard(client)
+            link = self._dashboard(client, info)
         except _LOST as error:
             client.close(timeout=1)
             raise SetupError(f"no scheduler answers at {self._place.address}: {error}") from error
@@ -152,8 +153,10 @@ class Spread:
                     "dashboard": link, "workers": len(info["workers"])})  # fmt: skip
         return client
 
-    def _dashboard(self, client: Client) -> str:
+    def _dashboard(self, client: Client, info: Mapping[str, Any]) -> str:
         """The link to Dask's own; without bokeh there it would lead to an excuse."""
+        if "dashboard" not in info.get("services", {}):
+            return ""
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             client.run_on_scheduler(importlib.metadata.version, "bokeh")
             return str(client.dashboard_link)
@@ -313,9 +316,8 @@ class Spread:
 
     def _start(self, client: Client, unit: Unit, worker: Worker) -> None:
         cells = self._cells_for(unit, worker)
-        manifest = msgspec.structs.replace(
-            self._manifest, todo=tuple(cell.key for cell in cells), since=0.0, workers=None
-        )
+        keys = tuple(cell.key for cell in cells)
+        manifest = msgspec.structs.replace(self._manifest, todo=keys, since=0.0, workers=None)
         source = self._folder.path / "study.yaml"
         order = far.Order(
             self._kept_as(unit), self._folder.path.name, encoded(manifest),
@@ -332,7 +334,7 @@ class Spread:
         kept = self._kept_as(unit)
         self._begun[kept] = worker.machine
         self._lost.pop(kept, None)
-        self._running[kept] = Running(unit, worker, future, time.monotonic())
+        self._running[kept] = Running(unit, keys, worker, future, time.monotonic())
         future.add_done_callback(lambda _: self._inbox.put({}))
         self._tell({"event": "unit", "unit": unit.label, "worker": worker.name, "cells": len(cells)})
 
@@ -375,21 +377,21 @@ class Spread:
             return self._failed(running, pending, "it is gone", fault=future.status == "pending")
         try:
             report = msgspec.json.decode(future.result(timeout=30), type=far.Report)
+        except Exception as error:
+            # Whatever a worker raised arrives as itself.
+            why = error.message if isinstance(error, BlocklabError) else f"{type(error).__name__}: {error}"
+            return self._failed(running, pending, why)
+        try:
             taken = self._fetched(client, running, report)
         except _Gone:
             pending.append(unit)
             raise
-        except StoreError as error:
-            if error.hint:
+        except (StoreError, SetupError) as error:
+            if isinstance(error, StoreError) and error.hint:
                 # This machine's disk.
                 raise
             return self._failed(running, pending, error.message)
-        except BlocklabError as error:
-            return self._failed(running, pending, error.message)
-        except Exception as error:
-            # Whatever a worker raised arrives as itself.
-            return self._failed(running, pending, f"{type(error).__name__}: {error}")
-        if report.missing:
+        if set(running.keys) - set(report.packed.keys):
             return self._failed(running, pending, report.error or "it ended early")
         self._strikes.pop(worker.machine, None)
         self._begun.pop(self._kept_as(unit), None)
@@ -397,11 +399,13 @@ class Spread:
                     "seconds": round(time.monotonic() - running.since, 1)})  # fmt: skip
         with contextlib.suppress(_Gone):
             _everywhere(client, [worker.address], far.forget, self._kept_as(unit))
-        return sum(status != "ok" for status in report.statuses.values())
+        return sum(report.statuses.get(key) != "ok" for key in running.keys)
 
     def _fetched(self, client: Client, running: Running, report: far.Report) -> list[str]:
         """The keys of the runs that are in place now. Raises ``StoreError``, ``SetupError``."""
         name, address = self._kept_as(running.unit), running.worker.address
+        if report.packed.size > most_bytes(running.keys):
+            raise SetupError(f"its runs take {report.packed.size} bytes, which is more than is fetched")
         with self._aside() as place:
             file = place / f"{name}.tar.gz"
             with file.open("wb") as stream:
@@ -409,10 +413,11 @@ class Spread:
                     if stream.tell() >= report.packed.size:
                         break
                     piece = _everywhere(client, [address], far.part, name, number).get(address)
-                    if not isinstance(piece, bytes) or not piece:
-                        raise SetupError(f"its runs cannot be fetched: {piece or 'nothing came'}")
+                    if not isinstance(piece, bytes) or not 0 < len(piece) <= far.PART_BYTES:
+                        why = f"{len(piece)} bytes came" if isinstance(piece, bytes) else piece
+                        raise SetupError(f"its runs cannot be fetched: {why}")
                     stream.write(piece)
-            return unpack(file, report.packed, self._folder)
+            return unpack(file, report.packed, self._folder, running.keys)
 
     @contextlib.contextmanager
     def _aside(self) -> Iterator[Path]:

@@ -26,7 +26,7 @@ from distributed import get_worker
 from blocklab import __version__
 from blocklab.errors import BlocklabError, SetupError
 from blocklab.model.cache import cache_folder
-from blocklab.model.files import write_whole
+from blocklab.model.files import make_folder, write_whole
 from blocklab.model.site import Room, offered
 from blocklab.sites import DEFAULT, open_site
 from blocklab.sites.own import Own
@@ -116,15 +116,15 @@ def carry_out(order: bytes) -> bytes:
     _sweep()
     place = units_folder() / what.unit
     folder = StudyFolder(place / what.name)
-    folder.cells.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.cells)
     write_whole(folder.path / "study.yaml", what.source)
     write_whole(folder.path / "study.json", what.manifest)
     error = _measured(folder, what)
     manifest = folder.manifest()
     todo = manifest.todo or ()
-    statuses = {key: outcome_of(folder.cells / key).status for key in todo if (folder.cells / key).is_dir()}
-    missing = tuple(key for key in todo if key not in statuses)
     packed = pack(folder, todo, place / "runs.tar.gz")
+    statuses = {key: outcome_of(folder.cells / key).status for key in packed.keys}
+    missing = tuple(key for key in todo if key not in statuses)
     return msgspec.json.encode(Report(statuses, missing, packed, error if missing else ""))
 
 

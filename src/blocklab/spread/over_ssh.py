@@ -21,6 +21,7 @@ from blocklab.spread.cluster import RESOURCE, Place
 START_SECONDS = 120.0
 _OPTIONS = {"--tls-ca-file": "ca", "--tls-cert": "cert", "--tls-key": "key"}
 _TELL = "scheduler.json"
+_PROGRAMS = "blocklab.spread.programs"
 
 
 @contextlib.contextmanager
@@ -53,16 +54,19 @@ def _options() -> tuple[str, ...]:
 
 
 def _scheduler(made: Certificates) -> Order:
-    arguments = ("--protocol", "tls", "--port", "0", "--scheduler-file", f"{HERE}/{_TELL}", *_options())
-    return Order("distributed.cli.dask_scheduler", arguments, made.files(), _TELL)
+    arguments = (
+        "scheduler", "--protocol", "tls", "--port", "0", "--scheduler-file", f"{HERE}/{_TELL}", "--no-dashboard",
+        *_options(),
+    )  # fmt: skip
+    return Order(_PROGRAMS, arguments, made.files(), _TELL)
 
 
 def _worker(name: str, address: str, made: Certificates) -> Order:
     arguments = (
-        address, "--name", name, "--nthreads", "1", "--resources", f"{RESOURCE}=1", "--memory-limit", "0",
-        "--local-directory", HERE, "--no-dashboard", *_options(),
+        "worker", address, "--name", name, "--nthreads", "1", "--resources", f"{RESOURCE}=1",
+        "--memory-limit", "0", "--local-directory", HERE, "--no-dashboard", *_options(),
     )  # fmt: skip
-    return Order("distributed.cli.dask_worker", arguments, made.files())
+    return Order(_PROGRAMS, arguments, made.files())
 
 
 def _wait(place: Place, leashes: Sequence[Leash], names: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from blocklab.stats.grid import Grid, Point
 from blocklab.stats.reading import Gap
 from blocklab.stats.values import Measured, Row, rows_of
 from blocklab.store.folder import StudyFolder
-from blocklab.store.run import Run, head, load
+from blocklab.store.run import Run, damage, head, load
 from blocklab.study.types import Cell, Study
 
 # The labels of a stack and of a workload, as rows have them.
@@ -188,13 +188,13 @@ def heads(path: Path) -> tuple[tuple[Piece, ...], tuple[str, ...]]:
     manifest = folder.manifest()
     found, unreadable = [], []
     for cell in manifest.cells:
-        try:
-            if (folder.cells / cell.key).is_dir():
-                run = msgspec.structs.replace(head(folder.cells / cell.key), cell=cell)
-                found.append(Piece(manifest.study.name, run, cell.levels, ()))
-        except StoreError as error:
-            # One broken file must not hide the others.
-            unreadable.append(error.message)
+        path = folder.cells / cell.key
+        # One broken file must not hide the others.
+        if path.is_dir() and (why := damage(path)) is not None:
+            unreadable.append(why.message)
+        elif path.is_dir():
+            run = msgspec.structs.replace(head(path), cell=cell)
+            found.append(Piece(manifest.study.name, run, cell.levels, ()))
     return tuple(found), tuple(unreadable)
 
 

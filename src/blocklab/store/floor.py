@@ -18,7 +18,7 @@ import msgspec
 from blocklab.errors import BlocklabError, StoreError
 from blocklab.judge.fit import SPEEDS
 from blocklab.model.cache import cache_folder
-from blocklab.model.files import write_whole
+from blocklab.model.files import make_folder, write_whole
 from blocklab.model.site import Site
 
 FORMAT = 3
@@ -157,7 +157,7 @@ def save_floor(folder: Path, floor: Floor) -> Path:
         )
     path = floor_file(folder, floor.machine)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_whole(path, msgspec.json.format(msgspec.json.encode(floor), indent=1) + b"\n")
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}", hint="is that folder yours?") from error

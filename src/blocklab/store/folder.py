@@ -6,6 +6,7 @@
         study.yaml      the file, as the user wrote it
         study.json      the study as it was read (quick patch and job files in it), and its cells in order
         cells/<key>/    see ``run``
+        unreadable/     runs that could not be read when their cells were measured again
         floors/         the lab's floor on the machines of the runs, see ``floor``
         report.html, report.csv, report.json
 """
@@ -22,12 +23,12 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import StoreError, StudyError
-from blocklab.model.files import write_whole
+from blocklab.model.files import make_folder, write_whole
 from blocklab.model.protocols import Imported
 from blocklab.model.units import dec_hook, enc_hook
 from blocklab.store.floor import machine_of
 from blocklab.store.identity import Identity, identity
-from blocklab.store.run import Run, analysed, environment_of, load, outcome_of, sweep
+from blocklab.store.run import Run, analysed, aside, damage, environment_of, good, load, outcome_of, sweep
 from blocklab.study.grid import is_drill, repeated
 from blocklab.study.kinds import with_study
 from blocklab.study.types import Cell, Study
@@ -88,6 +89,7 @@ def encoded(manifest: Manifest) -> bytes:
 
 def decoded(text: bytes, name: str) -> Manifest:
     """A manifest as it was written to the file ``name``. Raises ``StoreError``."""
+    hint = "`blocklab run STUDY`, or `blocklab import` for logs, writes it again; the runs beside it stay"
     try:
         plain = msgspec.json.decode(text)
         if (made := plain.get("format")) != FORMAT:
@@ -96,8 +98,9 @@ def decoded(text: bytes, name: str) -> Manifest:
                 hint="`blocklab run` of the study measures its cells again",
             )
         return msgspec.convert(plain, with_study(Manifest), dec_hook=dec_hook)
-    except (AttributeError, msgspec.MsgspecError) as error:
-        raise StoreError(f"{name} cannot be read: {error}") from error
+    except (AttributeError, RecursionError, msgspec.MsgspecError) as error:
+        why = "it is empty" if not text.strip(b"\0 \n") else str(error)
+        raise StoreError(f"{name} cannot be read: {why}", hint=hint) from error
 
 
 @contextlib.contextmanager
@@ -105,7 +108,7 @@ def claimed(path: Path) -> Iterator[None]:
     """Be the only process that measures for a study's folder, which is made where it is not there. The kernel lets
     go of it when the process ends. Raises ``StoreError`` where another one measures, or no folder can be made."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error}", hint="use --runs DIR") from error
@@ -145,7 +148,7 @@ class StudyFolder:
             folder._keep_kind(before, manifest)
             manifest = folder._with_drills(before, manifest)
         try:
-            folder.cells.mkdir(parents=True, exist_ok=True)
+            make_folder(folder.cells)
             folder.sweep()
             if source is not None:
                 write_whole(folder.path / "study.yaml", source.read_bytes())
@@ -191,12 +194,19 @@ class StudyFolder:
 
     def has(self, cell: Cell, since: float = 0.0) -> bool:
         """Whether a finished, good run of the cell is there that began at ``since`` (seconds since the epoch) or
-        later."""
+        later. One that cannot be read is none."""
         folder = self.cells / cell.key
-        if not folder.is_dir():
-            return False
-        outcome = outcome_of(folder)
-        return outcome.status == "ok" and outcome.started >= since
+        return good(folder) and outcome_of(folder).started >= since
+
+    @property
+    def aside(self) -> Path:
+        """Where runs are kept that could not be read when their cells were measured again."""
+        return aside(self.cells)
+
+    def unreadable(self, cells: Sequence[Cell]) -> tuple[StoreError, ...]:
+        """Why runs of these cells cannot be read."""
+        there = (self.cells / cell.key for cell in cells if self.there(cell))
+        return tuple(why for folder in there if (why := damage(folder)) is not None)
 
     def there(self, cell: Cell) -> bool:
         """Whether the cell has a run, good or bad."""
@@ -238,6 +248,9 @@ class StudyFolder:
             yield next(runs) if cell.key in known else None
 
     def runs(self) -> tuple[Run, ...]:
-        """Every run of the manifest's grid, in the grid's order."""
-        found = (self.run(cell) for cell in self.manifest().cells)
+        """Every run of the grid that can be read, in the grid's order; ``unreadable`` has the others."""
+        found = []
+        for cell in self.manifest().cells:
+            with contextlib.suppress(StoreError):
+                found.append(self.run(cell))
         return tuple(run for run in found if run is not None)

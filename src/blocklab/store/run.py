@@ -20,14 +20,17 @@
         latencies.json      of an imported log with too many transactions to keep each
         files.json          of an imported run: the files that it was made from, see ``imported``
 
-It is written under a temporary name and renamed when complete; so a folder that exists is whole.
+It is written under a temporary name, and renamed when it is complete and on the disk; so a folder that exists is
+whole.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
+import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +39,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from blocklab.errors import StoreError
+from blocklab.model import files as disk
 from blocklab.model.drill import Drill, Ledger
 from blocklab.model.plan import Knob
 from blocklab.model.sample import OWN, Latencies, Parsed, Phase, Sample, Spread, Transaction
@@ -49,6 +53,8 @@ FORMAT = 4
 HIDDEN = "virtual"
 # Runs whose series are read by one query: of more it is no faster, and all of them are held twice meanwhile.
 _AT_ONCE = 8
+# What a process writes, or is about to replace, of a key.
+_HALF = re.compile(r"\.(?P<key>.+)\.(?P<pid>[0-9]+)\.(?P<kind>partial|old)")
 Status = Literal["ok", "failed", "invalid", "suspect"]
 Reason = Literal["settled", "capped", "drained", "failed"]
 T = TypeVar("T")
@@ -208,24 +214,19 @@ class Draft:
 
 @contextlib.contextmanager
 def draft(cells: Path, key: str) -> Iterator[Draft]:
-    """A new run under a temporary name, renamed over an older one of that key at the end of the block.
+    """A new run under a temporary name, which takes the place of an older one of that key at the end of the block.
 
     An exception in the block removes the draft. Raises ``StoreError`` when the disk is full.
     """
     temporary = cells / f".{key}.{os.getpid()}.partial"
     try:
         shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
+        disk.make_folder(cells)
+        temporary.mkdir()
         made = Draft(temporary)
         yield made
-        if made.dropped:
-            return
-        old = cells / f".{key}.{os.getpid()}.old"
-        final = cells / key
-        if final.exists():
-            final.rename(old)
-        temporary.rename(final)
-        shutil.rmtree(old, ignore_errors=True)
+        if not made.dropped:
+            take_place(temporary, cells / key)
     except OSError as error:
         raise StoreError(
             f"cannot write the run {cells / key}: {error}", hint="make room, or use --runs DIR"
@@ -234,20 +235,58 @@ def draft(cells: Path, key: str) -> Iterator[Draft]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def take_place(new: Path, final: Path) -> None:
+    """Store a run: the folder ``new``, once all of it is on the disk, as ``final``. An older run there is removed;
+    one that cannot be read is kept in ``aside``, for its raw output. Raises ``OSError``."""
+    old = None
+    if final.exists():
+        old = final.with_name(f".{final.name}.{os.getpid()}.old") if damage(final) is None else _free(final)
+        final.rename(old)
+    disk.move(new, final)
+    if old is not None and old.parent == final.parent:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def aside(cells: Path) -> Path:
+    """The folder for runs that could not be read when they were measured again."""
+    return cells.parent / "unreadable"
+
+
+def _free(final: Path) -> Path:
+    """A name in ``aside`` that no run has."""
+    folder = aside(final.parent)
+    disk.make_folder(folder)
+    further = (f"{final.name}-{number}" for number in itertools.count(2))
+    return next(path for name in itertools.chain([final.name], further) if not (path := folder / name).exists())
+
+
 def sweep(cells: Path) -> None:
     """Remove the drafts of processes that are gone; put back a run that one was about to replace.
 
     Not to be called while this process writes one: a draft under its own id is that of an earlier process (in a
     container ids come again).
     """
-    for folder in [*cells.glob(".*.*.partial"), *cells.glob(".*.*.old")]:
-        _, key, pid, kind = folder.name.split(".")
-        if pid != str(os.getpid()) and Path(f"/proc/{pid}").exists():
+    for folder in cells.glob(".*"):
+        half = _HALF.fullmatch(folder.name)
+        if half is None or (half["pid"] != str(os.getpid()) and Path(f"/proc/{half['pid']}").exists()):
             continue
-        if kind == "old" and not (cells / key).exists():
-            folder.rename(cells / key)
+        if half["kind"] == "old" and not (cells / half["key"]).exists():
+            folder.rename(cells / half["key"])
         else:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def damage(folder: Path) -> StoreError | None:
+    """Why a run cannot be read, naming the file; None where it can."""
+    try:
+        run = head(folder)
+        for name, kind in (("steps.jsonl", Record), *((("rounds.jsonl", Spread),) if run.stops else ())):
+            _read_lines(folder / name, kind)
+        ledger_of(folder)
+        tables.check(folder)
+    except StoreError as error:
+        return error
+    return None
 
 
 def load(folder: Path) -> Run:
@@ -339,6 +378,11 @@ def ledger_of(folder: Path) -> Ledger | None:
     return _read_json(path, Ledger) if path.exists() else None
 
 
+def good(folder: Path) -> bool:
+    """Whether there is a run that can be read and ended ``ok``."""
+    return folder.is_dir() and damage(folder) is None and outcome_of(folder).status == "ok"
+
+
 def outcome_of(folder: Path) -> Outcome:
     """Just how a run ended. Raises ``StoreError``."""
     return _read_json(folder / "result.json", Outcome)
@@ -360,12 +404,12 @@ def _write_lines(path: Path, rows: Sequence[Any]) -> None:
 def _read_json(path: Path, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read: {error}", hint=tables.again(path)) from error
 
 
 def _read_lines(path: Path, kind: type[T]) -> list[T]:
     try:
         return msgspec.json.Decoder(kind).decode_lines(path.read_bytes())
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read: {error}", hint=tables.again(path)) from error

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import os
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,6 +27,9 @@ SAMPLES = {
 # Otherwise a folder like host=db1 above the file would be a column of it, with that value in every row.
 AS_IS = "hive_partitioning = false"
 _ROWS = 50_000
+# A Parquet file begins with these bytes, and ends with the length of what describes it and with them.
+_MAGIC = b"PAR1"
+_FOOT = struct.Struct("<I4s")
 T = TypeVar("T")
 # Host, layer, metric, phase.
 Key = tuple[str, str, str, str]
@@ -137,11 +141,29 @@ def transactions(folder: Path) -> tuple[Transaction, ...]:
     return tuple(itertools.starmap(Transaction, _read(folder / "transactions.parquet", '"end", latency')))
 
 
+def check(folder: Path) -> None:
+    """Raises ``StoreError`` for a run whose Parquet files are not whole, by their first and last bytes: DuckDB
+    would take longer."""
+    for name in ("samples.parquet", "transactions.parquet"):
+        path = folder / name
+        try:
+            with path.open("rb") as file:
+                start = file.read(len(_MAGIC))
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _FOOT.size))
+                end = file.read()
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error}", hint=again(path)) from error
+        length, magic = _FOOT.unpack(end) if len(end) == _FOOT.size else (0, b"")
+        if start != _MAGIC or magic != _MAGIC or not 0 < length <= size - _FOOT.size - len(_MAGIC):
+            raise StoreError(f"{path} cannot be read: it is not whole, or no Parquet file", hint=again(path))
+
+
 def again(path: Path) -> str:
     """The hint for a run's file that cannot be read. An import has no cell that could be measured again."""
     if (path.parent / "files.json").exists():
-        return "remove the folder, and `blocklab import` the logs again"
-    return "remove the folder; the next `blocklab run` or `resume` of the study measures the cell again"
+        return "`blocklab import` of the logs makes the run again"
+    return "the next `blocklab run` or `resume` of the study measures the cell again"
 
 
 def to_parquet(path: Path, rows: Iterable[Any], columns: Mapping[str, str], select: str = "*") -> None:

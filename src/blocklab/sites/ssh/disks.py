@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -25,10 +26,13 @@ def equip(host: SshHost) -> None:
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A disk that is claimed and held: everything else goes to the device-mapper device with that minor."""
+    """A disk that is claimed and held: everything else goes to the device-mapper device with that minor.
+    ``stamp``: the id of the stamp on it."""
 
     host: str
     minor: int
+    disk: Disk
+    stamp: str = ""
 
 
 def take(host: SshHost, disk: Disk, minor: int, size: int, *, fresh: bool, zero: bool) -> Taken:
@@ -41,7 +45,33 @@ def take(host: SshHost, disk: Disk, minor: int, size: int, *, fresh: bool, zero:
         "--minor", str(minor), *(["--fresh"] if fresh else []), *(["--zero"] if zero else []),
     )  # fmt: skip
     ask(host, argv, timeout=CLAIM_SECONDS + size / LEAST_SPEED)
-    return Taken(host.name, minor)
+    return Taken(host.name, minor, disk)
+
+
+def looked_at(host: SshHost, taken: Taken) -> Taken:
+    """With the stamp that is on a disk now. Raises ``SetupError`` where it is no longer held by us alone."""
+    argv = node.program(
+        "disks", "check", taken.disk.id, "--serial", taken.disk.serial, "--size", str(int(taken.disk.size)),
+        "--need", "0", "--held", f"dm-{taken.minor}",
+    )  # fmt: skip
+    stamp = ask(host, argv, timeout=CLAIM_SECONDS)["stamp"]
+    if not stamp:
+        hint = "does another host use the same disk? Give each a disk of its own"
+        raise SetupError(f"{host.name}: the stamp on {taken.disk.id} is gone since it was taken", hint=hint)
+    return msgspec.structs.replace(taken, stamp=stamp["id"])
+
+
+def apart(taken: Sequence[Taken]) -> None:
+    """Raises ``SetupError`` where one disk was taken on two hosts, whatever they call it: it has one stamp."""
+    seen: dict[str, Taken] = {}
+    for each in taken:
+        other = seen.setdefault(each.stamp, each)
+        if other is not each:
+            raise SetupError(
+                f"{each.host}: {each.disk.id} is the same disk as {other.disk.id} on {other.host}: both have the "
+                f"stamp {each.stamp}",
+                hint="give each host a disk of its own in the hosts file; a copy needs blocklab disks claim",
+            )
 
 
 def release(host: SshHost, taken: Taken) -> None:

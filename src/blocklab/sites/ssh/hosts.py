@@ -20,6 +20,8 @@ _HOST_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.:_-]*$")
 _INTERFACE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,14}$")
 # Minors of device mapper for disks count from here on, plus ``first``; beside those of ``lvm_stripe``.
 DISK_MINOR = 600
+# Disks of VMs: virtio, and QEMU's of other buses.
+_MADE_UP = ("virtio-", "scsi-0QEMU_", "scsi-SQEMU_", "ata-QEMU_", "nvme-QEMU_", "usb-QEMU_")
 
 
 class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -151,6 +153,7 @@ def problems(hosts: Hosts) -> Iterator[tuple[str, str]]:
         yield "first", "must be from 1 to 1000"
     for name, host in hosts.hosts.items():
         yield from _host_problems(f"hosts.{name}", host)
+    yield from _shared_disks(hosts)
     for name, link in hosts.links.items():
         yield from _link_problems(f"links.{name}", link, hosts)
     for stack, by_host in hosts.volumes.items():
@@ -178,6 +181,31 @@ def _host_problems(at: str, host: HostEntry) -> Iterator[tuple[str, str]]:
             yield f"{at}.disks.{label}.serial", "is empty; blocklab disks list shows it"
         if (before := serials.setdefault(disk.serial, label)) != label:
             yield f"{at}.disks.{label}.serial", f"is that of {before} too"
+
+
+def _shared_disks(hosts: Hosts) -> Iterator[tuple[str, str]]:
+    """Disks that two hosts see: as the two halves of a mirror they would be one."""
+    seen: dict[str, tuple[str, str, Disk]] = {}
+    for name, host in hosts.hosts.items():
+        for label, disk in host.disks.items():
+            # 0x or naa., upper case or lower: the kernel, udev and multipath write a WWID in ways of their own.
+            other, twin, there = seen.setdefault(_plain(disk.serial), (name, label, disk))
+            if other != name and not (_made_up(disk) and _made_up(there)):
+                yield (
+                    f"hosts.{name}.disks.{label}.serial",
+                    f"is that of {twin} on {other} too: give each host a disk of its own",
+                )
+
+
+def _made_up(disk: Disk) -> bool:
+    """Whether its serial is one that a VM's owner gave it: two VMs may have the same. What tells such disks apart
+    is the stamp, once they are taken."""
+    return disk.id.removeprefix(BY_ID).startswith(_MADE_UP)
+
+
+def _plain(serial: str) -> str:
+    """A serial or WWID in one spelling."""
+    return re.sub(r"[^0-9a-z]", "", re.sub(r"^(naa\.|eui\.|uuid\.|nvme\.|t10\.|0x)", "", serial.lower()))
 
 
 def _link_problems(at: str, link: LinkEntry, hosts: Hosts) -> Iterator[tuple[str, str]]:

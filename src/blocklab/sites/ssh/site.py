@@ -34,7 +34,7 @@ from blocklab.sites import door
 from blocklab.sites.ssh import facts, power
 from blocklab.sites.ssh.check import checks
 from blocklab.sites.ssh.connect import Unreachable
-from blocklab.sites.ssh.disks import FIRST_UNDO, Taken, equip, release, take
+from blocklab.sites.ssh.disks import FIRST_UNDO, Taken, apart, equip, looked_at, release, take
 from blocklab.sites.ssh.facts import PREFIX
 from blocklab.sites.ssh.host import SshHost, parallel, suits
 from blocklab.sites.ssh.hosts import DISK_MINOR, HostEntry, Hosts, known_hosts_of, load
@@ -101,7 +101,12 @@ class SshLab:
 
         # Writing zeroes takes a while: all at once.
         wanted = [(name, spec) for spec in self._topology.volumes for name in spec.nodes if name in hosts]
-        self._taken += parallel(one, wanted)
+        new = parallel(one, wanted)
+        self._taken += new
+        # All of them are stamped before any is looked at: two hosts may have stamped one disk at the same time.
+        looked = parallel(lambda each: looked_at(self._hosts[each.host], each), new)
+        self._taken[-len(new) :] = looked
+        apart(self._taken)
 
     @property
     def hosts(self) -> Mapping[str, Host]:

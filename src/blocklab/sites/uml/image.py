@@ -31,7 +31,7 @@ import msgspec
 
 from blocklab.errors import ImageError, StudyError
 from blocklab.model.cache import cache_folder
-from blocklab.model.files import write_whole
+from blocklab.model.files import move, write_whole
 from blocklab.model.knobs import Knob, Tables
 from blocklab.sites.uml import modules, recipe, rootfs, tools
 from blocklab.sites.uml.recipe import ADDONS, recipe_key, recipe_keys
@@ -287,9 +287,8 @@ def _image(
         image = _describe(final, addons)
         log.flush()
         shutil.copyfile(log.name, final / "build.log")
-        whole = final / ".image.json"
-        whole.write_bytes(msgspec.json.format(msgspec.json.encode(image, enc_hook=str), indent=1))
-        whole.rename(final / "image.json")
+        # What says that all is there.
+        write_whole(final / "image.json", msgspec.json.format(msgspec.json.encode(image, enc_hook=str), indent=1))
     except BaseException:
         shutil.rmtree(final, ignore_errors=True)
         raise
@@ -340,7 +339,7 @@ def _new_folder(final: Path) -> Iterator[Path]:
     folder.mkdir()
     try:
         yield folder
-        folder.rename(final)
+        move(folder, final)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
