@@ -16,6 +16,7 @@ from blocklab.imports import (
     gotpc,
     hammerdb,
     iostat,
+    iostat_json,
     jdbcrunner,
     looks,
     pgbench,
@@ -24,16 +25,20 @@ from blocklab.imports import (
     sysbench,
     vmstat,
 )
-from blocklab.imports.found import Found
+from blocklab.imports.found import Found, in_columns
+from blocklab.imports.prefix import seen
+from blocklab.imports.streaming import streamed
 from blocklab.imports.text import Refused, Text, head, whole
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """``fits`` gets the start of a file, ``read`` all of it."""
+    """``fits`` gets the start of a file, ``read`` all of it. ``lines``: it reads line by line, so that a file need
+    not fit in memory, and may have a prefix before each line."""
 
     says: str
     fits: Callable[[str], bool]
     read: Callable[[Text], Found]
+    lines: bool = False
 
 
 def _never(start: str) -> bool:
@@ -48,12 +53,12 @@ KINDS: Mapping[str, Kind] = {
     "fio-json": Kind("fio's JSON or JSON+", fio_json.fits, fio_json.read),
     "fio-text": Kind("fio's text output", fio_text.fits, fio_text.read),
     **{f"fio-{kind}": _log(kind) for kind in fio.KINDS},
-    "iostat": Kind("iostat, with and without -x, -d and -c", iostat.fits, iostat.read),
-    "iostat-json": Kind("iostat -o JSON", iostat.fits_json, iostat.read_json),
-    "sar": Kind("sar -d, -b, -u", sar.fits, sar.read),
-    "sadf-json": Kind("sadf -j", sadf.fits_json, sadf.read_json),
-    "sadf-csv": Kind("sadf -d", sadf.fits_csv, sadf.read_csv),
-    "vmstat": Kind("vmstat", vmstat.fits, vmstat.read),
+    "iostat": Kind("iostat, with and without -x, -d and -c", iostat.fits, iostat.read, lines=True),
+    "iostat-json": Kind("iostat -o JSON", iostat_json.fits, iostat_json.read, lines=True),
+    "sar": Kind("sar -d, -b, -u", sar.fits, sar.read, lines=True),
+    "sadf-json": Kind("sadf -j", sadf.fits_json, sadf.read_json, lines=True),
+    "sadf-csv": Kind("sadf -d", sadf.fits_csv, sadf.read_csv, lines=True),
+    "vmstat": Kind("vmstat", vmstat.fits, vmstat.read, lines=True),
     "dstat": Kind("dstat's table", dstat.fits, dstat.read),
     "dstat-csv": Kind("dstat's CSV", dstat.fits_csv, dstat.read_csv),
     "pgbench": Kind("pgbench's summary", pgbench.fits_summary, pgbench.summary),
@@ -79,7 +84,9 @@ def kind_of(path: Path) -> str:
     Raises ``Refused`` for what is not known, ``StudyError`` with the hint where it may be several.
     """
     start = head(path)
-    found = [name for name, kind in KINDS.items() if kind.fits(start)]
+    found = [
+        name for name, kind in KINDS.items() if (seen(start, kind.fits)[0] if kind.lines else kind.fits(start))
+    ]
     if fio.fits_log(start):
         known = fio.log_kind(path.name)
         found += [f"fio-{known}"] if known else fio.LOGS
@@ -90,7 +97,11 @@ def kind_of(path: Path) -> str:
     return found[0]
 
 
-def read(path: Path, kind: str) -> Found:
-    """The file as what it was taken for. Raises ``Refused``."""
-    head(path)
-    return KINDS[kind].read(Text(path, ()) if kind in _IN_BLOCKS else whole(path))
+def read(path: Path, kind: str, first_report: str = "") -> Found:
+    """The file as what it was taken for; ``first_report``: what that of iostat and vmstat covers. Raises
+    ``Refused``."""
+    start = head(path)
+    how = KINDS[kind]
+    if how.lines:
+        return how.read(streamed(path, start, how.fits, first_report))
+    return in_columns(how.read(Text(path, ()) if kind in _IN_BLOCKS else whole(path)))

@@ -18,10 +18,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
+import numpy as np
+
+from blocklab.model.watched import Values, Watched
 
 WINDOW = 5
 LEAST_WINDOW = 3
@@ -58,24 +61,34 @@ class Span(msgspec.Struct, frozen=True):
     last: int
 
 
-def seconds(series: Mapping[str, Mapping[float, float]]) -> list[Second]:
-    """A device's time line from its series by metric (time -> value)."""
-    times = sorted({time for points in series.values() for time in points})
-    found = []
-    for time in times:
-        now = {metric: points[time] for metric, points in series.items() if time in points}
-        rates = {way: now.get(f"{way}.iops", 0.0) for way in ("read", "write")}
-        waits = [(now[f"{way}.await"], rate) for way, rate in rates.items() if rate and f"{way}.await" in now]
-        total = sum(rate for _, rate in waits)
-        # sar -d and iostat without -x do not tell reads from writes.
-        iops = sum(rates.values()) or now.get("iops", 0.0)
-        found.append(
-            Second(
-                time, iops, now.get("read.bandwidth", 0.0) + now.get("write.bandwidth", 0.0),
-                sum(wait * rate for wait, rate in waits) / total if total else now.get("await"), now.get("util"),
-            )
-        )  # fmt: skip
-    return found
+def seconds(series: Watched) -> list[Second]:
+    """A device's time line."""
+    nothing = np.zeros(len(series.times))
+
+    def told(metric: str) -> Values:
+        return series.values.get(metric, np.full(len(nothing), np.nan))
+
+    rates = {way: np.nan_to_num(told(f"{way}.iops")) for way in ("read", "write")}
+    iops = sum(rates.values(), nothing)
+    # sar -d and iostat without -x do not tell reads from writes.
+    iops = np.where(iops > 0, iops, np.nan_to_num(told("iops")))
+    bandwidth = sum(
+        (np.nan_to_num(told(name)) for name in ("read.bandwidth", "write.bandwidth", "bandwidth")), nothing
+    )
+    waits, requests = nothing, nothing
+    for way, rate in rates.items():
+        there = (rate > 0) & ~np.isnan(told(f"{way}.await"))
+        waits = waits + np.where(there, rate * np.nan_to_num(told(f"{way}.await")), 0.0)
+        requests = requests + np.where(there, rate, 0.0)
+    waited = np.where(requests > 0, waits / np.where(requests > 0, requests, 1.0), told("await"))
+    columns = zip(series.times.tolist(), iops.tolist(), bandwidth.tolist(), _plain(waited), _plain(told("util")),
+                  strict=True)  # fmt: skip
+    return [Second(*each) for each in columns]
+
+
+def _plain(values: Values) -> list[float | None]:
+    """Values of Python's own, None where there is none."""
+    return [None if value != value else value for value in values.tolist()]
 
 
 def step(times: Sequence[float]) -> float:

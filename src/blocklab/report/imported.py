@@ -24,4 +24,5 @@ def span(start: float | None, end: float | None) -> str:
     first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
     if first.year == 1970:
         return f"{end - start:.0f} s"
-    return f"{first:%Y-%m-%d %H:%M:%S} to {last:%H:%M:%S}"
+    until = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+    return f"{first:%Y-%m-%d %H:%M:%S} to {until}"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from blocklab.errors import StudyError
+from blocklab.imports.prefix import seen
+from blocklab.imports.streaming import streamed
 from blocklab.imports.text import Refused, head, whole
 from blocklab.sizing.readers import (
     cloudwatch_files,
@@ -38,7 +40,9 @@ KINDS: Mapping[str, Kind] = {
 def kind_of(path: Path) -> str:
     """What a file is. Raises ``Refused`` for what is not known, ``StudyError`` where it may be several."""
     start = head(path)
-    found = [name for name, kind in KINDS.items() if kind.fits(start)]
+    found = [
+        name for name, kind in KINDS.items() if (seen(start, kind.fits)[0] if kind.lines else kind.fits(start))
+    ]
     if not found:
         known = "; ".join(kind.label for kind in KINDS.values())
         raise Refused(f"not recognised; known are {known}")
@@ -49,5 +53,7 @@ def kind_of(path: Path) -> str:
 
 def read(path: Path, kind: str, reading: Reading) -> Found:
     """The file as what it was taken for. Raises ``Refused``."""
-    head(path)
-    return KINDS[kind].read(whole(path), reading)
+    start = head(path)
+    how = KINDS[kind]
+    text = streamed(path, start, how.fits, reading.first_report) if how.lines else whole(path)
+    return how.read(text, reading)

@@ -8,13 +8,14 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from blocklab.judge.settle import from_rounds, long_run
 from blocklab.model.metrics import metric as metric_of
+from blocklab.model.points import Points as Columns
 from blocklab.model.sample import Phase, Sample
 from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.grid import Grid, Point
@@ -23,7 +24,7 @@ from blocklab.stats.summary import Estimate, weighted_mean
 from blocklab.store.devices import moved_by
 from blocklab.store.run import Rate, Run
 
-Points = list[tuple[float, float]]
+Points = Sequence[tuple[float, float]]
 PROBE_INTERVAL = 1.0
 MOST_LOWER = 8
 
@@ -82,7 +83,7 @@ class Measured:
         """(host, layer, metric, phase) -> (unit, points by time by the host's own clock)."""
         if self.run.series_by_name is not None:
             return {key: (series.unit, series.points) for key, series in self.run.series_by_name.items()}
-        found: dict[tuple[str, str, str, str], tuple[str, Points]] = {}
+        found: dict[tuple[str, str, str, str], tuple[str, list[tuple[float, float]]]] = {}
         for sample in self.run.samples:
             if sample.time is not None:
                 key = (sample.host, sample.layer, sample.metric, sample.phase)
@@ -103,7 +104,11 @@ class Measured:
     def _by_client(self, host: str, points: Points) -> Points:
         """A host's points by the clock of the client, as far as the clocks are known to differ."""
         shift = self.run.stack.shift(host, self.client)
-        return [(time + shift, value) for time, value in points] if shift else points
+        if not shift:
+            return points
+        if isinstance(points, Columns):
+            return points.later(shift)
+        return [(time + shift, value) for time, value in points]
 
     def probe(self, host: str, layer: str, metric: str) -> Points:
         """One probe's series; empty when there is none."""
@@ -311,8 +316,9 @@ def interval(points: Points) -> float:
     Ours report each second, give or take a little; what somebody else recorded (``iostat 10``) tells by the
     shortest steps between its times, since a device at rest may have no report.
     """
-    steps = sorted(after - before for (before, _), (after, _) in pairwise(points))
-    step = steps[len(steps) // 10] if steps else PROBE_INTERVAL
+    times = points.times if isinstance(points, Columns) else np.array([time for time, _ in points])
+    steps = np.sort(np.diff(times))
+    step = float(steps[len(steps) // 10]) if len(steps) else PROBE_INTERVAL
     return step if step >= 1.5 * PROBE_INTERVAL else PROBE_INTERVAL
 
 
