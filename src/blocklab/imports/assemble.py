@@ -297,4 +297,5 @@ def phased(workloads: Mapping[Side, Sequence[Assembled]], jobs: Sequence[Section
 
 def hosts(workload: Assembled) -> Iterator[str]:
     """The hosts that its samples name; empty for those of files that name none."""
-    yield from dict.fromkeys(each.host for each in (*workload.samples, *workload.watched))
+    samples, watched = workload.samples, workload.watched
+    yield from dict.fromkeys([*(each.host for each in samples), *(each.host for each in watched)])

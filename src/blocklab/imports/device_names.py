@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 # dev8-16   dev259-0   (sar -d without -p)
@@ -17,6 +18,7 @@ _EXTENDED = 1 << 28
 _PLAIN_MAJORS = {1: "ram", 2: "fd", 7: "loop", 9: "md", 11: "sr", 147: "drbd"}
 
 
+@functools.lru_cache(4096)
 def named(device: str) -> str:
     """A device's name as the kernel has it: ``sdb`` for sar's ``dev8-16``. Others stay as they are."""
     device = device.removeprefix("/dev/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 
@@ -298,4 +298,4 @@ def _used(each: Given) -> bool:
 
 
 def _named(some: Sequence[T], host: str) -> tuple[T, ...]:
-    return tuple(each if each.host else cast(T, msgspec.structs.replace(each, host=host)) for each in some)
+    return tuple(each if each.host else msgspec.structs.replace(each, host=host) for each in some)

@@ -16,7 +16,7 @@ from blocklab.imports.found import Found, found_in
 from blocklab.imports.iostat_columns import BY_COUNT, Meaning, put_right, without_header
 from blocklab.imports.iostat_report import ONLY, First, Row, Run, first
 from blocklab.imports.text import Bad, Refused, Text, has_commas, points
-from blocklab.imports.watched import Collector, from_the_first, plain, rows_of, twice
+from blocklab.imports.watched import Collector, Form, from_the_first, plain, rows_of, twice
 
 # Linux 5.4.0-1045-aws (ip-10-0-0-1) 	08/11/2020 	_x86_64_	(2 CPU)
 _BANNER = re.compile(r"Linux \S+ \((?P<host>[^)]*)\)\s+(?P<rest>.*)$")
@@ -112,8 +112,10 @@ class _Reading:
         self._headers: set[tuple[str, ...]] = set()
         self._part: set[tuple[str, ...]] = set()
         # The rows of that report; whether a header began it, and whether times have lines of their own.
-        self._seen: set[tuple[str, tuple[str, ...]]] = set()
+        self._seen: set[tuple[str, Form]] = set()
         self._new = self._timed = False
+        self._form = self.collector.form((), shares_of)
+        self._forms: dict[tuple[str, ...], tuple[str, ...]] = {}
         for number, before, line in text.every():
             if len(line) > _LONGEST:
                 self.bad.append(Bad(number, line[:_LONGEST]))
@@ -148,7 +150,7 @@ class _Reading:
         if not line.strip():
             return
         if match := _CPU.search(line):
-            self._cpu_names = tuple(match["names"].split())
+            self._cpu_names = self._known(match["names"])
             self._header(self._cpu_names, before)
         elif shares:
             self._cpu(number, before, line, shares)
@@ -159,7 +161,7 @@ class _Reading:
             self._part.clear()
             self.runs.append(Run(banner=before))
         elif match := _HEADER.match(line) or _PRETTY.match(line):
-            self.names, self._last = tuple(match["names"].split()), match.re is _PRETTY
+            self.names, self._last = self._known(match["names"]), match.re is _PRETTY
             every = "%util" in self.names or self._last
             self._decimals = [every or name == "tps" or name.endswith("/s") for name in self.names]
             self._header(self.names, before)
@@ -172,6 +174,11 @@ class _Reading:
             self._part.clear()
         else:
             self.bad.append(Bad(number, line))
+
+    def _known(self, names: str) -> tuple[str, ...]:
+        """The columns of a header; one object for all headers alike."""
+        found = tuple(names.split())
+        return self._forms.setdefault(found, found)
 
     def _header(self, names: tuple[str, ...], before: Stamp | None) -> None:
         self.runs[-1].more |= names in self._headers
@@ -207,15 +214,17 @@ class _Reading:
 
     def _take(self, own: Stamp | None, device: str, names: tuple[str, ...], numbers: Sequence[float]) -> None:
         """A good row; ``device`` is empty for the CPUs."""
-        self._begin(own, (device, names))
+        if names is not self._form.names:
+            self._form = self.collector.form(names, self.meaning.rates if device else shares_of)
+        self._begin(own, (device, self._form))
         place = len(self.stamps) - 1
         layer = named(device) if device else CPU
         if self._boot:
             self.runs[-1].rows.append(Row(place, layer, names, numbers))
         else:
-            self.collector.add(layer, place, names, numbers, self.meaning.rates if device else shares_of)
+            self.collector.put(layer, place, self._form, numbers)
 
-    def _begin(self, own: Stamp | None, which: tuple[str, tuple[str, ...]]) -> None:
+    def _begin(self, own: Stamp | None, which: tuple[str, Form]) -> None:
         """The report that a row belongs to."""
         again = which in self._seen
         if again and self._boot:

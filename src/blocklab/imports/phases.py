@@ -40,6 +40,8 @@ LEAST_SECONDS = 4
 # A device is idle below this part of its busiest tenth, in requests and in bytes.
 IDLE = 0.02
 BUSY_UTIL = 5.0
+# Of so many seconds the changes are looked for by columns, so many at a time.
+_MANY, _AT_A_TIME = 200, 20_000
 # At either end a job has a part of a second, or a burst, for so many seconds at most.
 _MOST_TRIMMED = 3
 
@@ -141,7 +143,7 @@ def _pieces(line: Sequence[Second], first: int, last: int) -> list[tuple[int, in
     rows = [_features(each) for each in line[first : last + 1]]
     width = min(len(row) for row in rows)
     columns = [[row[feature] for row in rows] for feature in range(width)]
-    scores = {place: score for place in range(len(rows)) if (score := _score(columns, place)) > 1}
+    scores = {place: score for place, score in enumerate(_scores(columns).tolist()) if score > 1}
     cuts: list[int] = []
     for near in sorted(scores, key=lambda place: (-scores[place], place)):
         place = _exactly(columns, near)
@@ -149,6 +151,40 @@ def _pieces(line: Sequence[Second], first: int, last: int) -> list[tuple[int, in
             cuts.append(place)
     ends = [-1, *sorted(cuts), len(rows)]
     return [(first + low + 1, first + high - 1) for low, high in pairwise(ends) if high - low > 1]
+
+
+def _scores(columns: Sequence[Sequence[float]]) -> Values:
+    """How many times as large as the least that counts the change at each place is; 0 too near an end."""
+    count = len(columns[0])
+    if count < _MANY:
+        return np.array([_score(columns, place) for place in range(count)])
+    found = np.zeros(count)
+    edge = 3 * WINDOW
+    for first in range(edge, count - edge, _AT_A_TIME):
+        last = min(first + _AT_A_TIME, count - edge)
+        some = [np.asarray(values[first - edge : last + edge]) for values in columns]
+        found[first:last] = np.max([_inner_scores(values) for values in some], axis=0)
+    for place in (*range(edge), *range(count - edge, count)):
+        found[place] = _score(columns, place)
+    return found
+
+
+def _inner_scores(values: Values) -> Values:
+    """``_score`` of one column for all of its places that have whole windows around them."""
+    windows = np.lib.stride_tricks.sliding_window_view
+    edge = 3 * WINDOW
+    here = values[edge:-edge]
+    around = windows(values, WINDOW)
+    before, after = around[edge - WINDOW :][: len(here)], around[edge + 1 :][: len(here)]
+    left, right = np.median(before, axis=1), np.median(after, axis=1)
+    away = np.abs(np.concatenate([before - left[:, None], after - right[:, None]], axis=1))
+    steps = np.median(windows(np.abs(np.diff(values)), 2 * edge), axis=1)[: len(here)]
+    noise = np.maximum(_LEAST_NOISE, _MAD * np.maximum(np.median(away, axis=1), steps / math.sqrt(2)))
+    up, down = here - left, here - right
+    apart = np.where(up * down > 0, np.minimum(np.abs(up), np.abs(down)), 0.0)
+    shift = np.abs(right - left) / np.maximum(SHIFT, NOISES * noise)
+    found: Values = np.maximum(shift, apart / np.maximum(BREAK, NOISES * noise))
+    return found
 
 
 def _score(columns: Sequence[Sequence[float]], place: int) -> float:

@@ -231,5 +231,6 @@ def _series(text: Text, kind: str, got: Rows) -> Found:
     watched = tuple(each for *_, mine in got.watched(remarks) for each in mine)
     return found_in(
         msgspec.structs.replace(text, cut=""), kind, bad=got.bad, remarks=remarks,
-        rows=sum(len(each.times) for each in watched), host=hosts[0], watched=watched, clock=Clock(tuple(got.stamps)),
+        rows=sum(len(each.times) for each in watched), host=hosts[0], watched=watched,
+        clock=Clock(tuple(got.stamps)),
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TypeAlias
 
 import msgspec
@@ -23,13 +24,24 @@ _HELD = 400_000
 _MOST_NAMED = 3
 
 
+class Form:
+    """The columns of rows and what they mean; one for all rows that have them, so that it is soon looked up."""
+
+    __slots__ = ("names", "rates")
+
+    def __init__(self, names: tuple[str, ...], rates: Rates) -> None:
+        self.names = names
+        self.rates = rates
+
+
 class Collector:
     """Takes rows one by one, and makes columns of them. ``twice``: by layer the rows of a report that had one."""
 
     def __init__(self) -> None:
         self.rows = 0
         self.twice: dict[str, int] = {}
-        self._pending: dict[tuple[str, tuple[str, ...], Rates], tuple[array[int], array[float]]] = {}
+        self._forms: dict[tuple[tuple[str, ...], Rates], Form] = {}
+        self._pending: dict[tuple[str, Form], tuple[array[int], array[float]]] = {}
         self._held = 0
         # Of each layer and metric its places and values in the order of the file.
         self._done: dict[str, dict[str, list[tuple[npt.NDArray[np.int32], Values]]]] = {}
@@ -37,19 +49,28 @@ class Collector:
 
     def add(self, layer: str, place: int, names: tuple[str, ...], numbers: Iterable[float], rates: Rates) -> None:
         """One row: as many ``numbers`` as ``names``."""
-        key = (layer, names, rates)
-        held = self._pending.get(key)
+        self.put(layer, place, self.form(names, rates), numbers)
+
+    def form(self, names: tuple[str, ...], rates: Rates) -> Form:
+        """What rows with these columns have in common."""
+        found = self._forms.get((names, rates))
+        return found or self._forms.setdefault((names, rates), Form(names, rates))
+
+    def put(self, layer: str, place: int, form: Form, numbers: Iterable[float]) -> None:
+        """One row."""
+        held = self._pending.get((layer, form))
         if held is None:
-            held = self._pending[key] = (array("i"), array("d"))
+            held = self._pending[layer, form] = (array("i"), array("d"))
         held[0].append(place)
         held[1].extend(numbers)
         self.rows += 1
-        self._held += len(names)
+        self._held += len(form.names)
         if self._held >= _HELD:
             self._flush()
 
     def _flush(self) -> None:
-        for (layer, names, rates), (places, numbers) in self._pending.items():
+        for (layer, form), (places, numbers) in self._pending.items():
+            names, rates = form.names, form.rates
             table = np.frombuffer(numbers, dtype=float).reshape(-1, len(names))
             at = np.array(places, dtype=np.int32)
             mine = self._done.setdefault(layer, {})
@@ -107,13 +128,18 @@ def plain(tokens: Sequence[str], rates: Sequence[bool] = ()) -> list[float] | No
     size = len(tokens[0]) - tokens[0].rfind(".") if tokens else 0
     if not 2 <= size <= 4 or size > len(tokens[0]):
         return None
-    if [token[-size : 1 - size] == "." for token in tokens] != (rates or [True] * len(tokens)):
-        return None
     try:
+        dots = (
+            list(map(itemgetter(-size), tokens)) if all(rates) else [token[-size : 1 - size] for token in tokens]
+        )
+        alike = dots.count(".") == len(tokens) if all(rates) else [dot == "." for dot in dots] == rates
+        digits = "".join(tokens).replace(".", "")
+        if not alike or not digits.isascii() or not digits.isdigit():
+            return None
         numbers = list(map(float, tokens))
-    except ValueError:
+    except (ValueError, IndexError):
         return None
-    return numbers if min(numbers) >= 0 and max(numbers) < MOST and "-" not in "".join(tokens) else None
+    return numbers if max(numbers) < MOST else None
 
 
 def rows_of(watched: Sequence[Watched]) -> int:

@@ -117,7 +117,8 @@ def _once(group: Sequence[Series], said: list[str]) -> list[Series]:
         f"{listed(which)} ({reason})"
         for which, reason in (
             (parts, "partitions of those"), (paths, "paths of those"),
-            (heads, "this kernel counts at their paths"), (upper, "stands on them, as far as the name tells"), (memory, "memory, loop or removable devices"),
+            (heads, "this kernel counts at their paths"),
+            (upper, "stands on them, as far as the name tells"), (memory, "memory, loop or removable devices"),
         )
         if which
     ]  # fmt: skip

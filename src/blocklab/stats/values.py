@@ -297,7 +297,7 @@ def _probe_means(measured: Measured, rounds: Sequence[Phase]) -> Iterator[tuple[
     for (host, layer, name), unit in measured.probed.items():
         series = measured.probe(host, layer, name)
         late = metric_of(name).late
-        points = [point for phase in rounds for point in within(series, phase, late, steps[host, layer])]
+        points = _joined([within(series, phase, late, steps[host, layer]) for phase in rounds])
         value = _mean(measured, host, layer, name, points)
         if value is None:
             continue
@@ -341,8 +341,21 @@ def _mean(measured: Measured, host: str, layer: str, name: str, points: Points) 
         # A second with 3 requests must not count as much as one with 3,000.
         counts = dict(measured.probe(host, layer, known.beside(known.weight)))
         weights = [counts.get(time, 0.0) for time, _ in points]
-        return weighted_mean([value for _, value in points], weights)
-    return statistics.fmean([value for _, value in points])
+        return weighted_mean(_values(points), weights)
+    return statistics.fmean(_values(points))
+
+
+def _joined(parts: Sequence[Points]) -> Points:
+    """The points of several phases."""
+    if len(parts) == 1:
+        return parts[0]
+    return [point for part in parts for point in part]
+
+
+def _values(points: Points) -> list[float]:
+    if isinstance(points, Columns):
+        return list(points.values.tolist())
+    return [value for _, value in points]
 
 
 def find(table: Iterable[Row], stack: str, workload: str, metric: str, phase: str, host: str = "") -> Row | None:

@@ -29,8 +29,8 @@ SAMPLES = {
 # Otherwise a folder like host=db1 above the file would be a column of it, with that value in every row.
 AS_IS = "hive_partitioning = false"
 _ROWS = 50_000
-# A run whose samples take more bytes is read series by series.
-_LARGE = 8 << 20
+# A run with more samples is read series by series.
+_LARGE = 500_000
 T = TypeVar("T")
 # Host, layer, metric, phase.
 Key = tuple[str, str, str, str]
@@ -94,7 +94,9 @@ def samples(folder: Path) -> tuple[Sample, ...]:
     return tuple(found)
 
 
-def series_by_name(folder: Path, groups: Groups | None = None) -> tuple[tuple[Sample, ...], dict[Key, Series]]:
+def series_by_name(
+    folder: Path, groups: Iterable[tuple[Any, ...]] | None = None
+) -> tuple[tuple[Sample, ...], dict[Key, Series]]:
     """The values of a run, and its series by host, layer, metric and phase. Raises ``StoreError``.
 
     For those who read many runs: a ``Sample`` for each point would take most of the time and of the memory.
@@ -102,26 +104,26 @@ def series_by_name(folder: Path, groups: Groups | None = None) -> tuple[tuple[Sa
     """
     path = folder / "samples.parquet"
     if groups is None:
-        groups = list(_one_by_one(path)) if _is_large(path) else _grouped([path], _GROUPED, path)
+        large = _large([path], path)
+        groups = _one_by_one(path) if large else _grouped([path], _GROUPED, path)
+    values: list[tuple[int, Sample]] = []
     found: dict[Key, Series] = {}
     times_of: dict[tuple[str, str, str], Values] = {}
-    for metric, unit, layer, host, phase, whole, values, times, _ in groups:
-        if not whole:
+    for metric, unit, layer, host, phase, whole, mine, times, places in groups:
+        if whole:
+            sample = Sample(metric, 0.0, unit, layer, host, phase)
+            pairs = zip(places.tolist(), mine.tolist(), strict=True)
+            values += [(place, msgspec.structs.replace(sample, value=value)) for place, value in pairs]
+        else:
             key = (host, layer, metric, phase)
             before = found.get(key)
-            points = _in_order(times, values, before.points if before else None)
+            points = _in_order(times, mine, before.points if before else None)
             # The metrics of a layer are mostly of the same times: these are kept once.
             known = times_of.setdefault((host, layer, phase), points.times)
             if len(known) == len(points) and (known == points.times).all():
                 points = Points(known, points.values)
             found[key] = Series(before.unit if before else unit, points)
-    placed = [
-        (place, Sample(metric, value, unit, layer, host, phase))
-        for metric, unit, layer, host, phase, whole, values, _, places in groups
-        if whole
-        for value, place in zip(values.tolist(), places.tolist(), strict=True)
-    ]
-    return tuple(each for _, each in sorted(placed, key=lambda pair: pair[0])), found
+    return tuple(each for _, each in sorted(values, key=lambda pair: pair[0])), found
 
 
 def _in_order(times: Values, values: Values, before: Points | None) -> Points:
@@ -140,9 +142,10 @@ def ahead(folders: Sequence[Path]) -> Mapping[Path, Groups]:
     Nothing of any where one of them cannot be read: which one it is, and why, ``series_by_name`` says.
     """
     paths = {str(path): path.parent for folder in folders if (path := folder / "samples.parquet").exists()}
-    paths = {name: folder for name, folder in paths.items() if not _is_large(Path(name))}
     found: dict[Path, Groups] = {}
     try:
+        for large in _large(list(map(Path, paths))) if paths else ():
+            del paths[large]
         for name, *group in _grouped(list(map(Path, paths)), f"filename, {_GROUPED}") if paths else ():
             found.setdefault(paths[name], []).append(tuple(group))
     except (StoreError, KeyError):
@@ -150,11 +153,17 @@ def ahead(folders: Sequence[Path]) -> Mapping[Path, Groups]:
     return found
 
 
-def _is_large(path: Path) -> bool:
+def _large(paths: Sequence[Path], one: Path | None = None) -> list[str]:
+    """Those with so many rows that they are read series by series. Raises ``StoreError``."""
+    import duckdb
+
+    files = ", ".join(quoted(str(path)) for path in paths)
+    query = f"SELECT file_name FROM parquet_file_metadata([{files}]) WHERE num_rows > {_LARGE}"
     try:
-        return path.stat().st_size > _LARGE
-    except OSError:
-        return False
+        return [name for (name,) in _own().execute(query).fetchall()]
+    except duckdb.Error as error:
+        path = one or paths[0]
+        raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=again(path)) from error
 
 
 def _grouped(paths: Sequence[Path], select: str, one: Path | None = None) -> Groups:

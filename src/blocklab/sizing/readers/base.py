@@ -13,8 +13,8 @@ from blocklab.sizing.series import Found
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """What files do not tell of themselves: the ``zone`` of times without one, the ``order`` of dates that may
-    mean several (``ymd``, ``mdy``, ``dmy``; empty: the only possible one), and what the ``first_report`` of iostat is
-    (``interval``, ``boot``; empty: what the file shows)."""
+    mean several (``ymd``, ``mdy``, ``dmy``; empty: the only possible one), and what the ``first_report`` of iostat
+    is (``interval``, ``boot``; empty: what the file shows)."""
 
     zone: tzinfo = UTC
     order: str = ""
