@@ -51,11 +51,11 @@ _WORDS = re.compile(r"(?:[^\W\d_]{2,12}\.?,?|\d{1,2}\.?|\d{4}|\d{1,2}:\d\d:\d\d)
 _ZONE_NAME = re.compile(r"[A-Z]{2,5}")
 # Of each month how it begins in the languages of sysstat's users; without accents and dots.
 _BEGINNINGS = (
-    "jan gen ene янв sty led oca", "fe fev feb фев lut uno sub", "mar mrt maa мар bre",
-    "apr abr avr апр kwi dub nis",
-    "mai may maj mag mei мая май kve", "jun juin giu июн cze haz", "jul juil lug июл lip tem cerv",
-    "aug ago aou авг sie srp agu", "sep set сен wrz zar eyl", "oct okt ott out окт paz rij eki",
-    "nov ноя lis kas", "dec dez dic дек gru pro ara",
+    "jan|gen|ene|янв|sty|led|oca", "fe|fev|feb|фев|lut|uno|sub", "mar|mrt|maa|мар|bre",
+    "apr|abr|avr|апр|kwi|dub|nis",
+    "mai|may|maj|mag|mei|мая|май|kve", "jun|juin|giu|июн|cze|haz", "jul|juil|lug|июл|lip|tem|cerv",
+    "aug|ago|aou|авг|sie|srp|agu", "sep|set|сен|wrz|zar|eyl", "oct|okt|ott|out|окт|paz|rij|eki",
+    "nov|ноя|lis|kas", "dec|dez|dic|дек|gru|pro|ara",
 )  # fmt: skip
 # 00:29:55   12:29:55 AM   Time: 12:29:55 AM   (sysstat before 10)
 _TIMED = re.compile(r"(?:Time: )?\[?(?P<time>\d{1,2}:\d\d:\d\d(?:[.,]\d+)?)\s?(?P<half>[AaPp][Mm])?\]?")
@@ -121,7 +121,10 @@ def _month(name: str) -> int:
     """The number of a month by its name in some language; 0 for what is none."""
     plain = "".join(each for each in unicodedata.normalize("NFD", name.lower()) if not unicodedata.combining(each))
     several = [
-        number for number, known in enumerate(_BEGINNINGS, 1) for each in known.split() if plain.startswith(each)
+        number
+        for number, known in enumerate(_BEGINNINGS, 1)
+        for each in known.split("|")
+        if plain.startswith(each)
     ]
     return several[0] if len(set(several)) == 1 else 0
 
@@ -130,9 +133,11 @@ def _western(text: str) -> str:
     """The same with values alone, where units stand behind them."""
 
     def in_digits(match: re.Match[str]) -> str:
-        day = f"{match['year']}-{match['month']}-{match['day']}"
-        zone = " UTC" if match["zone"] in ("UTC", "GMT") else ""
-        return f"{day} {match['hour']}:{match['minute']}:{match['second']}{zone}" if match["hour"] else day
+        day = "-".join(match.group("year", "month", "day"))
+        if not match["hour"]:
+            return day
+        zone = ["UTC"] if match["zone"] in ("UTC", "GMT") else []
+        return " ".join([day, ":".join(match.group("hour", "minute", "second")), *zone])
 
     return _EASTERN.sub(in_digits, text)
 

@@ -174,5 +174,4 @@ def _rest(whole: Moved, part: Moved) -> Moved:
 def listed(names: Sequence[str] | Iterable[str]) -> str:
     """Names for a remark, the first few of many."""
     every = list(names)
-    more = f", ... ({len(every)} in all)" if len(every) > _MOST_NAMED else ""
-    return ", ".join(every[:_MOST_NAMED]) + more
+    return ", ".join([*every[:_MOST_NAMED], *(["..."] if len(every) > _MOST_NAMED else [])])

@@ -141,11 +141,18 @@ class Sizes:
                 continue
             told = each.told / each.unit
             near = [unit for unit in _UNITS if abs(told * unit - each.meant) <= _AGREE * each.meant + each.slack]
-            odd = f"{each.name} and the requests times their size contradict each other in {each.differ:,} rows"
             if near:
-                yield way, near[0] / each.unit, f"{odd}: {each.name} is taken for {_UNITS[near[0]]}"
+                said = (
+                    f"{each.name} and the requests times their size contradict each other in {each.differ:,} "
+                    f"rows: {each.name} is taken for {_UNITS[near[0]]}"
+                )
+                yield way, near[0] / each.unit, said
             else:
-                yield way, None, f"{odd}: its throughput is left out"
+                said = (
+                    f"{each.name} and the requests times their size contradict each other in {each.differ:,} "
+                    "rows: this throughput is left out"
+                )
+                yield way, None, said
 
 
 class Meaning:

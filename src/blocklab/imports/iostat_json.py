@@ -15,7 +15,7 @@ from blocklab.imports.device_names import named
 from blocklab.imports.found import Found
 from blocklab.imports.iostat import untimed
 from blocklab.imports.iostat_columns import Meaning, put_right
-from blocklab.imports.iostat_report import ONLY, SHOWN, Row, Run, first
+from blocklab.imports.iostat_report import ONLY, Row, Run, first
 from blocklab.imports.text import Bad, Refused, Text
 from blocklab.imports.watched import Collector, Rates, from_the_first, rows_of, twice
 
@@ -80,7 +80,10 @@ class _Reading:
         if not self.run.rows:
             return []
         if not said and _COMMA.search(whole):
-            kind, told = "interval", SHOWN.format(why="a comma stands where -y left out the report since the boot")
+            kind = "interval"
+            told = (
+                "its first report is of an interval (iostat -y): a comma stands where the one since the boot was"
+            )
         elif not said and self.reports == 1 and not self.bad and _CLOSED.search(whole):
             kind, told = "interval", ONLY
         else:

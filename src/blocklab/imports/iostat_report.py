@@ -16,30 +16,8 @@ First = Literal["", "boot", "interval"]
 """What the first report of a run is; empty where nothing tells."""
 INTERVAL, BOOT = "interval", "boot"
 ONLY = "its only report is taken for an interval (iostat -y); without -y it counts from the boot on"
-SHOWN = "its first report is of an interval (iostat -y): {why}"
-
-
-class Words(msgspec.Struct, frozen=True):
-    """What is said of the first report of a tool: it is left out and that is sure, or not; it counts."""
-
-    boot: str
-    unsure: str
-    said: str
-    shown: str
-
-
-IOSTAT = Words(
-    "its first report counts from the boot on (without iostat -y): left out",
-    "its first report counts from the boot on (without iostat -y): left out; if it was iostat -y: "
-    "--first-report interval",
-    "its first report is taken for an interval, as --first-report says", SHOWN,
-)  # fmt: skip
-VMSTAT = Words(
-    "its first row counts from the boot on: left out",
-    "its first row counts from the boot on: left out; if it was vmstat -y: --first-report interval",
-    "its first row is taken for an interval, as --first-report says",
-    "its first row is of an interval (vmstat -y): {why}",
-)  # fmt: skip
+IOSTAT, VMSTAT = "iostat", "vmstat"
+"""The tools whose option -y makes the first report one of an interval."""
 
 _MOVED = re.compile(r"(?:kB|MB|Blk)_(?:read|wrtn)/s")
 # A counter in whole kB and a rate with two decimals tell a length this well.
@@ -64,27 +42,33 @@ class Run(msgspec.Struct):
     more: bool = False
 
 
-def first(run: Run, stamps: Sequence[Stamp], said: str, words: Words = IOSTAT) -> tuple[First, str]:
-    """What the first report of a run is, and what shows it. ``said``: what the user says of it."""
+def first(run: Run, stamps: Sequence[Stamp], said: str, tool: str = IOSTAT) -> tuple[First, str]:
+    """What the first report of a run is, and what shows it. ``said``: what the user says of it; ``tool``: whose
+    report it is."""
+    boot = f"its first report counts from the boot on (without {tool} -y): left out"
     if said == INTERVAL:
-        return "interval", words.said
+        return "interval", "its first report is taken for an interval, as --first-report says"
     if said == BOOT:
-        return "boot", words.boot
+        return "boot", boot
+    unsure = (
+        f"its first report counts from the boot on (without {tool} -y): left out; with {tool} -y say "
+        "--first-report interval"
+    )
     usual = _usual(stamps)
     if usual is None or not run.rows:
-        return "", words.unsure
+        return "", unsure
     lengths = list(_lengths(run.rows))
     if lengths:
-        middle = statistics.median(lengths)
-        if abs(middle - usual) <= _SURE * usual + 1:
-            return "interval", words.shown.format(why="its totals and rates tell how long it is")
-        return "boot", words.boot
+        if abs(statistics.median(lengths) - usual) <= _SURE * usual + 1:
+            return "interval", f"its first report is of an interval ({tool} -y), as its totals and rates tell"
+        return "boot", boot
     if run.banner is not None:
         waited = _seconds(run.banner, stamps[run.rows[0].place])
         if waited >= usual / 2:
-            return "interval", words.shown.format(why=f"it came {waited:.0f} s after the header")
-        return "boot", words.boot
-    return "", words.unsure
+            told = f"its first report is of an interval ({tool} -y): it came {waited:.0f} s after the header"
+            return "interval", told
+        return "boot", boot
+    return "", unsure
 
 
 def _usual(stamps: Sequence[Stamp]) -> float | None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from blocklab.imports.clock import Stamp
+from blocklab.imports.identity import listed
 from blocklab.imports.json_documents import MOST
 from blocklab.model.watched import Values, Watched
 
@@ -21,7 +22,6 @@ Columns: TypeAlias = Mapping[str, Values]
 Rates: TypeAlias = Callable[[Columns], Iterable[tuple[str, Values, str]]]
 # So many numbers are held as they were read before they become columns.
 _HELD = 400_000
-_MOST_NAMED = 3
 
 
 class Form:
@@ -150,10 +150,9 @@ def rows_of(watched: Sequence[Watched]) -> int:
 
 def twice(collector: Collector) -> Iterator[str]:
     """What there is to say of rows that a report had already."""
-    for layer, count in sorted(collector.twice.items())[:_MOST_NAMED]:
-        yield f"{layer}: {count} reports of a time that was there before: left out"
-    if len(collector.twice) > _MOST_NAMED:
-        yield f"so of {len(collector.twice) - _MOST_NAMED} more devices"
+    if collector.twice:
+        layers, count = listed(sorted(collector.twice)), sum(collector.twice.values())
+        yield f"{layers}: {count} reports of a time that was there before: left out"
 
 
 def used(watched: Sequence[Watched], stamps: Sequence[Stamp]) -> tuple[tuple[Watched, ...], list[Stamp]]:

@@ -183,9 +183,10 @@ def _by_major(names: Sequence[str], group: Sequence[Series], said: list[str]) ->
         best = min(total, key=lambda each: total[each][1])
         said.append(f"dev{best}-* are taken for the disks: the others move the same bytes in more requests")
         return majors[best]
+    numbered = listed(f"dev{major}-*" for major in majors)
     said.append(
-        "whether one of " + ", ".join(f"dev{major}-*" for major in majors) + " stands on another is not known: "
-        "all count; print names with sar -d -p, or choose with --device"
+        f"whether one of {numbered} stands on another is not known: all count; print names with sar -d -p, or "
+        "choose with --device"
     )
     return names
 

@@ -179,22 +179,20 @@ def _grouped(paths: Sequence[Path], select: str, one: Path | None = None) -> Gro
 
 def _one_by_one(path: Path) -> Iterator[tuple[Any, ...]]:
     """The same of a large run, each series by a query of its own: all at once they would be in memory twice."""
-    names = "metric, unit, layer, host, phase"
-    for *names_of, whole in _read(path, f"{names}, time IS NULL", "GROUP BY ALL"):
-        told = zip(names.split(", "), names_of, strict=True)
-        mine = " AND ".join([*(f"{name} = {quoted(text)}" for name, text in told), f"(time IS NULL) = {whole}"])
-        lists = _read_columns(path, "value, time, file_row_number", f"WHERE {mine}")
-        yield (*names_of, whole, lists["value"], lists["time"], lists["file_row_number"])
-
-
-def _read_columns(path: Path, select: str, more: str) -> Mapping[str, Values]:
     import duckdb
 
+    source = _source([str(path)])
+    names = ("metric", "unit", "layer", "host", "phase")
     try:
-        found: Mapping[str, Values] = _own().execute(_query([str(path)], select, more)).fetchnumpy()
+        every = _own().execute(f"SELECT {', '.join(names)}, time IS NULL FROM {source} GROUP BY ALL").fetchall()
+        for *texts, whole in every:
+            told = [f"{name}={quoted(text)}" for name, text in zip(names, texts, strict=True)]
+            mine = " AND ".join(told) + f" AND (time IS NULL) = {whole}"
+            query = f"SELECT value, time, file_row_number FROM {source} WHERE {mine}"
+            lists = _own().execute(query).fetchnumpy()
+            yield (*texts, whole, lists["value"], lists["time"], lists["file_row_number"])
     except duckdb.Error as error:
         raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=again(path)) from error
-    return found
 
 
 def transactions(folder: Path) -> tuple[Transaction, ...]:
@@ -256,17 +254,12 @@ def _registered(watched: Iterable[Watched]) -> Iterator[list[str]]:
                 texts = {"metric": metric, "unit": each.units[metric], "layer": each.layer, "host": each.host,
                          "phase": each.phase}  # fmt: skip
                 told = {**{name: quoted(text) for name, text in texts.items()}, "value": f"v{at}", "time": "time"}
-                columns_of = ", ".join(f"{told[name]} AS {quoted_name(name)}" for name in SAMPLES)
+                columns_of = ", ".join(f'{told[name]} AS "{name}"' for name in SAMPLES)
                 selections.append(f"SELECT {columns_of} FROM {names[-1]} WHERE NOT isnan(v{at})")
         yield selections
     finally:
         for name in names:
             _own().unregister(name)
-
-
-def quoted_name(text: str) -> str:
-    """A name as SQL has it."""
-    return '"' + text.replace('"', '""') + '"'
 
 
 def batches(rows: Iterable[T]) -> Iterator[list[T]]:
@@ -290,9 +283,12 @@ def _rows(paths: Sequence[str], select: str, more: str) -> Groups:
 
 
 def _query(paths: Sequence[str], select: str, more: str) -> str:
+    return f"SELECT {select} FROM {_source(paths)} {more}"
+
+
+def _source(paths: Sequence[str]) -> str:
     files = ", ".join(map(quoted, paths))
-    source = f"read_parquet([{files}], {AS_IS}, file_row_number = true, filename = true)"
-    return f"SELECT {select} FROM {source} {more}"
+    return f"read_parquet([{files}], {AS_IS}, file_row_number = true, filename = true)"
 
 
 def quoted(text: str) -> str:
