@@ -85,7 +85,9 @@ class Clock(msgspec.Struct, frozen=True):
 
 def stamp(text: str) -> Stamp | None:
     """A time as it stands in a file; None for what is none."""
-    text = _western(text.strip())
+    text = text.strip()
+    if not text.isascii():
+        text = _western(text)
     if match := _EPOCH.fullmatch(text):
         return Stamp((), float(match[1]), offset=0.0)
     for pattern, make in ((_TIMED, _timed), (_DATED, _dated), (_NAMED, _named)):

@@ -46,6 +46,7 @@ _LIKE_TIME = re.compile(r"(?<![\d.])\d{1,2}(?:[^\d.,]{1,3}\d\d[^\d.,]{1,3}|\.\d\
 _LONGEST = 1000
 # Rows of one report are written at once; iostat's shortest interval is a second.
 _AT_ONCE = 0.5
+_LONGEST_TIME = 60
 
 
 def untimed(unread: str) -> str:
@@ -114,6 +115,8 @@ class _Reading:
         # The rows of that report; whether a header began it, and whether times have lines of their own.
         self._seen: set[tuple[str, Form]] = set()
         self._new = self._timed = False
+        # The line of the last header of devices.
+        self._headed_by = ""
         self._form = self.collector.form((), shares_of)
         self._forms: dict[tuple[str, ...], tuple[str, ...]] = {}
         for number, before, line in text.every():
@@ -139,7 +142,27 @@ class _Reading:
         self._take(before, device, names, numbers)
         return True
 
+    def _usual(self, before: Stamp | None, line: str) -> bool:
+        """Takes what comes with every report, and is soon seen: nothing, a time, a header that came before."""
+        if not line or line.isspace():
+            return True
+        if line == self._headed_by:
+            self._header(self.names, before)
+            return True
+        if line[0].isdigit() and len(line) < _LONGEST_TIME and (found := stamp(line)) is not None:
+            self._time(found)
+            return True
+        return False
+
+    def _time(self, at: Stamp) -> None:
+        self.stamps.append(at)
+        self._timed = True
+        self._seen.clear()
+        self._part.clear()
+
     def _line(self, number: int, before: Stamp | None, line: str) -> None:
+        if self._usual(before, line):
+            return
         shares = _cpu_row(line)
         if has_commas(line) and (shares or _device_row(line)):
             self.commas = self.commas or number
@@ -147,8 +170,6 @@ class _Reading:
             if self._quick(before, line.split()):
                 return
             shares = _cpu_row(line)
-        if not line.strip():
-            return
         if match := _CPU.search(line):
             self._cpu_names = self._known(match["names"])
             self._header(self._cpu_names, before)
@@ -164,14 +185,12 @@ class _Reading:
             self.names, self._last = self._known(match["names"]), match.re is _PRETTY
             every = "%util" in self.names or self._last
             self._decimals = [every or name == "tps" or name.endswith("/s") for name in self.names]
+            self._headed_by = line
             self._header(self.names, before)
         elif match := _device_row(line):
             self._row(number, before, line, match)
         elif (found := stamp(line)) is not None:
-            self.stamps.append(found)
-            self._timed = True
-            self._seen.clear()
-            self._part.clear()
+            self._time(found)
         else:
             self.bad.append(Bad(number, line))
 
