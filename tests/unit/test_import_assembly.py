@@ -17,7 +17,7 @@ from blocklab.model.sample import Sample
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.store.folder import StudyFolder
 from tests.unit.golden import FOLDER
-from tests.unit.import_checks import take
+from tests.unit.import_checks import take, watched
 from tests.unit.import_samples import BANNER, NEW, NEW_ROW
 
 Rates = Sequence[float]
@@ -34,7 +34,7 @@ def device(rates: Rates, name: str = "sda", size: float = 4096.0) -> list[Sample
 
 def phases(**stacks: Rates) -> dict[str, Phases]:
     """Those of the workload of each stack."""
-    lines = [line for name, rates in stacks.items() if (line := line_of(name, device(rates))) is not None]
+    lines = [line for name, rates in stacks.items() if (line := line_of(name, watched(device(rates)))) is not None]
     return dict(zip(stacks, phases_of(lines, ()), strict=True))
 
 
@@ -102,9 +102,9 @@ def test_the_same_sequence_on_every_stack_has_parts_that_are_not_compared() -> N
 
 
 def test_a_busier_disk_counts_before_a_mirror_that_did_little() -> None:
-    line = line_of("local", [*device([5.0] * 30, "drbd0"), *device([900.0] * 30, "sdb")])
+    line = line_of("local", watched([*device([5.0] * 30, "drbd0"), *device([900.0] * 30, "sdb")]))
     assert line is not None and line.device == "sdb"
-    line = line_of("local", [*device([880.0] * 30, "drbd0"), *device([900.0] * 30, "sdb")])
+    line = line_of("local", watched([*device([880.0] * 30, "drbd0"), *device([900.0] * 30, "sdb")]))
     assert line is not None and line.device == "drbd0"
 
 

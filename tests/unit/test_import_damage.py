@@ -17,6 +17,7 @@ from blocklab.errors import StudyError
 from blocklab.imports import fio, kinds
 from blocklab.imports.found import Found
 from blocklab.imports.text import Refused
+from tests.unit.import_checks import samples
 from tests.unit.import_kinds import Sample, every_kind
 
 SAMPLES = every_kind()
@@ -82,7 +83,7 @@ def test_damage_never_ends_in_anything_but_a_reason(data: st.DataObject) -> None
         except Refused as reason:
             assert str(reason)
         else:
-            assert found.rows and all(math.isfinite(sample.value) for sample in found.samples)
+            assert found.rows and all(math.isfinite(sample.value) for sample in samples(found))
 
 
 def test_no_value_of_2000_damaged_files_is_of_a_damaged_row(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def read(folder: Path, sample: Sample, text: str) -> Found:
 
 def values(found: Found) -> Values:
     kept: Values = {}
-    for each in found.samples:
+    for each in samples(found):
         # A kind of transactions whose name is damaged has another one.
         name = each.metric.partition(".")[2] or each.metric if found.kind == "jdbcrunner" else each.metric
         kept.setdefault(name, set()).add(round(each.value, 9))

@@ -19,6 +19,7 @@ from blocklab.imports.clock import resolve
 from blocklab.imports.found import Found
 from blocklab.imports.text import Refused, digest
 from tests.unit.golden import FOLDER
+from tests.unit.import_checks import samples
 from tests.unit.import_samples import BANNER, DSTAT, JDBC_TPCC, NEW, NEW_ROW, SUMMARY, unstamped
 
 # -- iostat: the header of each sysstat, the numbers made up -----------------------------------------------------
@@ -44,7 +45,7 @@ def read(folder: Path, text: str | bytes, name: str = "x.txt", kind: str = "") -
 
 def values(found: Found, metric: str) -> list[float]:
     """The time series of a metric, or its one value."""
-    return [sample.value for sample in found.samples if sample.metric == metric]
+    return [sample.value for sample in samples(found) if sample.metric == metric]
 
 
 def test_iostat_of_old_sysstat_has_one_await_for_both(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_iostat_of_new_sysstat(tmp_path: Path) -> None:
 
 def test_iostat_without_any_times_goes_by_the_second(tmp_path: Path) -> None:
     found = read(tmp_path, f"{NEW}{NEW_ROW}{NEW_ROW.replace('nvme0n1', 'nvme1n1')}\n" * 3)
-    assert found.rows == 6 and [s.time for s in found.samples if s.metric == "util"] == [0, 0, 1, 1, 2, 2]
+    assert found.rows == 6 and [s.time for s in samples(found) if s.metric == "util"] == [0, 0, 1, 1, 2, 2]
     assert any("no times" in remark for remark in found.remarks)
 
 
@@ -169,7 +170,9 @@ def test_iostat_json_of_ours_and_one_that_was_killed(tmp_path: Path) -> None:
 def test_the_first_report_of_iostat_json_counts_from_the_boot_on(tmp_path: Path) -> None:
     data = (FOLDER / "iostat/stopped.json").read_text()
     found = read(tmp_path, data)
-    assert found.clock is not None and len(found.clock.stamps) == data.count('"timestamp"') - 1 > 0
+    # Its time tells how long the second one is.
+    assert found.clock is not None and len(found.clock.stamps) == data.count('"timestamp"') > 1
+    assert {each.time for each in samples(found)} == set(range(1, len(found.clock.stamps)))
     assert any("counts from the boot" in remark for remark in found.remarks)
     document = json.loads(data)
     host = document["sysstat"]["hosts"][0]
@@ -189,10 +192,10 @@ def test_the_only_report_of_iostat_is_an_interval(tmp_path: Path) -> None:
 def test_iostat_json_cut_anywhere(tmp_path: Path) -> None:
     """Each cut gives the reports before it, none of them changed."""
     data = (FOLDER / "iostat/stopped.json").read_text()
-    whole = [sample.value for sample in read(tmp_path, data).samples]
+    whole = [sample.value for sample in samples(read(tmp_path, data))]
     second = data.index('"timestamp"', data.index('"timestamp"') + 1)
     for end in range(data.index('"timestamp"', second + 1), len(data), 997):
-        found = [sample.value for sample in read(tmp_path, data[:end]).samples]
+        found = [sample.value for sample in samples(read(tmp_path, data[:end]))]
         assert found == whole[: len(found)] and found
 
 
@@ -201,7 +204,7 @@ def test_iostat_json_with_decimal_commas(tmp_path: Path) -> None:
     comma = re.sub(r"(: \d+)\.(\d\d)", r"\1,\2", data)
     assert comma != data
     plain, found = read(tmp_path, data), read(tmp_path, comma)
-    assert [s.value for s in found.samples] == [s.value for s in plain.samples]
+    assert [s.value for s in samples(found)] == [s.value for s in samples(plain)]
     assert any("decimal commas" in remark for remark in found.remarks)
 
 
@@ -267,8 +270,8 @@ def test_dstat_of_several_disks(tmp_path: Path) -> None:
     # A name may leave no room for dashes.
     named = TABLE.replace("--dsk/sda--", "dsk/nvme0n1").replace("-net/total-", "-net/ens160")
     found = read(tmp_path, named + row.format(1) + row.format(2))
-    assert [sample.layer for sample in found.samples if sample.metric == "write.bandwidth"] == ["nvme0n1"]
-    assert [sample.layer for sample in found.samples if sample.metric == "tx.bandwidth"] == ["net/ens160"]
+    assert [sample.layer for sample in samples(found) if sample.metric == "write.bandwidth"] == ["nvme0n1"]
+    assert [sample.layer for sample in samples(found) if sample.metric == "tx.bandwidth"] == ["net/ens160"]
 
 
 @pytest.mark.parametrize("line", ["-" * 60 + "+" + "-" * 60, "-" * 60 + " Run 1", "-" * 60])
@@ -343,7 +346,7 @@ def test_a_course_without_times_is_kept(tmp_path: Path) -> None:
     tail = "lat 2.986 ms stddev 2.108, 0 failed"
     lines = [f"progress: {at}.0 s, {1000 + at}.0 tps, {tail}\n" for at in (1, 2, 3)]
     found = read(tmp_path, "".join(lines) + SUMMARY)
-    series = [(each.time, each.value) for each in found.samples if each.time is not None and each.metric == "tps"]
+    series = [(each.time, each.value) for each in samples(found) if each.time is not None and each.metric == "tps"]
     assert series == [(1.0, 1001.0), (2.0, 1002.0), (3.0, 1003.0)]
     assert any("no times (--progress-timestamp): it is put on 1970-01-01" in remark for remark in found.remarks)
     assert (found.start, found.end) == (None, None)
@@ -398,7 +401,7 @@ def test_fio_json_of_3_16_has_neither_starts_nor_percentiles_of_the_whole(tmp_pa
             job[way]["lat_ns"].pop("N", None)
     found = read(tmp_path, json.dumps(document, indent=1))
     assert len(found.phases) == len(document["jobs"]) and found.end == document["timestamp_ms"] / 1000
-    assert any(".latency.p99" in sample.metric for sample in found.samples)
+    assert any(".latency.p99" in sample.metric for sample in samples(found))
     assert any("completion (clat)" in r for r in found.remarks) and any(
         "reckoned back" in r for r in found.remarks
     )
@@ -425,7 +428,7 @@ def test_one_job_that_failed_leaves_the_others(tmp_path: Path, change: dict[str,
         for way in ("read", "write", "trim"):
             first[way]["total_ios"] = 0
     found = read(tmp_path, json.dumps(document, indent=1))
-    assert {sample.phase for sample in found.samples} == {phase.name for phase in found.phases} == names
+    assert {sample.phase for sample in samples(found)} == {phase.name for phase in found.phases} == names
     assert found.rows == len(others)
     why = "ended with error 5" if "error" in change else "did no I/O"
     assert f"job {first['jobname']} {why}: left out" in found.remarks
@@ -441,7 +444,7 @@ def test_a_job_one_of_whose_clones_failed_is_left_out_as_a_whole(tmp_path: Path)
     first, other, *_ = document["jobs"]
     document["jobs"] = [first, other, {**other, "error": 5}]
     found = read(tmp_path, json.dumps(document, indent=1))
-    assert {sample.phase for sample in found.samples} == {first["jobname"]}
+    assert {sample.phase for sample in samples(found)} == {first["jobname"]}
 
 
 def reports(*changes: dict[str, Any]) -> bytes:
@@ -503,7 +506,7 @@ def test_a_fio_json_that_was_cut_is_left_out(tmp_path: Path) -> None:
 def test_fio_logs_by_the_end_that_fio_gives_their_names(tmp_path: Path, kind: str) -> None:
     found = read(tmp_path, (FOLDER / f"fio/1_{kind}.log").read_bytes(), f"seq_{kind}.1.log")
     assert found.kind == f"fio-{kind}" and found.order == 1 and [phase.name for phase in found.phases] == ["seq"]
-    assert found.start is not None and found.samples
+    assert found.start is not None and samples(found)
 
 
 def test_a_fio_log_with_several_rows_a_second(tmp_path: Path) -> None:
@@ -556,7 +559,7 @@ def as_text(found: str) -> str:
 
 def by_metric(found: Found) -> dict[str, float]:
     """Without the time series."""
-    return {sample.metric: sample.value for sample in found.samples if sample.time is None}
+    return {sample.metric: sample.value for sample in samples(found) if sample.time is None}
 
 
 def test_go_tpc_as_json_and_as_text_come_to_the_same(tmp_path: Path) -> None:
@@ -659,7 +662,7 @@ def test_jdbcrunners_log_has_figures_and_the_course_after_the_warm_up(tmp_path: 
         "transactions": 242795.0,
         "latency.max": pytest.approx(0.010),
     }
-    series = [sample for sample in found.samples if sample.time is not None]
+    series = [sample for sample in samples(found) if sample.time is not None]
     assert [sample.value for sample in series] == [4014, 4060, 4082, 4054, 4061] and found.bad == 0
     # Not one of the medians is 0: they are only known to be under a millisecond.
     assert any("5 of its response times are 0 msec" in remark for remark in found.remarks)
@@ -679,7 +682,7 @@ def test_jdbcrunner_tells_its_kinds_of_transactions_apart(tmp_path: Path) -> Non
     assert "order_status.latency.min" not in found_values and found_values[
         "new_order.latency.min"
     ] == pytest.approx(0.003)
-    series = [sample.value for sample in found.samples if sample.time is not None and sample.metric == "tpmc"]
+    series = [sample.value for sample in samples(found) if sample.time is not None and sample.metric == "tpmc"]
     assert series == [60 * 125, 60 * 119]
     assert found.clock is not None and found.clock.stamps[0].numbers == (2023, 3, 31)
     said = "its times have no date: 2023-03-31, by its program start time (2023-03-31 13:23:21)"

@@ -16,6 +16,7 @@ from blocklab.imports.phases import Second, Span, spans
 from blocklab.imports.timeline import Phases, job_file, line_of, phases_of
 from blocklab.model.sample import Sample
 from blocklab.workloads.fio_jobs import Section
+from tests.unit.import_checks import watched
 
 NOON = datetime(2020, 8, 11, 12, tzinfo=UTC).timestamp()
 
@@ -176,7 +177,7 @@ def samples() -> list[Sample]:
 
 def found(samples: list[Sample], *jobs: Section) -> Phases:
     """The phases of one stack."""
-    line = line_of("local", samples)
+    line = line_of("local", watched(samples))
     assert line is not None
     (made,) = phases_of([line], jobs)
     return made

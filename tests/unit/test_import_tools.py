@@ -11,6 +11,7 @@ from blocklab.imports import kinds
 from blocklab.imports.clock import resolve
 from blocklab.imports.found import Found
 from blocklab.imports.text import Refused
+from tests.unit.import_checks import samples
 from tests.unit.import_kinds import GOLDEN, every_kind, old_go_tpc
 
 KIB = 1024.0
@@ -30,13 +31,13 @@ def of_text(folder: Path, text: str) -> Found:
 def series(found: Found, metric: str, layer: str = "") -> list[float]:
     return [
         sample.value
-        for sample in found.samples
+        for sample in samples(found)
         if sample.metric == metric and sample.layer.startswith(layer) and sample.time is not None
     ]
 
 
 def whole(found: Found) -> dict[str, float]:
-    return {sample.metric: sample.value for sample in found.samples if sample.time is None}
+    return {sample.metric: sample.value for sample in samples(found) if sample.time is None}
 
 
 def times(found: Found) -> list[float | None]:
@@ -81,7 +82,7 @@ def test_sar_of_one_kind_after_the_other_over_midnight_has_each_time_once(tmp_pa
     found = of_text(tmp_path, f"{banner}{cpu}{disks}")
     known = times(found)
     assert [at - (known[0] or 0.0) for at in known if at is not None] == [0, 1, 2]
-    assert [sample.time for sample in found.samples if sample.metric == "disk.write.bandwidth"] == [0, 1, 2]
+    assert [sample.time for sample in samples(found) if sample.metric == "disk.write.bandwidth"] == [0, 1, 2]
 
 
 def test_two_outputs_of_sar_in_one_file_are_left_out(tmp_path: Path) -> None:
@@ -118,14 +119,14 @@ def test_iostat_without_x_has_requests_of_both_ways_together() -> None:
 def test_iostat_of_devices_or_of_cpus_alone() -> None:
     devices, cpus = read("iostat-d.txt"), read("iostat-c.txt")
     assert series(devices, "iops") == [1282, 82, 164, 83] and not series(devices, "cpu.user")
-    assert series(cpus, "cpu.system") == [5.61, 1.00, 1.01, 1.50] and {s.layer for s in cpus.samples} == {"cpu"}
+    assert series(cpus, "cpu.system") == [5.61, 1.00, 1.01, 1.50] and {s.layer for s in samples(cpus)} == {"cpu"}
     assert devices.untimed and cpus.untimed
 
 
 def test_iostat_of_centos_7() -> None:
     found = read("centos7/iostat-1.out")
     assert found.rows == 6 and found.host == "localhost.localdomain"
-    assert {sample.layer for sample in found.samples} == {"sda", "dm-0", "dm-1", "cpu"}
+    assert {sample.layer for sample in samples(found)} == {"sda", "dm-0", "dm-1", "cpu"}
     megabytes = read("centos7/iostat-m.out")
     assert series(megabytes, "read.bandwidth", "sda") == [0.01 * KIB * KIB]
     assert any("its only report is taken for an interval" in remark for remark in megabytes.remarks)
@@ -158,7 +159,7 @@ def test_vmstat_whose_shares_do_not_come_to_all_is_damaged(tmp_path: Path) -> No
 def test_dstat_of_0_7_0_and_rows_that_were_cut(tmp_path: Path) -> None:
     new = read("dstat.txt")
     old = of_text(tmp_path, next(s.text for s in every_kind() if s.kind == "dstat" and "date/time" in s.text))
-    assert old.samples == new.samples and not old.untimed
+    assert samples(old) == samples(new) and not old.untimed
     text = (GOLDEN / "dstat.txt").read_text().replace("|   0  2568k|   0  82.0 \n", "|   0  2568k|   0  82\n")
     assert of_text(tmp_path, text).bad == 1
 

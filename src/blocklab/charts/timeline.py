@@ -198,7 +198,7 @@ def _row(analysis: Analysis, workload: str, cells: Mapping[str, Measured], measu
 
 def _means(measured: Measured, points: Points, step: int) -> Points:
     """The means over each ``step`` seconds of a phase, in the middle of them: no two jobs make one point."""
-    bins: dict[tuple[int, int], Points] = {}
+    bins: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for time, value in points:
         bins.setdefault((phase_at(measured, time), int(time // step)), []).append((time, value))
     return [

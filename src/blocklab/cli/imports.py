@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -29,6 +30,20 @@ from blocklab.store.imported import ImportedFile, warnings
 from blocklab.workloads.fio_jobs import Section
 
 
+class FirstReport(StrEnum):
+    """What the first report of iostat or vmstat covers: what the file shows, an interval, or the time since the
+    boot."""
+
+    AUTO = "auto"
+    INTERVAL = "interval"
+    BOOT = "boot"
+
+    @property
+    def known(self) -> str:
+        """Empty where the user does not say."""
+        return "" if self is FirstReport.AUTO else self.value
+
+
 def import_(
     file: Annotated[
         Path | None, typer.Argument(help="fio's JSON+ of a disk at queue depth 1: print a profile of it instead.")
@@ -51,6 +66,13 @@ def import_(
     dates: Annotated[
         str, typer.Option("--dates", help="The order in dates that may mean several: ymd, mdy or dmy.")
     ] = "",
+    first_report: Annotated[
+        FirstReport,
+        typer.Option(
+            "--first-report",
+            help="What the first report of iostat and vmstat covers: an interval (-y), or the boot.",
+        ),
+    ] = FirstReport.AUTO,
     yes: Annotated[
         bool, typer.Option("--yes", help="Join a file to the one workload that is about as long, without asking.")
     ] = False,
@@ -73,6 +95,7 @@ def import_(
         raise StudyError("", f"--dates {dates}: not one of {', '.join(ORDERS)}")
     options = Options(
         asked=_asked(as_kind or ()), jobs=tuple(_jobs(jobs)), zone=zone_of(zone), order=dates,
+        first_report=first_report.known,
         agree=lambda question: yes or (sys.stdin.isatty() and typer.confirm(question, err=True)),
     )  # fmt: skip
     done = take(described, study, stacks, runs, options)

@@ -11,7 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from blocklab.cli.imports import zone_of
+from blocklab.cli.imports import FirstReport, zone_of
 from blocklab.cli.pages import page_file
 from blocklab.errors import StoreError, StudyError
 from blocklab.imports.clock import ORDERS
@@ -74,6 +74,12 @@ def size(
         str, typer.Option("--zone", help="The time zone of times without a zone, and of --busy.")
     ] = "UTC",
     dates: Annotated[str, typer.Option("--dates", help="The order of ambiguous dates: ymd, mdy or dmy.")] = "",
+    first_report: Annotated[
+        FirstReport,
+        typer.Option(
+            "--first-report", help="What the first report of iostat covers: an interval (-y), or the boot."
+        ),
+    ] = FirstReport.AUTO,
     show_candidates: Annotated[
         bool, typer.Option("--candidates", help="Find the smallest volumes and instances that carry it.")
     ] = False,
@@ -118,7 +124,7 @@ def size(
     """
     output = page_file(output, "need.html")
     place = zone_of(zone)
-    asked = _asked(files, as_kind or (), Reading(zone=place, order=_order(dates)))
+    asked = _asked(files, as_kind or (), Reading(zone=place, order=_order(dates), first_report=first_report.known))
     asked = msgspec.structs.replace(
         asked, every=float(_quantity("--every", every, Duration)) if every else None, devices=tuple(device or ()),
         left_out=tuple(without or ()),

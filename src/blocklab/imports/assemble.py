@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
+import numpy as np
 
 from blocklab.errors import StudyError
 from blocklab.imports import fio_json
@@ -17,6 +18,7 @@ from blocklab.imports.study import short, workload_name
 from blocklab.imports.timeline import Line, cpus_alone, devices, line_of, phases_of
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
+from blocklab.model.watched import Watched
 from blocklab.workloads.fio_jobs import Section
 
 # A stack, and which repeat, from 0.
@@ -35,6 +37,7 @@ class Assembled(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     samples: tuple[Sample, ...]
     phases: tuple[Phase, ...]
+    watched: tuple[Watched, ...] = ()
     transactions: tuple[Transaction, ...] = ()
     latencies: Latencies | None = None
     files: tuple[Path, ...] = ()
@@ -209,22 +212,28 @@ def _watched(workload: Assembled, watchers: Sequence[Found]) -> Assembled:
     if not workload.phases:
         return workload
     low, high = min(phase.start for phase in workload.phases), max(phase.end for phase in workload.phases)
-    samples, files = list(workload.samples), list(workload.files)
+    watched, files = list(workload.watched), list(workload.files)
     for each in watchers:
         # Times that are made up tell nothing but what was joined by them.
         if each.untimed or each.joined not in ("" if low > DAY else workload.name, workload.name):
             continue
-        inside = [s for s in each.samples if s.time is not None and low - AROUND <= s.time <= high + AROUND]
-        if any(low <= (sample.time or 0.0) <= high for sample in inside):
-            samples += inside
+        if any(len(one.between(low, high).times) for one in each.watched):
+            around = [one.between(low - AROUND, high + AROUND) for one in each.watched]
+            watched += [one for one in around if len(one.times)]
             files.append(each.path)
-    return msgspec.structs.replace(workload, samples=tuple(samples), files=tuple(files))
+    return msgspec.structs.replace(workload, watched=tuple(watched), files=tuple(files))
 
 
 def _overlaps(found: Found, low: float, high: float) -> bool:
-    return not found.untimed and any(
-        low <= sample.time <= high for sample in found.samples if sample.time is not None
-    )
+    return not found.untimed and any(len(each.between(low, high).times) for each in found.watched)
+
+
+def _outside(watched: Watched, taken: Sequence[tuple[float, float]]) -> Watched:
+    """Without the times of workloads that are known, and a second around."""
+    free = np.ones(len(watched.times), dtype=bool)
+    for low, high in taken:
+        free &= (watched.times < low - 1) | (watched.times > high + 1)
+    return watched.at(free)
 
 
 class _Made(msgspec.Struct, frozen=True):
@@ -254,32 +263,29 @@ def _from_timeline(
         for each in watchers
         if not each.joined and (jobs or not any(_overlaps(each, *times) for times in taken))
     ]
-    free = [
-        sample
-        for each in alone
-        for sample in each.samples
-        if sample.time is not None
-        and (each.untimed or not any(low - 1 <= sample.time <= high + 1 for low, high in taken))
-    ]
+    free = [one if each.untimed else _outside(one, taken) for each in alone for one in each.watched]
     # What another node did meanwhile is this workload only where nothing watched its own.
-    watched = any(devices(each.samples, host) for each in watchers)
-    mine = [sample for sample in free if sample.host == host] if watched else free
+    own = any(devices(each.watched, host) for each in watchers)
+    mine = [each for each in free if each.host == host] if own else free
     line = line_of(stack, mine, device)
     cpus = cpus_alone(stack, mine) if line is None else None
     if line is None and cpus is None:
-        return _Made((), (f"{stack}: what was watched shows no workload of its own",) if mine else ())
+        left = any(len(each.times) for each in mine)
+        return _Made((), (f"{stack}: what was watched shows no workload of its own",) if left else ())
     name = folder or ("fio" if jobs else "io")
     if any(workload.name == name for workload in workloads):
         name = short(f"{name}-watched")
     files = tuple(each.path for each in alone)
     if line is None:
         phases, told = (cpus.phases, cpus.said) if cpus is not None else ((), ())
-        own = Assembled(name=name, tool="", samples=tuple(free), phases=phases, files=files, said=told)
-        return _Made((own,), ())
+        alone_cpus = Assembled(
+            name=name, tool="", samples=(), watched=tuple(free), phases=phases, files=files, said=told
+        )
+        return _Made((alone_cpus,), ())
     first, last = line.stretches[0][0], line.stretches[-1][1]
     low, high = line.seconds[first].time - AROUND, line.seconds[last].time + AROUND
     workload = Assembled(
-        name=name, tool="", samples=tuple(sample for sample in free if low <= (sample.time or 0.0) <= high),
+        name=name, tool="", samples=(), watched=tuple(each.between(low, high) for each in free),
         phases=(), files=files, line=line,
         shapes={job.name: fio_json.shape(job.options) for job in jobs},
     )  # fmt: skip
@@ -301,11 +307,13 @@ def phased(workloads: Mapping[Side, Sequence[Assembled]], jobs: Sequence[Section
         for (stack, at, _), made in zip(places, phases_of([line for *_, line in places], jobs), strict=True):
             each = found[stack][at]
             found[stack][at] = msgspec.structs.replace(
-                each, samples=(*made.values, *each.samples), phases=made.phases, said=(*each.said, *made.said)
-            )
+                each, samples=(*made.values, *each.samples), phases=made.phases, said=(*each.said, *made.said),
+                watched=(*made.series, *each.watched),
+            )  # fmt: skip
     return found
 
 
 def hosts(workload: Assembled) -> Iterator[str]:
     """The hosts that its samples name; empty for those of files that name none."""
-    yield from dict.fromkeys(sample.host for sample in workload.samples)
+    samples, watched = workload.samples, workload.watched
+    yield from dict.fromkeys([*(each.host for each in samples), *(each.host for each in watched)])

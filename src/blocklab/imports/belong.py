@@ -12,6 +12,7 @@ from datetime import tzinfo
 from fnmatch import fnmatchcase
 
 import msgspec
+import numpy as np
 
 from blocklab.errors import StudyError
 from blocklab.imports import clock, phases
@@ -109,7 +110,7 @@ def _watchers(given: Sequence[Given]) -> Iterator[Given]:
     for each in given:
         if each.found is None or each.left_out or each.found.tool:
             continue
-        if any(sample.time is not None for sample in each.found.samples):
+        if each.found.watched:
             yield each
 
 
@@ -166,7 +167,7 @@ def _together(load: Load, watcher: Given, why: str) -> None:
     if found.untimed:
         by = load.start - begin
         watcher.found = msgspec.structs.replace(
-            found, samples=_moved(found.samples, by), untimed=False, joined=load.name
+            found, watched=tuple(each.moved(by) for each in found.watched), untimed=False, joined=load.name
         )
         watcher.remarks += (f"taken to have begun together with {load.name}: {why}",)
     else:
@@ -221,8 +222,8 @@ def _alike(one: float, other: float) -> bool:
 
 def _watched(found: Found) -> tuple[float, float, list[tuple[float, float]]]:
     """When it began, how long it is, and the start and length of each busy stretch of its device, in seconds."""
-    times = sorted({each.time for each in found.samples if each.time is not None})
+    times = np.unique(np.concatenate([each.times for each in found.watched])).tolist()
     step = phases.step(times)
-    line = phases.seconds(series_of(found.samples, *device_of(found.samples)))
+    line = phases.seconds(series_of(found.watched, *device_of(found.watched)))
     busy = [(line[first].time - step, line[last].time) for first, last in phases.stretches(line)]
     return times[0] - step, times[-1] - times[0] + step, [(low, high - low) for low, high in busy]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
+from statistics import median
 from typing import TypeAlias
 
 import msgspec
@@ -17,6 +19,9 @@ DAY = 86400.0
 NEAR = 1.5 * DAY
 DAMAGED = 0.05
 _HALF_A_YEAR = 183
+_LONGEST_DATE = 60
+# What puts a time before a line may do so this much later than the line was written, or in whole seconds.
+_LATE = 1.25
 ORDERS = ("ymd", "mdy", "dmy")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
@@ -35,10 +40,24 @@ _NAMED = re.compile(
     r"(?: (?P<year2>\d{4}))?\]?"
 )
 # 2023年11月20日 10時00分00秒   2023年11月20日 10时00分00秒   2023년 11월 20일 10시 00분 00초
+# 2024年  3月 25日 月曜日 10:00:00 JST   2024. 03. 25. (월) 10:00:00 KST   (date)
 _EASTERN = re.compile(
-    r"(?P<year>\d{4})[年년] ?(?P<month>\d{1,2})[月월] ?(?P<day>\d{1,2})[日일]"
-    r"(?: (?P<hour>\d{1,2})[時时시] ?(?P<minute>\d{1,2})[分분] ?(?P<second>\d{1,2})[秒초])?"
+    r"(?P<year>\d{4})[年년.] {0,2}(?P<month>\d{1,2})[月월.] {0,2}(?P<day>\d{1,2})[日일.]"
+    r"(?: {0,2}\(?[^\W\d_]{1,3}\)?(?= ))?"
+    r"(?: (?P<hour>\d{1,2})[時时시:] ?(?P<minute>\d{1,2})[分분:] ?(?P<second>\d{1,2})[秒초]?"
+    r"(?: (?P<zone>[A-Z]{3,5})(?= |$))?)?"
 )
+# What `date` prints in other languages: Mo 25. Mär 10:00:00 CET 2024   lun. 25 mars 2024 10:00:00 CET
+_WORDS = re.compile(r"(?:[^\W\d_]{2,12}\.?,?|\d{1,2}\.?|\d{4}|\d{1,2}:\d\d:\d\d)(?: +(?!$)|$)")
+_ZONE_NAME = re.compile(r"[A-Z]{2,5}")
+# Of each month how it begins in the languages of sysstat's users; without accents and dots.
+_BEGINNINGS = (
+    "jan|gen|ene|янв|sty|led|oca", "fe|fev|feb|фев|lut|uno|sub", "mar|mrt|maa|мар|bre",
+    "apr|abr|avr|апр|kwi|dub|nis",
+    "mai|may|maj|mag|mei|мая|май|kve", "jun|juin|giu|июн|cze|haz", "jul|juil|lug|июл|lip|tem|cerv",
+    "aug|ago|aou|авг|sie|srp|agu", "sep|set|сен|wrz|zar|eyl", "oct|okt|ott|out|окт|paz|rij|eki",
+    "nov|ноя|lis|kas", "dec|dez|dic|дек|gru|pro|ara",
+)  # fmt: skip
 # 00:29:55   12:29:55 AM   Time: 12:29:55 AM   (sysstat before 10)
 _TIMED = re.compile(r"(?:Time: )?\[?(?P<time>\d{1,2}:\d\d:\d\d(?:[.,]\d+)?)\s?(?P<half>[AaPp][Mm])?\]?")
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d):(\d\d)(?:[.,](\d+))?")
@@ -58,30 +77,72 @@ class Stamp(msgspec.Struct, frozen=True):
 
 class Clock(msgspec.Struct, frozen=True):
     """The times of a file, in its order. ``day``: the date that its first line tells, for times without one.
-    ``near``: a sure time in the file itself, for dates that lack a year or may mean several."""
+    ``near``: a sure time in the file itself, for dates that lack a year or may mean several. ``jitter``: another
+    program wrote them, a moment after the interval ended."""
 
     stamps: tuple[Stamp, ...]
     day: Numbers | None = None
     near: float | None = None
+    jitter: bool = False
 
 
 def stamp(text: str) -> Stamp | None:
     """A time as it stands in a file; None for what is none."""
-    text = _western(text.strip())
+    text = text.strip()
+    if not text.isascii():
+        text = _western(text)
     if match := _EPOCH.fullmatch(text):
         return Stamp((), float(match[1]), offset=0.0)
     for pattern, make in ((_TIMED, _timed), (_DATED, _dated), (_NAMED, _named)):
         if match := pattern.fullmatch(text):
             return make(match)
-    return None
+    return _of_date(text) if len(text) < _LONGEST_DATE else None
+
+
+def _of_date(text: str) -> Stamp | None:
+    """What ``date`` prints in another language: a month's name, day, year and time, in any order."""
+    text = text.replace(",", " ").strip()
+    words = [word[0].strip() for word in _WORDS.finditer(text)]
+    if sum(len(word) for word in words) < len(text.replace(" ", "")):
+        return None
+    times = [word for word in words if ":" in word]
+    years = [int(word) for word in words if len(word) == 4 and word.isdigit()]
+    days = [int(word.strip(".")) for word in words if len(word) < 4 and word.strip(".").isdigit()]
+    names = [word for word in words if not word[0].isdigit()]
+    zones = [name for name in names if _ZONE_NAME.fullmatch(name)]
+    # A weekday stands first.
+    months = [month for name in names if name not in zones and (month := _month(name)) and name is not words[0]]
+    if not (len(times) == len(years) == len(days) == len(months) == 1) or len(names) - len(zones) > 2:
+        return None
+    match = _TIMED.fullmatch(times[0])
+    seconds = _seconds(match) if match else None
+    if seconds is None:
+        return None
+    offset = 0.0 if set(zones) & {"UTC", "GMT"} else None
+    return Stamp((years[0], months[0], days[0]), seconds, True, offset)
+
+
+def _month(name: str) -> int:
+    """The number of a month by its name in some language; 0 for what is none."""
+    plain = "".join(each for each in unicodedata.normalize("NFD", name.lower()) if not unicodedata.combining(each))
+    several = [
+        number
+        for number, known in enumerate(_BEGINNINGS, 1)
+        for each in known.split("|")
+        if plain.startswith(each)
+    ]
+    return several[0] if len(set(several)) == 1 else 0
 
 
 def _western(text: str) -> str:
     """The same with values alone, where units stand behind them."""
 
     def in_digits(match: re.Match[str]) -> str:
-        day = f"{match['year']}-{match['month']}-{match['day']}"
-        return f"{day} {match['hour']}:{match['minute']}:{match['second']}" if match["hour"] else day
+        day = "-".join(match.group("year", "month", "day"))
+        if not match["hour"]:
+            return day
+        zone = ["UTC"] if match["zone"] in ("UTC", "GMT") else []
+        return " ".join([day, ":".join(match.group("hour", "minute", "second")), *zone])
 
     return _EASTERN.sub(in_digits, text)
 
@@ -207,7 +268,26 @@ def resolve(
         said.append(f"its times have no zone: read as {zone}")
     if len({each.offset for each in stamps}) > 1:
         said.append("its times are of several zones, or some have none")
-    return list(_times(stamps, chosen, year, first, zone)), said
+    times = list(_times(stamps, chosen, year, first, zone))
+    return _even(times) if clock.jitter else times, said
+
+
+def _even(times: Sequence[float | None]) -> list[float | None]:
+    """Times that follow each other by the whole seconds that the tool waits, as far as they are near enough: when
+    a line was written says little of when its interval ended."""
+    steps = [after - before for before, after in pairwise(at for at in times if at is not None) if after > before]
+    usual = float(round(median(steps))) if steps else 0.0
+    if usual < 1:
+        return list(times)
+    near = min(_LATE, usual / 2)
+    found: list[float | None] = []
+    before: float | None = None
+    for at in times:
+        if at is not None and before is not None and abs(at - before - usual) < near:
+            at = before + usual
+        before = at if at is not None else before
+        found.append(at)
+    return found
 
 
 def _order(

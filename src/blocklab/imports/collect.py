@@ -7,6 +7,7 @@ from datetime import tzinfo
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from blocklab.errors import StudyError
 from blocklab.imports import clock, fio, kinds
@@ -46,6 +47,7 @@ class Given(msgspec.Struct):
         found = self.found
         times = [sample.time for sample in found.samples if sample.time is not None]
         times += [time for phase in found.phases for time in (phase.start, phase.end)]
+        times += [float(at) for each in found.watched if len(each.times) for at in each.times[[0, -1]]]
         bad = found.first_bad
         return ImportedFile(
             str(self.path), found.kind, found.rows, found.bad, bad.line if bad else 0,
@@ -100,9 +102,9 @@ def _matching(pattern: Path) -> list[Path]:
     return sorted(each for each in top.glob(str(pattern.relative_to(top))) if each.is_file() or _dangling(each))
 
 
-def take(given: Sequence[Given], asked: Mapping[Path, str]) -> None:
-    """Each file read as what it is (``asked``: as what somebody said); raises ``StudyError`` for what is
-    unclear."""
+def take(given: Sequence[Given], asked: Mapping[Path, str], first_report: str = "") -> None:
+    """Each file read as what it is (``asked``: as what somebody said); ``first_report``: what that of iostat and
+    vmstat covers. Raises ``StudyError`` for what is unclear."""
     seen: dict[tuple[str | int, ...], Path] = {}
     for each in given:
         try:
@@ -114,7 +116,7 @@ def take(given: Sequence[Given], asked: Mapping[Path, str]) -> None:
                 same = (each.sha256, each.folder, kind, fio.log_number(each.path.name))
             if (other := seen.setdefault(same, each.path)) != each.path:
                 raise Refused(f"the same content as {other}")
-            each.found = kinds.read(each.path, kind)
+            each.found = kinds.read(each.path, kind, first_report)
         except Refused as reason:
             each.left_out = str(reason)
 
@@ -145,11 +147,13 @@ def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> N
                 said.append(f"{lost} of its times are of no day that exists: what stands there is left out")
             each.remarks += tuple(said)
             phases = tuple(_dated(found.phases, times))
+            known = np.array([np.nan if at is None else at for at in times], dtype=float)
             start = min((phase.start for phase in phases), default=None) if found.start is None else found.start
             end = max((phase.end for phase in phases), default=None) if found.end is None else found.end
             each.found = msgspec.structs.replace(
-                found, samples=tuple(_at(found.samples, times)), phases=phases, clock=None, start=start, end=end
-            )
+                found, samples=tuple(_at(found.samples, times)), phases=phases, clock=None, start=start, end=end,
+                watched=tuple(watched.dated(known) for watched in found.watched),
+            )  # fmt: skip
             if sure and times and (times[0] or 0.0) > clock.DAY:
                 anchors.append((place, times[0] or 0.0))
 
@@ -176,5 +180,7 @@ def pieces(given: Sequence[Given], host: str) -> list[Piece]:
             continue
         name = name_of(each.found.host) if each.found.host else host
         samples = tuple(msgspec.structs.replace(sample, host=name) for sample in each.found.samples)
-        found.append(Piece(msgspec.structs.replace(each.found, host=name, samples=samples), each.folder))
+        watched = tuple(msgspec.structs.replace(one, host=name) for one in each.found.watched)
+        mine = msgspec.structs.replace(each.found, host=name, samples=samples, watched=watched)
+        found.append(Piece(mine, each.folder))
     return found

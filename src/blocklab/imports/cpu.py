@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
+
+from blocklab.imports.watched import Columns
+from blocklab.model.watched import Values
+
+CPU = "cpu"
+"""The layer of a host's CPUs together."""
 # What each of ours is made of, by the names of sar -u, -u ALL, iostat, sadf -j and vmstat.
 _SUMS: Mapping[str, tuple[str, ...]] = {
     "cpu.user": ("%user", "%usr", "%nice", "%guest", "%gnice", "us", "gu"),
@@ -17,13 +24,13 @@ _SUMS: Mapping[str, tuple[str, ...]] = {
 _ROUNDING = 3.5
 
 
-def shares(row: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
-    """Metric, value and unit of a row, as the probe ``cpu`` has them: nice programs are programs, hard interrupts
-    are the kernel's."""
+def shares_of(row: Columns) -> Iterator[tuple[str, Values, str]]:
+    """Metric, values and unit of some rows, as the probe ``cpu`` has them: nice programs are programs, hard
+    interrupts are the kernel's."""
     for metric, names in _SUMS.items():
         there = [row[name] for name in names if name in row]
         if there:
-            yield metric, round(sum(there), 2), "%"
+            yield metric, np.round(np.sum(there, axis=0), 2), "%"
 
 
 def is_known(names: Iterable[str]) -> bool:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from blocklab.errors import ParseError
 from blocklab.imports.clock import Clock
 from blocklab.imports.text import Bad, Text, refusal
 from blocklab.model.sample import Latencies, Parsed, Phase, Sample, Transaction
+from blocklab.model.watched import Watched
 from blocklab.workloads.stamp import lines as stamped_lines
 
 # What fio itself says of its jobs.
@@ -23,7 +25,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     ``host`` is empty where the file does not name one; its samples then have none either. ``clock`` has the times
     as the file writes them: the ``time`` of a sample is a place in it until it is known what they mean. Without a
-    clock, times are seconds since the epoch. ``tool`` is the workload that printed it; empty for what watched one.
+    clock, times are seconds since the epoch. ``tool`` is the workload that printed it; empty for what watched one,
+    which has its series in ``watched``.
     """
 
     kind: str
@@ -34,6 +37,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     bad: int = 0
     first_bad: Bad | None = None
     samples: tuple[Sample, ...] = ()
+    watched: tuple[Watched, ...] = ()
     phases: tuple[Phase, ...] = ()
     transactions: tuple[Transaction, ...] = ()
     latencies: Latencies | None = None
@@ -42,6 +46,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock | None = None
     untimed: bool = False
     """Whether its times are made up, since it has none that are known: they tell nothing but the order."""
+    since_boot: bool = False
+    """Whether its one report may be an average since the boot: nothing tells."""
     joined: str = ""
     """Of what watched a workload: the one that it was joined to, where its times do not tell."""
     order: int = 0
@@ -71,6 +77,27 @@ def found_in(text: Text, kind: str, *, bad: Sequence[Bad], remarks: Sequence[str
         kind=kind, path=text.path, bad=len(bad), first_bad=bad[0] if bad else None,
         remarks=(*text.remarks, *remarks), **more,
     )  # fmt: skip
+
+
+def in_columns(found: Found) -> Found:
+    """The same; of what watched a workload the series are columns, however it was read."""
+    if found.tool or not found.samples:
+        return found
+    series: dict[tuple[str, str], dict[str, tuple[str, dict[float, float]]]] = {}
+    for each in found.samples:
+        if each.time is not None:
+            mine = series.setdefault((each.host, each.layer), {}).setdefault(each.metric, (each.unit, {}))
+            mine[1].setdefault(each.time, each.value)
+    watched = []
+    for (host, layer), metrics in series.items():
+        times = sorted({time for _, points in metrics.values() for time in points})
+        values = {
+            metric: np.array([points.get(time, np.nan) for time in times], dtype=float)
+            for metric, (_, points) in metrics.items()
+        }
+        units = {metric: unit for metric, (unit, _) in metrics.items()}
+        watched.append(Watched(layer, host, np.array(times, dtype=float), values, units))
+    return msgspec.structs.replace(found, samples=(), watched=tuple(watched))
 
 
 def of_one_phase(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -14,10 +15,11 @@ from blocklab.imports import belong, collect, matrix, repeats, together
 from blocklab.imports.assemble import Assembled, Piece, Side, assemble, phased
 from blocklab.imports.collect import Given
 from blocklab.imports.study import ImportedStack, ImportFile, name_of, study
-from blocklab.imports.timeline import device_of, devices
+from blocklab.imports.timeline import device_of, devices, moved_by
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.stack_map import StackMap
+from blocklab.model.watched import Watched
 from blocklab.store.devices import levels
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
 from blocklab.store.imported import SITE, ImportedFile
@@ -28,6 +30,7 @@ from blocklab.study.views import fio_axes
 from blocklab.workloads.fio_jobs import Section
 from blocklab.workloads.fio_shapes import DEPTH
 
+T = TypeVar("T", Sample, Watched)
 # Of a node that no file names.
 HOST = "host"
 # What began before this has no date of its own (imports.clock puts it on 1970-01-01).
@@ -37,12 +40,14 @@ _DATED = 1e8
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How to read the files: ``asked`` are kinds by file, ``jobs`` those of a fio job file, ``zone`` that of times
     without one, ``order`` that of dates (``ymd``, ``mdy``, ``dmy``; empty: whatever is the only possible one).
-    ``agree`` answers whether a file belongs to a workload that is as long."""
+    ``first_report`` is what the first one of iostat and vmstat covers (``interval``, ``boot``; empty: what the
+    file shows). ``agree`` answers whether a file belongs to a workload that is as long."""
 
     asked: Mapping[Path, str] = {}
     jobs: tuple[Section, ...] = ()
     zone: tzinfo = UTC
     order: str = ""
+    first_report: str = ""
     agree: belong.Agree = lambda question: False
 
 
@@ -68,7 +73,7 @@ def take(
     said: list[str] = []
     _known(options.asked, [each.path for every in given.values() for each in every])
     for every in given.values():
-        collect.take(every, options.asked)
+        collect.take(every, options.asked, options.first_report)
         repeats.declared(every)
     points, told = matrix.points(given)
     said += told
@@ -239,8 +244,8 @@ def _hosts(stack: str, wanted: str, every: Sequence[Given], source: Path | None)
 
 def _known_device(stack: str, wanted: str, host: str, pieces: Sequence[Piece], source: Path | None) -> None:
     """Raises ``StudyError`` for a device that is none of those that were watched on the stack's host."""
-    watched = [piece.found.samples for piece in pieces if not piece.found.tool]
-    known = list(dict.fromkeys(device for samples in watched for device in devices(samples, host)))
+    watched = [piece.found.watched for piece in pieces if not piece.found.tool]
+    known = list(dict.fromkeys(device for mine in watched for device in devices(mine, host)))
     if wanted and known and wanted not in known:
         raise _not_there(f"stacks.{stack}.device", wanted, known, source)
 
@@ -258,7 +263,7 @@ def _write(
         if workload.phases
         else (0.0, 0.0)
     )
-    watched = [sample for sample in workload.samples if sample.host == host]
+    watched = [each for each in workload.watched if each.host == host]
     device = device or device_of(watched)[1]
     knobs = [Knob(host, "imported", "device", f"/dev/{device}")] if device else []
     own = set(workload.files)
@@ -273,24 +278,24 @@ def _write(
         run.write(
             cell, Outcome("ok", started=low if low > _DATED else 0.0, seconds=high - low),
             environment={"site": SITE, "blocklab": __version__}, records=(), knobs=knobs,
-            parsed=Parsed(_named(workload.samples, host), workload.phases, workload.transactions),
+            parsed=Parsed(
+                samples=_named(workload.samples, host), watched=_named(workload.watched, host),
+                phases=workload.phases, transactions=workload.transactions,
+            ),
             latencies=workload.latencies, files=files, stack=_stack(host, device, watched),
         )  # fmt: skip
 
 
-def _stack(host: str, device: str, watched: Sequence[Sample]) -> StackMap:
+def _stack(host: str, device: str, watched: Sequence[Watched]) -> StackMap:
     """Logs do not tell what a stack is made of: all devices that were busy are below the one that the workload
     saw."""
-    moved: dict[str, float] = {}
-    for each in watched:
-        if each.metric in ("read.bandwidth", "write.bandwidth") and each.time is not None and not each.phase:
-            moved[each.layer] = moved.get(each.layer, 0.0) + each.value
+    moved = {name: amount for (_, name), amount in moved_by(watched).items()}
     return StackMap(host, levels(host, (), {host: moved}, device))
 
 
 def _used(each: Given) -> bool:
-    return each.found is not None and bool(each.found.samples)
+    return each.found is not None and bool(each.found.samples or each.found.watched)
 
 
-def _named(samples: Sequence[Sample], host: str) -> tuple[Sample, ...]:
-    return tuple(s if s.host else msgspec.structs.replace(s, host=host) for s in samples)
+def _named(some: Sequence[T], host: str) -> tuple[T, ...]:
+    return tuple(each if each.host else msgspec.structs.replace(each, host=host) for each in some)

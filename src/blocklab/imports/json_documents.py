@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 # More than any device or cloud volume does, in requests or bytes per second: a counter that overflowed.
-_MOST = 1e15
+MOST = 1e15
 _GAP = re.compile(r"[\s,]*")
 _OPEN = re.compile(r"[{\[]")
 # "tps": 13,89
@@ -24,7 +24,7 @@ def can_be(value: object) -> float | None:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) and 0 <= number < _MOST else None
+    return number if math.isfinite(number) and 0 <= number < MOST else None
 
 
 def number(text: str) -> float | None:

@@ -16,6 +16,7 @@ from blocklab.imports import (
     gotpc,
     hammerdb,
     iostat,
+    iostat_json,
     jdbcrunner,
     looks,
     pgbench,
@@ -25,18 +26,22 @@ from blocklab.imports import (
     vmstat,
 )
 from blocklab.imports.agree import contradictions
-from blocklab.imports.found import Found
+from blocklab.imports.found import Found, in_columns
 from blocklab.imports.lines import completed, prefix_of, prefixes, stripped, without
+from blocklab.imports.prefix import seen
 from blocklab.imports.prefix_times import anchored
+from blocklab.imports.streaming import streamed
 from blocklab.imports.text import Refused, Text, head, whole
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """``fits`` gets the start of a file, ``read`` all of it."""
+    """``fits`` gets the start of a file, ``read`` all of it. ``lines``: it reads line by line, so that a file need
+    not fit in memory, and may have a prefix before each line."""
 
     says: str
     fits: Callable[[str], bool]
     read: Callable[[Text], Found]
+    lines: bool = False
 
 
 def _never(start: str) -> bool:
@@ -51,12 +56,12 @@ KINDS: Mapping[str, Kind] = {
     "fio-json": Kind("fio's JSON or JSON+", fio_json.fits, fio_json.read),
     "fio-text": Kind("fio's text output", fio_text.fits, fio_text.read),
     **{f"fio-{kind}": _log(kind) for kind in fio.KINDS},
-    "iostat": Kind("iostat, with and without -x, -d and -c", iostat.fits, iostat.read),
-    "iostat-json": Kind("iostat -o JSON", iostat.fits_json, iostat.read_json),
-    "sar": Kind("sar -d, -b, -u", sar.fits, sar.read),
-    "sadf-json": Kind("sadf -j", sadf.fits_json, sadf.read_json),
-    "sadf-csv": Kind("sadf -d", sadf.fits_csv, sadf.read_csv),
-    "vmstat": Kind("vmstat", vmstat.fits, vmstat.read),
+    "iostat": Kind("iostat, with and without -x, -d and -c", iostat.fits, iostat.read, lines=True),
+    "iostat-json": Kind("iostat -o JSON", iostat_json.fits, iostat_json.read, lines=True),
+    "sar": Kind("sar -d, -b, -u", sar.fits, sar.read, lines=True),
+    "sadf-json": Kind("sadf -j", sadf.fits_json, sadf.read_json, lines=True),
+    "sadf-csv": Kind("sadf -d", sadf.fits_csv, sadf.read_csv, lines=True),
+    "vmstat": Kind("vmstat", vmstat.fits, vmstat.read, lines=True),
     "dstat": Kind("dstat's table", dstat.fits, dstat.read),
     "dstat-csv": Kind("dstat's CSV", dstat.fits_csv, dstat.read_csv),
     "pgbench": Kind("pgbench's summary", pgbench.fits_summary, pgbench.summary),
@@ -96,7 +101,9 @@ def kind_of(path: Path) -> str:
 
 
 def _fitting(start: str) -> list[str]:
-    return [name for name, kind in KINDS.items() if kind.fits(start)]
+    return [
+        name for name, kind in KINDS.items() if (seen(start, kind.fits)[0] if kind.lines else kind.fits(start))
+    ]
 
 
 def _fits_stripped(start: str) -> bool:
@@ -113,15 +120,24 @@ def _unknown(start: str) -> str:
     return "not recognised"
 
 
-def read(path: Path, kind: str) -> Found:
-    """The file as what it was taken for. Raises ``Refused``."""
+def read(path: Path, kind: str, first_report: str = "") -> Found:
+    """The file as what it was taken for; ``first_report``: what that of iostat and vmstat covers. Raises
+    ``Refused``."""
     start, known = head(path), KINDS[kind]
     if kind in _IN_BLOCKS:
-        return known.read(Text(path, ()))
+        return in_columns(known.read(Text(path, ())))
+    if known.lines:
+        text = streamed(path, start, known.fits, first_report)
+        found = known.read(text)
+        first = found.first_bad
+        if first is not None and text.cut.strip() and first.line == len(text.lines) + 1:
+            # It may have nothing wrong but that it has no end.
+            found = msgspec.structs.replace(found, first_bad=msgspec.structs.replace(first, cut=True))
+        return found
     text = whole(path)
     if not known.fits(start) and (prefix := prefix_of(start, known.fits)) is not None:
         text = stripped(text, prefix)
     text = completed(text)
     found = known.read(text)
     found = msgspec.structs.replace(found, remarks=(*found.remarks, *contradictions(found, text)))
-    return anchored(found, text) if text.times else found
+    return in_columns(anchored(found, text) if text.times else found)

@@ -18,10 +18,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
+import numpy as np
+
+from blocklab.model.watched import Values, Watched
 
 WINDOW = 5
 LEAST_WINDOW = 3
@@ -37,6 +40,8 @@ LEAST_SECONDS = 4
 # A device is idle below this part of its busiest tenth, in requests and in bytes.
 IDLE = 0.02
 BUSY_UTIL = 5.0
+# Of so many seconds the changes are looked for by columns, so many at a time.
+_MANY, _AT_A_TIME = 200, 20_000
 # At either end a job has a part of a second, or a burst, for so many seconds at most.
 _MOST_TRIMMED = 3
 
@@ -59,27 +64,37 @@ class Span(msgspec.Struct, frozen=True):
     last: int
 
 
-def seconds(series: Mapping[str, Mapping[float, float]]) -> list[Second]:
-    """A device's time line from its series by metric (time -> value)."""
-    times = sorted({time for points in series.values() for time in points})
-    # Of all disks together some tools have bytes alone (vmstat, dstat -d): these show the changes then.
-    bytes_alone = not any(metric.endswith("iops") for metric in series)
-    found = []
-    for time in times:
-        now = {metric: points[time] for metric, points in series.items() if time in points}
-        rates = {way: now.get(f"{way}.iops", 0.0) for way in ("read", "write")}
-        waits = [(now[f"{way}.await"], rate) for way, rate in rates.items() if rate and f"{way}.await" in now]
-        total = sum(rate for _, rate in waits)
-        # sar -d and iostat without -x do not tell reads from writes.
-        iops = sum(rates.values()) or now.get("iops", 0.0)
-        moved = now.get("read.bandwidth", 0.0) + now.get("write.bandwidth", 0.0)
-        found.append(
-            Second(
-                time, moved if bytes_alone else iops, moved,
-                sum(wait * rate for wait, rate in waits) / total if total else now.get("await"), now.get("util"),
-            )
-        )  # fmt: skip
-    return found
+def seconds(series: Watched) -> list[Second]:
+    """A device's time line."""
+    nothing = np.zeros(len(series.times))
+
+    def told(metric: str) -> Values:
+        return series.values.get(metric, np.full(len(nothing), np.nan))
+
+    rates = {way: np.nan_to_num(told(f"{way}.iops")) for way in ("read", "write")}
+    iops = sum(rates.values(), nothing)
+    # sar -d and iostat without -x do not tell reads from writes.
+    iops = np.where(iops > 0, iops, np.nan_to_num(told("iops")))
+    bandwidth = sum(
+        (np.nan_to_num(told(name)) for name in ("read.bandwidth", "write.bandwidth", "bandwidth")), nothing
+    )
+    if not any(metric.endswith("iops") for metric in series.values):
+        # Of all disks together some tools have bytes alone (vmstat, dstat -d): these show the changes then.
+        iops = bandwidth
+    waits, requests = nothing, nothing
+    for way, rate in rates.items():
+        there = (rate > 0) & ~np.isnan(told(f"{way}.await"))
+        waits = waits + np.where(there, rate * np.nan_to_num(told(f"{way}.await")), 0.0)
+        requests = requests + np.where(there, rate, 0.0)
+    waited = np.where(requests > 0, waits / np.where(requests > 0, requests, 1.0), told("await"))
+    columns = zip(series.times.tolist(), iops.tolist(), bandwidth.tolist(), _plain(waited), _plain(told("util")),
+                  strict=True)  # fmt: skip
+    return [Second(*each) for each in columns]
+
+
+def _plain(values: Values) -> list[float | None]:
+    """Values of Python's own, None where there is none."""
+    return [None if value != value else value for value in values.tolist()]
 
 
 def step(times: Sequence[float]) -> float:
@@ -132,7 +147,7 @@ def _pieces(line: Sequence[Second], first: int, last: int) -> list[tuple[int, in
     rows = [_features(each) for each in line[first : last + 1]]
     width = min(len(row) for row in rows)
     columns = [[row[feature] for row in rows] for feature in range(width)]
-    scores = {place: score for place in range(len(rows)) if (score := _score(columns, place)) > 1}
+    scores = {place: score for place, score in enumerate(_scores(columns).tolist()) if score > 1}
     cuts: list[int] = []
     for near in sorted(scores, key=lambda place: (-scores[place], place)):
         place = _exactly(columns, near)
@@ -140,6 +155,40 @@ def _pieces(line: Sequence[Second], first: int, last: int) -> list[tuple[int, in
             cuts.append(place)
     ends = [-1, *sorted(cuts), len(rows)]
     return [(first + low + 1, first + high - 1) for low, high in pairwise(ends) if high - low > 1]
+
+
+def _scores(columns: Sequence[Sequence[float]]) -> Values:
+    """How many times as large as the least that counts the change at each place is; 0 too near an end."""
+    count = len(columns[0])
+    if count < _MANY:
+        return np.array([_score(columns, place) for place in range(count)])
+    found = np.zeros(count)
+    edge = 3 * WINDOW
+    for first in range(edge, count - edge, _AT_A_TIME):
+        last = min(first + _AT_A_TIME, count - edge)
+        some = [np.asarray(values[first - edge : last + edge]) for values in columns]
+        found[first:last] = np.max([_inner_scores(values) for values in some], axis=0)
+    for place in (*range(edge), *range(count - edge, count)):
+        found[place] = _score(columns, place)
+    return found
+
+
+def _inner_scores(values: Values) -> Values:
+    """``_score`` of one column for all of its places that have whole windows around them."""
+    windows = np.lib.stride_tricks.sliding_window_view
+    edge = 3 * WINDOW
+    here = values[edge:-edge]
+    around = windows(values, WINDOW)
+    before, after = around[edge - WINDOW :][: len(here)], around[edge + 1 :][: len(here)]
+    left, right = np.median(before, axis=1), np.median(after, axis=1)
+    away = np.abs(np.concatenate([before - left[:, None], after - right[:, None]], axis=1))
+    steps = np.median(windows(np.abs(np.diff(values)), 2 * edge), axis=1)[: len(here)]
+    noise = np.maximum(_LEAST_NOISE, _MAD * np.maximum(np.median(away, axis=1), steps / math.sqrt(2)))
+    up, down = here - left, here - right
+    apart = np.where(up * down > 0, np.minimum(np.abs(up), np.abs(down)), 0.0)
+    shift = np.abs(right - left) / np.maximum(SHIFT, NOISES * noise)
+    found: Values = np.maximum(shift, apart / np.maximum(BREAK, NOISES * noise))
+    return found
 
 
 def _score(columns: Sequence[Sequence[float]], place: int) -> float:

@@ -14,10 +14,12 @@ import msgspec
 from blocklab.imports import sar
 from blocklab.imports.clock import Clock, Stamp, stamp
 from blocklab.imports.cpu import is_known, is_whole
-from blocklab.imports.device_names import named
 from blocklab.imports.found import Found, found_in
+from blocklab.imports.iostat_columns import put_right
 from blocklab.imports.json_documents import can_be, decimals, line_at, number, objects
 from blocklab.imports.text import Bad, Refused, Text
+from blocklab.imports.watched import Collector, twice
+from blocklab.model.watched import Watched
 
 # # hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util
 _HEADER = re.compile(r"#? ?hostname;interval;timestamp;")
@@ -38,7 +40,8 @@ AGAIN = "print it again: sadf -j FILE -- -d -b -u"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One row: ``kind`` and ``values`` as those of ``sar.Row``, ``seconds`` the length of its interval."""
+    """One row: ``kind`` is sar's option (``d``, ``b`` or ``u``), ``seconds`` the length of its interval,
+    ``values`` go by sar's names of columns."""
 
     kind: str
     host: str
@@ -48,29 +51,56 @@ class Row(msgspec.Struct, frozen=True):
     line: int
 
 
+class Table:
+    """The rows of one kind of a host."""
+
+    def __init__(self) -> None:
+        self.collector = Collector()
+        self.meaning = sar.Meaning()
+
+
 class Rows:
-    """What was read of a file: as many ``stamps`` (ends of intervals) as ``rows``."""
+    """What was read of a file. ``stamps`` are the ends of intervals, ``seconds`` their lengths, by place;
+    ``tables`` go by host and kind."""
 
     def __init__(self) -> None:
         self.stamps: list[Stamp] = []
-        self.rows: list[Row] = []
+        self.seconds: list[float] = []
+        self.tables: dict[tuple[str, str], Table] = {}
         self.bad: list[Bad] = []
         self.restarts = 0
+        self._places: dict[tuple[str, float], int | None] = {}
 
     def add(self, row: Row, when: str) -> None:
         """One row; what has no time or no length goes to the bad ones, what is of one CPU nowhere."""
-        at = stamp(_DASHES.sub(r"\1 \2:\3:\4", when))
-        if at is None or not row.values or (row.kind == "u" and not is_whole(row.values.values())):
+        place = self._place(when, row.seconds)
+        if place is None or not row.values or (row.kind == "u" and not is_whole(row.values.values())):
             self.bad.append(Bad(row.line, f"{row.host} {when} {row.device}"))
         elif row.kind != "u" or row.device == "all":
-            self.stamps.append(at)
-            device = named(row.device) if row.kind == "d" else ""
-            self.rows.append(msgspec.structs.replace(row, device=device))
+            table = self.tables.get((row.host, row.kind)) or self.tables.setdefault((row.host, row.kind), Table())
+            layer, rates = sar.meaning(row.kind, row.device, table.meaning)
+            table.collector.add(layer, place, tuple(row.values), row.values.values(), rates)
+
+    def _place(self, when: str, seconds: float) -> int | None:
+        if (when, seconds) not in self._places:
+            at = stamp(_DASHES.sub(r"\1 \2:\3:\4", when))
+            self._places[when, seconds] = None if at is None else len(self.stamps)
+            if at is not None:
+                self.stamps.append(at)
+                self.seconds.append(seconds)
+        return self._places[when, seconds]
 
     def remarks(self) -> Iterator[str]:
         """What is odd without being lost."""
         if self.restarts:
             yield f"restarts of the host: {self.restarts}; no interval is made across one"
+
+    def watched(self, remarks: list[str]) -> Iterator[tuple[str, str, bool, tuple[Watched, ...]]]:
+        """Of each host and kind: whether there were discards, and its series."""
+        for (host, kind), table in self.tables.items():
+            mine, said = put_right(table.collector.watched(host), table.meaning.sizes)
+            remarks += [*said, *twice(table.collector)]
+            yield host, kind, table.meaning.discards, mine
 
 
 def fits_json(head: str) -> bool:
@@ -148,7 +178,7 @@ def csv_rows(text: Text) -> Rows:
     """Those of a file of ``sadf -d``."""
     found = Rows()
     names: list[str] = []
-    for line_number, line in enumerate(text.lines, 1):
+    for line_number, _, line in text.every():
         if _HEADER.match(line):
             names = line.lstrip("# ").strip().split(";")[3:]
         elif line.strip() and names:
@@ -183,7 +213,7 @@ def _csv_row(found: Rows, names: list[str], line: str, line_number: int) -> None
 
 def read_json(text: Text) -> Found:
     """The series of a file of ``sadf -j``. Raises ``Refused``."""
-    return _series(msgspec.structs.replace(text, cut=""), "sadf-json", json_rows(text))
+    return _series(text, "sadf-json", json_rows(text))
 
 
 def read_csv(text: Text) -> Found:
@@ -192,17 +222,15 @@ def read_csv(text: Text) -> Found:
 
 
 def _series(text: Text, kind: str, got: Rows) -> Found:
-    if not got.rows:
+    if not got.tables:
         raise Refused(f"sadf, but without a whole report of disks or CPUs; {AGAIN}")
-    hosts = sorted({row.host for row in got.rows})
+    hosts = sorted({host for host, _ in got.tables})
     if len(hosts) > 1:
         raise Refused(f"it is of several hosts: {', '.join(hosts)}; make a file of each")
-    samples = tuple(
-        sample
-        for place, row in enumerate(got.rows)
-        for sample in sar.samples(row.kind, row.device, row.values, row.host, place)
-    )
+    remarks = list(got.remarks())
+    watched = tuple(each for *_, mine in got.watched(remarks) for each in mine)
     return found_in(
-        text, kind, bad=got.bad, remarks=tuple(got.remarks()), rows=len(got.rows), host=hosts[0],
-        samples=samples, clock=Clock(tuple(got.stamps)),
+        msgspec.structs.replace(text, cut=""), kind, bad=got.bad, remarks=remarks,
+        rows=sum(len(each.times) for each in watched), host=hosts[0], watched=watched,
+        clock=Clock(tuple(got.stamps)),
     )  # fmt: skip

@@ -7,17 +7,20 @@ https://man7.org/linux/man-pages/man1/sar.1.html. ``sar -d`` tells reads and wri
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
+import numpy as np
 
 from blocklab.imports.clock import DAY, Clock, Numbers, Stamp, banner_day, stamp
-from blocklab.imports.cpu import is_known, is_whole, shares
+from blocklab.imports.cpu import CPU, is_known, is_whole, shares_of
 from blocklab.imports.device_names import named
 from blocklab.imports.found import Found, found_in
-from blocklab.imports.json_documents import can_be, number
+from blocklab.imports.iostat_columns import Sizes, put_right
+from blocklab.imports.json_documents import number
 from blocklab.imports.text import Bad, Refused, Text, has_commas, points
-from blocklab.model.sample import Sample
+from blocklab.imports.watched import Collector, Columns, Rates, plain, twice, used
+from blocklab.model.watched import Values, Watched
 
 KIB, SECTOR = 1024.0, 512.0
 ALL = "dsk/total"
@@ -45,17 +48,27 @@ _CPUS = re.compile(rf"{_TIME}CPU\s+%usr?(?:er)?\s(?!.*%irq\s+%soft\s+%steal).*%i
 _HUMAN = re.compile(r"\d+(?:\.\d+)?[kMGTP%]")
 
 
-class Row(msgspec.Struct, frozen=True):
-    """One row. ``kind`` is sar's option (``d``, ``b`` or ``u``); ``start`` and ``end`` are places among the times
-    of that kind in that block; ``values`` go by sar's names of columns."""
+class Table:
+    """The rows of one kind of statistics (``d``, ``b`` or ``u``) in one block. ``before`` is, by the place of each
+    time, that of the report before it; None where there is none, or the host was restarted between."""
 
-    block: int
-    kind: str
-    device: str
-    start: int
-    end: int
-    values: dict[str, float]
-    line: int
+    def __init__(self) -> None:
+        self.stamps: list[Stamp] = []
+        self.before: list[int | None] = []
+        self.collector = Collector()
+        self.meaning = Meaning()
+        # The place of the report that is being read, if one is.
+        self.now: int | None = None
+
+    def place(self, at: Stamp) -> int:
+        """That of a time, which goes on from the one before it."""
+        if not self.stamps or self.stamps[-1] != at:
+            self.stamps.append(at)
+            self.before.append(self.now)
+        elif self.now is None:
+            self.before[-1] = None
+        self.now = len(self.stamps) - 1
+        return self.now
 
 
 class Rows:
@@ -65,19 +78,21 @@ class Rows:
     def __init__(self, text: Text) -> None:
         self.hosts = [""]
         self.days: list[Numbers | None] = [None]
-        self.stamps: dict[tuple[int, str], list[Stamp]] = {}
-        self.rows: list[Row] = []
+        self.tables: dict[tuple[int, str], Table] = {}
         self.bad: list[Bad] = []
         self.commas = self.human = self.restarts = 0
         self._kind = ""
         self._names: tuple[str, ...] = ()
-        self._last = self._other = False
-        # Of each kind the report that is being read, and the one before it.
-        self._report: dict[str, tuple[int | None, int]] = {}
-        for line_number, line in enumerate(text.lines, 1):
+        self._last = False
+        # What tables of other things, and sums at the end, begin their lines with: Average:, Summary, Moyenne :
+        self._sums: set[str] = set()
+        # The time of the last row, as it was written, and as it was read.
+        self._written: list[str] = []
+        self._at: Stamp | None = None
+        for line_number, _, line in text.every():
             if len(line) > _LONGEST:
                 self.bad.append(Bad(line_number, line[:_LONGEST]))
-            elif line.strip():
+            elif not self._again(line.split()):
                 self._line(line_number, line)
 
     def remarks(self) -> Iterator[str]:
@@ -89,45 +104,78 @@ class Rows:
 
     def check(self, wanted: Sequence[str]) -> None:
         """Raises ``Refused`` where no row is of one of these kinds."""
-        if any(row.kind in wanted for row in self.rows):
+        if any(table.collector.rows for (_, kind), table in self.tables.items() if kind in wanted):
             return
         options = " ".join(f"-{kind}" for kind in wanted)
         if self.human:
             raise Refused(
                 f"its numbers are rounded for humans (sar -h); print it again without -h: sar {options} -f FILE"
             )
-        if not any(kind in wanted for _, kind in self.stamps):
+        if not any(kind in wanted for _, kind in self.tables):
             raise Refused(f"sar, but none of {options}; print it again: sar {options} -f FILE")
         raise Refused(f"looks like sar {options}, but has no complete row after a header")
 
+    def _again(self, tokens: list[str]) -> bool:
+        """Takes a further row of a time, as almost all of many disks are; else leaves it to ``_line``."""
+        size = len(self._written)
+        if not size or not self._kind or self._at is None or tokens[:size] != self._written:
+            return False
+        tokens = tokens[size:]
+        device = ""
+        if self._kind != "b":
+            if not tokens:
+                return False
+            device = tokens.pop(-1 if self._last else 0)
+        numbers = plain(tokens) if len(tokens) == len(self._names) else None
+        if numbers is None or (self._kind == "u" and not is_whole(numbers)) or not _is_name(device):
+            return False
+        self._take(self._at, device, numbers)
+        return True
+
     def _line(self, line_number: int, line: str) -> None:
+        if not line.strip():
+            return
         if match := BANNER.match(line.lstrip()):
             self.hosts.append(match["host"])
             self.days.append(banner_day(match["rest"]))
-            self._kind, self._report = "", {}
+            self._kind, self._written = "", []
             return
         timed = _TIMED.match(line)
         at = _stamp(timed) if timed else None
         if timed is None or at is None:
-            # Average:   Moyenne :   平均时间:
-            # Summary           3      8087        24         0     hub     (sar -m USB)
-            of_other = self._other and timed is None and not re.match(r"\s*\d", line)
-            if not of_other and (timed is not None or ":" not in line[:24] or re.match(r"\s*\d", line)):
+            if timed is not None or not self._is_sum(line):
                 self.bad.append(Bad(line_number, line))
             return
-        tokens = timed["rest"].split()
+        self._written, self._at = [], at
+        self._timed(line_number, line, at, timed["rest"].split())
+
+    def _timed(self, line_number: int, line: str, at: Stamp, tokens: list[str]) -> None:
         if tokens[:2] == ["LINUX", "RESTART"]:
-            self._report, self._kind = {}, ""
+            for (block, _), table in self.tables.items():
+                if block == len(self.hosts):
+                    table.now = None
+            self._kind = ""
             self.restarts += 1
         elif "tps" in tokens or (tokens[:1] == ["CPU"] and "%idle" in tokens):
             self._header(at, tokens)
         elif tokens and not any(each[:1].isdigit() for each in tokens):
-            self._kind, self._other = "", True
+            self._kind = ""
         elif self._kind:
             self._row(line_number, line, at, tokens)
+            self._written = line.split()[: len(line.split()) - len(tokens)]
+
+    def _is_sum(self, line: str) -> bool:
+        """Whether a line without a time is of the sums at the end, in whatever language: ``Average:``,
+        ``Summary``. A header of theirs, or the colon behind the word, shows what they begin with."""
+        first, *others = line.split()
+        if first[:1].isdigit():
+            return False
+        if ":" in line[:24] or (len(others) > 1 and not any(each[:1].isdigit() for each in others)):
+            self._sums.add(first)
+        return first in self._sums
 
     def _header(self, at: Stamp, tokens: list[str]) -> None:
-        self._last, self._other = tokens[-1] == "DEV", False
+        self._last = tokens[-1] == "DEV"
         if "DEV" in tokens:
             self._kind = "d"
             self._names = tuple(tokens[:-1] if self._last else tokens[tokens.index("DEV") + 1 :])
@@ -137,44 +185,43 @@ class Rows:
             self._kind = "b" if "rtps" in tokens else ""
             self._names = tuple(tokens[tokens.index("tps") :])
         if self._kind:
-            place = self._place(at)
-            if self._report.get(self._kind, (None, None))[1] != place:
-                self._report[self._kind] = (None, place)
+            table = self._table()
+            if not table.stamps or table.stamps[-1] != at or table.now is None:
+                # What follows is of the time from here on.
+                table.now = None
+                table.place(at)
 
-    def _place(self, at: Stamp) -> int:
-        stamps = self.stamps.setdefault((len(self.hosts), self._kind), [])
-        if not stamps or stamps[-1] != at:
-            stamps.append(at)
-        return len(stamps) - 1
+    def _table(self) -> Table:
+        return self.tables.setdefault((len(self.hosts), self._kind), Table())
 
     def _row(self, line_number: int, line: str, at: Stamp, tokens: list[str]) -> None:
         if "," in line and any(has_commas(each) for each in tokens):
             self.commas = self.commas or line_number
             tokens = [points(each) for each in tokens]
-        device = ""
-        if self._kind in ("d", "u") and tokens:
-            device = tokens.pop(-1 if self._last else 0)
-        values = [_value(each) for each in tokens]
+        cells = list(tokens)
+        device = cells.pop(-1 if self._last else 0) if self._kind in ("d", "u") and cells else ""
+        values = [_value(each) for each in cells]
         known = [each for each in values if each is not None]
-        row = dict(zip(self._names, known, strict=False))
         whole = len(known) == len(self._names) == len(values) and (self._kind != "u" or is_whole(known))
         # sar prints all numbers with as many decimals: one with fewer was cut.
-        whole = whole and len({len(each.partition(".")[2]) for each in tokens}) == 1
+        whole = whole and len({len(each.partition(".")[2]) for each in cells}) == 1
         if not whole:
-            self.human += bool(tokens) and all(
-                _HUMAN.fullmatch(each) or number(each) is not None for each in tokens
-            )
+            self.human += bool(cells) and all(_HUMAN.fullmatch(each) or number(each) is not None for each in cells)
             self.bad.append(Bad(line_number, line))
             return
-        place = self._place(at)
-        before, now = self._report.get(self._kind, (None, place))
-        if place != now:
-            before, now = now, place
-        self._report[self._kind] = (before, now)
+        self._take(at, device, known)
+
+    def _take(self, at: Stamp, device: str, numbers: Sequence[float]) -> None:
+        table = self._table()
+        place = table.place(at)
         # Of a CPU of its own nothing is kept.
-        if before is not None and (self._kind != "u" or device == "all"):
-            name = named(device) if self._kind == "d" else ""
-            self.rows.append(Row(len(self.hosts), self._kind, name, before, now, row, line_number))
+        if table.before[place] is not None and (self._kind != "u" or device == "all"):
+            layer, rates = meaning(self._kind, device, table.meaning)
+            table.collector.add(layer, place, self._names, numbers, rates)
+
+
+def _is_name(device: str) -> bool:
+    return not device or device == "all" or device[0].isalpha() or device.isdigit()
 
 
 def _stamp(match: re.Match[str]) -> Stamp | None:
@@ -195,23 +242,28 @@ def read(text: Text) -> Found:
     """The series of each device, of all disks together, and of the CPUs. Raises ``Refused``."""
     got = Rows(text)
     got.check("dbu")
-    blocks = {row.block for row in got.rows}
+    tables = {at: table for at, table in got.tables.items() if table.collector.rows}
+    blocks = {block for block, _ in tables}
     if len(blocks) > 1:
         raise Refused(f"holds {len(blocks)} outputs of sar; cut it at the lines 'Linux ...' into a file for each")
     block = blocks.pop()
-    known = {kind: _days(stamps) for (of, kind), stamps in got.stamps.items() if of == block}
+    days = {kind: _days(table.stamps) for (_, kind), table in tables.items()}
     # The times of all kinds, each once.
-    ends = sorted({known[row.kind][row.end] for row in got.rows})
+    ends = sorted({at for known in days.values() for at in known})
     places = {at: place for place, at in enumerate(ends)}
     host = got.hosts[block - 1]
-    found = [
-        sample
-        for row in got.rows
-        for sample in samples(row.kind, row.device, row.values, host, places[known[row.kind][row.end]])
-    ]
+    watched: list[Watched] = []
+    remarks = list(got.remarks())
+    for (_, kind), table in tables.items():
+        at = np.array([places[each] for each in days[kind]], dtype=float)
+        mine, said = put_right(table.collector.watched(host), table.meaning.sizes)
+        watched += [each.dated(at) for each in mine]
+        remarks += [*said, *twice(table.collector)]
+    found, stamps = used(watched, [Stamp((), at) for _, at in ends])
     return found_in(
-        text, "sar", bad=got.bad, remarks=tuple(got.remarks()), rows=len(got.rows), host=host,
-        samples=tuple(found), clock=Clock(tuple(Stamp((), at) for _, at in places), got.days[block - 1]),
+        msgspec.structs.replace(text, cut=""), "sar", bad=got.bad, remarks=remarks,
+        rows=sum(len(each.times) for each in found), host=host,
+        watched=found, clock=Clock(tuple(stamps), got.days[block - 1]),
     )  # fmt: skip
 
 
@@ -224,15 +276,40 @@ def _days(stamps: Sequence[Stamp]) -> list[tuple[int, float]]:
     return found
 
 
-def samples(kind: str, device: str, row: Mapping[str, float], host: str, place: int) -> Iterator[Sample]:
-    """The values of a row in base units, under the names that the probes give them."""
-    layer = {"d": device, "b": ALL, "u": "cpu"}[kind]
-    rates = {"d": _of_device, "b": _of_host, "u": shares}[kind]
-    for metric, value, unit in rates(row):
-        yield Sample(metric, value, unit, layer, host, time=float(place))
+class Meaning:
+    """What the columns of a table of devices mean; it sees all of them, so it knows whether they agree."""
+
+    def __init__(self) -> None:
+        self.sizes = Sizes()
+        self.discards = False
+
+    def rates(self, row: Columns) -> Iterator[tuple[str, Values, str]]:
+        """Metric, values and unit, as the probe disks has them."""
+        self.sizes.add(row)
+        self.discards = self.discards or bool(row["dkB/s"].any() if "dkB/s" in row else False)
+        if "tps" in row:
+            yield "iops", row["tps"], "1/s"
+        for way, letter, name in (("read", "r", "rd"), ("write", "w", "wr")):
+            amount = in_bytes(row, (f"{letter}kB/s", KIB), (f"{name}_sec/s", SECTOR), (f"{letter}MB/s", KIB * KIB))
+            if amount is not None:
+                yield f"{way}.bandwidth", amount, "B/s"
+        # Where nothing waited 0.00 is no measurement.
+        if "tps" in row and "await" in row:
+            there = (row["tps"] > 0) & (row["await"] > 0)
+            yield "await", np.where(there, row["await"] / 1000, np.nan), "s"
+        if (queue := row.get("aqu-sz", row.get("avgqu-sz"))) is not None:
+            yield "queue", queue, "1"
+        if "%util" in row:
+            yield "util", row["%util"], "%"
 
 
-def _of_host(row: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
+def meaning(kind: str, device: str, of: Meaning) -> tuple[str, Rates]:
+    """The layer of a row, and what its columns mean."""
+    return {"d": (named(device), of.rates), "b": (ALL, of_host), "u": (CPU, shares_of)}[kind]
+
+
+def of_host(row: Columns) -> Iterator[tuple[str, Values, str]]:
+    """Those of all disks together."""
     for way, count, blocks in (("read", "rtps", "bread/s"), ("write", "wtps", "bwrtn/s")):
         if count in row:
             yield f"disk.{way}.iops", row[count], "1/s"
@@ -240,25 +317,6 @@ def _of_host(row: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
             yield f"disk.{way}.bandwidth", row[blocks] * SECTOR, "B/s"
 
 
-def _of_device(row: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
-    if "tps" in row:
-        yield "iops", row["tps"], "1/s"
-    for way, letter, name in (("read", "r", "rd"), ("write", "w", "wr")):
-        amount = in_bytes(row, (f"{letter}kB/s", KIB), (f"{name}_sec/s", SECTOR), (f"{letter}MB/s", KIB * KIB))
-        if amount is not None:
-            yield f"{way}.bandwidth", amount, "B/s"
-    # Where nothing waited 0.00 is no measurement.
-    if row.get("tps") and row.get("await"):
-        yield "await", row["await"] / 1000, "s"
-    if (queue := row.get("aqu-sz", row.get("avgqu-sz"))) is not None:
-        yield "queue", queue, "1"
-    if "%util" in row:
-        yield "util", row["%util"], "%"
-
-
-def in_bytes(values: Mapping[str, float], *columns: tuple[str, float]) -> float | None:
+def in_bytes(row: Columns, *columns: tuple[str, float]) -> Values | None:
     """The first column that is there, in bytes per second."""
-    for name, factor in columns:
-        if name in values:
-            return can_be(values[name] * factor)
-    return None
+    return next((row[name] * factor for name, factor in columns if name in row), None)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.imports.clock import Stamp
+from blocklab.imports.prefix import Prefix, numbered
 
 HEAD = 64 * 1024
 _PACKED = {
@@ -51,20 +54,27 @@ class Bad(msgspec.Struct, frozen=True):
 class Text(msgspec.Struct, frozen=True):
     """A whole file. ``lines`` are without their ends; a last one that has none is in ``cut`` instead.
 
-    ``remarks``: what is odd without being lost. ``times``: those that a collector put before each line, as they
-    are written there, where there are any.
+    ``remarks``: what is odd without being lost. ``prefix``: what another program puts before each line, of a file
+    that is read line by line; ``times``: those that stood there, of one that was read whole. ``first_report``
+    (``interval`` or ``boot``): what the user says of the first report of iostat and vmstat.
     """
 
     path: Path
-    lines: tuple[str, ...]
+    lines: Sequence[str]
     cut: str = ""
     remarks: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
+    prefix: Prefix | None = None
+    first_report: str = ""
+
+    def every(self) -> Iterator[tuple[int, Stamp | None, str]]:
+        """Each line, also a last one without an end: its number from 1, the time before it, and the rest."""
+        return numbered(chain(self.lines, (self.cut,) if self.cut.strip() else ()), self.prefix)
 
     @property
     def text(self) -> str:
         """The whole lines, each with a newline."""
-        return "".join(f"{line}\n" for line in self.lines)
+        return "".join(f"{line}\n" for _, _, line in numbered(self.lines, self.prefix))
 
 
 def head(path: Path) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
 from blocklab.errors import StudyError
+from blocklab.imports import identity
 from blocklab.imports import phases as points
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
+from blocklab.model.watched import Watched, together
 from blocklab.workloads.fio_jobs import Section, runtime, sections
 
 LAYER = "iostat"
@@ -24,6 +27,8 @@ _LATE, _OFF = 3.0, 0.15
 # A device that stands on others is the one that the workload saw.
 _UPPER = ("drbd", "md", "dm-")
 _MOVED = ("read.bandwidth", "write.bandwidth")
+# iostat -x -s does not tell reads from writes at all.
+_BOTH = "bandwidth"
 WAYS = ("read", "write")
 # A workload without phases of its own is one phase of this name, on every stack.
 RUN = "run"
@@ -43,7 +48,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     stack: str
     host: str
     device: str
-    series: Mapping[str, Mapping[float, float]]
+    series: Watched
     seconds: tuple[points.Second, ...]
     spans: tuple[points.Span, ...]
     step: float
@@ -67,6 +72,7 @@ class Phases(msgspec.Struct, frozen=True):
 
     phases: tuple[Phase, ...]
     values: tuple[Sample, ...]
+    series: tuple[Watched, ...]
     said: tuple[str, ...]
 
 
@@ -78,25 +84,48 @@ def job_file(path: str, text: str) -> list[Section]:
     return found
 
 
-def devices(samples: Sequence[Sample], host: str) -> list[str]:
+def devices(watched: Sequence[Watched], host: str) -> list[str]:
     """The block devices of a host that were watched, whether they did anything or not."""
     return list(
         dict.fromkeys(
-            each.layer for each in samples if each.host == host and metric_of(each.metric).of in ("read", "write")
+            each.layer
+            for each in watched
+            if each.host == host and any(metric_of(metric).of in ("read", "write") for metric in each.values)
         )
     )
 
 
-def device_of(samples: Sequence[Sample], only: str = "") -> tuple[str, str]:
+def moved_by(watched: Sequence[Watched]) -> dict[tuple[str, str], float]:
+    """The bytes of each device, by host and device, without those whose requests another one counts too."""
+    mine = [
+        each for each in watched if not each.phase and any(metric in each.values for metric in (*_MOVED, _BOTH))
+    ]
+    found: dict[tuple[str, str], float] = {}
+    for host in dict.fromkeys(each.host for each in mine):
+        here = [each for each in mine if each.host == host]
+        twice = identity.doubles({each.layer: _moved(each) for each in here}).of
+        for each in here:
+            if each.layer not in twice:
+                amount = sum(each.total(metric) for metric in (*_MOVED, _BOTH))
+                found[host, each.layer] = found.get((host, each.layer), 0.0) + amount
+    return found
+
+
+def _moved(watched: Watched) -> identity.Moved:
+    nothing = np.zeros(len(watched.times))
+    requests, amount = (
+        sum((np.nan_to_num(watched.values[metric]) for metric in metrics if metric in watched.values), nothing)
+        for metrics in (("iops", "read.iops", "write.iops"), (*_MOVED, _BOTH))
+    )
+    return identity.Moved(watched.times, requests, amount)
+
+
+def device_of(watched: Sequence[Watched], only: str = "") -> tuple[str, str]:
     """(host, device) that the workload saw: the one with most bytes, or the mirror or stripe that stands on it and
     moves at least half as many. ``only`` is the device where that is known. Both are empty where none was busy."""
-    moved: dict[tuple[str, str], float] = {}
-    for sample in samples:
-        if only not in ("", sample.layer):
-            continue
-        if sample.metric in _MOVED and sample.time is not None and not sample.phase:
-            key = (sample.host, sample.layer)
-            moved[key] = moved.get(key, 0.0) + sample.value
+    if only:
+        watched = [each for each in watched if each.layer == only]
+    moved = moved_by(watched)
     most = max(moved.values(), default=0.0)
     busy = {key: amount for key, amount in moved.items() if amount > 0 and amount >= _LIKE * most}
 
@@ -107,22 +136,19 @@ def device_of(samples: Sequence[Sample], only: str = "") -> tuple[str, str]:
     return max(busy, key=rank, default=("", ""))
 
 
-def series_of(samples: Sequence[Sample], host: str, device: str) -> dict[str, dict[float, float]]:
-    """A device's time series by metric."""
-    series: dict[str, dict[float, float]] = {}
-    for sample in samples:
-        if (sample.host, sample.layer) == (host, device) and sample.time is not None and not sample.phase:
-            series.setdefault(sample.metric, {})[sample.time] = sample.value
-    return series
+def series_of(watched: Sequence[Watched], host: str, device: str) -> Watched:
+    """A device's time series."""
+    mine = [each for each in watched if (each.host, each.layer) == (host, device) and not each.phase]
+    return together(mine) if mine else Watched(device, host, np.empty(0), {}, {})
 
 
-def line_of(stack: str, samples: Sequence[Sample], only: str = "") -> Line | None:
+def line_of(stack: str, watched: Sequence[Watched], only: str = "") -> Line | None:
     """The time line of the device that the workload saw, or of the ``only`` one that counts; None where none was
     busy."""
-    host, device = device_of(samples, only)
-    series = series_of(samples, host, device)
-    if not series and not only and not any(metric_of(each.metric).of in WAYS for each in samples):
-        host, device, series = _together(samples)
+    host, device = device_of(watched, only)
+    series = series_of(watched, host, device)
+    if not len(series.times) and not only and not _single(watched):
+        host, device, series = _all_disks(watched)
     seconds = points.seconds(series)
     if not any(points.stretches(seconds)):
         return None
@@ -132,29 +158,41 @@ def line_of(stack: str, samples: Sequence[Sample], only: str = "") -> Line | Non
     )  # fmt: skip
 
 
-def _together(samples: Sequence[Sample]) -> tuple[str, str, dict[str, dict[float, float]]]:
+def _single(watched: Sequence[Watched]) -> bool:
+    """Whether single disks were watched."""
+    return any(metric_of(metric).of in WAYS for each in watched for metric in each.values)
+
+
+def _all_disks(watched: Sequence[Watched]) -> tuple[str, str, Watched]:
     """All disks of a host together, where no single one was watched (vmstat, sar -b): the host, what they are
     called, and their series under the names of a device's."""
-    mine = [each for each in samples if metric_of(each.metric).of in ("disk.read", "disk.write")]
+    name = "all disks together"
+    mine = [
+        each for each in watched
+        if any(metric_of(metric).of in ("disk.read", "disk.write") for metric in each.values)
+    ]  # fmt: skip
     host = mine[0].host if mine else ""
-    series: dict[str, dict[float, float]] = {}
-    for each in mine:
-        if each.host == host and each.time is not None:
-            series.setdefault(each.metric.removeprefix("disk."), {})[each.time] = each.value
-    return host, "all disks together", series
+    named = [
+        msgspec.structs.replace(
+            each, layer=name, phase="",
+            values={metric.removeprefix("disk."): column for metric, column in each.values.items()},
+            units={metric.removeprefix("disk."): unit for metric, unit in each.units.items()},
+        )
+        for each in mine
+        if each.host == host
+    ]  # fmt: skip
+    return host, name, together(named) if named else series_of((), host, name)
 
 
-def cpus_alone(stack: str, samples: Sequence[Sample]) -> Phases | None:
+def cpus_alone(stack: str, watched: Sequence[Watched]) -> Phases | None:
     """One run over all times of a host of which nothing but CPUs was watched, or whose disks were idle all of the
     time; None where single devices were, or no CPU."""
-    if any(metric_of(each.metric).of in WAYS for each in samples):
-        return None
-    times = sorted({each.time for each in samples if each.layer == "cpu" and each.time is not None})
-    if len(times) < 2:
+    times = sorted({time for each in watched if each.layer == "cpu" for time in each.times.tolist()})
+    if _single(watched) or len(times) < 2:
         return None
     apart = points.step(times)
     said = f"{stack}: one run of {times[-1] - times[0] + apart:.0f} s, in which CPUs alone tell of a workload"
-    return Phases((Phase(RUN, times[0] - apart - HAIR, times[-1] + SLACK),), (), (said,))
+    return Phases((Phase(RUN, times[0] - apart - HAIR, times[-1] + SLACK),), (), (), (said,))
 
 
 def phases_of(lines: Sequence[Line], jobs: Sequence[Section]) -> list[Phases]:
@@ -229,10 +267,13 @@ def _told(line: Line, named: Sequence[tuple[str, points.Span]]) -> str:
 
 def _filled(line: Line, named: Sequence[tuple[str, points.Span]], said: Sequence[str]) -> Phases:
     values: list[Sample] = []
+    series = []
     for name, span in named:
-        inside = [each.time for each in line.seconds[span.first : span.last + 1]]
-        values += _values(line.series, inside, name, line.host)
-    return Phases(tuple(Phase(name, *line.times(span)) for name, span in named), tuple(values), tuple(said))
+        means, mine = _values(line.series.at(slice(span.first, span.last + 1)), name, line.host)
+        values += means
+        series.append(mine)
+    phases = tuple(Phase(name, *line.times(span)) for name, span in named)
+    return Phases(phases, tuple(values), tuple(series), tuple(said))
 
 
 def _parts(line: Line, lines: Sequence[Line]) -> list[points.Span]:
@@ -283,37 +324,26 @@ def _same(line: Line, other: Line) -> bool:
     )
 
 
-def _values(
-    series: Mapping[str, Mapping[float, float]], times: Sequence[float], phase: str, host: str
-) -> Iterator[Sample]:
-    """The device's rates in a phase, as a workload's own: it is all that is known of the workload."""
+def _values(series: Watched, phase: str, host: str) -> tuple[list[Sample], Watched]:
+    """The device's rates in a phase, as a workload's own: it is all that is known of the workload. Their means,
+    and their series."""
     # sar -d and iostat without -x tell reads from writes in bytes only.
-    known = "iops" if any(f"{way}.iops" in series for way in WAYS) else "bandwidth"
-    total = sum(
-        statistics.fmean(series.get(f"{way}.{known}", {}).get(time, 0.0) for time in times) for way in WAYS
+    known = "iops" if any(f"{way}.iops" in series.values for way in WAYS) else "bandwidth"
+    rates = {way: np.nan_to_num(series.values.get(f"{way}.{known}", np.zeros(len(series.times)))) for way in WAYS}
+    total = sum(float(each.mean()) for each in rates.values())
+    metrics = (
+        [] if known == "iops" else ["iops"] if any(each in series.values for each in _MOVED) else ["iops", _BOTH]
     )
-    if known == "bandwidth":
-        yield from _points(series, times, "iops", "1/s", phase, host)
     for way in WAYS:
-        rates = [series.get(f"{way}.{known}", {}).get(time, 0.0) for time in times]
-        if not statistics.median(rates) and statistics.fmean(rates) < _ODD * total:
+        if not np.median(rates[way]) and rates[way].mean() < _ODD * total:
             # A few in some of its seconds are somebody else's.
             continue
-        for metric, unit in ((f"{way}.iops", "1/s"), (f"{way}.bandwidth", "B/s")):
-            yield from _points(series, times, metric, unit, phase, host)
-
-
-def _points(
-    series: Mapping[str, Mapping[float, float]],
-    times: Sequence[float],
-    metric: str,
-    unit: str,
-    phase: str,
-    host: str,
-) -> Iterator[Sample]:
-    """The mean of a metric at these times, and each value of it; nothing where it was not watched."""
-    points = [(time, series[metric][time]) for time in times if time in series.get(metric, {})]
-    if points:
-        yield Sample(metric, statistics.fmean(value for _, value in points), unit, LAYER, host, phase)
-    for time, value in points:
-        yield Sample(metric, value, unit, LAYER, host, phase, time)
+        metrics += [f"{way}.iops", f"{way}.bandwidth"]
+    kept = [metric for metric in metrics if metric in series.values and len(series.points(metric)[0])]
+    means = [
+        Sample(metric, float(np.nanmean(series.values[metric])), series.units[metric], LAYER, host, phase)
+        for metric in kept
+    ]
+    values = {metric: series.values[metric] for metric in kept}
+    units = {metric: series.units[metric] for metric in kept}
+    return means, Watched(LAYER, host, series.times, values, units, phase)

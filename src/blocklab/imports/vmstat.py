@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+
+import msgspec
 
 from blocklab.imports import cpu
 from blocklab.imports.clock import Clock, Stamp, stamp
 from blocklab.imports.found import Found, found_in
+from blocklab.imports.iostat_report import VMSTAT, Row, Run, first
 from blocklab.imports.sar import ALL
 from blocklab.imports.text import Bad, Refused, Text
-from blocklab.model.sample import Sample
+from blocklab.imports.watched import Collector, Columns, used
+from blocklab.model.watched import Values
 
 # procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----
 #  r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 PDT
@@ -26,6 +31,7 @@ _ROW = re.compile(r"\s*(?P<values>\d+(?:\s+\d+){14,17})(?P<time>\s+\d{4}-\d\d-\d
 # bi and bo are in KiB, whatever -S says.
 _BLOCK = 1024.0
 _LONGEST = 1000
+_SHARES = ("us", "sy", "id", "wa", "st", "gu")
 
 
 def fits(head: str) -> bool:
@@ -33,43 +39,73 @@ def fits(head: str) -> bool:
     return _HEADER.search(head) is not None
 
 
+class _Reading:
+    """What was read so far of a table."""
+
+    def __init__(self, text: Text) -> None:
+        self.zone = ""
+        self.stamps: list[Stamp] = []
+        self.collector = Collector()
+        self.bad: list[Bad] = []
+        # The row that may count from the boot on, and the time before the header.
+        self.first: Row | None = None
+        self.header: Stamp | None = None
+        self.prefixed = False
+        self._names: tuple[str, ...] = ()
+        for number, before, line in text.every():
+            if match := _HEADER.match(line):
+                self._names, self.zone = tuple(match["names"].split()), (match["zone"] or "").strip()
+                self.header = self.header or before
+            elif line.strip() and not _TITLES.match(line):
+                self._row(number, before, line)
+
+    def _row(self, number: int, before: Stamp | None, line: str) -> None:
+        row = _ROW.fullmatch(line) if len(line) < _LONGEST else None
+        numbers = [float(each) for each in row["values"].split()] if row else []
+        timed = stamp(f"{row['time'].strip()} {_offset(self.zone)}") if row and row["time"] else None
+        whole = row is not None and len(numbers) == len(self._names) and bool(row["time"]) == bool(self.zone)
+        shares = [value for name, value in zip(self._names, numbers, strict=False) if name in _SHARES]
+        if not whole or (self.zone and timed is None) or not cpu.is_whole(shares):
+            self.bad.append(Bad(number, line[:_LONGEST]))
+            return
+        self.prefixed = self.prefixed or (timed is None and before is not None)
+        self.stamps.append(timed or before or Stamp((), float(len(self.stamps)), offset=0.0))
+        found = Row(len(self.stamps) - 1, ALL, self._names, numbers)
+        if self.first is None:
+            self.first = found
+        else:
+            self.take(found)
+
+    def take(self, row: Row) -> None:
+        """A row that counts."""
+        self.collector.add(ALL, row.place, row.names, row.numbers, _moved)
+        self.collector.add(cpu.CPU, row.place, row.names, row.numbers, cpu.shares_of)
+
+
 def read(text: Text) -> Found:
     """The series of the CPUs, and of all disks together. Raises ``Refused``."""
-    names: list[str] = []
-    zone = ""
-    stamps: list[Stamp] = []
-    samples: list[Sample] = []
-    bad: list[Bad] = []
-    first: str | None = None
-    for number, line in enumerate(text.lines, 1):
-        if match := _HEADER.match(line):
-            names, zone = match["names"].split(), (match["zone"] or "").strip()
-            continue
-        if not line.strip() or _TITLES.match(line):
-            continue
-        row = _ROW.fullmatch(line) if len(line) < _LONGEST else None
-        values = dict(zip(names, map(float, row["values"].split()), strict=False)) if row else {}
-        timed = stamp(f"{row['time'].strip()} {_offset(zone)}") if row and row["time"] else None
-        whole = row is not None and len(row["values"].split()) == len(names) and bool(row["time"]) == bool(zone)
-        if not whole or (zone and timed is None) or not cpu.is_whole(_shares(values).values()):
-            bad.append(Bad(number, line[:_LONGEST]))
-        elif first is None:
-            # It counts from the boot on.
-            first = line
-        else:
-            samples += _samples(values, len(stamps))
-            stamps.append(timed or Stamp((), float(len(stamps)), offset=0.0))
-    if not stamps:
-        besides = " but its first, which counts from the boot on" if first else ""
+    got = _Reading(text)
+    remarks = []
+    untimed = not got.zone and not got.prefixed
+    if got.first is not None:
+        run = Run(banner=None if got.zone else got.header, rows=[got.first])
+        kind, said = first(run, [] if untimed else got.stamps, text.first_report, VMSTAT)
+        remarks.append(said)
+        if kind == "interval":
+            got.take(got.first)
+    watched = got.collector.watched()
+    if not watched:
+        besides = " but its first, which counts from the boot on" if got.first else ""
         raise Refused(f"looks like vmstat, but has no complete row{besides}")
-    remarks = ["its first row counts from the boot on: left out"]
-    if not zone:
+    watched, stamps = used(watched, got.stamps)
+    if untimed:
+        stamps = got.stamps[: len(stamps)]
         remarks.append("it has no times (vmstat -t): its rows are put one second apart, on 1970-01-01")
-    elif not _offset(zone):
-        remarks.append(f"its times are of the zone {zone}, which may mean several: --zone tells which")
+    elif got.zone and not _offset(got.zone):
+        remarks.append(f"its times are of the zone {got.zone}, which may mean several: --zone tells which")
     return found_in(
-        text, "vmstat", bad=bad, remarks=remarks, rows=len(stamps), samples=tuple(samples),
-        clock=Clock(tuple(stamps)), untimed=not zone,
+        msgspec.structs.replace(text, cut=""), "vmstat", bad=got.bad, remarks=remarks, rows=len(watched[0].times),
+        watched=watched, clock=Clock(tuple(stamps), jitter=got.prefixed), untimed=untimed,
     )  # fmt: skip
 
 
@@ -78,15 +114,6 @@ def _offset(zone: str) -> str:
     return "UTC" if zone in ("UTC", "GMT") else f"{zone}00" if zone[:1] in ("+", "-") and zone else ""
 
 
-def _shares(values: dict[str, float]) -> dict[str, float]:
-    return {name: values[name] for name in ("us", "sy", "id", "wa", "st", "gu") if name in values}
-
-
-def _samples(values: dict[str, float], place: int) -> list[Sample]:
-    moved = [(f"disk.{way}.bandwidth", values[name] * _BLOCK, "B/s", ALL)
-             for way, name in (("read", "bi"), ("write", "bo"))]  # fmt: skip
-    shares = [(*each, "cpu") for each in cpu.shares(_shares(values))]
-    return [
-        Sample(metric, value, unit, layer, "", time=float(place))
-        for metric, value, unit, layer in (*moved, *shares)
-    ]
+def _moved(row: Columns) -> Iterator[tuple[str, Values, str]]:
+    for way, name in (("read", "bi"), ("write", "bo")):
+        yield f"disk.{way}.bandwidth", row[name] * _BLOCK, "B/s"

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
+
+# To import numpy takes time that commands without series do not have.
+if TYPE_CHECKING:
+    from blocklab.model.watched import Watched
 
 OWN = "cpu.own"
 """The metric of what measuring itself took of a CPU, in % of one core, while the cell was watched. The layer is
@@ -86,9 +92,11 @@ class Histogram(msgspec.Struct, frozen=True):
 
 
 class Parsed(msgspec.Struct, frozen=True):
-    """What a parser made of a tool's output. ``histograms`` are for putting rounds together; none is stored."""
+    """What a parser made of a tool's output. ``histograms`` are for putting rounds together; none is stored.
+    ``watched``: further series, as columns."""
 
     samples: tuple[Sample, ...] = ()
     phases: tuple[Phase, ...] = ()
     transactions: tuple[Transaction, ...] = ()
     histograms: tuple[Histogram, ...] = ()
+    watched: tuple[Watched, ...] = ()

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from blocklab.sizing.series import Interval, without
+from blocklab.sizing.series import Columns, Interval, columns, joined
 
 Values: TypeAlias = npt.NDArray[np.float64]
 
@@ -68,42 +68,42 @@ class Curve:
 
 def curve_of(intervals: Sequence[Interval], left_out: Iterable[str] = ()) -> Curve:
     """The curve of intervals that do not overlap; ``left_out``: parts to take off, by their names."""
-    names = tuple(left_out)
-    ordered = sorted(intervals, key=lambda each: each.start)
+    ordered = joined([columns(intervals, left_out)])
+    starts, ends = ordered.starts, ordered.ends
     # Rounded stamps may make neighbours overlap by a second.
-    starts = np.array([each.start for each in ordered], dtype=float)
-    ends = np.array([each.end for each in ordered], dtype=float)
     ends[:-1] = np.minimum(ends[:-1], starts[1:])
-    rows = [_row(each, names) for each in ordered]
-    values = {name: np.array([row[name] for row in rows], dtype=float) for name in METRICS}
-    return Curve(starts, ends, np.array([each.seconds for each in ordered], dtype=float), values)
-
-
-def _row(interval: Interval, left_out: Sequence[str]) -> dict[str, float]:
-    rates = without(interval.rates, [interval.parts[name] for name in left_out if name in interval.parts])
     reads, writes, read_bytes, write_bytes = (
-        _told(each) for each in (rates.reads, rates.writes, rates.read_bytes, rates.write_bytes)
+        ordered.told(name) for name in ("reads", "writes", "read_bytes", "write_bytes")
     )
-    return {
-        "iops": _told(rates.together),
+    values = {
+        "iops": _either(reads + writes, ordered.told("requests")),
         "read_iops": reads,
         "write_iops": writes,
-        "bandwidth": read_bytes + write_bytes,
+        "bandwidth": _either(read_bytes + write_bytes, ordered.told("total_bytes")),
         "read_bandwidth": read_bytes,
         "write_bandwidth": write_bytes,
-        "flushes": _told(interval.flushes),
-        "concurrency": _waiting(reads, interval.read_latency) + _waiting(writes, interval.write_latency),
-        "transactions": _told(interval.transactions),
+        "flushes": ordered.told("flushes"),
+        "concurrency": _in_flight(ordered),
+        "transactions": ordered.told("transactions"),
     }
+    return Curve(starts, ends, ordered.seconds, values)
 
 
-def _told(value: float | None) -> float:
-    return float("nan") if value is None else value
+def _either(value: Values, other: Values) -> Values:
+    return np.where(np.isnan(value), other, value)
 
 
-def _waiting(rate: float, latency: float | None) -> float:
-    """Requests in flight by Little's law (Operations Research 9 (1961), 383-387); 0 without any requests."""
-    return 0.0 if rate == 0 else rate * _told(latency)
+def _in_flight(ordered: Columns) -> Values:
+    """Requests in flight, by Little's law (Operations Research 9 (1961), 383-387) or as the source counts them. A
+    source that never tells how long a request took does not tell it of idle intervals either."""
+    found = np.zeros(len(ordered))
+    known = False
+    for way in ("read", "write"):
+        rate, latency = ordered.told(f"{way}s"), ordered.told(f"{way}_latency")
+        known = known or bool((~np.isnan(latency) & (rate > 0)).any())
+        found = found + np.where(rate == 0, 0.0, rate * latency)
+    counted = ordered.told("in_flight")
+    return _either(found, counted) if known else counted
 
 
 def total(curves: Sequence[Curve]) -> Curve:
@@ -163,6 +163,8 @@ def mean(values: Values, weights: Values) -> float:
 def apart(intervals: Sequence[tuple[Interval, str]]) -> tuple[list[Interval], list[tuple[str, str]]]:
     """Intervals that do not overlap: of those that do the shortest, which tell most. And for each one left out its
     file and that of the one that was kept."""
+    if len(intervals) < 2:
+        return [interval for interval, _ in intervals], []
     kept: list[tuple[float, Interval, str]] = []
     dropped: list[tuple[str, str]] = []
     for interval, file in sorted(intervals, key=lambda each: (each[0].seconds, each[0].start)):
@@ -179,3 +181,9 @@ def apart(intervals: Sequence[tuple[Interval, str]]) -> tuple[list[Interval], li
         else:
             kept.insert(at, (interval.start, interval, file))
     return [interval for _, interval, _ in kept], dropped
+
+
+def overlap(ordered: Columns) -> bool:
+    """Whether any of them, ordered by their starts, overlaps the next one by more than rounding makes."""
+    slack = np.minimum(OVERLAP, np.minimum(ordered.seconds[:-1], ordered.seconds[1:]) / 4)
+    return bool((ordered.ends[:-1] - ordered.starts[1:] > slack).any())

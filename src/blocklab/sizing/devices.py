@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import bisect
-import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from blocklab.errors import StudyError
+from blocklab.imports import identity
 from blocklab.imports.device_names import NUMBERED, named
-from blocklab.sizing.series import Interval, Series
+from blocklab.imports.identity import Moved, listed
+from blocklab.model.watched import Values
+from blocklab.sizing.series import Columns, Series, columns, joined
 
 SAR_B, SAR_D = "sar -b", "sar -d"
 VOLUMES, INSTANCES = "CloudWatch EBS", "CloudWatch EC2"
-
-# sda   vdb   xvdf   nvme0n1   hda   mmcblk0   ubdb   dasda   nbd0   rbd1   cciss/c0d0   pmem0
-_DISK = re.compile(
-    r"(?:sd|vd|xvd|hd|ubd|dasd|fio|rssd)[a-z]{1,4}|nvme\d+n\d+|mmcblk\d+|nbd\d+|rbd\d+|cciss[/!]c\d+d\d+"
-    r"|pmem\d+|dev259-\d+"
-)
-# sda1   nvme0n1p2   mmcblk0p1   mmcblk0boot0   nvme0c1n1 (a path of nvme0n1)
-_PARTITION = re.compile(
-    r"(?P<disk>(?:sd|vd|xvd|hd|ubd|dasd|fio|rssd)[a-z]{1,4})\d+"
-    r"|(?P<numbered>nvme\d+n\d+|mmcblk\d+|nbd\d+|rbd\d+|cciss[/!]c\d+d\d+|pmem\d+)(?:p\d+|boot\d|rpmb)"
-    r"|(?P<path>nvme\d+)c\d+(?P<space>n\d+)"
-)
-_MEMORY = re.compile(r"(?:loop|ram|sr|scd|zram|fd|mtdblock)\d+(?:p\d+)?")
-# The lowest of what stands on disks first.
-_STACKED = (re.compile(r"md\d+|md_.+"), re.compile(r"dm-\d+"), re.compile(r"bcache\d+"), re.compile(r"drbd\d+"))
-_MOST_NAMED = 6
+# What stands on disks moves about what they do, not so much more.
+_STANDS = 1.1
 
 
 def chosen(series: Sequence[Series], asked: Sequence[str]) -> tuple[list[Series], list[str]]:
@@ -66,7 +54,7 @@ def _source(one: Series, every: Sequence[Series]) -> int:
         return _WHOLE_HOST
     # Where sar's names cannot be translated they cannot be matched with those of another tool.
     strange = any(
-        each.source == SAR_D and (NUMBERED.fullmatch(each.device) or _kind(each.device) == "unknown")
+        each.source == SAR_D and (NUMBERED.fullmatch(each.device) or identity.kind(each.device) == "unknown")
         for each in every
     )
     return _BY_NUMBER if one.source == SAR_D and strange else _BY_NAME
@@ -74,7 +62,7 @@ def _source(one: Series, every: Sequence[Series]) -> int:
 
 def _apart(group: Sequence[Series]) -> bool:
     """Whether reads and writes are distinguished."""
-    return any(each.rates.reads is not None for one in group for each in one.intervals[:1])
+    return any(one.intervals[0].rates.reads is not None for one in group if len(one.intervals))
 
 
 def _asked(series: Sequence[Series], asked: Sequence[str]) -> tuple[list[Series], list[str]]:
@@ -85,61 +73,79 @@ def _asked(series: Sequence[Series], asked: Sequence[str]) -> tuple[list[Series]
             known = ", ".join(sorted(there)) or "none: only sums of the whole host"
             raise StudyError("", f"no device {name} in the statistics", hint=f"there are {known}")
     left = sorted({one.device or one.source for one in series if one.device not in wanted})
-    said = [f"counted are {', '.join(wanted)}, as asked for" + (f"; not {_list(left)}" if left else "")]
+    said = [f"counted are {', '.join(wanted)}, as asked for" + (f"; not {listed(left)}" if left else "")]
     for name in wanted:
-        if (disk := _disk_of(name)) in wanted:
+        if (disk := identity.disk_of(name)) in wanted:
             said.append(f"{name} is a part of {disk}: its requests count twice, as asked for")
     return [one for one in series if one.device in wanted], said
 
 
-def _kind(device: str) -> str:
-    """``disk``, ``part``, ``memory``, ``numbered`` (by numbers that mean nothing), ``unknown`` or the place in
-    ``_STACKED`` as a digit."""
-    if _DISK.fullmatch(device):
-        return "disk"
-    if _PARTITION.fullmatch(device):
-        return "part"
-    if _MEMORY.fullmatch(device):
-        return "memory"
-    if NUMBERED.fullmatch(device):
-        return "numbered"
-    for number, pattern in enumerate(_STACKED):
-        # A partition of an array: md127p1
-        if pattern.fullmatch(device.partition("p")[0] if device.startswith("md1") else device):
-            return str(number)
-    return "unknown"
-
-
-def _disk_of(device: str) -> str:
-    """The disk of a partition; empty for what is none."""
-    match = _PARTITION.fullmatch(device)
-    if match is None:
-        return ""
-    return match["disk"] or match["numbered"] or f"{match['path']}{match['space']}"
+def _moved_of(several: Sequence[Series]) -> Moved:
+    found = joined([columns(one.intervals) for one in several])
+    requests, amount = (
+        np.where(np.isnan(both), found.told(together), both)
+        for both, together in (
+            (found.told("reads") + found.told("writes"), "requests"),
+            (found.told("read_bytes") + found.told("write_bytes"), "total_bytes"),
+        )
+    )
+    return Moved(found.starts, requests, amount)
 
 
 def _once(group: Sequence[Series], said: list[str]) -> list[Series]:
     """The lowest devices that are there."""
-    names = list(dict.fromkeys(one.device for one in group))
-    kinds = {name: _kind(name) for name in names}
-    count = {name for name in names if kinds[name] == "disk"}
-    count |= {name for name in names if kinds[name] == "part" and _disk_of(name) not in names}
-    if not count:
+    moved = {
+        name: _moved_of([one for one in group if one.device == name]) for name in {o.device: 0 for o in group}
+    }
+    found = identity.doubles(moved)
+    said += found.said
+    names = [name for name in dict.fromkeys(one.device for one in group) if name not in found.of]
+    kinds = {name: identity.kind(name) for name in names}
+    count = {name for name in names if kinds[name] in ("disk", "part", "path")}
+    if count:
+        count |= _apart_from(count, [name for name in names if kinds[name] == "numbered"], moved, said)
+    else:
         count = set(_lowest(names, kinds, group, said))
-    parts = [name for name in names if kinds[name] == "part" and name not in count]
+    heads = [
+        name for name in found.of if identity.kind(name) != "part" and identity.kind(found.of[name]) == "path"
+    ]
+    paths = [name for name in found.of if identity.kind(name) == "path"]
+    parts = [name for name in found.of if name not in heads and name not in paths]
     memory = [name for name in names if kinds[name] == "memory" and name not in count]
-    upper = [name for name in names if name not in count and name not in parts and name not in memory]
+    upper = [name for name in names if name not in count and name not in memory]
     why = [
-        f"{_list(which)} ({reason})"
+        f"{listed(which)} ({reason})"
         for which, reason in (
-            (parts, "partitions of those"), (upper, "stands on them, as far as the name tells"),
-            (memory, "memory, loop or removable devices"),
+            (parts, "partitions of those"), (paths, "paths of those"),
+            (heads, "this kernel counts at their paths"),
+            (upper, "stands on them, as far as the name tells"), (memory, "memory, loop or removable devices"),
         )
         if which
     ]  # fmt: skip
     if why:
-        said.append(f"counted are {_list(sorted(count))}; not {'; '.join(why)}; --device overrides this")
+        said.append(f"counted are {listed(sorted(count))}; not {'; '.join(why)}; --device overrides this")
     return [one for one in group if one.device in count]
+
+
+def _apart_from(
+    disks: Collection[str], numbered: Sequence[str], moved: Mapping[str, Moved], said: list[str]
+) -> set[str]:
+    """Of devices by numbers beside disks those that moved more than the disks did: they cannot stand on them."""
+    below = sum(moved[name].total for name in disks)
+    majors: dict[str, list[str]] = {}
+    for name in numbered:
+        majors.setdefault(name.partition("-")[0], []).append(name)
+    found: set[str] = set()
+    for mine in majors.values():
+        there = sum(moved[name].total for name in mine)
+        if there > _STANDS * below:
+            found |= set(mine)
+        elif there:
+            said.append(
+                f"whether {listed(mine)} are disks or stand on {listed(sorted(disks))} is not known: not counted, "
+                "so that no request counts twice; print names with sar -d -p, or choose with --device"
+            )
+    return found
 
 
 def _lowest(
@@ -148,10 +154,12 @@ def _lowest(
     """What counts where there is no disk: devices by numbers, else what stands lowest."""
     if numbered := [name for name in names if kinds[name] == "numbered"]:
         return _by_major(numbered, group, said)
-    for level in (*(str(number) for number in range(len(_STACKED))), "unknown", "memory"):
+    for level in (*identity.LEVELS, "unknown", "memory"):
         if found := [name for name in names if kinds[name] == level]:
             if len(found) > 1 and level not in ("0", "memory"):
-                said.append(f"{_list(found)} all count; where one of them stands on another, choose with --device")
+                said.append(
+                    f"{listed(found)} all count; where one of them stands on another, choose with --device"
+                )
             return found
     return names
 
@@ -175,34 +183,34 @@ def _by_major(names: Sequence[str], group: Sequence[Series], said: list[str]) ->
         best = min(total, key=lambda each: total[each][1])
         said.append(f"dev{best}-* are taken for the disks: the others move the same bytes in more requests")
         return majors[best]
+    numbered = listed(f"dev{major}-*" for major in majors)
     said.append(
-        "whether one of " + ", ".join(f"dev{major}-*" for major in majors) + " stands on another is not known: "
-        "all count; print names with sar -d -p, or or choose with --device"
+        f"whether one of {numbered} stands on another is not known: all count; print names with sar -d -p, or "
+        "choose with --device"
     )
     return names
 
 
 def _moved(one: Series, what: str) -> float:
     """Bytes or requests of a series in all."""
-    if what == "bytes":
-        return sum(
-            ((each.rates.read_bytes or 0.0) + (each.rates.write_bytes or 0.0)) * each.seconds
-            for each in one.intervals
-        )
-    return sum((each.rates.together or 0.0) * each.seconds for each in one.intervals)
+    found = _moved_of([one])
+    return float(np.nansum((found.bytes if what == "bytes" else found.requests) * columns(one.intervals).seconds))
 
 
 def _elsewhere(group: Sequence[Series], kept: Sequence[Series], said: list[str]) -> list[Series]:
     """Of another count of the same requests only what is of other times."""
-    busy = _joined(each for one in kept for each in one.intervals)
+    starts, ends = _joined([columns(one.intervals) for one in kept])
     found: list[Series] = []
     left = there = 0
     for one in group:
-        free = tuple(each for each in one.intervals if not _overlaps(each, busy))
-        there += len(one.intervals)
-        left += len(one.intervals) - len(free)
-        if free:
-            found.append(one if len(free) == len(one.intervals) else msgspec.structs.replace(one, intervals=free))
+        intervals = columns(one.intervals)
+        free = ~_overlaps(intervals, starts, ends)
+        there += len(free)
+        left += int((~free).sum())
+        if free.all():
+            found.append(one)
+        elif free.any():
+            found.append(msgspec.structs.replace(one, intervals=intervals.at(free)))
     if left:
         mine = ", ".join(dict.fromkeys(one.source for one in group))
         others = ", ".join(dict.fromkeys(one.source for one in kept))
@@ -211,24 +219,19 @@ def _elsewhere(group: Sequence[Series], kept: Sequence[Series], said: list[str])
     return found
 
 
-def _joined(intervals: Iterator[Interval]) -> list[tuple[float, float]]:
-    """The times that are covered, without overlaps, in order."""
-    found: list[tuple[float, float]] = []
-    for start, end in sorted((each.start, each.end) for each in intervals):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((start, end))
-    return found
+def _joined(several: Sequence[Columns]) -> tuple[Values, Values]:
+    """The times that are covered, without overlaps, in order: starts and ends."""
+    every = joined(several)
+    ends = np.maximum.accumulate(every.ends)
+    first = np.concatenate([[True], every.starts[1:] > ends[:-1]])
+    last = np.concatenate([first[1:], [True]])
+    return every.starts[first], ends[last]
 
 
-def _overlaps(one: Interval, busy: Sequence[tuple[float, float]]) -> bool:
-    """Whether more than a rounding of its time is covered."""
-    slack = min(1.5, one.seconds / 10)
-    at = bisect.bisect_right(busy, (one.start + slack, math.inf))
-    return any(start < one.end - slack and end > one.start + slack for start, end in busy[max(0, at - 1) : at + 1])
-
-
-def _list(names: Sequence[str]) -> str:
-    more = f", ... ({len(names)} in all)" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+def _overlaps(of: Columns, starts: Values, ends: Values) -> npt.NDArray[np.bool_]:
+    """Of each interval whether more than a rounding of its time is covered."""
+    slack = np.minimum(1.5, of.seconds / 10)
+    first, last = of.starts + slack, of.ends - slack
+    # The last stretch that begins before the interval ends.
+    at = np.searchsorted(starts, last, side="left") - 1
+    return (at >= 0) & (ends[np.maximum(at, 0)] > first)

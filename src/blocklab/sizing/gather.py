@@ -11,10 +11,19 @@ import numpy as np
 from blocklab.errors import StudyError
 from blocklab.imports.text import Refused, digest
 from blocklab.sizing import devices, kinds
-from blocklab.sizing.curve import Curve, apart, curve_of, filled, mean, total
+from blocklab.sizing.curve import Curve, apart, curve_of, filled, mean, overlap, total
 from blocklab.sizing.readers import cloudwatch
 from blocklab.sizing.readers.base import Reading
-from blocklab.sizing.series import Found, Interval, Series, Trust, implausible
+from blocklab.sizing.series import (
+    Columns,
+    Found,
+    Interval,
+    Series,
+    Trust,
+    implausible,
+    joined,
+    parts_of,
+)
 from blocklab.sizing.snapshots import pair
 from blocklab.sizing.system import File, Gathered, Source, System
 from blocklab.stats.format import shortened
@@ -61,7 +70,7 @@ def gather(paths: Sequence[Path], asked: Asked) -> Gathered:
         labels_of = "; ".join(kind.label for kind in kinds.KINDS.values())
         raise StudyError("", f"no usable statistics: {_reasons(given, remarks)}",
                          hint=f"known are {labels_of}; --as KIND=FILE says what a file is")  # fmt: skip
-    known = {name for every in groups.values() for each in every for i in each.intervals for name in i.parts}
+    known = set().union(*(parts_of(each.intervals) for every in groups.values() for each in every))
     for name in asked.left_out:
         if name not in known:
             there = f"there are {', '.join(sorted(known))}" if known else "no file tells any part apart"
@@ -147,8 +156,10 @@ def _plausible(series: Sequence[tuple[str, Series]], remarks: list[str]) -> list
     found = []
     for database, one in series:
         # A device counts what it does; iostat's rounding to 0.00 is no reason to leave a second out.
-        sure = one.trust is Trust.DEVICE
-        good = [each for each in one.intervals if sure or not implausible(each.rates)]
+        if one.trust is Trust.DEVICE:
+            found += [(database, one)] if len(one.intervals) else []
+            continue
+        good = [each for each in one.intervals if not implausible(each.rates)]
         if len(good) < len(one.intervals):
             bad = next(each for each in one.intervals if implausible(each.rates))
             where = f"{one.files[0]}:{bad.line}" if bad.line else str(one.files[0])
@@ -244,21 +255,26 @@ def _system(name: str, every: Sequence[Series], asked: Asked, remarks: list[str]
             for number, ((_, trust), found) in enumerate(ranked)
         ),
         untimed=all(one.untimed for one in ranked[0][1]),
-        parts=tuple(sorted({part for one in every for each in one.intervals for part in each.parts})),
+        parts=tuple(sorted(set().union(*(parts_of(one.intervals) for one in every)))),
     )  # fmt: skip
 
 
 def _curve(name: str, every: Sequence[Series], left_out: Sequence[str], remarks: list[str]) -> Curve:
     """The sum of the devices or instances of one source, each moment of each of them once."""
-    by: dict[tuple[str, str, str], list[tuple[Interval, str]]] = {}
+    by: dict[tuple[str, str, str], list[Series]] = {}
     for one in every:
-        place = by.setdefault((one.system, one.device, one.instance), [])
-        place += [(each, _where(one, each)) for each in one.intervals]
+        by.setdefault((one.system, one.device, one.instance), []).append(one)
     curves = []
-    for (system, _, instance), intervals in by.items():
-        if instance and (whole := by.get((system, "", ""))):
+    for (system, _, instance), mine in by.items():
+        whole = by.get((system, "", "")) if instance else None
+        if whole is None and (plain := _without_overlaps(mine)) is not None:
+            curves.append(curve_of(plain))
+            continue
+        intervals = list(_placed(mine))
+        if whole is not None:
             # A report of all instances has those of each one in it.
-            intervals = [each for each in intervals if not _beside(each, whole, name, remarks)]
+            outer = list(_placed(whole))
+            intervals = [each for each in intervals if not _beside(each, outer, name, remarks)]
         kept, dropped = apart(intervals)
         for file, other in dropped[:_MOST_NAMED]:
             remarks.append(f"{file}: of the same time as {other}, which tells more or came first: left out")
@@ -273,6 +289,20 @@ def _curve(name: str, every: Sequence[Series], left_out: Sequence[str], remarks:
             hint="give each a name of its own: NAME=FILE",
         )  # fmt: skip
     return found
+
+
+def _without_overlaps(mine: Sequence[Series]) -> Columns | None:
+    """What was kept as columns, where no interval is of the time of another one."""
+    several = [one.intervals for one in mine if isinstance(one.intervals, Columns)]
+    if len(several) < len(mine):
+        return None
+    found = joined(several)
+    return None if overlap(found) else found
+
+
+def _placed(mine: Sequence[Series]) -> Iterator[tuple[Interval, str]]:
+    for one in mine:
+        yield from ((each, _where(one, each)) for each in one.intervals)
 
 
 def _beside(

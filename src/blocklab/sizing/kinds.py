@@ -8,6 +8,8 @@ from pathlib import Path
 from blocklab.errors import StudyError
 from blocklab.imports import looks
 from blocklab.imports.lines import completed, prefix_of, stripped, without
+from blocklab.imports.prefix import seen
+from blocklab.imports.streaming import streamed
 from blocklab.imports.text import Refused, head, whole
 from blocklab.sizing.readers import (
     cloudwatch_files,
@@ -51,12 +53,16 @@ def kind_of(path: Path) -> str:
 
 
 def _fitting(start: str) -> list[str]:
-    return [name for name, kind in KINDS.items() if kind.fits(start)]
+    return [
+        name for name, kind in KINDS.items() if (seen(start, kind.fits)[0] if kind.lines else kind.fits(start))
+    ]
 
 
 def read(path: Path, kind: str, reading: Reading) -> Found:
     """The file as what it was taken for. Raises ``Refused``."""
     start, known = head(path), KINDS[kind]
+    if known.lines:
+        return known.read(streamed(path, start, known.fits, reading.first_report), reading)
     text = whole(path)
     if not known.fits(start) and (prefix := prefix_of(start, known.fits)) is not None:
         text = stripped(text, prefix)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from blocklab.imports.text import Bad
+from blocklab.model.watched import Values
 
 # Bytes of one request that no device or server has: sources outside these bounds are implausible (a sector is the
 # least; no kernel, driver or database makes requests above 32 MiB).
@@ -41,7 +44,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """I/O per second. ``reads`` and ``writes`` are requests (1/s), the others bytes (B/s). None: the source does
     not tell.
 
-    ``requests`` (1/s): reads and writes together, only where the source does not tell them apart (``sar -d``).
+    ``requests`` (1/s) and ``total_bytes`` (B/s): reads and writes together, only where the source does not tell
+    them apart (``sar -d``, ``iostat -x -s``).
     """
 
     reads: float | None = None
@@ -49,6 +53,14 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     read_bytes: float | None = None
     write_bytes: float | None = None
     requests: float | None = None
+    total_bytes: float | None = None
+
+    @property
+    def bytes_together(self) -> float | None:
+        """Reads and writes together (B/s), however the source tells them."""
+        if self.read_bytes is not None and self.write_bytes is not None:
+            return self.read_bytes + self.write_bytes
+        return self.total_bytes
 
     @property
     def together(self) -> float | None:
@@ -61,7 +73,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The means from ``start`` (seconds since the epoch) on, over ``seconds``.
 
-    ``flushes``: fsync, fdatasync or cache flushes (1/s). Latencies (s) are means of one request.
+    ``flushes``: fsync, fdatasync or cache flushes (1/s). Latencies (s) are means of one request; ``in_flight`` is
+    how many there were at a time, where the source counts it.
     ``transactions``: commits and rollbacks (1/s). ``parts``: portions of ``rates`` that one may want to leave out,
     by name (``backup``, ``smart scan``). ``line``: where in the file it stands, from 1; 0 where that is unknown.
     """
@@ -72,6 +85,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flushes: float | None = None
     read_latency: float | None = None
     write_latency: float | None = None
+    in_flight: float | None = None
     transactions: float | None = None
     parts: Mapping[str, Rates] = {}
     line: int = 0
@@ -80,6 +94,88 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def end(self) -> float:
         """Seconds since the epoch."""
         return self.start + self.seconds
+
+
+RATES = Rates.__struct_fields__
+OTHERS = ("flushes", "read_latency", "write_latency", "in_flight", "transactions")
+"""The names of an interval's rates, and of what else it tells."""
+
+
+class Columns(Sequence[Interval]):
+    """Intervals without parts, as columns: of a million of them an object each would take a gigabyte. ``values``
+    are by the names of ``RATES`` and ``OTHERS``, NaN where nothing is told."""
+
+    def __init__(self, starts: Values, seconds: Values, values: Mapping[str, Values]) -> None:
+        self.starts = starts
+        self.seconds = seconds
+        self.values = values
+
+    @property
+    def ends(self) -> Values:
+        """Seconds since the epoch."""
+        return self.starts + self.seconds
+
+    def told(self, name: str) -> Values:
+        """A column; NaN where the source does not tell it."""
+        found = self.values.get(name)
+        return found if found is not None else np.full(len(self.starts), np.nan)
+
+    def at(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.intp] | slice) -> Columns:
+        """Only some of them, or in another order."""
+        values = {name: each[which] for name, each in self.values.items()}
+        return Columns(self.starts[which], self.seconds[which], values)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, at: int) -> Interval: ...
+    @overload
+    def __getitem__(self, at: slice) -> Columns: ...
+    def __getitem__(self, at: int | slice) -> Interval | Columns:
+        """One of them, or several."""
+        if isinstance(at, slice):
+            return self.at(at)
+        told = {name: float(each[at]) for name, each in self.values.items() if not np.isnan(each[at])}
+        rates = Rates(**{name: told.get(name) for name in RATES})
+        found = Interval(start=float(self.starts[at]), seconds=float(self.seconds[at]), rates=rates)
+        return msgspec.structs.replace(found, **{name: told[name] for name in OTHERS if name in told})
+
+    def __iter__(self) -> Iterator[Interval]:
+        """Each of them."""
+        return (self[at] for at in range(len(self)))
+
+
+def columns(intervals: Sequence[Interval], left_out: Iterable[str] = ()) -> Columns:
+    """Intervals as columns; ``left_out``: parts to take off, by their names."""
+    if isinstance(intervals, Columns):
+        return intervals
+    names = tuple(left_out)
+    rates = [without(each.rates, [each.parts[name] for name in names if name in each.parts]) for each in intervals]
+    values = {name: _column(getattr(each, name) for each in rates) for name in RATES}
+    values |= {name: _column(getattr(each, name) for each in intervals) for name in OTHERS}
+    return Columns(_column(each.start for each in intervals), _column(each.seconds for each in intervals), values)
+
+
+def _column(values: Iterable[float | None]) -> Values:
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
+
+
+def joined(several: Sequence[Columns]) -> Columns:
+    """All of them, by their starts."""
+    names = dict.fromkeys(name for each in several for name in each.values)
+    found = Columns(
+        np.concatenate([each.starts for each in several]), np.concatenate([each.seconds for each in several]),
+        {name: np.concatenate([each.told(name) for each in several]) for name in names},
+    )  # fmt: skip
+    rising = len(found) < 2 or bool((np.diff(found.starts) >= 0).all())
+    return found if rising else found.at(np.argsort(found.starts, kind="stable"))
+
+
+def parts_of(intervals: Sequence[Interval]) -> set[str]:
+    """The names of the parts that any of them tells."""
+    return set() if isinstance(intervals, Columns) else {name for each in intervals for name in each.parts}
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +192,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     trust: Trust
     files: tuple[Path, ...]
-    intervals: tuple[Interval, ...]
+    intervals: Sequence[Interval]
     host: str = ""
     device: str = ""
     instance: str = ""
@@ -177,7 +273,8 @@ def without(rates: Rates, parts: Sequence[Rates]) -> Rates:
         value = getattr(rates, name)
         if value is None:
             return None
-        taken = [part.together if name == "requests" else getattr(part, name) for part in parts]
+        whole = {"requests": "together", "total_bytes": "bytes_together"}
+        taken = [getattr(part, whole.get(name, name)) for part in parts]
         return float(max(0.0, value - sum(each or 0.0 for each in taken)))
 
     return Rates(**{name: left(name) for name in Rates.__struct_fields__})

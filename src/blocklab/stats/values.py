@@ -8,14 +8,15 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from blocklab.judge.settle import Settled, from_rounds, long_run
 from blocklab.model.metrics import STEADY
 from blocklab.model.metrics import metric as metric_of
+from blocklab.model.points import Points as Columns
 from blocklab.model.sample import Phase, Sample
 from blocklab.model.stop import MOST_ROUNDS
 from blocklab.stats.grid import Grid, Point
@@ -25,7 +26,7 @@ from blocklab.store.devices import moved_by
 from blocklab.store.imported import SITE
 from blocklab.store.run import Rate, Run
 
-Points = list[tuple[float, float]]
+Points = Sequence[tuple[float, float]]
 PROBE_INTERVAL = 1.0
 MOST_LOWER = 8
 
@@ -91,7 +92,7 @@ class Measured:
         """(host, layer, metric, phase) -> (unit, points by time by the host's own clock)."""
         if self.run.series_by_name is not None:
             return {key: (series.unit, series.points) for key, series in self.run.series_by_name.items()}
-        found: dict[tuple[str, str, str, str], tuple[str, Points]] = {}
+        found: dict[tuple[str, str, str, str], tuple[str, list[tuple[float, float]]]] = {}
         for sample in self.run.samples:
             if sample.time is not None:
                 key = (sample.host, sample.layer, sample.metric, sample.phase)
@@ -112,7 +113,11 @@ class Measured:
     def _by_client(self, host: str, points: Points) -> Points:
         """A host's points by the clock of the client, as far as the clocks are known to differ."""
         shift = self.run.stack.shift(host, self.client)
-        return [(time + shift, value) for time, value in points] if shift else points
+        if not shift:
+            return points
+        if isinstance(points, Columns):
+            return points.later(shift)
+        return [(time + shift, value) for time, value in points]
 
     def probe(self, host: str, layer: str, metric: str) -> Points:
         """One probe's series; empty when there is none."""
@@ -357,7 +362,7 @@ def _probe_means(measured: Measured, rounds: Sequence[Phase]) -> Iterator[tuple[
     for (host, layer, name), unit in measured.probed.items():
         series = measured.probe(host, layer, name)
         late = metric_of(name).late
-        points = [point for phase in rounds for point in within(series, phase, late, steps[host, layer])]
+        points = _joined([within(series, phase, late, steps[host, layer]) for phase in rounds])
         value = _mean(measured, host, layer, name, points)
         if value is None:
             continue
@@ -376,8 +381,9 @@ def interval(points: Points) -> float:
     Ours report each second, give or take a little; what somebody else recorded (``iostat 10``) tells by the
     shortest steps between its times, since a device at rest may have no report.
     """
-    steps = sorted(after - before for (before, _), (after, _) in pairwise(points))
-    step = steps[len(steps) // 10] if steps else PROBE_INTERVAL
+    times = points.times if isinstance(points, Columns) else np.array([time for time, _ in points])
+    steps = np.sort(np.diff(times))
+    step = float(steps[len(steps) // 10]) if len(steps) else PROBE_INTERVAL
     return step if step >= 1.5 * PROBE_INTERVAL else PROBE_INTERVAL
 
 
@@ -400,8 +406,21 @@ def _mean(measured: Measured, host: str, layer: str, name: str, points: Points) 
         # A second with 3 requests must not count as much as one with 3,000.
         counts = dict(measured.probe(host, layer, known.beside(known.weight)))
         weights = [counts.get(time, 0.0) for time, _ in points]
-        return weighted_mean([value for _, value in points], weights)
-    return statistics.fmean([value for _, value in points])
+        return weighted_mean(_values(points), weights)
+    return statistics.fmean(_values(points))
+
+
+def _joined(parts: Sequence[Points]) -> Points:
+    """The points of several phases."""
+    if len(parts) == 1:
+        return parts[0]
+    return [point for part in parts for point in part]
+
+
+def _values(points: Points) -> list[float]:
+    if isinstance(points, Columns):
+        return list(points.values.tolist())
+    return [value for _, value in points]
 
 
 def find(table: Iterable[Row], stack: str, workload: str, metric: str, phase: str, host: str = "") -> Row | None:

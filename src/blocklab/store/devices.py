@@ -27,7 +27,7 @@ def moved_by(run: Run) -> dict[str, dict[str, float]]:
     for (host, layer, name, _), series in (run.series_by_name or {}).items():
         if name in ("read.bandwidth", "write.bandwidth") and layer not in own:
             mine = found.setdefault(host, {})
-            mine[layer] = mine.get(layer, 0.0) + sum(value for _, value in series.points)
+            mine[layer] = mine.get(layer, 0.0) + float(series.points.values.sum())
     for sample in run.series():
         if sample.metric in ("read.bandwidth", "write.bandwidth") and sample.layer not in own:
             mine = found.setdefault(sample.host, {})

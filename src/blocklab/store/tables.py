@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from blocklab.errors import StoreError
+from blocklab.model.points import Points
 from blocklab.model.sample import Parsed, Sample, Transaction
 
 # To import it takes a third of a second, which commands that read no runs do not need: hence in the functions.
 if TYPE_CHECKING:
     import duckdb
+
+    from blocklab.model.watched import Values, Watched
 
 SAMPLES = {
     "metric": "VARCHAR", "value": "DOUBLE", "unit": "VARCHAR", "layer": "VARCHAR", "host": "VARCHAR",
@@ -30,6 +33,8 @@ _ROWS = 50_000
 # A Parquet file begins with these bytes, and ends with the length of what describes it and with them.
 _MAGIC = b"PAR1"
 _FOOT = struct.Struct("<I4s")
+# A run with more samples is read series by series.
+_LARGE = 500_000
 T = TypeVar("T")
 # Host, layer, metric, phase.
 Key = tuple[str, str, str, str]
@@ -43,10 +48,10 @@ _GROUPED = (
 
 
 class Series(msgspec.Struct, frozen=True):
-    """A series: (seconds since the epoch, value in ``unit``), by time."""
+    """A series of values in ``unit``."""
 
     unit: str
-    points: list[tuple[float, float]]
+    points: Points
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -75,7 +80,7 @@ def write(folder: Path, parsed: Parsed) -> None:
     # What is left out in a line (msgspec's omit_defaults) comes as NULL.
     phase = {**dict.fromkeys(SAMPLES, ""), "phase": "coalesce(phase, '')"}
     said = ", ".join(f'{text or name} AS "{name}"' for name, text in phase.items())
-    to_parquet(folder / "samples.parquet", parsed.samples, SAMPLES, said)
+    to_parquet(folder / "samples.parquet", parsed.samples, SAMPLES, said, parsed.watched)
     pair = 'json[1] AS "end", json[2] AS latency'
     to_parquet(folder / "transactions.parquet", parsed.transactions, {"json": "DOUBLE[]"}, pair)
 
@@ -93,47 +98,105 @@ def samples(folder: Path) -> tuple[Sample, ...]:
     return tuple(found)
 
 
-def series_by_name(folder: Path, groups: Groups | None = None) -> tuple[tuple[Sample, ...], dict[Key, Series]]:
+def series_by_name(
+    folder: Path, groups: Iterable[tuple[Any, ...]] | None = None
+) -> tuple[tuple[Sample, ...], dict[Key, Series]]:
     """The values of a run, and its series by host, layer, metric and phase. Raises ``StoreError``.
 
     For those who read many runs: a ``Sample`` for each point would take most of the time and of the memory.
     ``groups``: what ``ahead`` has of it.
     """
+    path = folder / "samples.parquet"
     if groups is None:
-        groups = _read(folder / "samples.parquet", _GROUPED, "GROUP BY ALL")
+        large = _large([path], path)
+        groups = _one_by_one(path) if large else _grouped([path], _GROUPED, path)
+    values: list[tuple[int, Sample]] = []
     found: dict[Key, Series] = {}
-    for metric, unit, layer, host, phase, whole, values, times, _ in groups:
-        if not whole:
-            series = found.setdefault((host, layer, metric, phase), Series(unit, []))
-            series.points.extend(zip(times, values, strict=True))
-    placed = [
-        (place, Sample(metric, value, unit, layer, host, phase))
-        for metric, unit, layer, host, phase, whole, values, _, places in groups
-        if whole
-        for value, place in zip(values, places, strict=True)
-    ]
-    values = [each for _, each in sorted(placed, key=lambda pair: pair[0])]
-    for series in found.values():
-        series.points.sort()
-    return tuple(values), found
+    times_of: dict[tuple[str, str, str], Values] = {}
+    for metric, unit, layer, host, phase, whole, mine, times, places in groups:
+        if whole:
+            sample = Sample(metric, 0.0, unit, layer, host, phase)
+            pairs = zip(places.tolist(), mine.tolist(), strict=True)
+            values += [(place, msgspec.structs.replace(sample, value=value)) for place, value in pairs]
+        else:
+            key = (host, layer, metric, phase)
+            before = found.get(key)
+            points = _in_order(times, mine, before.points if before else None)
+            # The metrics of a layer are mostly of the same times: these are kept once.
+            known = times_of.setdefault((host, layer, phase), points.times)
+            if len(known) == len(points) and (known == points.times).all():
+                points = Points(known, points.values)
+            found[key] = Series(before.unit if before else unit, points)
+    return tuple(each for _, each in sorted(values, key=lambda pair: pair[0])), found
+
+
+def _in_order(times: Values, values: Values, before: Points | None) -> Points:
+    import numpy as np
+
+    if before is not None:
+        times, values = np.concatenate([before.times, times]), np.concatenate([before.values, values])
+    order = np.lexsort((values, times))
+    return Points(np.asarray(times)[order], np.asarray(values)[order])
 
 
 def ahead(folders: Sequence[Path]) -> Mapping[Path, Groups]:
-    """What ``time series`` reads of these runs, by one query: for one each DuckDB takes longer than for what is in
-    it.
+    """What ``series_by_name`` reads of these runs, by one query: for one each DuckDB takes longer than for what is
+    in it. Without those that are large.
 
-    Nothing of any where one of them cannot be read: which one it is, and why, ``time series`` says.
+    Nothing of any where one of them cannot be read: which one it is, and why, ``series_by_name`` says.
     """
-    import duckdb
-
     paths = {str(path): path.parent for folder in folders if (path := folder / "samples.parquet").exists()}
     found: dict[Path, Groups] = {}
     try:
-        for name, *group in _rows(list(paths), f"filename, {_GROUPED}", "GROUP BY ALL") if paths else ():
+        for large in _large(list(map(Path, paths))) if paths else ():
+            del paths[large]
+        for name, *group in _grouped(list(map(Path, paths)), f"filename, {_GROUPED}") if paths else ():
             found.setdefault(paths[name], []).append(tuple(group))
-    except (duckdb.Error, KeyError):
+    except (StoreError, KeyError):
         return {}
     return found
+
+
+def _large(paths: Sequence[Path], one: Path | None = None) -> list[str]:
+    """Those with so many rows that they are read series by series. Raises ``StoreError``."""
+    import duckdb
+
+    files = ", ".join(quoted(str(path)) for path in paths)
+    query = f"SELECT file_name FROM parquet_file_metadata([{files}]) WHERE num_rows > {_LARGE}"
+    try:
+        return [name for (name,) in _own().execute(query).fetchall()]
+    except duckdb.Error as error:
+        path = one or paths[0]
+        raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=again(path)) from error
+
+
+def _grouped(paths: Sequence[Path], select: str, one: Path | None = None) -> Groups:
+    """Rows whose lists are arrays. Raises ``StoreError``."""
+    import duckdb
+
+    try:
+        return _rows([str(path) for path in paths], select, "GROUP BY ALL")
+    except duckdb.Error as error:
+        path = one or paths[0]
+        raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=again(path)) from error
+
+
+def _one_by_one(path: Path) -> Iterator[tuple[Any, ...]]:
+    """The same of a large run, each series by a query of its own: all at once they would be in memory twice."""
+    import duckdb
+
+    source = _source([str(path)])
+    names = ("metric", "unit", "layer", "host", "phase")
+    try:
+        every = _own().execute(f"SELECT {', '.join(names)}, time IS NULL FROM {source} GROUP BY ALL").fetchall()
+        for *texts, whole in every:
+            told = [f"{name}={quoted(text)}" for name, text in zip(names, texts, strict=True)]
+            mine = " AND ".join(told) + f" AND (time IS NULL) = {whole}"
+            query = f"SELECT value, time, file_row_number FROM {source} WHERE {mine}"
+            lists = _own().execute(query).fetchnumpy()
+            yield (*texts, whole, lists["value"], lists["time"], lists["file_row_number"])
+    except duckdb.Error as error:
+        raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=again(path)) from error
 
 
 def transactions(folder: Path) -> tuple[Transaction, ...]:
@@ -166,8 +229,11 @@ def again(path: Path) -> str:
     return "the next `blocklab run` or `resume` of the study measures the cell again"
 
 
-def to_parquet(path: Path, rows: Iterable[Any], columns: Mapping[str, str], select: str = "*") -> None:
+def to_parquet(
+    path: Path, rows: Iterable[Any], columns: Mapping[str, str], select: str = "*", watched: Iterable[Watched] = ()
+) -> None:
     """Write rows (structs or dicts) as Parquet. ``columns`` has DuckDB's types; ``select`` what becomes of them.
+    ``watched``: further samples, as columns.
 
     Raises ``OSError``.
     """
@@ -184,10 +250,9 @@ def to_parquet(path: Path, rows: Iterable[Any], columns: Mapping[str, str], sele
         source = (
             f"read_json({quoted(str(draft))}, {AS_IS}, format='newline_delimited', records={'json' not in columns}"
         )
-        _own().execute(
-            f"COPY (SELECT {select} FROM {source}, columns={{{types}}})) TO {quoted(str(made))} "
-            "(FORMAT parquet, COMPRESSION zstd)"
-        )
+        with _registered(watched) as more:
+            every = " UNION ALL ".join([f"SELECT {select} FROM {source}, columns={{{types}}})", *more])
+            _own().execute(f"COPY ({every}) TO {quoted(str(made))} (FORMAT parquet, COMPRESSION zstd)")
         made.replace(path)
     except duckdb.Error as error:
         raise OSError(f"{path}: {first_line(error)}") from error
@@ -195,6 +260,28 @@ def to_parquet(path: Path, rows: Iterable[Any], columns: Mapping[str, str], sele
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
             made.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _registered(watched: Iterable[Watched]) -> Iterator[list[str]]:
+    """A selection of the samples of each series; its columns are known to DuckDB within the block."""
+    selections: list[str] = []
+    names: list[str] = []
+    try:
+        for each in watched:
+            names.append(f"watched_{len(names)}")
+            columns = {"time": each.times, **{f"v{at}": values for at, values in enumerate(each.values.values())}}
+            _own().register(names[-1], columns)
+            for at, metric in enumerate(each.values):
+                texts = {"metric": metric, "unit": each.units[metric], "layer": each.layer, "host": each.host,
+                         "phase": each.phase}  # fmt: skip
+                told = {**{name: quoted(text) for name, text in texts.items()}, "value": f"v{at}", "time": "time"}
+                columns_of = ", ".join(f'{told[name]} AS "{name}"' for name in SAMPLES)
+                selections.append(f"SELECT {columns_of} FROM {names[-1]} WHERE NOT isnan(v{at})")
+        yield selections
+    finally:
+        for name in names:
+            _own().unregister(name)
 
 
 def batches(rows: Iterable[T]) -> Iterator[list[T]]:
@@ -208,15 +295,22 @@ def _read(path: Path, select: str, more: str = "") -> list[tuple[Any, ...]]:
     import duckdb
 
     try:
-        return _rows([str(path)], select, more)
+        return _own().execute(_query([str(path)], select, more)).fetchall()
     except duckdb.Error as error:
         raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=again(path)) from error
 
 
-def _rows(paths: Sequence[str], select: str, more: str) -> list[tuple[Any, ...]]:
+def _rows(paths: Sequence[str], select: str, more: str) -> Groups:
+    return list(zip(*_own().execute(_query(paths, select, more)).fetchnumpy().values(), strict=True))
+
+
+def _query(paths: Sequence[str], select: str, more: str) -> str:
+    return f"SELECT {select} FROM {_source(paths)} {more}"
+
+
+def _source(paths: Sequence[str]) -> str:
     files = ", ".join(map(quoted, paths))
-    source = f"read_parquet([{files}], {AS_IS}, file_row_number = true, filename = true)"
-    return _own().execute(f"SELECT {select} FROM {source} {more}").fetchall()
+    return f"read_parquet([{files}], {AS_IS}, file_row_number = true, filename = true)"
 
 
 def quoted(text: str) -> str:

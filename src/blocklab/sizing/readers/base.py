@@ -12,16 +12,20 @@ from blocklab.sizing.series import Found
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What files do not tell of themselves: the ``zone`` of times without one, and the ``order`` of dates that may
-    mean several (``ymd``, ``mdy``, ``dmy``; empty: the only possible one)."""
+    """What files do not tell of themselves: the ``zone`` of times without one, the ``order`` of dates that may
+    mean several (``ymd``, ``mdy``, ``dmy``; empty: the only possible one), and what the ``first_report`` of iostat
+    is (``interval``, ``boot``; empty: what the file shows)."""
 
     zone: tzinfo = UTC
     order: str = ""
+    first_report: str = ""
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """``fits`` gets the first 64 KiB of a file, ``read`` all of it; it raises ``imports.text.Refused``."""
+    """``fits`` gets the first 64 KiB of a file, ``read`` all of it; it raises ``imports.text.Refused``. ``lines``:
+    it reads line by line, so that a file need not fit in memory, and may have a prefix before each line."""
 
     label: str
     fits: Callable[[str], bool]
     read: Callable[[Text, Reading], Found]
+    lines: bool = False

@@ -29,6 +29,8 @@ _UPTIME = re.compile(r"\s*(\d{1,10}\.\d\d) \d{1,12}\.\d\d\s*$")
 _DISK = re.compile(r"\s*\d{1,4}\s+\d{1,7}\s+(?P<name>[A-Za-z]\S*)(?P<fields>(?:\s+\d{1,20}){11,30})\s*$")
 # Partitions on Linux 2.6 before 2.6.25: reads, sectors, writes, sectors
 _OLD_PARTITION = re.compile(r"\s*\d{1,4}\s+\d{1,7}\s+[A-Za-z]\S*(?:\s+\d{1,20}){4}\s*$")
+_TS = re.compile(r"TS (\d{10}(?:\.\d{1,9})?)(?: .*)?")
+_LIKE_TIME = re.compile(r"\d{1,2}\D{1,3}\d\d\D{1,3}\d\d")
 # zzz ***Mon Nov 23 03:00:14 UTC 2026 (OSWatcher)   === 2026-11-23T03:00:14+0000 ===   # 1795402647
 _AROUND = "#=*- \t"
 _FLUSHES = 17
@@ -55,13 +57,16 @@ class _Reading:
         self.dumps: list[_Dump] = []
         self.stamps: list[Stamp] = []
         self.bad: list[Bad] = []
+        # The first line that looks like a time and cannot be read.
+        self.unread: Bad | None = None
+        # What another program put before the line.
+        self._before: Stamp | None = None
         self._section = ""
         self._next = _Dump(1)
-        for number, line in enumerate(text.lines, 1):
+        for number, before, line in text.every():
             if line.strip():
+                self._before = before
                 self._line(number, line[:_LONGEST])
-        if text.cut.strip():
-            self.bad.append(Bad(len(text.lines) + 1, text.cut[:200]))
 
     def _line(self, number: int, line: str) -> None:
         if match := _FILE.match(line):
@@ -81,8 +86,13 @@ class _Reading:
         written = line.strip().removeprefix("zzz ").strip(_AROUND)
         if not written:
             return
+        # TS 1711360800.012145298 2024-03-25 10:00:00   (pt-stalk, pt-diskstats --save-samples)
+        if match := _TS.fullmatch(written):
+            written = match[1]
         at = stamp(written)
         if at is None:
+            if _LIKE_TIME.search(written):
+                self.unread = self.unread or Bad(number, line[:200])
             self.bad.append(Bad(number, line[:200]))
             return
         self._fresh(number).time = len(self.stamps)
@@ -101,6 +111,9 @@ class _Reading:
         if not self._next.disks:
             self._next.line = number
             self.dumps.append(self._next)
+            if self._before is not None and self._next.time is None:
+                self._next.time = len(self.stamps)
+                self.stamps.append(self._before)
         self._next.disks[name] = (number, _counters([int(each) for each in match["fields"].split()]))
 
 
@@ -121,6 +134,11 @@ def read(text: Text, reading: Reading) -> Found:
     got = _Reading(text)
     if not got.dumps:
         raise Refused("looks like /proc/diskstats, but has no whole line of a device")
+    if got.unread is not None and not got.stamps and len(got.dumps) > 1:
+        raise Refused(
+            f"line {got.unread.line} looks like a time that cannot be read ({got.unread.text[:60]!r}); take it "
+            "with LC_ALL=C date, or date +%s"
+        )
     remarks = list(text.remarks)
     times: list[float | None] = []
     if got.stamps:
@@ -168,5 +186,5 @@ def _unwrap(
         counters[name] += wrapped.get((device, name), 0) * _WRAP
 
 
-KINDS: Mapping[str, Kind] = {"diskstats": Kind("/proc/diskstats, several dumps", fits, read)}
+KINDS: Mapping[str, Kind] = {"diskstats": Kind("/proc/diskstats, several dumps", fits, read, lines=True)}
 """The kinds of this module by name."""

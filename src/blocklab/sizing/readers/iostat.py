@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from statistics import median
+
+import numpy as np
 
 from blocklab.imports import found as imported
-from blocklab.imports import iostat
+from blocklab.imports import iostat, iostat_json
 from blocklab.imports.clock import resolve
-from blocklab.imports.device_names import named
-from blocklab.imports.json_documents import can_be
+from blocklab.imports.cpu import CPU
+from blocklab.imports.json_documents import MOST
 from blocklab.imports.text import Refused, Text
+from blocklab.model.watched import Values, Watched
 from blocklab.sizing.readers.base import Kind, Reading
-from blocklab.sizing.series import Found, Interval, Rates, Series, Trust
+from blocklab.sizing.series import Columns, Found, Series, Trust
 
 SOURCE = "iostat"
 _FIELDS = {
     "read.iops": "reads", "write.iops": "writes", "read.bandwidth": "read_bytes", "write.bandwidth": "write_bytes",
-    "iops": "requests", "flush.iops": "flushes", "read.await": "read_latency", "write.await": "write_latency",
+    "iops": "requests", "bandwidth": "total_bytes", "flush.iops": "flushes", "read.await": "read_latency",
+    "write.await": "write_latency", "queue": "in_flight",
 }  # fmt: skip
-_OF_RATES = ("reads", "writes", "read_bytes", "write_bytes", "requests")
 # A step that is so much longer than the others is a pause between two runs of iostat.
 _PAUSE = 1.5
-# How ``imports.iostat`` says that there is no other report.
-_ONLY = "its only report"
-
-_Row = dict[str, float]
 
 
 def read(text: Text, reading: Reading) -> Found:
@@ -39,7 +35,7 @@ def read(text: Text, reading: Reading) -> Found:
 def read_json(text: Text, reading: Reading) -> Found:
     """The JSON of ``iostat -o JSON`` as series. Raises ``Refused`` and ``StudyError``."""
     try:
-        found = iostat.read_json(text)
+        found = iostat_json.read(text)
     except RecursionError:
         raise Refused("no JSON of iostat: nested too deeply") from None
     return _series(found, text, reading)
@@ -47,7 +43,7 @@ def read_json(text: Text, reading: Reading) -> Found:
 
 def _series(found: imported.Found, text: Text, reading: Reading) -> Found:
     assert found.clock is not None
-    if all(sample.layer == "cpu" for sample in found.samples):
+    if all(each.layer == CPU for each in found.watched):
         raise Refused("iostat -c has no disks; take iostat -t -x 10")
     times, said = resolve(found.clock, str(text.path), zone=reading.zone, order=reading.order, anchors=())
     remarks = [*found.remarks, *said]
@@ -55,90 +51,83 @@ def _series(found: imported.Found, text: Text, reading: Reading) -> Found:
         remarks.append(
             "how long its intervals are is not known: its rates count, its duration does not; use iostat -t"
         )
-    spans = _spans(times, remarks)
-    rows = _rows(found, remarks)
-    # iostat without -y, run once: an average since the boot, unless the user knows better.
-    only = any(remark.startswith(_ONLY) for remark in found.remarks)
+    starts, seconds = spans(times, remarks)
     series = []
-    for device, mine in rows.items():
-        intervals = tuple(_interval(mine[place], *spans[place]) for place in sorted(mine) if place in spans)
+    for each in found.watched:
+        intervals = intervals_of(each, starts, seconds, _FIELDS, remarks)
+        if each.layer == CPU or not len(intervals):
+            continue
         series.append(
             Series(
-                system=found.host, host=found.host, device=device, source=SOURCE, trust=Trust.DEVICE,
-                files=(text.path,), intervals=intervals, untimed=found.untimed, since_start=only,
+                system=found.host, host=found.host, device=each.layer, source=SOURCE, trust=Trust.DEVICE,
+                files=(text.path,), intervals=intervals, untimed=found.untimed, since_start=found.since_boot,
             )
         )  # fmt: skip
-    series = [one for one in series if one.intervals]
     if not series:
         raise Refused("its reports have no times that can be read; print it again with iostat -t -x 10")
     bad = (found.first_bad,) if found.first_bad is not None else ()
     return Found(series=tuple(series), bad=bad, lost=found.bad, remarks=tuple(dict.fromkeys(remarks)))
 
 
-def _spans(times: Sequence[float | None], remarks: list[str]) -> dict[int, tuple[float, float]]:
+def intervals_of(
+    watched: Watched, starts: Values, seconds: Values, fields: Mapping[str, str], remarks: list[str]
+) -> Columns:
+    """The reports of a device as intervals: ``starts`` and ``seconds`` by place, NaN for what does not count;
+    ``fields`` are the names of its metrics."""
+    at = watched.times.astype(np.intp)
+    values = {}
+    for metric, field in fields.items():
+        if metric not in watched.values:
+            continue
+        column = watched.values[metric]
+        strange = (column < 0) | (column >= MOST) | np.isinf(column)
+        if strange.any():
+            remarks.append(
+                f"{int(strange.sum())} values of {watched.layer} that cannot be ({metric} "
+                f"{column[strange][0]:g}): left out"
+            )
+            column = np.where(strange, np.nan, column)
+        values[field] = column
+    return Columns(starts[at], seconds[at], values).at(~np.isnan(starts[at]))
+
+
+def spans(times: Sequence[float | None], remarks: list[str]) -> tuple[Values, Values]:
     """Start and length (s) of what each report covers: the time before its stamp, back to the report before it.
+    NaN for reports that do not count.
 
     The first report is as long as the step after it. A pause is not covered by the report that follows it.
     """
-    known = [(place, at) for place, at in enumerate(times) if at is not None]
-    if len(known) < len(times):
-        remarks.append(f"{len(times) - len(known)} reports left out: their times cannot be")
-    steps = [after - before for (_, before), (_, after) in pairwise(known) if after > before]
-    if not steps:
+    every = np.array([np.nan if at is None else at for at in times], dtype=float)
+    starts, seconds = np.full(len(every), np.nan), np.full(len(every), np.nan)
+    places = np.flatnonzero(~np.isnan(every))
+    known = every[places]
+    if len(known) < len(every):
+        remarks.append(f"{len(every) - len(known)} reports left out: their times cannot be")
+    steps = np.diff(known)
+    if not (steps > 0).any():
         if len(known) > 1:
             remarks.append("all its reports are of one time: only the first one counts")
-        if known:
+        if len(known):
             remarks.append("how long its only report is is not known: put at 1 s")
-        return {place: (at - 1.0, 1.0) for place, at in known[:1]}
-    usual = median(steps)
-    found: dict[int, tuple[float, float]] = {}
-    latest: float | None = None
-    back = 0
-    for number, (place, at) in enumerate(known):
-        if latest is None:
-            step = known[1][1] - at if len(known) > 1 else usual
-        else:
-            step = at - latest
-            if step <= 0:
-                back += 1
-                continue
-        length = step if 0 < step <= _PAUSE * usual else usual
-        if number == 0 or latest is None or at - length >= latest - 1e-6:
-            found[place] = (at - length, length)
-        latest = at
-    if back:
+            starts[places[0]], seconds[places[0]] = known[0] - 1.0, 1.0
+        return starts, seconds
+    usual = float(np.median(steps[steps > 0]))
+    # What goes back does not count, nor does what follows it until the time goes on.
+    latest = np.concatenate([[-np.inf], np.maximum.accumulate(known)[:-1]])
+    on = known > latest
+    if back := int((~on).sum()):
         remarks.append(f"{back} reports left out: they are not later than the ones before them")
-    return found
-
-
-def _rows(found: imported.Found, remarks: list[str]) -> dict[str, dict[int, _Row]]:
-    """Of each device and report its values by the names of ``_FIELDS``."""
-    rows: dict[str, dict[int, _Row]] = {}
-    left: Counter[str] = Counter()
-    for sample in found.samples:
-        field = _FIELDS.get(sample.metric)
-        if field is None or sample.time is None:
-            continue
-        row = rows.setdefault(named(sample.layer), {}).setdefault(int(sample.time), {})
-        value = can_be(sample.value)
-        if value is None:
-            left[f"values of {sample.layer} that cannot be ({sample.metric} {sample.value:g})"] += 1
-        elif row.setdefault(field, value) != value:
-            left[f"values of {sample.layer}: a second row of one report"] += 1
-    remarks += [f"{count} {what}: left out" for what, count in left.most_common(3)]
-    return rows
-
-
-def _interval(row: Mapping[str, float], start: float, seconds: float) -> Interval:
-    rates = Rates(**{name: row.get(name) for name in _OF_RATES})
-    return Interval(
-        start=start, seconds=seconds, rates=rates, flushes=row.get("flushes"),
-        read_latency=row.get("read_latency"), write_latency=row.get("write_latency"),
-    )  # fmt: skip
+    step = known - latest
+    step[0] = steps[0] if steps[0] > 0 else usual
+    length = np.where((step > 0) & (step <= _PAUSE * usual), step, usual)
+    on &= known - length >= latest - 1e-6
+    starts[places[on]] = (known - length)[on]
+    seconds[places[on]] = length[on]
+    return starts, seconds
 
 
 KINDS: Mapping[str, Kind] = {
-    "iostat": Kind("iostat", iostat.fits, read),
-    "iostat-json": Kind("iostat -o JSON", iostat.fits_json, read_json),
+    "iostat": Kind("iostat", iostat.fits, read, lines=True),
+    "iostat-json": Kind("iostat -o JSON", iostat_json.fits, read_json, lines=True),
 }
 """The kinds of this module by name."""

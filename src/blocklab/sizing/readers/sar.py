@@ -7,33 +7,34 @@ https://man7.org/linux/man-pages/man1/sar.1.html. ``sar -d`` tells reads and wri
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
+import numpy as np
 
 from blocklab.imports.clock import Clock, Stamp, readings, resolve
-from blocklab.imports.sar import BANNER, DEVICES, DISKS, KIB, SECTOR, Rows, in_bytes
+from blocklab.imports.iostat_columns import put_right
+from blocklab.imports.sar import ALL, BANNER, DEVICES, DISKS, Rows
 from blocklab.imports.text import Bad, Refused, Text
+from blocklab.imports.watched import twice
+from blocklab.model.watched import Values, Watched
 from blocklab.sizing.devices import SAR_B, SAR_D
 from blocklab.sizing.readers.base import Kind, Reading
-from blocklab.sizing.series import Found, Interval, Rates, Series, Trust
+from blocklab.sizing.readers.iostat import intervals_of
+from blocklab.sizing.series import Columns, Found, Series, Trust, joined
 
+_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "d": {
+        "iops": "requests", "read.bandwidth": "read_bytes", "write.bandwidth": "write_bytes", "queue": "in_flight",
+    },
+    "b": {
+        "disk.read.iops": "reads", "disk.write.iops": "writes", "disk.read.bandwidth": "read_bytes",
+        "disk.write.bandwidth": "write_bytes",
+    },
+}  # fmt: skip
 MOST_BAD = 8
 # 02:57:25        CPU     %user     %nice   %system ...   (sar without -d or -b)
 _OTHER = re.compile(r"^[ \t]*\d{1,2}\D{1,2}\d\d?\D.{0,24}[ \t](?:CPU\s+%usr?|proc/s\s+cswch/s|pgpgin/s\s)", re.M)
-
-
-class Report(msgspec.Struct, frozen=True):
-    """One row. ``start`` and ``end`` are seconds since the epoch, ``values`` by sar's names of columns; ``device``
-    is empty for ``sar -b``."""
-
-    host: str
-    device: str
-    start: float
-    end: float
-    values: Mapping[str, float]
-    line: int
 
 
 def fits_d(head: str) -> bool:
@@ -60,30 +61,30 @@ def read(text: Text, reading: Reading) -> Found:
     got = Rows(text)
     got.check("db")
     remarks = [*text.remarks, *got.remarks()]
-    bad = [*got.bad, *([Bad(len(text.lines) + 1, text.cut)] if text.cut.strip() else ())]
-    return found(_reports(got, text, reading, remarks), text, remarks, tuple(bad[:MOST_BAD]), len(bad))
-
-
-def _reports(got: Rows, text: Text, reading: Reading, remarks: list[str]) -> list[Report]:
     order = _order(got, reading)
-    reports: list[Report] = []
-    times: dict[tuple[int, str], list[float | None]] = {}
-    for (block, kind), stamps in got.stamps.items():
-        clock = Clock(tuple(stamps), got.days[block - 1])
-        times[block, kind], said = resolve(clock, str(text.path), zone=reading.zone, order=order, anchors=())
-        remarks += said
+    series: dict[tuple[str, str], list[Columns]] = {}
     lost = 0
-    for row in got.rows:
-        if row.kind == "u":
+    for (block, kind), table in got.tables.items():
+        if kind == "u":
             continue
-        start, end = (times[row.block, row.kind][place] for place in (row.start, row.end))
-        if start is None or end is None or end <= start:
-            lost += 1
-            continue
-        reports.append(Report(got.hosts[row.block - 1], row.device, start, end, row.values, row.line))
+        clock = Clock(tuple(table.stamps), got.days[block - 1])
+        times, said = resolve(clock, str(text.path), zone=reading.zone, order=order, anchors=())
+        remarks += said
+        ends = array(times)
+        starts = array([None if before is None else times[before] for before in table.before])
+        going = np.where(ends > starts, ends - starts, np.nan)
+        watched, said = put_right(table.collector.watched(), table.meaning.sizes)
+        remarks += [*said, *twice(table.collector)]
+        for each in watched:
+            at = each.times.astype(int)
+            lost += int(np.isnan(going[at]).sum())
+            found = columns_of(each, kind, starts[at], going[at], table.meaning.discards, remarks)
+            series.setdefault((got.hosts[block - 1], each.layer), []).append(found)
     if lost:
         remarks.append(f"{lost} rows left out: they are not later than the ones before them")
-    return reports
+    return whole(
+        series, text, remarks, got.bad, discards=any(each.meaning.discards for each in got.tables.values())
+    )
 
 
 def _order(got: Rows, reading: Reading) -> str:
@@ -95,60 +96,68 @@ def _order(got: Rows, reading: Reading) -> str:
     return next(iter(possible)) if len(possible) == 1 else ""
 
 
-def found(reports: Sequence[Report], text: Text, remarks: list[str], bad: tuple[Bad, ...], lost: int) -> Found:
-    """Reports as the series of each host and device. Raises ``Refused`` where nothing is left."""
-    by: dict[tuple[str, str], dict[float, Interval]] = {}
-    twice: Counter[str] = Counter()
-    discards = False
-    for each in reports:
-        place = by.setdefault((each.host, each.device), {})
-        interval = _interval(each)
-        if interval.end in place:
-            twice[each.device or SAR_B] += 1
-        else:
-            place[interval.end] = interval
-        discards = discards or bool(each.device and each.values.get("dkB/s"))
-    if not by:
+def columns_of(
+    watched: Watched, kind: str, starts: Values, seconds: Values, discards: bool, remarks: list[str]
+) -> Columns:
+    """The rows of a device (``d``) or of the host (``b``) as intervals; ``seconds`` are NaN for those that do not
+    count."""
+    places = msgspec.structs.replace(watched, times=np.arange(len(starts), dtype=float))
+    starts = np.where(np.isnan(seconds), np.nan, starts)
+    found = intervals_of(places, starts, seconds, _FIELDS[kind], remarks)
+    if kind == "d" and not discards and "await" in watched.values:
+        # One wait for all requests: it is of those of which there were any.
+        wait = watched.values["await"][~np.isnan(starts)]
+        read, written = found.told("read_bytes"), found.told("write_bytes")
+        latencies = {
+            "read_latency": np.where((read > 0) & (written == 0), wait, np.nan),
+            "write_latency": np.where((written > 0) & (read == 0), wait, np.nan),
+        }
+        found = Columns(found.starts, found.seconds, {**found.values, **latencies})
+    return found
+
+
+def whole(
+    series: Mapping[tuple[str, str], Sequence[Columns]], text: Text, remarks: list[str], bad: Sequence[Bad],
+    *, discards: bool,
+) -> Found:  # fmt: skip
+    """The series of each host and layer. Raises ``Refused`` where nothing is left."""
+    made = []
+    for (host, layer), several in series.items():
+        intervals = _each_once(joined(several), layer, remarks)
+        device = "" if layer == ALL else layer
+        if len(intervals):
+            made.append(
+                Series(
+                    system=host, host=host, device=device, source=SAR_D if device else SAR_B, trust=Trust.DEVICE,
+                    files=(text.path,), intervals=intervals,
+                )
+            )  # fmt: skip
+    if not made:
         raise Refused("no interval: its times do not go on, or it has one report only")
-    remarks += [
-        f"{name}: {count} reports of a time that was there before: left out" for name, count in twice.items()
-    ]
     if discards:
         remarks.append("its requests (tps) count discards (TRIM) too: sar -d does not tell those apart")
-    series = tuple(
-        Series(
-            system=host, host=host, device=device, source=SAR_D if device else SAR_B, trust=Trust.DEVICE,
-            files=(text.path,), intervals=tuple(of[end] for end in sorted(of)),
-        )
-        for (host, device), of in by.items()
-    )  # fmt: skip
-    return Found(series=series, bad=bad, lost=lost, remarks=tuple(dict.fromkeys(remarks)))
+    return Found(
+        series=tuple(made), bad=tuple(bad[:MOST_BAD]), lost=len(bad), remarks=tuple(dict.fromkeys(remarks))
+    )
 
 
-def _interval(report: Report) -> Interval:
-    values, seconds = report.values, report.end - report.start
-    if not report.device:
-        reads, writes = values.get("rtps"), values.get("wtps")
-        rates = Rates(
-            reads=reads, writes=writes, read_bytes=in_bytes(values, ("bread/s", SECTOR)),
-            write_bytes=in_bytes(values, ("bwrtn/s", SECTOR)),
-        )  # fmt: skip
-        return Interval(start=report.start, seconds=seconds, rates=rates, line=report.line)
-    read = in_bytes(values, ("rkB/s", KIB), ("rd_sec/s", SECTOR), ("rMB/s", KIB * KIB))
-    written = in_bytes(values, ("wkB/s", KIB), ("wr_sec/s", SECTOR), ("wMB/s", KIB * KIB))
-    tps = values.get("tps")
-    # One wait for all requests: it is of those of which there were any.
-    wait = values["await"] / 1000 if tps and values.get("await") and not values.get("dkB/s") else None
-    return Interval(
-        start=report.start, seconds=seconds, line=report.line,
-        rates=Rates(read_bytes=read, write_bytes=written, requests=tps),
-        read_latency=wait if read and written == 0 else None,
-        write_latency=wait if written and read == 0 else None,
-    )  # fmt: skip
+def _each_once(intervals: Columns, layer: str, remarks: list[str]) -> Columns:
+    """Those of a time that was there before are left out."""
+    _, first = np.unique(intervals.ends, return_index=True)
+    if left := len(intervals) - len(first):
+        name = SAR_B if layer == ALL else layer
+        remarks.append(f"{name}: {left} reports of a time that was there before: left out")
+        intervals = intervals.at(np.sort(first))
+    return intervals
+
+
+def array(times: Sequence[float | None]) -> Values:
+    """Times, NaN for those that are not known."""
+    return np.array([np.nan if at is None else at for at in times], dtype=float)
 
 
 KINDS: Mapping[str, Kind] = {
-    "sar-d": Kind("sar -d", fits_d, read),
-    "sar-b": Kind("sar -b", fits_b, read),
+    "sar-d": Kind("sar -d", fits_d, read, lines=True),
+    "sar-b": Kind("sar -b", fits_b, read, lines=True),
 }
 """The kinds of this module by name; those of ``sadf`` are in ``blocklab.sizing.readers.sadf``."""
