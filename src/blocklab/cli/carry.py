@@ -24,6 +24,7 @@ from blocklab.cli.parallel import Parallel
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.cli.remaining import Machine, Remaining
 from blocklab.errors import StoreError, StudyError
+from blocklab.model import outside
 from blocklab.model.site import OwnTime, Room, Site, offered
 from blocklab.predict.cells import analysed
 from blocklab.runner.estimate import Cost, costs
@@ -112,7 +113,7 @@ def carry_out(
     analysis = analysed(folder)
     page = report.render(folder, analysis=analysis)
     if shown.as_json:
-        typer.echo((folder.path / "report.json").read_text())
+        typer.echo(outside.text(folder.path / "report.json", outside.MOST_DATA))
     else:
         # Of its events standard output is full.
         Console(highlight=False, width=None, stderr=shown.events == "-").print(

@@ -44,7 +44,8 @@ from blocklab.cli.studies import (
     selected,
     sure,
 )  # fmt: skip
-from blocklab.errors import ParseError, StoreError, StudyError
+from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
+from blocklab.model import outside
 from blocklab.sites import DEFAULT
 from blocklab.stats.drills import again
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
@@ -169,10 +170,10 @@ def verdict(
             continue
         history = run.folder / "raw" / "workload" / "history.tsv"
         try:
-            attempts = ledger_output.attempts(history.read_bytes())[0] if history.exists() else None
+            attempts = ledger_output.attempts(outside.data(history))[0] if history.exists() else None
             made = again(attempts, ledger_of(run.folder), run.drill)
             same, said = made == run.drill.verdict, made.why
-        except (ParseError, StoreError) as error:
+        except (ParseError, StoreError, Unreadable) as error:
             same, made, said = False, None, error.message
         differ += not same
         rows.append({"cell": run.cell.label, "stored": run.drill.verdict.status,

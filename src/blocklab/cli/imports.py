@@ -17,15 +17,17 @@ from rich.text import Text
 
 from blocklab import report
 from blocklab.cli.studies import AsJson, Runs
-from blocklab.errors import StudyError
+from blocklab.errors import StudyError, Unreadable
 from blocklab.imports import KINDS, Imported, Options, job_file, minimal, read, take
 from blocklab.imports.clock import ORDERS
 from blocklab.imports.disk import COMMAND, disk, yaml
 from blocklab.imports.study import name_of
 from blocklab.imports.text import Refused
+from blocklab.model import outside
 from blocklab.report.imported import span
 from blocklab.store.folder import StudyFolder
 from blocklab.store.imported import ImportedFile, warnings
+from blocklab.study.read import of_file
 from blocklab.workloads.fio_jobs import Section
 
 
@@ -136,9 +138,9 @@ def _jobs(path: Path | None) -> list[Section]:
     if path is None:
         return []
     try:
-        return job_file(str(path), path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError("", f"--jobs {path}: cannot be read: {error}") from error
+        return job_file(str(path), outside.text(path))
+    except Unreadable as error:
+        raise of_file(path, error, "--jobs") from error
 
 
 def zone_of(name: str) -> tzinfo:

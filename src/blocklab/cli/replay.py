@@ -13,7 +13,8 @@ from rich.console import Console
 from blocklab.cli.carry import Where
 from blocklab.cli.progress import Lines
 from blocklab.cli.remaining import Remaining
-from blocklab.errors import HostError, NodeLost, ParseError, StoreError, StudyError
+from blocklab.errors import HostError, NodeLost, ParseError, StoreError, StudyError, Unreadable
+from blocklab.model import outside
 from blocklab.model.drill import Drill
 from blocklab.model.host import Host
 from blocklab.model.site import OwnTime
@@ -102,9 +103,10 @@ def moments(run: Run, count: int) -> list[float]:
         hint = "blocklab drill STUDY --clock virtual"
         raise StoreError(f"{run.folder} has no crash to search around", hint=hint)
     try:
-        attempts, _ = ledger_output.attempts(history.read_bytes())
-    except (OSError, ParseError) as error:
-        raise StoreError(f"{history} cannot be read: {error}") from error
+        attempts, _ = ledger_output.attempts(outside.data(history))
+    except (Unreadable, ParseError) as error:
+        why = error.problem if isinstance(error, Unreadable) else error
+        raise StoreError(f"{history} cannot be read: {why}") from error
     struck = drill.struck
     times = {time for each in attempts for time in (each.sent, each.ended) if time is not None}
     events = sorted(time for time in times if struck - 1 <= time < struck)

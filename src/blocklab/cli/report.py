@@ -12,6 +12,7 @@ import blocklab.report as pages
 from blocklab.cli.pages import page_file
 from blocklab.cli.studies import AsJson, Runs, newest
 from blocklab.errors import StoreError, StudyError
+from blocklab.model import outside
 from blocklab.predict.cells import analysed
 from blocklab.stats.compare import asked_in_vain
 from blocklab.stats.findings import findings
@@ -66,7 +67,7 @@ def report(
         return
     page = pages.render(there, None, view, analysis)
     if as_json:
-        typer.echo((there.path / "report.json").read_text())
+        typer.echo(outside.text(there.path / "report.json", outside.MOST_DATA))
         return
     Console(highlight=False).print(pages.terminal_table(there, pages.laid_out(analysis, view)))
     typer.echo(f"report: {page}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -11,6 +10,7 @@ from blocklab.imports.clock import Clock, Stamp, stamp
 from blocklab.imports.found import Found, found_in
 from blocklab.imports.json_documents import number
 from blocklab.imports.text import Bad, Refused, Text, one_run
+from blocklab.model import outside
 from blocklab.model.sample import Phase, Sample
 
 TOOL = LAYER = "hammerdb"
@@ -130,8 +130,8 @@ def _timing(text: str) -> Iterator[Sample]:
     if match is None:
         return
     try:
-        procs, _ = json.JSONDecoder().raw_decode(text, match.start())
-    except (ValueError, RecursionError):
+        procs, _ = outside.next_json(text, match.start())
+    except ValueError:
         return
     for proc, row in procs.items():
         values = {name: number(str(row[name])) for name in ("calls", *_JSON) if name in row} if isinstance(

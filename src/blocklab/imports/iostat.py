@@ -3,7 +3,6 @@ put before each line; and JSON."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from blocklab.imports.cpu import is_whole
 from blocklab.imports.found import Found, found_in
 from blocklab.imports.iostat_columns import BY_COUNT, in_kilobytes, rates
 from blocklab.imports.text import Bad, Refused, Text, has_commas, points
+from blocklab.model import outside
 from blocklab.model.sample import Sample
 
 # Linux 5.4.0-1045-aws (ip-10-0-0-1) 	08/11/2020 	_x86_64_	(2 CPU)
@@ -333,13 +333,13 @@ def _whole_reports(text: str) -> Iterator[Any]:
     start = _STATISTICS.search(text)
     if start is None:
         raise ParseError("iostat", "no JSON with statistics in its output", text)
-    decoder, at = json.JSONDecoder(), start.end()
+    at = start.end()
     while True:
         at = _GAP.match(text, at).end()  # type: ignore[union-attr]
         if at == len(text) or text[at] == "]":
             return
         try:
-            found, at = decoder.raw_decode(text, at)
+            found, at = outside.next_json(text, at)
         except ValueError as error:
             # What was cut has nothing after it, in particular no other report.
             if text.count('"timestamp"', at) <= 1 and _is_cut(text, at):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
 
 import msgspec
 
-from blocklab.errors import ParseError
+from blocklab.errors import ParseError, Unreadable
+from blocklab.model import outside
 
 HEAD = 64 * 1024
 _PACKED = {
@@ -66,11 +69,8 @@ class Text(msgspec.Struct, frozen=True):
 
 def head(path: Path) -> str:
     """The first 64 KiB, to see what it is. Raises ``Refused`` for what is no text, or empty."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(HEAD)
-    except OSError as error:
-        raise Refused(f"cannot be read: {error.strerror}") from error
+    with _opened(path) as file:
+        start = file.read(HEAD)
     if not start:
         raise Refused("empty")
     for magic, name in _PACKED.items():
@@ -89,9 +89,9 @@ def head(path: Path) -> str:
 def whole(path: Path) -> Text:
     """All of a file, which ``head`` has found to be text. Raises ``Refused``."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise Refused(f"cannot be read: {error.strerror}") from error
+        data = outside.data(path)
+    except Unreadable as error:
+        raise Refused(f"cannot be read: {error.problem}") from error
     remarks = []
     if (at := data.find(b"\r\n")) >= 0:
         number = data.count(b"\n", 0, at) + 1
@@ -99,6 +99,17 @@ def whole(path: Path) -> Text:
     text = data.decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     *lines, cut = text.split("\n")
     return Text(path, tuple(lines), cut, tuple(remarks))
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader]:
+    try:
+        with outside.opened(path) as file:
+            yield file
+    except Unreadable as error:
+        raise Refused(f"cannot be read: {error.problem}") from error
+    except OSError as error:
+        raise Refused(f"cannot be read: {error.strerror}") from error
 
 
 def one_run(lines: Sequence[str], mark: re.Pattern[str]) -> None:
@@ -113,12 +124,9 @@ def one_run(lines: Sequence[str], mark: re.Pattern[str]) -> None:
 def digest(path: Path) -> str:
     """The SHA-256 of a file's content. Raises ``Refused`` where it cannot be read."""
     found = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while part := file.read(_AT_ONCE):
-                found.update(part)
-    except OSError as error:
-        raise Refused(f"cannot be read: {error.strerror}") from error
+    with _opened(path) as file:
+        while part := file.read(_AT_ONCE):
+            found.update(part)
     return found.hexdigest()
 
 

@@ -14,7 +14,7 @@ from blocklab.model.layer import Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run
 
 # "noatime", "barrier=0", "logbsize=256k", "data=writeback": one mount(8) option.
-_OPTION = re.compile(r"^[a-z0-9_]+(=[A-Za-z0-9_./:+-]+)?$")
+_OPTION = re.compile(r"^[a-z0-9_]+(=[A-Za-z0-9_./:+-]+)?\Z")
 # These decide the same; of two the last one would hold.
 _SAME = {
     "atime": "atime", "noatime": "atime", "relatime": "atime", "strictatime": "atime",
@@ -42,7 +42,7 @@ _CONTRARY = {
     "mb_optimize_scan=1": "mb_optimize_scan=0",
 }  # fmt: skip
 # xfs shows sizes in KiB: "allocsize=1m", "logbsize=262144"
-_SIZE = re.compile(r"^(?P<name>allocsize|logbsize|max_atomic_write)=(?P<number>\d+)(?P<unit>[kKmMgG]?)$")
+_SIZE = re.compile(r"^(?P<name>allocsize|logbsize|max_atomic_write)=(?P<number>\d+)(?P<unit>[kKmMgG]?)\Z")
 _KIB = {"": 2**-10, "k": 1, "m": 2**10, "g": 2**20}
 
 # Without a journal the kernel mounts no ext4 with these.

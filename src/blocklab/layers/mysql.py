@@ -22,7 +22,7 @@ FIRST_PORT = 3306
 DATABASE = "bench"
 USER = "root"
 # "1280M", "4g", 134217728 (bytes)
-_SIZE = re.compile(r"^(?P<number>\d+)(?P<unit>[kKmMgGtT]?)$")
+_SIZE = re.compile(r"^(?P<number>\d+)(?P<unit>[kKmMgGtT]?)\Z")
 _INIT_SECONDS = 600.0
 _STOP_SECONDS = 30
 # 2026-11-21  7:04:24 0 [Note] /usr/sbin/mariadbd: ready for connections.

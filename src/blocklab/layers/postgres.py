@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -11,6 +10,7 @@ from typing import ClassVar
 from blocklab.layers import postgres_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.postgres_settings import BYTES, Value, alike, text_of
+from blocklab.model import outside
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
@@ -21,7 +21,7 @@ from blocklab.model.programs import AS_POSTGRES
 FIRST_PORT = 5432
 DATABASE = "bench"
 # "512MB", "1.5 GB", 16384 (blocks of 8 KiB): a memory parameter
-_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|kB|MB|GB|TB|)\s*$")
+_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|kB|MB|GB|TB|)\s*\Z")
 
 
 class Postgres(Base, frozen=True, tag="postgres"):
@@ -161,7 +161,9 @@ def parse_settings(text: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
     # {"checkpoint_timeout" : ["5min", "300", "integer", "configuration file", "s"], ...}
     # The server has TimeZone, DateStyle and IntervalStyle; a study has any name as it likes.
     spelled = {name.lower(): name for name in wanted}
-    found = {spelled.get(name.lower(), name.lower()): shown for name, shown in json.loads(text).items()}
+    found = {
+        spelled.get(name.lower(), name.lower()): shown for name, shown in outside.as_json(text, "psql").items()
+    }
     return {
         name: wanted[name] if name in wanted and alike(name, wanted[name], shown) else shown[0]
         for name, shown in found.items()

@@ -21,7 +21,8 @@ from typing import Any
 
 import msgspec
 
-from blocklab.errors import StoreError, StudyError
+from blocklab.errors import StoreError, StudyError, Unreadable
+from blocklab.model import outside
 from blocklab.model.files import write_whole
 from blocklab.model.protocols import Imported
 from blocklab.model.units import dec_hook, enc_hook
@@ -89,13 +90,15 @@ def encoded(manifest: Manifest) -> bytes:
 def decoded(text: bytes, name: str) -> Manifest:
     """A manifest as it was written to the file ``name``. Raises ``StoreError``."""
     try:
-        plain = msgspec.json.decode(text)
+        plain = outside.as_json(text, name)
         if (made := plain.get("format")) != FORMAT:
             raise StoreError(
                 f"{name}: format {made}, but this blocklab reads format {FORMAT}",
                 hint="`blocklab run` of the study measures its cells again",
             )
         return msgspec.convert(plain, with_study(Manifest), dec_hook=dec_hook)
+    except Unreadable as error:
+        raise StoreError(f"{name} cannot be read: {error.problem}") from error
     except (AttributeError, msgspec.MsgspecError) as error:
         raise StoreError(f"{name} cannot be read: {error}") from error
 
@@ -148,7 +151,7 @@ class StudyFolder:
             folder.cells.mkdir(parents=True, exist_ok=True)
             folder.sweep()
             if source is not None:
-                write_whole(folder.path / "study.yaml", source.read_bytes())
+                write_whole(folder.path / "study.yaml", outside.data(source, outside.MOST_TEXT))
             write_whole(folder.path / "study.json", encoded(manifest))
         except OSError as error:
             raise StoreError(f"{folder.path} cannot be written: {error}", hint="use --runs DIR") from error
@@ -177,11 +180,11 @@ class StudyFolder:
         """The study that was run. Raises ``StoreError``."""
         path = self.path / "study.json"
         try:
-            return decoded(path.read_bytes(), str(path))
-        except FileNotFoundError as error:
-            raise StoreError(f"{self.path} is not a study's folder: it has no study.json") from error
-        except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error}") from error
+            return decoded(outside.data(path), str(path))
+        except Unreadable as error:
+            if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+                raise StoreError(f"{self.path} is not a study's folder: it has no study.json") from error
+            raise StoreError(f"{path} cannot be read: {error.problem}", hint=error.hint) from error
 
     def sweep(self) -> None:
         """Clear away what processes that are gone left half-written."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from blocklab.errors import StoreError
+from blocklab.errors import StoreError, Unreadable
+from blocklab.model import outside
 from blocklab.model.sample import Parsed, Sample, Transaction
 
 # To import it takes a third of a second, which commands that read no runs do not need: hence in the functions.
@@ -122,7 +123,7 @@ def ahead(folders: Sequence[Path]) -> Mapping[Path, Groups]:
     """
     import duckdb
 
-    paths = {str(path): path.parent for folder in folders if (path := folder / "samples.parquet").exists()}
+    paths = {str(path): path.parent for folder in folders if (path := folder / "samples.parquet").is_file()}
     found: dict[Path, Groups] = {}
     try:
         for name, *group in _rows(list(paths), f"filename, {_GROUPED}", "GROUP BY ALL") if paths else ():
@@ -186,7 +187,11 @@ def _read(path: Path, select: str, more: str = "") -> list[tuple[Any, ...]]:
     import duckdb
 
     try:
+        # DuckDB would wait for a FIFO's writer.
+        outside.opened(path).close()
         return _rows([str(path)], select, more)
+    except Unreadable as error:
+        raise StoreError(f"{path} cannot be read: {error.problem}", hint=again(path)) from error
     except duckdb.Error as error:
         raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=again(path)) from error
 

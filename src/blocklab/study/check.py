@@ -23,7 +23,7 @@ MOST_LANES = 8
 # Seconds that a system call or a page fault may take in virtual time.
 MOST_CPU = 1e-3
 # "net.ipv4.tcp_rmem", "vm.dirty_ratio"
-_SYSCTL = re.compile(r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")
+_SYSCTL = re.compile(r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+\Z")
 # What faults call the two nodes of a stack.
 _ROLES = ("active", "peer")
 

@@ -23,7 +23,7 @@ _CHOICE = re.compile(r"^invalid (enum )?value")
 _MISSING = re.compile(r"missing required field `(?P<name>[^`]*)`")
 # "expected `str`, got `int`", "expected `str | null`, got `bool`"
 _BARE_TEXT = re.compile(r"^expected `str( \| null)?`, got `(int|float|bool)`")
-_FAULT_AT = re.compile(r"^faults\.[^.\[]+\.at$")
+_FAULT_AT = re.compile(r"^faults\.[^.\[]+\.at\Z")
 
 
 def hint(plain: Mapping[str, Any], way: Sequence[str | int], path: str, problem: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model import outside
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.quantiles import Table
 from blocklab.model.sample import Histogram, Parsed, Phase, Sample
@@ -145,9 +145,9 @@ _START = re.compile(r"^\{", re.MULTILINE)
 
 def _documents(text: str) -> Iterator[Any]:
     """The JSON objects in a text, each of which starts a line. Raises ``ValueError`` for one that is cut."""
-    decoder, at = json.JSONDecoder(), 0
+    at = 0
     while start := _START.search(text, at):
-        found, at = decoder.raw_decode(text, start.start())
+        found, at = outside.next_json(text, start.start())
         yield found
 
 

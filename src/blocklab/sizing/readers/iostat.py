@@ -38,11 +38,7 @@ def read(text: Text, reading: Reading) -> Found:
 
 def read_json(text: Text, reading: Reading) -> Found:
     """The JSON of ``iostat -o JSON`` as series. Raises ``Refused`` and ``StudyError``."""
-    try:
-        found = iostat.read_json(text)
-    except RecursionError:
-        raise Refused("no JSON of iostat: nested too deeply") from None
-    return _series(found, text, reading)
+    return _series(iostat.read_json(text), text, reading)
 
 
 def _series(found: imported.Found, text: Text, reading: Reading) -> Found:
