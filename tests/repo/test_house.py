@@ -151,8 +151,8 @@ def test_the_search_for_shell_strings_can_find(line: str) -> None:
 OURS = ("sites", "model/outside.py")
 # What Python packages, the kernel and blocklab's own cache hold, and what a run that goes on has just written.
 NOT_FOREIGN = (
-    "sites", "model", "lang", "runner", "report/bundle.py", "store/archive.py", "spread/far.py", "study/profiles.py",
-    "cli/catalogue.py",
+    "sites", "model", "lang", "runner", "report/bundle.py", "store/archive.py", "spread/far.py",
+    "study/profiles.py", "cli/catalogue.py",
 )  # fmt: skip
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from blocklab.cli.pages import page_file
 from blocklab.errors import StoreError, StudyError
+from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.model.units import Share
 from blocklab.stats.across import WITHIN
 from blocklab.stats.across import across as shares
@@ -69,11 +69,11 @@ def compare(
     if output is not None:
         pages.write_page(output, found, shown, judged, laid)
     if as_json:
-        typer.echo(pages.as_json(found, shown, judged, laid).decode(), nl=False)
+        echo_json(pages.as_json(found, shown, judged, laid))
     else:
-        Console(highlight=False).print(pages.terminal(found, shown, judged, laid, every=every or bool(metric)))
+        Console().print(pages.terminal(found, shown, judged, laid, every=every or bool(metric)))
         if output is not None:
-            typer.echo(f"page: {output}")
+            echo(f"page: {output}")
     bad = {"fails", "undecided"} if strict else {"fails"}
     if any(each.outcome in bad for each in judged):
         raise typer.Exit(1)

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
 from blocklab.cli.carry import Shown, Where, carry_out, started
 from blocklab.cli.replay import replay as once_more
@@ -46,6 +45,7 @@ from blocklab.cli.studies import (
 )  # fmt: skip
 from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
 from blocklab.model import outside
+from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.sites import DEFAULT
 from blocklab.stats.drills import again
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
@@ -116,7 +116,7 @@ def drill(
         if parallel is not None:
             raise StudyError("", "--replay and --parallel: which one?", hint="a drill is repeated in one lab")
         with claimed(place):
-            if not once_more(StudyFolder(place), replay, Console(highlight=False)):
+            if not once_more(StudyFolder(place), replay, Console()):
                 raise typer.Exit(1)
         return
     if search and clock is Clock.REAL:
@@ -134,17 +134,15 @@ def drill(
 
 
 def _searched(folder: StudyFolder, cell: Cell, count: int) -> None:
-    console = Console(highlight=False)
-    console.print(f"{cell.label}: {count} more moments", markup=False)
+    console = Console()
+    console.print(f"{cell.label}: {count} more moments")
     found = around(folder, cell, count, console)
     if not found or not (found[0].lost or found[0].torn):
-        console.print(f"{cell.label}: nothing was lost at any of {len(found)} moments", markup=False)
+        console.print(f"{cell.label}: nothing was lost at any of {len(found)} moments")
         return
     best = found[0]
     what = f"{best.torn} torn" if best.torn else f"the smallest loss is {best.lost}"
-    console.print(
-        f"{cell.label}: {what}, by a crash after {best.after:.6f} s; --replay '{best.seed}'", markup=False
-    )
+    console.print(f"{cell.label}: {what}, by a crash after {best.after:.6f} s; --replay '{best.seed}'")
 
 
 def _once(study: Study, *, yes: bool) -> None:
@@ -181,11 +179,11 @@ def verdict(
     if not rows:
         raise StoreError(f"{there.path} has no drills", hint="blocklab drill STUDY")
     if as_json:
-        typer.echo(json.dumps({"drills": len(rows), "differ": differ, "verdicts": rows}, indent=1))
+        echo_json(json.dumps({"drills": len(rows), "differ": differ, "verdicts": rows}, indent=1))
     else:
         for row in rows:
             mark = "the same" if row["same"] else f"stored as {row['stored']}"
-            typer.echo(f"{row['cell']}: {row['again']} ({mark}){': ' if row['why'] else ''}{row['why']}")
-        typer.echo(f"{len(rows)} verdicts made again, {differ} differ")
+            echo(f"{row['cell']}: {row['again']} ({mark}){': ' if row['why'] else ''}{row['why']}")
+        echo(f"{len(rows)} verdicts made again, {differ} differ")
     if differ:
         raise typer.Exit(1)

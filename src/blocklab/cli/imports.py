@@ -11,9 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from blocklab import report
 from blocklab.cli.studies import AsJson, Runs
@@ -24,6 +22,7 @@ from blocklab.imports.disk import COMMAND, disk, yaml
 from blocklab.imports.study import name_of
 from blocklab.imports.text import Refused
 from blocklab.model import outside
+from blocklab.model.terminal import Console, Text, echo, echo_json
 from blocklab.report.imported import span
 from blocklab.store.folder import StudyFolder
 from blocklab.store.imported import ImportedFile, warnings
@@ -81,9 +80,9 @@ def import_(
     folder = StudyFolder(done.folder)
     page = report.render(folder)
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(_result(done, page)), indent=1).decode())
+        echo_json(msgspec.json.format(msgspec.json.encode(_result(done, page)), indent=1))
         return
-    console = Console(highlight=False)
+    console = Console()
     for title, files in done.files.items():
         console.print(_table(title, files))
         for warning in warnings(each for each in files if each.kind):
@@ -91,7 +90,7 @@ def import_(
     for said in done.said:
         console.print(Text(said), soft_wrap=True)
     console.print(report.terminal_table(folder))
-    typer.echo(f"report: {page}")
+    echo(f"report: {page}")
 
 
 def _profile(file: Path, name: str, as_json: bool) -> None:
@@ -102,9 +101,9 @@ def _profile(file: Path, name: str, as_json: bool) -> None:
         raise StudyError("", f"{file}: {why}", hint=f"measure a disk by: {COMMAND}") from why
     if as_json:
         result = {"name": name, "profile": found.entry(), "directions": found.ways, "said": found.said}
-        typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=1).decode())
+        echo_json(msgspec.json.format(msgspec.json.encode(result), indent=1))
         return
-    typer.echo(yaml(name, found))
+    echo(yaml(name, found))
 
 
 def _result(done: Imported, page: Path) -> dict[str, object]:

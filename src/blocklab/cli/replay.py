@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
 from blocklab.cli.carry import Where
 from blocklab.cli.progress import Lines
@@ -18,6 +17,7 @@ from blocklab.model import outside
 from blocklab.model.drill import Drill
 from blocklab.model.host import Host
 from blocklab.model.site import OwnTime
+from blocklab.model.terminal import Console
 from blocklab.runner.estimate import costs
 from blocklab.runner.run import run_cells
 from blocklab.runner.strikes import Moment
@@ -59,7 +59,7 @@ def replay(folder: StudyFolder, seed: str, console: Console) -> bool:
     moment = Moment(float(after) if after else None, shell)
     with contextlib.closing(Again(folder, console)) as again:
         found = again.drill(before.cell, moment)
-    console.print(f"gone: {_gone(found)}; verdict: {found.verdict.status}", markup=False)
+    console.print(f"gone: {_gone(found)}; verdict: {found.verdict.status}")
     if after:
         return True
     assert before.drill is not None
@@ -70,7 +70,7 @@ def replay(folder: StudyFolder, seed: str, console: Console) -> bool:
     elif shell.used:
         console.print("not the same as before: what was done in the shell took time, and came before the crash")
     else:
-        console.print(f"not the same as before: {_gone(before.drill)}", style="red", markup=False)
+        console.print(f"not the same as before: {_gone(before.drill)}", style="red")
     return same or shell.used
 
 
@@ -88,7 +88,7 @@ def search(folder: StudyFolder, cell: Cell, count: int, console: Console) -> lis
             drill = again.drill(cell, Moment(after))
             lost, torn = len(drill.verdict.missing), len(drill.verdict.torn)
             found.append(Found(after, drill.seed, drill.verdict.status, lost, torn))
-            console.print(f"crash after {after:.6f} s: {_gone(drill)}", markup=False)
+            console.print(f"crash after {after:.6f} s: {_gone(drill)}")
     found.sort(key=lambda each: each.rank)
     (folder.path / f"search-{cell.key}.json").write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     return found
@@ -172,7 +172,7 @@ class Shell:
                 return
             if name not in hosts or not command:
                 if name:
-                    self._console.print(f"a node and a command: {names[0]} cat /proc/drbd", markup=False)
+                    self._console.print(f"a node and a command: {names[0]} cat /proc/drbd")
                 continue
             self.used = True
             try:
@@ -181,7 +181,7 @@ class Shell:
             except NodeLost:
                 raise
             except HostError as error:
-                self._console.print(error.message, style="red", markup=False)
+                self._console.print(error.message, style="red")
 
     def _lines(self) -> Iterator[str]:
         while True:

@@ -17,6 +17,7 @@ from blocklab.cli.carry import Shown, Where, carry_out, fitting, several, starte
 from blocklab.cli.completion import stack_names, study_names
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
+from blocklab.model.terminal import echo, echo_json
 from blocklab.model.units import schema_hook
 from blocklab.predict.cells import plan as design
 from blocklab.sites import CLOCKS, DEFAULT, SITES
@@ -346,17 +347,17 @@ def check(
     what = read(study, quick=quick, first=lambda what: sure(what, yes=False))
     grid = expanded(what, study, quick=quick)
     for note in fitting(what, grid, study, Where(site, hosts, volumes).open(), quick=quick):
-        typer.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     if as_json:
-        typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))
+        echo_json(json.dumps({"study": what.name, "cells": len(grid), "ok": True}))
     else:
-        typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {several(len(grid), 'cell')}")
+        echo(f"{study}: ok: {' x '.join(_sizes(what))}: {several(len(grid), 'cell')}")
 
 
 def schema() -> None:
     """Print the JSON Schema of study files, for editors."""
     document = described(msgspec.json.schema(Study, schema_hook=schema_hook), Study)
-    typer.echo(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **document}, indent=1))
+    echo_json(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **document}, indent=1))
 
 
 def selected(study: Study, names: list[str] | None) -> list[str]:

@@ -7,25 +7,24 @@ import contextlib
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from blocklab.cli.carry import measured
 from blocklab.cli.events import Events, printed
 from blocklab.errors import BlocklabError
+from blocklab.model.terminal import Console
 from blocklab.store.folder import StudyFolder, claimed
 
 
 def main() -> int:
     """Exit code 0: every cell has a run, good or bad."""
     folder = StudyFolder(Path(sys.argv[1]))
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True)
     try:
         with claimed(folder.path):
             folder.sweep()
             tell = printed(sys.stdout)
             measured(folder, console, lambda _study, remaining: contextlib.nullcontext(Events(tell, remaining)))
     except BlocklabError as error:
-        console.print(f"error: {error}", markup=False, soft_wrap=True)
+        console.print(f"error: {error}", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -14,7 +14,7 @@ from blocklab.model import outside
 from blocklab.model.sample import Phase, Sample
 
 TOOL = LAYER = "hammerdb"
-_OF = r'^[\s"]*(?:Vuser \d+:)?'
+_OF = r'^[ \t"]*(?:Vuser \d+:)?'
 # Vuser 1:TEST RESULT : System achieved 8153 NOPM from 24772 MySQL TPM                             (4.0 on)
 # Vuser 1:TEST RESULT : System achieved 60501 SQL Server TPM at 13207 NOPM                         (before)
 #   "TEST RESULT : System achieved 0 Oracle TPM at 27975 NOPM",                                    (job, as JSON)

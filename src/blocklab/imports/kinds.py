@@ -25,7 +25,7 @@ from blocklab.imports import (
     vmstat,
 )
 from blocklab.imports.found import Found
-from blocklab.imports.text import Refused, Text, head, whole
+from blocklab.imports.text import Refused, Text, head, whole, with_numbers
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -93,4 +93,5 @@ def kind_of(path: Path) -> str:
 def read(path: Path, kind: str) -> Found:
     """The file as what it was taken for. Raises ``Refused``."""
     head(path)
-    return KINDS[kind].read(Text(path, ()) if kind in _IN_BLOCKS else whole(path))
+    with with_numbers():
+        return KINDS[kind].read(Text(path, ()) if kind in _IN_BLOCKS else whole(path))

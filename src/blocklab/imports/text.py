@@ -112,6 +112,15 @@ def _opened(path: Path) -> Iterator[BufferedReader]:
         raise Refused(f"cannot be read: {error.strerror}") from error
 
 
+@contextlib.contextmanager
+def with_numbers() -> Iterator[None]:
+    """For the reader of a whole file: a number with thousands of digits, or one that is none, is a reason."""
+    try:
+        yield
+    except (OverflowError, ValueError) as error:
+        raise Refused(f"damaged: a number in it makes no sense: {str(error).partition(';')[0][:200]}") from error
+
+
 def one_run(lines: Sequence[str], mark: re.Pattern[str]) -> None:
     """Raises ``Refused`` where what a tool prints once a run begins several lines: outputs put into one file."""
     found = [number for number, line in enumerate(lines, 1) if mark.match(line)]

@@ -21,7 +21,7 @@ from blocklab.model.programs import AS_POSTGRES
 FIRST_PORT = 5432
 DATABASE = "bench"
 # "512MB", "1.5 GB", 16384 (blocks of 8 KiB): a memory parameter
-_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|kB|MB|GB|TB|)\s*\Z")
+_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)(?:\s*(?P<unit>B|kB|MB|GB|TB))?\s*\Z")
 
 
 class Postgres(Base, frozen=True, tag="postgres"):
@@ -70,7 +70,7 @@ class Postgres(Base, frozen=True, tag="postgres"):
     def memory(self) -> dict[str, tuple[str, float]]:
         value = str(self.settings.get("shared_buffers", ""))
         match = _SIZE.match(value)
-        size = float(match["number"]) * BYTES.get(match["unit"], 8192) if match else 0.0
+        size = float(match["number"]) * BYTES.get(match["unit"] or "", 8192) if match else 0.0
         return {"settings.shared_buffers": (value, size)}
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:

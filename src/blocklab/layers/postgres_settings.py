@@ -35,7 +35,7 @@ _CHOSEN = {
     "commit_timestamp_buffers": "0", "subtransaction_buffers": "0", "transaction_buffers": "0",
 }  # fmt: skip
 # "128MB", "1 GB", "-1", "0.5", "200ms", "1e3".
-_NUMBER = re.compile(r"^(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z]*)\Z")
+_NUMBER = re.compile(r"^(?P<number>[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z]*)\Z")
 # "0x80", "0600": by another base, as in C.
 _BASED = {re.compile(r"^0[xX][0-9a-fA-F]+\Z"): 16, re.compile(r"^0[0-7]+\Z"): 8}
 BYTES = {"B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import Refused, head, whole
+from blocklab.imports.text import Refused, head, whole, with_numbers
 from blocklab.sizing.readers import (
     cloudwatch_files,
     diskstats,
@@ -50,4 +50,5 @@ def kind_of(path: Path) -> str:
 def read(path: Path, kind: str, reading: Reading) -> Found:
     """The file as what it was taken for. Raises ``Refused``."""
     head(path)
-    return KINDS[kind].read(whole(path), reading)
+    with with_numbers():
+        return KINDS[kind].read(whole(path), reading)
