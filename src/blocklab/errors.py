@@ -15,6 +15,7 @@ The whole tree::
     +-- SuspectError            the kernel's counters contradict a workload's values
     +-- ParseError              a tool's output is not what its parser knows: tool, excerpt
     +-- StoreError              a run folder cannot be read or written
+    +-- Unreadable              a file or a text from outside cannot be read; a ValueError too
 
 Nothing in the library calls ``sys.exit``; the command line turns these into one message and an exit code.
 """
@@ -152,3 +153,15 @@ class ParseError(BlocklabError):
 
 class StoreError(BlocklabError):
     """A run folder or a study's folder cannot be read or written."""
+
+
+class Unreadable(BlocklabError, ValueError):
+    """A file or a text from outside cannot be read. ``problem`` is without the file's ``name``, which may be
+    empty; ``line`` 0: of all of it."""
+
+    def __init__(self, name: str, problem: str, *, hint: str = "", line: int = 0) -> None:
+        where = f"{name}:{line}: " if name and line else f"{name}: " if name else ""
+        super().__init__(f"{where}{problem}", hint=hint)
+        self.name = name
+        self.problem = problem
+        self.line = line

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -142,6 +143,47 @@ def test_no_shell_string_anywhere() -> None:
 )
 def test_the_search_for_shell_strings_can_find(line: str) -> None:
     assert house.shell_calls(ast.parse(line))
+
+
+# -- what comes from outside -------------------------------------------------------------------------------------
+
+# Of sites, which speak with programs of ours, and keep images of their own.
+OURS = ("sites", "model/outside.py")
+# What Python packages, the kernel and blocklab's own cache hold, and what a run that goes on has just written.
+NOT_FOREIGN = (
+    "sites", "model", "lang", "runner", "report/bundle.py", "store/archive.py", "spread/far.py",
+    "study/profiles.py", "cli/catalogue.py",
+)  # fmt: skip
+
+
+def calls_of(*without: str) -> Iterator[tuple[Path, int, str]]:
+    """Every call in the package but in these places: file, line, what is called with what."""
+    for path, tree in house.trees(house.PACKAGE):
+        if not path.relative_to(house.PACKAGE).as_posix().startswith(without):
+            calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+            yield from ((path, node.lineno, ast.unparse(node)) for node in calls)
+
+
+def test_json_is_decoded_in_one_place() -> None:
+    """Elsewhere one that is nested deeply, or has a number of 5,000 digits, would end in a traceback."""
+    decode = re.compile(r"json\.(loads?|JSONDecoder|decode|Decoder)\(")
+    found = [(path, line, call) for path, line, call in calls_of(*OURS) if decode.search(call)]
+    house.none(found, "JSON from outside is read by blocklab.model.outside:")
+
+
+def test_files_are_read_in_one_place() -> None:
+    """Elsewhere a FIFO would hang, and /dev/zero take all memory."""
+    read = re.compile(r"\.(read_text|read_bytes)\(|\.open\('r|YAML\(.*\)\.load\(")
+    found = [(path, line, call) for path, line, call in calls_of(*NOT_FOREIGN) if read.search(call)]
+    house.none(found, "files of the user's are read by blocklab.model.outside:")
+
+
+def test_what_checks_a_name_sees_its_last_newline() -> None:
+    """``$`` is before it, too."""
+    ends = re.compile(r"re\.compile\('\^[^']*\$'\)|pattern='\^[^']*\$'")
+    found = [(path, line, call) for path, line, call in calls_of("imports", "sizing", "workloads", "probes")
+             if ends.search(call)]  # fmt: skip
+    house.none(found, "a pattern for a whole name ends in \\Z:")
 
 
 # -- the catalogue ----------------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ def test_predicted_values_are_named_in_every_output(tmp_path: Path, capsys: pyte
     assert all(row["layer"] == "predicted" and not row["verdict"] and not row["relative"] for row in guessed)
     document = json.loads((folder.path / "report.json").read_text())
     assert {len(each["cells"]) for each in document["predicted"]} == {78}
-    from rich.console import Console
+    from blocklab.model.terminal import Console
 
     Console(width=100).print(terminal_table(folder))
     said = capsys.readouterr().out

@@ -30,6 +30,7 @@ from blocklab.charts.base import (
     tooltip,
 )
 from blocklab.charts.plan import STACK, Dot, Group, Plan, columns, line_label
+from blocklab.model.shown import shown
 from blocklab.stats.format import percent, plus_minus
 
 HEIGHT = 280
@@ -248,7 +249,7 @@ def _x(made: Plan, longest: int) -> Any:
     span = max(places[-1] - places[0], 1.0)
     part = min(0.45, (longest * _CHARACTER + 12) / _NARROWEST) if longest else 0.04
     domain = [places[0] - 0.04 * span, places[-1] + span * part / (1 - part)]
-    texts, stands = json.dumps(made.x.levels), json.dumps(places)
+    texts, stands = json.dumps([shown(level) for level in made.x.levels]), json.dumps(places)
     words = f"{texts}[indexof({stands}, datum.value)]"
     axis = {"values": list(places), "labelExpr": words, "grid": False, "labelOverlap": "greedy"}
     return numbers(alt.X, "x", made.x.name, domain, axis=axis)

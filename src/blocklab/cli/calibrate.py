@@ -7,13 +7,13 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.cli.studies import SiteName
 from blocklab.errors import StudyError
 from blocklab.model.cache import cache_folder
+from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.runner.calibrate import calibrate as measured
 from blocklab.runner.cpu import measured as cpu_measured
 from blocklab.sites import DEFAULT, open_site
@@ -42,7 +42,7 @@ def calibrate(
 
     Every report shows it, and marks the cells that run within 1.5 times of it: limited by the lab.
     """
-    progress = Console(stderr=True, highlight=False)
+    progress = Console(stderr=True)
     if cpu:
         if addons or site != DEFAULT:
             raise StudyError(
@@ -51,13 +51,13 @@ def calibrate(
         _cpu(progress, as_json=as_json)
         return
     try:
-        floor = measured(open_site(site, addons=addons or ()), say=lambda text: progress.print(text, markup=False))
+        floor = measured(open_site(site, addons=addons or ()), say=lambda text: progress.print(text))
     except KeyboardInterrupt:
         progress.print("stopped; nothing is left running, nothing is stored", style="yellow")
         raise typer.Exit(INTERRUPTED) from None
     path = save_floor(cache_folder(), floor)
     if as_json:
-        typer.echo(json.dumps({"file": str(path), **msgspec.to_builtins(floor)}, indent=1))
+        echo_json(json.dumps({"file": str(path), **msgspec.to_builtins(floor)}, indent=1))
         return
     rows = Table("floor", "value", "spread", box=None, pad_edge=False)
     for column in rows.columns[1:]:
@@ -65,12 +65,12 @@ def calibrate(
         column.no_wrap = True
     for row in table(floor):
         rows.add_row(*row)
-    console = Console(highlight=False)
+    console = Console()
     console.print(rows)
     rounds = max(reading.rounds for reading in floor.values.values())
-    typer.echo(f"medians of {rounds} rounds, and the largest less the smallest; {floor.seconds:.0f} s; in {path}")
+    echo(f"medians of {rounds} rounds, and the largest less the smallest; {floor.seconds:.0f} s; in {path}")
     if text := caution(floor):
-        progress.print(text, style="yellow", markup=False, soft_wrap=True)
+        progress.print(text, style="yellow", soft_wrap=True)
 
 
 def _cpu(progress: Console, *, as_json: bool) -> None:
@@ -81,7 +81,7 @@ def _cpu(progress: Console, *, as_json: bool) -> None:
         raise typer.Exit(INTERRUPTED) from None
     fields = {"syscall": _us(found.cost.syscall), "fault": _us(found.cost.fault), "source": found.cost.source}
     if as_json:
-        typer.echo(json.dumps(fields, indent=1))
+        echo_json(json.dumps(fields, indent=1))
         return
     rows = Table("kernel, for each", "value", "spread", box=None, pad_edge=False)
     for column in rows.columns[1:]:
@@ -89,11 +89,11 @@ def _cpu(progress: Console, *, as_json: bool) -> None:
         column.no_wrap = True
     for name, each in (("system call", found.syscall), ("page fault", found.fault)):
         rows.add_row(name, *(f"{1e6 * value:.2f}{NBSP}us" for value in (each.value, each.spread)))
-    Console(highlight=False).print(rows)
-    typer.echo(
+    Console().print(rows)
+    echo(
         f"medians of {found.syscall.rounds} rounds, and the largest less the smallest; for nodes in virtual time:"
     )
-    typer.echo(f"cpu: {json.dumps(fields)}")
+    echo(f"cpu: {json.dumps(fields)}")
 
 
 def _us(seconds: float) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import typer
-from rich.console import Console
 
 from blocklab import report
 from blocklab.cli.events import Both, Events, Listener, printed
@@ -24,7 +23,9 @@ from blocklab.cli.parallel import Parallel
 from blocklab.cli.progress import INTERRUPTED, UNDECIDED
 from blocklab.cli.remaining import Machine, Remaining
 from blocklab.errors import StoreError, StudyError
+from blocklab.model import outside
 from blocklab.model.site import OwnTime, Room, Site, offered
+from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.predict.cells import analysed
 from blocklab.runner.estimate import Cost, costs
 from blocklab.runner.run import Progress, run_study
@@ -96,7 +97,7 @@ def carry_out(
     """Measure what the folder's manifest asks for and is not measured yet, and write the report. ``elsewhere`` is
     another folder for the volumes, ``parallel`` another number of labs. Raises ``typer.Exit``."""
     manifest = folder.manifest()
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True)
     wanted, todo = asked(folder, manifest)
     tell_unreadable(folder, todo, console)
     if not todo:
@@ -114,13 +115,11 @@ def carry_out(
     analysis = analysed(folder)
     page = report.render(folder, analysis=analysis)
     if shown.as_json:
-        typer.echo((folder.path / "report.json").read_text())
+        echo_json(outside.text(folder.path / "report.json", outside.MOST_DATA))
     else:
         # Of its events standard output is full.
-        Console(highlight=False, width=None, stderr=shown.events == "-").print(
-            report.terminal_table(folder, analysis)
-        )
-        typer.echo(f"report: {page}", err=shown.events == "-")
+        Console(stderr=shown.events == "-").print(report.terminal_table(folder, analysis))
+        echo(f"report: {page}", err=shown.events == "-")
     if bad:
         raise typer.Exit(1)
     if unknown := _unknown(folder, manifest.study, wanted):
@@ -201,7 +200,7 @@ def measured(
         same_machine(folder, wanted, todo, environment)
         floor = fresh_floor(manifest.site or DEFAULT, addons, environment, console) or floor
         left_out.append(keep_floor(folder.path, environment))
-    if learn_options(study, site, lambda text: console.print(text, markup=False, soft_wrap=True)):
+    if learn_options(study, site, lambda text: console.print(text, soft_wrap=True)):
         notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
     machine, parts = Machine.of(floor), costs(study, todo)
     cpus = at_once(site, study, todo, parallel or manifest.parallel)
@@ -209,7 +208,7 @@ def measured(
         machine, parts = Machine(1 / max(1, len(cpus))), tuple(each.computed for each in parts)
     console.print(about(study, todo, parts, machine), soft_wrap=True)
     for note in filter(None, [*notes, *left_out]):
-        console.print(f"note: {note}", style="yellow", markup=False)
+        console.print(f"note: {note}", style="yellow")
     with show(study, Remaining(parts, machine)) as progress:
         if cpus:
             console.print(f"{len(cpus)} labs in parallel")

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from blocklab.cli.remaining import Remaining
 from blocklab.errors import StoreError, StudyError
+from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.runner.estimate import between, costs
 from blocklab.study.grid import cells
 from blocklab.study.read import build, load_yaml, read
@@ -40,15 +40,13 @@ def studies(as_json: Annotated[bool, typer.Option("--json", help="Print the list
             row["memory text"] = f"{most / 2**30:.1f} GiB" if form == "full" else row["memory text"]
         rows.append(row)
     if as_json:
-        typer.echo(
-            json.dumps([{k: v for k, v in row.items() if not k.endswith("text")} for row in rows], indent=1)
-        )
+        echo_json(json.dumps([{k: v for k, v in row.items() if not k.endswith("text")} for row in rows], indent=1))
         return
     table = Table("study", "question", "full", "--quick", "memory", box=None, pad_edge=False)
     for row in rows:
         columns = ("name", "question", "full text", "quick text", "memory text")
         table.add_row(*(str(row[column]) for column in columns))
-    Console(highlight=False).print(table)
+    Console().print(table)
 
 
 def new(
@@ -73,6 +71,6 @@ def new(
         raise StoreError(f"{path} cannot be written: {error.strerror}") from error
     build(load_yaml(path))
     if as_json:
-        typer.echo(json.dumps({"name": name, "file": str(path)}))
+        echo_json(json.dumps({"name": name, "file": str(path)}))
         return
-    typer.echo(f"{path}: blocklab check {path}; blocklab run {path}")
+    echo(f"{path}: blocklab check {path}; blocklab run {path}")

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from blocklab.cli.pages import page_file
 from blocklab.cli.progress import UNDECIDED
 from blocklab.errors import StoreError, StudyError
+from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.model.units import Share
 from blocklab.stats.across import WITHIN
 from blocklab.stats.across import across as shares
@@ -74,11 +74,11 @@ def compare(
     if output is not None:
         pages.write_page(output, found, shown, judged, laid)
     if as_json:
-        typer.echo(pages.as_json(found, shown, judged, laid).decode(), nl=False)
+        echo_json(pages.as_json(found, shown, judged, laid))
     else:
-        Console(highlight=False).print(pages.terminal(found, shown, judged, laid, every=every or bool(metric)))
+        Console().print(pages.terminal(found, shown, judged, laid, every=every or bool(metric)))
         if output is not None:
-            typer.echo(f"page: {output}")
+            echo(f"page: {output}")
     ended(judged, allow_undecided=allow_undecided)
 
 
@@ -92,10 +92,10 @@ def ended(judged: Sequence[Judged], *, allow_undecided: bool) -> None:
     count = sum(each.outcome == "undecided" for each in judged)
     what = f"--fail-on: {count} of {len(judged)} values undecided"
     if allow_undecided:
-        typer.echo(f"{what}; allowed by --allow-undecided", err=True)
+        echo(f"{what}; allowed by --allow-undecided", err=True)
         return
     hint = "repeats: 3 in both studies decides; --allow-undecided accepts"
-    typer.echo(f"{what}, so exit code {UNDECIDED}; {hint}", err=True)
+    echo(f"{what}, so exit code {UNDECIDED}; {hint}", err=True)
     raise typer.Exit(UNDECIDED)
 
 

@@ -10,14 +10,13 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from blocklab.cli.studies import HostsFile, SiteName
 from blocklab.errors import BlocklabError, ImageError
 from blocklab.model.ground import NodeSpec, Topology
 from blocklab.model.host import must
 from blocklab.model.site import Doctor, GivenGround, Requirement, Site, offered
+from blocklab.model.terminal import Console, Text, echo_json
 from blocklab.model.units import Size
 from blocklab.sites import DEFAULT, open_site
 
@@ -74,8 +73,8 @@ def doctor(
     found: list[Requirement] = [*asked, *([] if GivenGround in there.offers else [boot(there)])]
     if as_json:
         rows = [{"name": each.name, "ok": each.ok, "found": each.found, "hint": each.hint} for each in found]
-        typer.echo(json.dumps(rows, indent=1))
+        echo_json(json.dumps(rows, indent=1))
     else:
-        show(found, Console(highlight=False))
+        show(found, Console())
     if any(each.ok == "fail" for each in found):
         raise typer.Exit(1)

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 
 from blocklab.cli.carry import Shown, Where, carry_out, started
 from blocklab.cli.progress import UNDECIDED
@@ -46,7 +45,9 @@ from blocklab.cli.studies import (
     selected,
     sure,
 )  # fmt: skip
-from blocklab.errors import ParseError, StoreError, StudyError
+from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
+from blocklab.model import outside
+from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.sites import DEFAULT
 from blocklab.stats.drills import again
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
@@ -117,7 +118,7 @@ def drill(
         if parallel is not None:
             raise StudyError("", "--replay and --parallel: which one?", hint="a drill is repeated in one lab")
         with claimed(place):
-            same = once_more(StudyFolder(place), replay, Console(highlight=False))
+            same = once_more(StudyFolder(place), replay, Console())
         if not same:
             raise typer.Exit(UNDECIDED if same is None else 1)
         return
@@ -138,20 +139,18 @@ def drill(
 
 def _searched(folder: StudyFolder, cell: Cell, count: int) -> bool:
     """Whether a loss was found, or none at any moment."""
-    console = Console(highlight=False)
-    console.print(f"{cell.label}: {count} more moments", markup=False)
+    console = Console()
+    console.print(f"{cell.label}: {count} more moments")
     found = around(folder, cell, count, console)
     unknown = sum(each.verdict == "unknown" for each in found)
     if not found or not (found[0].lost or found[0].torn):
         said = f"nothing was lost at {len(found) - unknown} of {len(found)} moments"
         more = f"; {unknown} could not be judged" if unknown else ""
-        console.print(f"{cell.label}: {said}{more}", markup=False)
+        console.print(f"{cell.label}: {said}{more}")
         return len(found) > unknown == 0
     best = found[0]
     what = f"{best.torn} torn" if best.torn else f"the smallest loss is {best.lost}"
-    console.print(
-        f"{cell.label}: {what}, by a crash after {best.after:.6f} s; --replay '{best.seed}'", markup=False
-    )
+    console.print(f"{cell.label}: {what}, by a crash after {best.after:.6f} s; --replay '{best.seed}'")
     return True
 
 
@@ -176,7 +175,7 @@ def verdict(
     manifest = there.manifest()
     broken = there.unreadable([cell for cell in manifest.cells if is_drill(manifest.study, cell.workload)])
     for why in broken:
-        typer.echo(f"left out: {why.message}", err=True)
+        echo(f"left out: {why.message}", err=True)
     drilled = (run for run in there.runs() if run.drill is not None or is_drill(manifest.study, run.cell.workload))
     rows = [_again(run) for run in drilled]
     if not rows and not broken:
@@ -185,11 +184,11 @@ def verdict(
     undecided = sum(row["same"] is None or row["again"] == "unknown" for row in rows)
     if as_json:
         document = {"drills": len(rows), "differ": differ, "undecided": undecided, "verdicts": rows}
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(json.dumps(document, indent=1))
     else:
         for row in rows:
-            typer.echo(f"{row['cell']}: {row['again']} ({_mark(row)}){': ' if row['why'] else ''}{row['why']}")
-        typer.echo(f"{len(rows)} verdicts made again, {differ} differ, {undecided} undecided")
+            echo(f"{row['cell']}: {row['again']} ({_mark(row)}){': ' if row['why'] else ''}{row['why']}")
+        echo(f"{len(rows)} verdicts made again, {differ} differ, {undecided} undecided")
     if differ or broken or undecided:
         raise typer.Exit(1 if differ or broken else UNDECIDED)
 
@@ -201,10 +200,10 @@ def _again(run: Run) -> dict[str, Any]:
                 "why": run.outcome.error}  # fmt: skip
     history = run.folder / "raw" / "workload" / "history.tsv"
     try:
-        attempts = ledger_output.attempts(history.read_bytes())[0] if history.exists() else None
+        attempts = ledger_output.attempts(outside.data(history))[0] if history.exists() else None
         made = again(attempts, ledger_of(run.folder), run.drill)
         same, status, why = made == run.drill.verdict, str(made.status), made.why
-    except (ParseError, StoreError) as error:
+    except (ParseError, StoreError, Unreadable) as error:
         same, status, why = False, "cannot be made", error.message
     stored = run.drill.verdict.status
     return {"cell": run.cell.label, "stored": stored, "again": status, "same": same, "why": why}

@@ -12,6 +12,7 @@ from blocklab.cli.progress import headline, sureness
 from blocklab.cli.remaining import Remaining
 from blocklab.model.drill import Drill
 from blocklab.model.sample import Parsed
+from blocklab.model.terminal import json_for
 from blocklab.runner.run import Progress
 from blocklab.runner.strikes import Count
 from blocklab.store.run import Outcome, Rate, Stopped
@@ -25,7 +26,8 @@ def printed(stream: IO[str]) -> Listener:
     """Writes each event to a stream at once, with the ``time`` in seconds since the epoch."""
 
     def listen(event: Event) -> None:
-        stream.write(msgspec.json.encode({"time": round(time.time(), 3), **event}).decode() + "\n")
+        text = msgspec.json.encode({"time": round(time.time(), 3), **event}).decode()
+        stream.write(json_for(stream, text) + "\n")
         stream.flush()
 
     return listen

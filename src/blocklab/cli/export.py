@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table as Grid
-from rich.text import Text
 
 from blocklab.errors import StudyError
+from blocklab.model.shown import cell
+from blocklab.model.terminal import Console, Text, echo, echo_json
 from blocklab.report.export import Format
 from blocklab.report.export import export as write
 from blocklab.stats.longform import SCHEMA, WITH_FACTORS, factor_column
@@ -61,9 +61,9 @@ def export(
 
 def _say_left_out(texts: Iterable[str]) -> None:
     """To standard error, for the rows are on standard output."""
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True)
     for text in texts:
-        console.print(f"left out: {text}", style="yellow", markup=False, soft_wrap=True)
+        console.print(f"left out: {text}", style="yellow", soft_wrap=True)
 
 
 def form_of(form: Format | None, output: Path | None) -> Format:
@@ -123,14 +123,14 @@ def _print(found: Answer, *, as_csv: bool, as_json: bool) -> None:
         rows = [
             {name: _plain(value) for name, value in zip(found.columns, row, strict=True)} for row in found.rows
         ]
-        typer.echo(json.dumps(rows, indent=1, default=str, allow_nan=False))
+        echo_json(json.dumps(rows, indent=1, default=str, allow_nan=False))
         return
     if as_csv:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(found.columns)
-        writer.writerows([_bytes(value) for value in row] for row in found.rows)
-        typer.echo(out.getvalue(), nl=False)
+        writer.writerow(map(cell, found.columns))
+        writer.writerows([_in_csv(value) for value in row] for row in found.rows)
+        echo(out.getvalue(), nl=False)
         return
     table = Grid(box=None, pad_edge=False)
     numeric = [
@@ -140,9 +140,9 @@ def _print(found: Answer, *, as_csv: bool, as_json: bool) -> None:
         table.add_column(Text(name), justify="right" if right else "left", overflow="fold")
     for row in found.rows[:MOST_ROWS]:
         table.add_row(*(Text(_text(value)) for value in row))
-    Console(highlight=False).print(table)
+    Console().print(table)
     if (more := len(found.rows) - MOST_ROWS) > 0:
-        typer.echo(f"{more} more rows; --csv and --json have all of them")
+        echo(f"{more} more rows; --csv and --json have all of them")
 
 
 def _names_apart(columns: Sequence[str]) -> None:
@@ -169,6 +169,11 @@ def _bytes(value: Any) -> Any:
     if not isinstance(value, bytes):
         return value
     return "".join(chr(x) if 32 <= x < 127 and x not in b"\\'\"" else f"\\x{x:02X}" for x in value)
+
+
+def _in_csv(value: Any) -> Any:
+    value = str(value) if isinstance(value, list | tuple | dict) else _bytes(value)
+    return cell(value) if isinstance(value, str) else value
 
 
 def _number(value: Any) -> bool:

@@ -7,10 +7,9 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from rich.console import Console
-
 from blocklab.errors import BlocklabError, StoreError
 from blocklab.model.cache import cache_folder
+from blocklab.model.terminal import Console
 from blocklab.runner.calibrate import calibrate
 from blocklab.sites import open_site
 from blocklab.store.floor import Floor, load_floor, machine_of, save_floor
@@ -32,11 +31,11 @@ def fresh_floor(
         known = load_floor(cache_folder(), machine)
         if known is not None and 0 <= time.time() - known.when < DAY:
             return known
-    console.print("measuring the lab's own floor on this machine, as once a day: under 20 s", markup=False)
+    console.print("measuring the lab's own floor on this machine, as once a day: under 20 s")
     try:
         site = open_site(name, addons=addons)
         save_floor(cache_folder(), floor := calibrate(site, seconds=BRIEF_SECONDS, budget=BRIEF_BUDGET))
     except BlocklabError as error:
-        console.print(f"the floor cannot be measured: {error}", style="yellow", markup=False, soft_wrap=True)
+        console.print(f"the floor cannot be measured: {error}", style="yellow", soft_wrap=True)
         return None
     return floor

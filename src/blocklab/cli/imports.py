@@ -12,21 +12,22 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from blocklab import report
 from blocklab.cli.studies import AsJson, Runs
-from blocklab.errors import StudyError
+from blocklab.errors import StudyError, Unreadable
 from blocklab.imports import KINDS, Imported, Options, job_file, minimal, read, take
 from blocklab.imports.clock import ORDERS
 from blocklab.imports.disk import COMMAND, disk, yaml
 from blocklab.imports.study import name_of
 from blocklab.imports.text import Refused
+from blocklab.model import outside
+from blocklab.model.terminal import Console, Text, echo, echo_json
 from blocklab.report.imported import span
 from blocklab.store.folder import StudyFolder
 from blocklab.store.imported import ImportedFile, warnings
+from blocklab.study.read import of_file
 from blocklab.workloads.fio_jobs import Section
 
 
@@ -102,9 +103,9 @@ def import_(
     folder = StudyFolder(done.folder)
     page = report.render(folder)
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(_result(done, page)), indent=1).decode())
+        echo_json(msgspec.json.format(msgspec.json.encode(_result(done, page)), indent=1))
         return
-    console = Console(highlight=False)
+    console = Console()
     for title, files in done.files.items():
         console.print(_table(title, files))
         for warning in warnings(each for each in files if each.kind):
@@ -112,7 +113,7 @@ def import_(
     for said in done.said:
         console.print(Text(said), soft_wrap=True)
     console.print(report.terminal_table(folder))
-    typer.echo(f"report: {page}")
+    echo(f"report: {page}")
 
 
 def _profile(file: Path, name: str, as_json: bool) -> None:
@@ -123,9 +124,9 @@ def _profile(file: Path, name: str, as_json: bool) -> None:
         raise StudyError("", f"{file}: {why}", hint=f"measure a disk by: {COMMAND}") from why
     if as_json:
         result = {"name": name, "profile": found.entry(), "directions": found.ways, "said": found.said}
-        typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=1).decode())
+        echo_json(msgspec.json.format(msgspec.json.encode(result), indent=1))
         return
-    typer.echo(yaml(name, found))
+    echo(yaml(name, found))
 
 
 def _result(done: Imported, page: Path) -> dict[str, object]:
@@ -159,9 +160,9 @@ def _jobs(path: Path | None) -> list[Section]:
     if path is None:
         return []
     try:
-        return job_file(str(path), path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError("", f"--jobs {path}: cannot be read: {error}") from error
+        return job_file(str(path), outside.text(path))
+    except Unreadable as error:
+        raise of_file(path, error, "--jobs") from error
 
 
 def zone_of(name: str) -> tzinfo:

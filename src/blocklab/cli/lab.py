@@ -17,6 +17,7 @@ from blocklab.cli.completion import stack_names
 from blocklab.cli.studies import AsJson, At, HostsFile, Quick, SiteName, StudyFile, Volumes, levels_of, selected
 from blocklab.errors import SetupError
 from blocklab.model.site import Lab, Leftovers, Room, Standing, offered
+from blocklab.model.terminal import echo, echo_json
 from blocklab.runner.run import standing
 from blocklab.sites import DEFAULT, open_site
 from blocklab.study.factors import variant
@@ -47,7 +48,7 @@ def up(
     if (running := door.about()) is not None:
         raise SetupError(f"a lab of study {running['study']} is running already", hint="blocklab down")
     if Room in there.offers and (note := offered(there, Room).room(topology(what, names), 1)):
-        typer.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
 
     @contextlib.contextmanager
     def built() -> Iterator[Lab]:
@@ -57,10 +58,10 @@ def up(
     door.stand(built, {"study": what.name, "stacks": names})
     about = door.about() or {}
     if as_json:
-        typer.echo(json.dumps(about))
+        echo_json(json.dumps(about))
         return
-    typer.echo(f"running: {', '.join(about['stacks'])} on {', '.join(about['nodes'])}")
-    typer.echo(f"blocklab sh {about['nodes'][0]}    opens a shell; blocklab down ends it")
+    echo(f"running: {', '.join(about['stacks'])} on {', '.join(about['nodes'])}")
+    echo(f"blocklab sh {about['nodes'][0]}    opens a shell; blocklab down ends it")
 
 
 def sh(
@@ -104,10 +105,10 @@ def down(site: SiteName = DEFAULT, hosts: HostsFile = None, as_json: AsJson = Fa
     if Leftovers in there.offers:
         failed = offered(there, Leftovers).clean()
     if as_json:
-        typer.echo(json.dumps({"down": about, "failed": failed}))
+        echo_json(json.dumps({"down": about, "failed": failed}))
     else:
         for text in failed:
-            typer.echo(f"not undone: {text}", err=True)
-        typer.echo("down; nothing is left running" if not failed else "down, but for the above")
+            echo(f"not undone: {text}", err=True)
+        echo("down; nothing is left running" if not failed else "down, but for the above")
     if failed:
         raise typer.Exit(1)

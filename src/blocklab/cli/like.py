@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from ruamel.yaml import YAML
 
 from blocklab.cli.studies import HostsFile, StudyFile
 from blocklab.errors import StudyError
 from blocklab.model.files import write_whole
+from blocklab.model.terminal import Console, echo
 from blocklab.runner.like import Disk, Likeness, measured
 from blocklab.sites import open_site
 from blocklab.study.read import load_yaml, read
@@ -38,15 +38,15 @@ def like(
     """
     if hosts is None:
         raise StudyError("", "like which hosts?", hint="--hosts FILE")
-    progress = Console(stderr=True, highlight=False)
+    progress = Console(stderr=True)
     file = study_file(study)
-    found = measured(open_site(hosts=hosts), read(file), lambda text: progress.print(text, markup=False))
+    found = measured(open_site(hosts=hosts), read(file), lambda text: progress.print(text))
     text = rewritten(load_yaml(file), found)
     if out is None:
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
     else:
         write_whole(out, text.encode())
-        typer.echo(f"{out} has volumes and links like those of {hosts}: blocklab run {out}")
+        echo(f"{out} has volumes and links like those of {hosts}: blocklab run {out}")
 
 
 def rewritten(document: Any, found: Likeness) -> str:

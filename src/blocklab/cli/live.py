@@ -9,17 +9,17 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live as Screen
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
-from rich.text import Text
 
 from blocklab.cli.progress import Lines, rate_text
 from blocklab.cli.remaining import Remaining
 from blocklab.model.drill import Drill
 from blocklab.model.sample import Parsed
 from blocklab.model.stop import Rule
+from blocklab.model.terminal import Console, Text
 from blocklab.runner.run import Progress
 from blocklab.runner.strikes import Count
 from blocklab.store.run import Outcome, Rate, Stopped

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Callable, Sequence
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from blocklab import __version__
 from blocklab.cli import catalogue, imports, lab, studies
@@ -25,8 +23,10 @@ from blocklab.cli.predict import predict
 from blocklab.cli.report import report
 from blocklab.cli.setup import quickstart, setup
 from blocklab.cli.size import size
+from blocklab.cli.streams import Unwritable, give_up
 from blocklab.errors import BlocklabError, StudyError
 from blocklab.model.commit import commit
+from blocklab.model.terminal import Console, Text, echo
 from blocklab.sites import COMMANDS, image_key
 from blocklab.sites import command as site_command
 from blocklab.sites.leashed import main as held
@@ -67,7 +67,7 @@ def _version(
 ) -> None:
     # cli.start has taken --lang already: modules are imported in their language.
     if version:
-        typer.echo(f"blocklab {__version__}\ncommit {commit() or 'unknown'}\nimage {image_key()}")
+        echo(f"blocklab {__version__}\ncommit {commit() or 'unknown'}\nimage {image_key()}")
         raise typer.Exit
 
 
@@ -79,6 +79,9 @@ def main() -> None:
     except BlocklabError as error:
         _show(error)
         sys.exit(2 if isinstance(error, StudyError) else 1)
+    except Unwritable as error:
+        _show(BlocklabError(give_up(error)))
+        sys.exit(1)
 
 
 def predicting(options: Sequence[str]) -> list[str]:
@@ -91,7 +94,7 @@ def predicting(options: Sequence[str]) -> list[str]:
 
 
 def _show(error: BlocklabError) -> None:
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True)
     more = error.more if isinstance(error, StudyError) else ()
     for each in (error, *more):
         console.print(Text("error: ", "bold red") + Text(each.message), soft_wrap=True)

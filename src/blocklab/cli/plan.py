@@ -11,7 +11,6 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from blocklab.cli.carry import about, addons_of
@@ -38,6 +37,7 @@ from blocklab.model import node
 from blocklab.model.plan import Argv, Equip, Power, Put, Run, Step, undo_of
 from blocklab.model.site import Site, Snapshots
 from blocklab.model.stack_map import folders_of
+from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.model.undo import Undos
 from blocklab.model.workload import Drilled
 from blocklab.runner.estimate import costs
@@ -145,21 +145,21 @@ def plan(
     listing = {name: planned(changed, name, there) for name in names}
     if as_json:
         rows = {name: [command.as_json() for command in commands] for name, commands in listing.items()}
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        echo_json(json.dumps(rows, indent=1, ensure_ascii=False))
         return
     for name, commands in listing.items():
-        typer.echo(f"# stack {name}")
+        echo(f"# stack {name}")
         about = ""
         for command in commands:
             if command.about and command.about != about:
-                typer.echo(f"# {command.about}")
+                echo(f"# {command.about}")
             about = command.about
-            typer.echo(f"{command.part:<8} {command.host:<6} {command.whole if in_full else command.short}")
-        typer.echo("")
+            echo(f"{command.part:<8} {command.host:<6} {command.whole if in_full else command.short}")
+        echo("")
     if not in_full and any(
         command.short != command.whole for commands in listing.values() for command in commands
     ):
-        typer.echo(f"arguments of more than {LONGEST} characters are cut; --whole prints all of them", err=True)
+        echo(f"arguments of more than {LONGEST} characters are cut; --whole prints all of them", err=True)
 
 
 def shortened(argument: str) -> str:
@@ -175,13 +175,13 @@ def _grid(study: Study, wanted: Sequence[Cell], site: Site, *, as_json: bool) ->
     if as_json:
         left = Remaining(costs(study, wanted), machine).left()
         rows = [{"key": c.key, "stack": c.stack, "workload": c.workload, "levels": c.levels} for c in wanted]
-        typer.echo(json.dumps({"cells": rows, "seconds": msgspec.to_builtins(left)}, indent=1))
+        echo_json(json.dumps({"cells": rows, "seconds": msgspec.to_builtins(left)}, indent=1))
         return
     table = Table("key", "stack", "workload", *study.factors, box=None, pad_edge=False)
     for cell in wanted:
         table.add_row(cell.key, cell.stack, cell.workload, *(cell.levels.get(name, "–") for name in study.factors))
-    Console(highlight=False).print(table)
-    typer.echo(about(study, wanted, costs(study, wanted), machine))
+    Console().print(table)
+    echo(about(study, wanted, costs(study, wanted), machine))
 
 
 def planned(study: Study, name: str, site: Site) -> list[Command]:

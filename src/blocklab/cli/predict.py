@@ -9,11 +9,11 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
 from blocklab.cli.completion import stack_names
 from blocklab.cli.studies import AsJson, newest
 from blocklab.errors import StudyError
+from blocklab.model.terminal import Console, echo_json
 from blocklab.model.units import Duration
 from blocklab.predict.cells import analysed, answers
 from blocklab.report.predictions import prediction_parts
@@ -55,9 +55,9 @@ def predict(
     clients, rtt, levels = _asked(study, at or ())
     fits = answers(analysis, stack or list(study.stacks), clients, rtt, levels)
     if as_json:
-        typer.echo(json.dumps(msgspec.to_builtins(fits), indent=1))
+        echo_json(json.dumps(msgspec.to_builtins(fits), indent=1))
         return
-    console = Console(highlight=False, width=None)
+    console = Console()
     for part in prediction_parts(fits):
         console.print(part)
 

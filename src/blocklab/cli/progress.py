@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
-from rich.console import Console
-from rich.text import Text
 
 from blocklab.cli.remaining import Remaining
 from blocklab.model.drill import Drill
 from blocklab.model.metrics import quoted
 from blocklab.model.sample import Parsed
+from blocklab.model.terminal import Console, Text
 from blocklab.report.stops import relative
 from blocklab.runner.strikes import Count
 from blocklab.stats.drills import tally

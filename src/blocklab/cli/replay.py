@@ -8,15 +8,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
 from blocklab.cli.carry import Where
 from blocklab.cli.progress import Lines
 from blocklab.cli.remaining import Remaining
-from blocklab.errors import HostError, NodeLost, ParseError, StoreError, StudyError
+from blocklab.errors import HostError, NodeLost, ParseError, StoreError, StudyError, Unreadable
+from blocklab.model import outside
 from blocklab.model.drill import Drill
 from blocklab.model.host import Host
 from blocklab.model.site import OwnTime
+from blocklab.model.terminal import Console
 from blocklab.runner.estimate import costs
 from blocklab.runner.run import run_cells
 from blocklab.runner.strikes import Moment
@@ -59,14 +60,14 @@ def replay(folder: StudyFolder, seed: str, console: Console) -> bool | None:
     moment = Moment(float(after) if after else None, shell)
     with contextlib.closing(Again(folder, console)) as again:
         found = again.drill(before.cell, moment)
-    console.print(f"gone: {_gone(found)}; verdict: {found.verdict.status}", markup=False)
+    console.print(f"gone: {_gone(found)}; verdict: {found.verdict.status}")
     if after:
         return None if found.verdict.status == "unknown" else True
     assert before.drill is not None
     then, now = before.drill.verdict, found.verdict
     if "unknown" in (then.status, now.status):
         why = "; ".join(each.why for each in (then, now) if each.status == "unknown")
-        console.print(f"undecided: what is gone is not known ({why})", style="yellow", markup=False)
+        console.print(f"undecided: what is gone is not known ({why})", style="yellow")
         return None
     same = (now.missing, now.torn) == (then.missing, then.torn)
     if same:
@@ -74,7 +75,7 @@ def replay(folder: StudyFolder, seed: str, console: Console) -> bool | None:
     elif shell.used:
         console.print("not the same as before: what was done in the shell took time, and came before the crash")
     else:
-        console.print(f"not the same as before: {_gone(before.drill)}", style="red", markup=False)
+        console.print(f"not the same as before: {_gone(before.drill)}", style="red")
     return same or shell.used
 
 
@@ -93,7 +94,7 @@ def search(folder: StudyFolder, cell: Cell, count: int, console: Console) -> lis
             lost, torn = len(drill.verdict.missing), len(drill.verdict.torn)
             found.append(Found(after, drill.seed, drill.verdict.status, lost, torn))
             gone = "unknown" if drill.verdict.status == "unknown" else _gone(drill)
-            console.print(f"crash after {after:.6f} s: {gone}", markup=False)
+            console.print(f"crash after {after:.6f} s: {gone}")
     found.sort(key=lambda each: each.rank)
     (folder.path / f"search-{cell.key}.json").write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     return found
@@ -108,9 +109,10 @@ def moments(run: Run, count: int) -> list[float]:
         hint = "blocklab drill STUDY --clock virtual"
         raise StoreError(f"{run.folder} has no crash to search around", hint=hint)
     try:
-        attempts, _ = ledger_output.attempts(history.read_bytes())
-    except (OSError, ParseError) as error:
-        raise StoreError(f"{history} cannot be read: {error}") from error
+        attempts, _ = ledger_output.attempts(outside.data(history))
+    except (Unreadable, ParseError) as error:
+        why = error.problem if isinstance(error, Unreadable) else error
+        raise StoreError(f"{history} cannot be read: {why}") from error
     struck = drill.struck
     times = {time for each in attempts for time in (each.sent, each.ended) if time is not None}
     events = sorted(time for time in times if struck - 1 <= time < struck)
@@ -176,7 +178,7 @@ class Shell:
                 return
             if name not in hosts or not command:
                 if name:
-                    self._console.print(f"a node and a command: {names[0]} cat /proc/drbd", markup=False)
+                    self._console.print(f"a node and a command: {names[0]} cat /proc/drbd")
                 continue
             self.used = True
             try:
@@ -185,7 +187,7 @@ class Shell:
             except NodeLost:
                 raise
             except HostError as error:
-                self._console.print(error.message, style="red", markup=False)
+                self._console.print(error.message, style="red")
 
     def _lines(self) -> Iterator[str]:
         while True:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import blocklab.report as pages
 from blocklab.cli.pages import page_file
 from blocklab.cli.studies import AsJson, Runs, newest
 from blocklab.errors import StoreError, StudyError
+from blocklab.model import outside
+from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.predict.cells import analysed
 from blocklab.stats.compare import asked_in_vain
 from blocklab.stats.findings import findings
@@ -54,22 +55,22 @@ def report(
     # A floor that was measured after the run, of the same machine and image, holds too.
     for environment in there.environments():
         if said := keep_floor(there.path, environment, again=False):
-            typer.echo(f"note: {said}", err=True)
+            echo(f"note: {said}", err=True)
     analysis = analysed(there)
     if y and (said := asked_in_vain(pages.laid_out(analysis, view))):
         raise StudyError("report", f"--{said}")
     if output is not None:
-        typer.echo(f"report: {pages.render(there, output, view, analysis)}", err=as_json)
+        echo(f"report: {pages.render(there, output, view, analysis)}", err=as_json)
         if as_json:
             shown = pages.laid_out(analysis, view)
-            typer.echo(pages.as_json(shown, findings(shown)), nl=False)
+            echo_json(pages.as_json(shown, findings(shown)))
         return
     page = pages.render(there, None, view, analysis)
     if as_json:
-        typer.echo((there.path / "report.json").read_text())
+        echo_json(outside.text(there.path / "report.json", outside.MOST_DATA))
         return
-    Console(highlight=False).print(pages.terminal_table(there, pages.laid_out(analysis, view)))
-    typer.echo(f"report: {page}")
+    Console().print(pages.terminal_table(there, pages.laid_out(analysis, view)))
+    echo(f"report: {page}")
 
 
 def wanted_view(study: Study, view: View) -> View:

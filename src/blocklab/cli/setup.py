@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from blocklab.cli import doctor
 from blocklab.cli.studies import AsJson, Plain, Repeats, Runs, SiteName, Stacks, Volumes, run
 from blocklab.errors import SetupError
 from blocklab.model.plan import Argv
 from blocklab.model.site import Doctor, Setup, Site, offered
+from blocklab.model.terminal import Console
 from blocklab.sites import DEFAULT, open_site
 from blocklab.study.shipped import shipped
 
@@ -30,7 +30,7 @@ def setup(site: SiteName = DEFAULT, yes: Yes = False) -> None:
     It uses apt-get, and asks before it calls sudo. Without sudo it prints the command for an administrator. Exit
     code 1 when blocklab cannot work here.
     """
-    set_up(open_site(site), Console(stderr=True, highlight=False), yes=yes)
+    set_up(open_site(site), Console(stderr=True), yes=yes)
 
 
 def quickstart(
@@ -47,7 +47,7 @@ def quickstart(
 
     It takes 2 to 12 minutes, and 3 more to build the node image, and writes runs/drbd-az-quick/report.html.
     """
-    set_up(open_site(site), Console(stderr=True, highlight=False), yes=yes)
+    set_up(open_site(site), Console(stderr=True), yes=yes)
     run(
         shipped()[EXAMPLE], quick=True, repeats=repeats, stack=stack, runs=runs, volumes=volumes, site=site,
         yes=yes, plain=plain, as_json=as_json,
@@ -61,17 +61,17 @@ def set_up(site: Site, console: Console, *, yes: bool) -> None:
     if missing := ready.missing_packages():
         console.print("missing on this machine:")
         for name, why in missing.items():
-            console.print(f"  {name:<24} {why}", markup=False, soft_wrap=True)
+            console.print(f"  {name:<24} {why}", soft_wrap=True)
         commands = ready.installing(list(missing))
         for argv in commands:
-            console.print(f"  $ {shlex.join(argv)}", markup=False, soft_wrap=True)
+            console.print(f"  $ {shlex.join(argv)}", soft_wrap=True)
         _agreed(commands, yes=yes)
         console.print("installing ...")
         ready.install(list(missing))
     if failing := [each for each in asked.requirements() if each.ok == "fail"]:
         doctor.show(failing, console)
         raise SetupError("blocklab cannot work here as it is", hint="see FAIL above")
-    ready.prepare(lambda line: console.print(line, markup=False, soft_wrap=True))
+    ready.prepare(lambda line: console.print(line, soft_wrap=True))
     doctor.show([each for each in asked.requirements() if each.ok != "ok"], console)
 
 

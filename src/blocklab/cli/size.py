@@ -9,12 +9,12 @@ from typing import Annotated, TypeVar
 
 import msgspec
 import typer
-from rich.console import Console
 
 from blocklab.cli.imports import FirstReport, zone_of
 from blocklab.cli.pages import page_file
 from blocklab.errors import StoreError, StudyError
 from blocklab.imports.clock import ORDERS
+from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.model.units import Duration, Share, Size
 from blocklab.sizing.choice import Candidate, Misfit, Options
 from blocklab.sizing.gather import Asked, gather
@@ -156,15 +156,15 @@ def size(
         write_study(study, found, chosen, layouts, database, part, seconds, working_set=over, io_only=io_only)
     if as_json:
         more = {"candidates": msgspec.to_builtins(chosen, enc_hook=str)} if chosen else None
-        typer.echo(show.as_json(found, gathered, more).decode(), nl=False)
+        echo_json(show.as_json(found, gathered, more))
         return
-    console = Console(highlight=False)
+    console = Console()
     console.print(show.terminal(found, gathered, place))
     if chosen:
         console.print(choices.terminal(chosen))
     for what, path in (("page", output), ("study", study)):
         if path is not None:
-            typer.echo(f"{what}: {path}")
+            echo(f"{what}: {path}")
 
 
 def write_study(

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import sys
 
+from blocklab.cli import streams
 from blocklab.lang import catalogue, loader
+from blocklab.model.shown import shown
 
 
 def main() -> None:
     """Run the command line in the language that ``--lang`` or the environment asks for."""
+    streams.prepare()
     options = sys.argv[1:]
     # What follows `sh NODE` is the node's.
     own = options[: options.index("sh")] if "sh" in options else options
     wanted = catalogue.chosen(own, os.environ)
     if wanted not in catalogue.LANGUAGES:
-        print(f"error: --lang {wanted}: there is no such language", file=sys.stderr)
+        print(f"error: --lang {shown(wanted)}: there is no such language", file=sys.stderr)
         print(f"  hint: give one of {', '.join(catalogue.LANGUAGES)}", file=sys.stderr)
         sys.exit(2)
     sys.argv[1:] = [*_without(own), *options[len(own) :]]

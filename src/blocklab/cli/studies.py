@@ -19,6 +19,7 @@ from blocklab.cli.notes import warn
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
 from blocklab.model.knobs import nearest
+from blocklab.model.terminal import echo, echo_json
 from blocklab.model.units import schema_hook
 from blocklab.predict.cells import plan as design
 from blocklab.sites import CLOCKS, DEFAULT, SITES
@@ -355,19 +356,19 @@ def check(
     what = read(study, quick=quick, first=lambda what: sure(what, yes=False))
     grid = expanded(what, study, quick=quick)
     for note in fitting(what, grid, study, Where(site, hosts, volumes).open(), quick=quick):
-        typer.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     found = warn(what, grid, study, quick=quick)
     if as_json:
         listed = [{"path": w.path, "line": w.line, "problem": w.problem, "hint": w.hint} for w in found]
-        typer.echo(json.dumps({"study": what.name, "cells": len(grid), "ok": True, "warnings": listed}))
+        echo_json(json.dumps({"study": what.name, "cells": len(grid), "ok": True, "warnings": listed}))
     else:
-        typer.echo(f"{study}: ok: {' x '.join(_sizes(what))}: {several(len(grid), 'cell')}")
+        echo(f"{study}: ok: {' x '.join(_sizes(what))}: {several(len(grid), 'cell')}")
 
 
 def schema() -> None:
     """Print the JSON Schema of study files, for editors."""
     document = described(msgspec.json.schema(Study, schema_hook=schema_hook), Study)
-    typer.echo(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **document}, indent=1))
+    echo_json(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **document}, indent=1))
 
 
 def selected(study: Study, names: list[str] | None) -> list[str]:

@@ -7,18 +7,17 @@ import contextlib
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from blocklab.cli.carry import asked, measured, tell_unreadable
 from blocklab.cli.events import Events, printed
 from blocklab.errors import BlocklabError
+from blocklab.model.terminal import Console
 from blocklab.store.folder import StudyFolder, claimed
 
 
 def main() -> int:
     """Exit code 0: every cell has a run, good or bad."""
     folder = StudyFolder(Path(sys.argv[1]))
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True)
     try:
         with claimed(folder.path):
             folder.sweep()
@@ -26,7 +25,7 @@ def main() -> int:
             tell = printed(sys.stdout)
             measured(folder, console, lambda _study, remaining: contextlib.nullcontext(Events(tell, remaining)))
     except BlocklabError as error:
-        console.print(f"error: {error}", markup=False, soft_wrap=True)
+        console.print(f"error: {error}", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live as Screen
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
-from rich.text import Text
 
 from blocklab.cli.carry import asked, several
 from blocklab.cli.events import Event, Listener
@@ -20,6 +19,7 @@ from blocklab.cli.live import DRAWN, MOST_COLUMNS, clock_text
 from blocklab.cli.progress import STYLES
 from blocklab.cli.remaining import Remaining
 from blocklab.errors import SetupError
+from blocklab.model.terminal import Console, Text
 from blocklab.runner.estimate import between, costs
 from blocklab.store.folder import StudyFolder
 from blocklab.study.types import Cell, Study

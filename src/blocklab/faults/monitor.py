@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-import msgspec
-
-from blocklab.errors import ParseError
+from blocklab.errors import ParseError, Unreadable
 from blocklab.faults.takeover import Takeover
+from blocklab.model import outside
 from blocklab.model.drill import Event
 from blocklab.model.node import program
 from blocklab.model.plan import Argv
@@ -54,8 +53,8 @@ def events(text: bytes) -> tuple[Event, ...]:
     for line in text.split(b"\n")[:-1]:
         # {"time": 1795309384.1187, "what": "missed", "said": "ping 42: no answer in 200 ms, 1 in a row"}
         try:
-            told = msgspec.json.decode(line, type=_Line)
-        except msgspec.MsgspecError as error:
+            told = outside.typed_json(line, _Line, "")
+        except Unreadable as error:
             raise ParseError("monitor", f"not a line of its: {error}", line.decode(errors="replace")) from error
         found.append(Event(told["time"], told["what"], told["said"]))
     return tuple(found)

@@ -22,7 +22,7 @@ from blocklab.workloads.logs import Latency, every_second
 
 TOOL = LAYER = "fio"
 # 123, 456789, 1, 4096, 0        more samples: workloads/logs/fio.py
-_ROW = re.compile(r"\d+, \d+, [012](?:, (?:\d+|0x[0-9a-f]+)){1,4}")
+_ROW = re.compile(r"\d{1,18}, \d{1,18}, [012](?:, (?:\d+|0x[0-9a-f]+)){1,4}")
 # 123, 456789, 1, 4096           of an fio that wrote no priority: 2 and before (us), or an early 3 (ns);
 # 123, 456789, 1, 4096, 16384    its log_offset. A priority here is 0, 1 or hexadecimal.
 _NO_PRIORITY = re.compile(r"\d+, \d+, [012], \d+(?:, (?:[2-9]|\d\d+))?")

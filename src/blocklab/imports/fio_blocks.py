@@ -268,8 +268,10 @@ def _setup(match: re.Match[str]) -> Setup:
 
 def _bytes(text: str) -> float:
     """``48.1MiB``, ``55552KB`` of an fio 2, ``4K`` of its block sizes: powers of 1024 all of them."""
-    number, power = re.fullmatch(r"([\d.]+)([KMGTP]?)i?B?", text).groups()  # type: ignore[union-attr]
-    return float(number) * 1024.0 ** _POWERS[power]
+    match = re.fullmatch(r"(\d[\d.]*)([KMGTP]?)i?B?", text)
+    if match is None:
+        raise ValueError(f"{text[:40]!r} is no size")
+    return float(match[1]) * 1024.0 ** _POWERS[match[2]]
 
 
 def _short(text: str) -> float:

@@ -13,6 +13,7 @@ import msgspec
 
 from blocklab.imports.found import Found, of_one_phase
 from blocklab.imports.text import Bad, Refused, Text, one_run
+from blocklab.model import outside
 from blocklab.workloads import tpcc_output
 
 # [Current] NEW_ORDER - Takes(s): 9.9, Count: 4713, TPM: 28462.0, Sum(ms): 158263.9, Avg(ms): 33.6, 50th(ms): 31.5,
@@ -167,9 +168,9 @@ def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, Part]:
         return "", []
     if line.startswith("[{") and '"Operation"' in line and '"Avg(s)"' not in line:
         try:
-            found = json.loads(line)
+            found = outside.as_json(line, "")
             found = [row for row in found if not _QUERIES.fullmatch(str(row.get("Operation", "")))]
-        except (ValueError, AttributeError, RecursionError):
+        except (ValueError, AttributeError):
             found = []
         if not found and _of_queries(line):
             return "", []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -11,10 +10,11 @@ from blocklab.imports.clock import Clock, Stamp, stamp
 from blocklab.imports.found import Found, found_in
 from blocklab.imports.json_documents import number
 from blocklab.imports.text import Bad, Refused, Text, one_run
+from blocklab.model import outside
 from blocklab.model.sample import Phase, Sample
 
 TOOL = LAYER = "hammerdb"
-_OF = r'^[\s"]*(?:Vuser \d+:)?'
+_OF = r'^[ \t"]*(?:Vuser \d+:)?'
 # Vuser 1:TEST RESULT : System achieved 8153 NOPM from 24772 MySQL TPM                             (4.0 on)
 # Vuser 1:TEST RESULT : System achieved 60501 SQL Server TPM at 13207 NOPM                         (before)
 #   "TEST RESULT : System achieved 0 Oracle TPM at 27975 NOPM",                                    (job, as JSON)
@@ -130,8 +130,8 @@ def _timing(text: str) -> Iterator[Sample]:
     if match is None:
         return
     try:
-        procs, _ = json.JSONDecoder().raw_decode(text, match.start())
-    except (ValueError, RecursionError):
+        procs, _ = outside.next_json(text, match.start())
+    except ValueError:
         return
     for proc, row in procs.items():
         values = {name: number(str(row[name])) for name in ("calls", *_JSON) if name in row} if isinstance(

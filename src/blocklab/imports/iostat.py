@@ -27,12 +27,12 @@ _HEADER = re.compile(r"(?P<before>.*?)\bDevice:?\s+(?P<names>\S+/s\s.*%util|tps\
 _PRETTY = re.compile(r"\s*(?P<names>(?:tps|\S+/s)\s.*\S)\s+Device:?\s*$")
 # 20/08/11 00:29:55 xvdd   0.05    0.00 ...   (by awk)      nvme0n1p1    0.00   0.05
 _ROW = re.compile(
-    r"(?P<before>.*?)(?P<device>[A-Za-z]\S*)\s+(?P<numbers>-?\d+[.,]\d+(?:\s+-?\d+[.,]\d+){9,21})\s*$",
+    r"(?P<before>.*?)(?P<device>[A-Za-z]\S{0,127})\s+(?P<numbers>-?\d+[.,]\d+(?:\s+-?\d+[.,]\d+){9,21})\s*$",
     re.ASCII,
 )
 # sda               0.24         5.28         1.10     203305      42368      (without -x)
 _PLAIN_ROW = re.compile(
-    r"(?P<before>.*?)(?P<device>[A-Za-z]\S*)\s+(?P<numbers>\d+[.,]\d+(?:\s+\d+[.,]\d+){1,6}(?:\s+\d+){0,3})\s*$",
+    r"(?P<before>.*?)(?P<device>[A-Za-z]\S{0,127})\s+(?P<numbers>\d+[.,]\d+(?:\s+\d+[.,]\d+){1,6}(?:\s+\d+){0,3})\s*$",
     re.ASCII,
 )
 # avg-cpu:  %user   %nice %system %iowait  %steal   %idle

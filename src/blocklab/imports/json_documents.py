@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator
 from typing import Any
+
+from blocklab.errors import Unreadable
+from blocklab.model import outside
 
 # More than any device or cloud volume does, in requests or bytes per second: a counter that overflowed.
 MOST = 1e15
@@ -47,12 +49,11 @@ def decimals(text: str) -> str:
 def objects(text: str, at: int) -> Iterator[tuple[int, Any]]:
     """The values of a JSON array whose bracket is just before ``at``, each with its place, up to the first one
     that is cut or damaged: that is None at its place."""
-    decoder = json.JSONDecoder()
     at = _end(_GAP, text, at)
     while at < len(text) and text[at] != "]":
         try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+            value, end = outside.next_json(text, at)
+        except Unreadable:
             yield at, None
             return
         yield at, value
@@ -64,13 +65,12 @@ def objects(text: str, at: int) -> Iterator[tuple[int, Any]]:
 def documents(text: str) -> Iterator[tuple[int, Any]]:
     """JSON documents one after the other, each with its place; None for one that is cut or damaged. What stands
     between them is skipped."""
-    decoder = json.JSONDecoder()
     at = 0
     while (found := _OPEN.search(text, at)) is not None:
         at = found.start()
         try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+            value, end = outside.next_json(text, at)
+        except Unreadable:
             yield at, None
             # The next document begins a line; within this one, lines are indented.
             following = re.compile(r"^[{]", re.MULTILINE).search(text, at + 1)

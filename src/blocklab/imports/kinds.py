@@ -31,7 +31,7 @@ from blocklab.imports.lines import completed, prefix_of, prefixes, stripped, wit
 from blocklab.imports.prefix import seen
 from blocklab.imports.prefix_times import anchored
 from blocklab.imports.streaming import streamed
-from blocklab.imports.text import Refused, Text, head, whole
+from blocklab.imports.text import Refused, Text, head, whole, with_numbers
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -124,6 +124,11 @@ def read(path: Path, kind: str, first_report: str = "") -> Found:
     """The file as what it was taken for; ``first_report``: what that of iostat and vmstat covers. Raises
     ``Refused``."""
     start, known = head(path), KINDS[kind]
+    with with_numbers():
+        return _read(path, start, kind, known, first_report)
+
+
+def _read(path: Path, start: str, kind: str, known: Kind, first_report: str) -> Found:
     if kind in _IN_BLOCKS:
         return in_columns(known.read(Text(path, ())))
     if known.lines:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
 
 import msgspec
 
-from blocklab.errors import ParseError
+from blocklab.errors import ParseError, Unreadable
 from blocklab.imports.clock import Stamp
 from blocklab.imports.prefix import Prefix, numbered
+from blocklab.model import outside
 
 HEAD = 64 * 1024
 _PACKED = {
@@ -79,11 +82,8 @@ class Text(msgspec.Struct, frozen=True):
 
 def head(path: Path) -> str:
     """The first 64 KiB, to see what it is. Raises ``Refused`` for what is no text, or empty."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(HEAD)
-    except OSError as error:
-        raise Refused(f"cannot be read: {error.strerror}") from error
+    with _opened(path) as file:
+        start = file.read(HEAD)
     if not start:
         raise Refused("empty")
     for magic, name in _PACKED.items():
@@ -102,9 +102,9 @@ def head(path: Path) -> str:
 def whole(path: Path) -> Text:
     """All of a file, which ``head`` has found to be text. Raises ``Refused``."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise Refused(f"cannot be read: {error.strerror}") from error
+        data = outside.data(path)
+    except Unreadable as error:
+        raise Refused(f"cannot be read: {error.problem}") from error
     remarks = []
     if (at := data.find(b"\r\n")) >= 0:
         number = data.count(b"\n", 0, at) + 1
@@ -112,6 +112,26 @@ def whole(path: Path) -> Text:
     text = data.decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     *lines, cut = text.split("\n")
     return Text(path, tuple(lines), cut, tuple(remarks))
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader]:
+    try:
+        with outside.opened(path) as file:
+            yield file
+    except Unreadable as error:
+        raise Refused(f"cannot be read: {error.problem}") from error
+    except OSError as error:
+        raise Refused(f"cannot be read: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def with_numbers() -> Iterator[None]:
+    """For the reader of a whole file: a number with thousands of digits, or one that is none, is a reason."""
+    try:
+        yield
+    except (OverflowError, ValueError) as error:
+        raise Refused(f"damaged: a number in it makes no sense: {str(error).partition(';')[0][:200]}") from error
 
 
 def one_run(lines: Sequence[str], mark: re.Pattern[str]) -> None:
@@ -126,12 +146,9 @@ def one_run(lines: Sequence[str], mark: re.Pattern[str]) -> None:
 def digest(path: Path) -> str:
     """The SHA-256 of a file's content. Raises ``Refused`` where it cannot be read."""
     found = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while part := file.read(_AT_ONCE):
-                found.update(part)
-    except OSError as error:
-        raise Refused(f"cannot be read: {error.strerror}") from error
+    with _opened(path) as file:
+        while part := file.read(_AT_ONCE):
+            found.update(part)
     return found.hexdigest()
 
 

@@ -21,12 +21,12 @@ from blocklab.model.watched import Values
 #  2  0      0 2794716 295968 312724    0    0     1     3   29   57  0  0 99  0  0 2021-09-16 20:33:13
 #  r  b   swpd   free  inact active   si   so    bi    bo   in   cs us sy id wa st gu            (-a, 4.0)
 _HEADER = re.compile(
-    r"^\s*(?P<names>r\s+b\s+swpd\s+free\s+\S+\s+\S+\s+si\s+so\s+bi\s+bo\s+in\s+cs"
+    r"^[ \t]*(?P<names>r\s+b\s+swpd\s+free\s+\S+\s+\S+\s+si\s+so\s+bi\s+bo\s+in\s+cs"
     r"\s+us\s+sy\s+id(?:\s+(?:wa|st|gu))*)"
-    r"(?P<zone>\s+[A-Z]{2,5}|\s+[+-]\d\d)?\s*$",
+    r"(?P<zone>\s+[A-Z]{2,5}|\s+[+-]\d\d)?[ \t]*$",
     re.MULTILINE,
 )
-_TITLES = re.compile(r"^\s*-*procs-*\s+-*memory-*")
+_TITLES = re.compile(r"^[ \t]*-*procs-*\s+-*memory-*")
 _ROW = re.compile(r"\s*(?P<values>\d+(?:\s+\d+){14,17})(?P<time>\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)?\s*")
 # bi and bo are in KiB, whatever -S says.
 _BLOCK = 1024.0

@@ -34,7 +34,7 @@ ALLOWED = Allowed(
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 _VALUE = re.compile(r"[A-Za-z0-9_.:/,%-]+")
 # "250k", "102400k", "100s" (sectors), "2M", "8000", as drbdsetup prints them.
-_SIZE = re.compile(r"^(?P<number>-?\d+)(?P<unit>[kKmMgGs]?)$")
+_SIZE = re.compile(r"^(?P<number>-?\d+)(?P<unit>[kKmMgGs]?)\Z")
 _UNITS = {"": 1, "s": 512, "k": 2**10, "m": 2**20, "g": 2**30}
 # What a bare number means, where it is not bytes or a count.
 BARE = {

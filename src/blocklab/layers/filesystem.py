@@ -44,7 +44,7 @@ _CONTRARY = {
     "mb_optimize_scan=1": "mb_optimize_scan=0",
 }  # fmt: skip
 # xfs shows sizes in KiB: "allocsize=1m", "logbsize=262144"
-_SIZE = re.compile(r"^(?P<name>allocsize|logbsize|max_atomic_write)=(?P<number>\d+)(?P<unit>[kKmMgG]?)$")
+_SIZE = re.compile(r"^(?P<name>allocsize|logbsize|max_atomic_write)=(?P<number>\d+)(?P<unit>[kKmMgG]?)\Z")
 _KIB = {"": 2**-10, "k": 1, "m": 2**10, "g": 2**20}
 
 # Without a journal the kernel mounts no ext4 with these.

@@ -26,7 +26,7 @@ DATABASE = "bench"
 USER = "root"
 LOOPBACK = ("127.0.0.1",)
 # "1280M", "4g", 134217728 (bytes)
-_SIZE = re.compile(r"^(?P<number>\d+)(?P<unit>[kKmMgGtT]?)$")
+_SIZE = re.compile(r"^(?P<number>\d+)(?P<unit>[kKmMgGtT]?)\Z")
 _INIT_SECONDS = 600.0
 _STOP_SECONDS = 30
 # 2026-11-21  7:04:24 0 [Note] /usr/sbin/mariadbd: ready for connections.

@@ -26,7 +26,9 @@ MOST_CONNECTIONS = 16
 MOST_BEHIND = 16383
 #        1      43        0        1      active sync writemostly   /dev/nbd0
 #        -      43        0        -      faulty   /dev/nbd0
-_MEMBER = re.compile(r"^\s+\d+\s+\d+\s+\d+\s+\d+\s+(?P<state>[a-z -]+?)\s+(?P<device>/dev/\S+)$", re.MULTILINE)
+_MEMBER = re.compile(
+    r"^ +\d+ +\d+ +\d+ +\d+ +(?P<state>[a-z-]+(?: [a-z-]+)*) +(?P<device>/dev/\S+)$", re.MULTILINE
+)
 
 
 class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -13,7 +12,7 @@ import msgspec
 from blocklab.layers import postgres_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.postgres_settings import BYTES, Value, alike, text_of
-from blocklab.model import access, places
+from blocklab.model import access, outside, places
 from blocklab.model.allowed import arguments
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
@@ -37,7 +36,7 @@ _MADE = (
     f"LOOP EXECUTE format('GRANT %I TO {access.USER}', granted); END LOOP; END $$",
 )  # fmt: skip
 # "512MB", "1.5 GB", 16384 (blocks of 8 KiB): a memory parameter
-_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|kB|MB|GB|TB|)\s*$")
+_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)(?:\s*(?P<unit>B|kB|MB|GB|TB))?\s*\Z")
 
 
 class Postgres(Base, frozen=True, tag="postgres"):
@@ -91,7 +90,7 @@ class Postgres(Base, frozen=True, tag="postgres"):
     def memory(self) -> dict[str, tuple[str, float]]:
         value = str(self.settings.get("shared_buffers", ""))
         match = _SIZE.match(value)
-        size = float(match["number"]) * BYTES.get(match["unit"], 8192) if match else 0.0
+        size = float(match["number"]) * BYTES.get(match["unit"] or "", 8192) if match else 0.0
         return {"settings.shared_buffers": (value, size)}
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
@@ -198,7 +197,9 @@ def parse_settings(text: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
     # {"checkpoint_timeout" : ["5min", "300", "integer", "configuration file", "s"], ...}
     # The server has TimeZone, DateStyle and IntervalStyle; a study has any name as it likes.
     spelled = {name.lower(): name for name in wanted}
-    found = {spelled.get(name.lower(), name.lower()): shown for name, shown in json.loads(text).items()}
+    found = {
+        spelled.get(name.lower(), name.lower()): shown for name, shown in outside.as_json(text, "psql").items()
+    }
     return {
         name: wanted[name] if name in wanted and alike(name, wanted[name], shown) else shown[0]
         for name, shown in found.items()

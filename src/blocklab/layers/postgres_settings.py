@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from blocklab.model.allowed import NOTHING, NUMBER, PLAIN, TEXT, WORD, Allowed, Shape, entries, words
 from blocklab.model.knobs import Kind, Knob, Question, Table, Tell, bad_word, listed, nearest, number, outside
+from blocklab.model.outside import as_json
 from blocklab.model.programs import AS_POSTGRES
 
 Value: TypeAlias = str | int | float | bool
@@ -92,9 +92,9 @@ _CHOSEN = {
     "commit_timestamp_buffers": "0", "subtransaction_buffers": "0", "transaction_buffers": "0",
 }  # fmt: skip
 # "128MB", "1 GB", "-1", "0.5", "200ms", "1e3".
-_NUMBER = re.compile(r"^(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z]*)$")
+_NUMBER = re.compile(r"^(?P<number>[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z]*)\Z")
 # "0x80", "0600": by another base, as in C.
-_BASED = {re.compile(r"^0[xX][0-9a-fA-F]+$"): 16, re.compile(r"^0[0-7]+$"): 8}
+_BASED = {re.compile(r"^0[xX][0-9a-fA-F]+\Z"): 16, re.compile(r"^0[0-7]+\Z"): 8}
 BYTES = {"B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 _TIMES = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 
@@ -110,7 +110,7 @@ _KINDS: Mapping[str, Kind] = {
 def ask(tell: Tell, where: str) -> Table:
     """Every parameter of the server that stands at ``where``."""
     # [["wal_buffers", "integer", "8kB", "-1", "262143", null, "postmaster"], ...
-    rows = json.loads(tell(*AS_POSTGRES, "psql", "-X", "-A", "-t", "-d", where, "-c", _PARAMETERS))
+    rows = as_json(tell(*AS_POSTGRES, "psql", "-X", "-A", "-t", "-d", where, "-c", _PARAMETERS), "psql")
     return {"": {name: _parameter(*fields) for name, *fields in rows}}
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from blocklab.layers.base import OnTwoNodes, peer_problems
+from blocklab.model import outside
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Place, RawVolumes
 from blocklab.model.plan import Fact, Plan, Port, Run, Step
@@ -120,14 +120,14 @@ def _guard(port: Port, hold: str) -> tuple[Fact, ...]:
 def _use(read_only: str, mounted: str, text: str) -> dict[str, str]:
     # {"blockdevices": [{"ro": true, "mountpoints": [null]}]}, and ["/media"] where it is mounted; an empty list
     # where the kernel has it for something else
-    device = json.loads(text)["blockdevices"][0]
+    device = outside.as_json(text, "lsblk")["blockdevices"][0]
     folders = [folder for folder in device["mountpoints"] if folder]
     return {read_only: "yes" if device["ro"] else "no", mounted: ", ".join(folders) or "no"}
 
 
 def _read_only(device: str, text: str) -> dict[str, str]:
     # {"blockdevices": [{"ro": false}]}
-    return {f"read-only {device}": "yes" if json.loads(text)["blockdevices"][0]["ro"] else "no"}
+    return {f"read-only {device}": "yes" if outside.as_json(text, "lsblk")["blockdevices"][0]["ro"] else "no"}
 
 
 def _held(held: str, hold: str, text: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from blocklab.model.units import Size
 # LVM's extents of 4 MiB bound its stripe size; the same bounds for both, so that they stay comparable.
 LEAST_CHUNK, MOST_CHUNK = 4096, 4 * 2**20
 # mdadm --detail: "        Chunk Size : 64K", "    Active Devices : 2"
-_DETAIL = re.compile(r"^ *(?P<name>[A-Z][A-Za-z ]*?) : (?P<value>.*?) *$", re.MULTILINE)
+_DETAIL = re.compile(r"^ *(?P<name>[A-Z][A-Za-z ]*?) : (?P<value>.*)$", re.MULTILINE)
 # "       0      98       16        0      active sync   /dev/ubdb"; near copies have "active sync set-A   ..."
 _MEMBER = re.compile(r"^ +\d+ +\d+ +\d+ +(?P<role>\d+) +active sync.* (?P<device>/dev/\S+)$", re.MULTILINE)
 
@@ -154,7 +154,9 @@ class Raid10(_Md, frozen=True, tag="raid10"):
 def parse_detail(text: str) -> dict[str, str]:
     """``mdadm --detail`` as name -> value, without times and names that differ each time; ``members`` in order."""
     keep = ("Raid Level", "Layout", "Chunk Size", "Active Devices", "Failed Devices", "State")
-    found = {match["name"]: match["value"] for match in _DETAIL.finditer(text) if match["name"] in keep}
+    found = {
+        match["name"]: match["value"].rstrip(" ") for match in _DETAIL.finditer(text) if match["name"] in keep
+    }
     members = sorted((int(match["role"]), match["device"]) for match in _MEMBER.finditer(text))
     return {**found, "members": " ".join(device for _, device in members)}
 

@@ -74,4 +74,14 @@ def described(schema: dict[str, Any], root: type[msgspec.Struct]) -> dict[str, A
             if "$ref" in definition["properties"][field]:
                 definition["properties"][field] = {"allOf": [definition["properties"][field]]}
             definition["properties"][field]["description"] = text.replace("``", "")
+    _anchored(schema)
     return schema
+
+
+def _anchored(schema: Any) -> None:
+    """Ends of patterns as ECMA 262 has them, where ``$`` is what ``\\Z`` is in Python."""
+    parts = list(schema.values()) if isinstance(schema, dict) else schema if isinstance(schema, list) else []
+    if isinstance(schema, dict) and isinstance(pattern := schema.get("pattern"), str):
+        schema["pattern"] = pattern.replace("\\Z", "$")
+    for part in parts:
+        _anchored(part)

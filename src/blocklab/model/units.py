@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 # "450us", "2.7 ms", "60MB/s", "100Mbit/s", "4GiB", "2%": a decimal number, then letters (and "/s") or a per cent
 # sign.
-_QUANTITY = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-zµ]+(?:/s)?|%)\s*$")
+_QUANTITY = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-zµ]+(?:/s)?|%)\s*\Z")
 
 _NUMBER = re.compile(r"\d+(\.\d+)?$")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from blocklab.errors import ParseError
+from blocklab.errors import ParseError, Unreadable
+from blocklab.model import outside
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -25,8 +26,8 @@ def points(text: bytes, path: str) -> list[Point]:
             path, "printed nothing" if not cut else "printed no whole line", cut.decode(errors="replace")
         )
     try:
-        found = [msgspec.json.decode(line, type=Point) for line in lines]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        found = [outside.typed_json(line, Point, "") for line in lines]
+    except Unreadable as error:
         raise ParseError(path, f"a line is not a sample: {error}", text.decode(errors="replace")) from error
     mine = [point for point in found if point.path == path]
     if not mine:

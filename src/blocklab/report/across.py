@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from rich.console import RenderableType
-from rich.text import Text
 
 from blocklab.lang import term
+from blocklab.model.terminal import Text
 from blocklab.report.grid import grid
 from blocklab.stats import longform
 from blocklab.stats.across import SAME, Across, Share, sides

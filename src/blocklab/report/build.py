@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from blocklab import __version__
 from blocklab.charts.all import draw
@@ -21,6 +22,7 @@ from blocklab.errors import StoreError
 from blocklab.lang.catalogue import language, term
 from blocklab.lang.pages import Translated
 from blocklab.model.files import write_whole
+from blocklab.model.shown import shown
 from blocklab.predict.cells import analysed
 from blocklab.report import tables
 from blocklab.report.bundle import bundle
@@ -117,6 +119,7 @@ def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("blocklab.report", "page"),
         autoescape=True,
+        finalize=_seen,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -128,6 +131,11 @@ def environment() -> Environment:
         "took": took, "term": term,
     }  # fmt: skip
     return made
+
+
+def _seen(value: Any) -> Any:
+    """What stands in a page: no text turns the direction of what is behind it. Markup is of our own files."""
+    return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def html(analysis: Analysis, said: Answer, csv: bytes | None = None) -> str:
@@ -212,9 +220,16 @@ def _asset(made: Environment, name: str) -> str:
     return made.loader.get_source(made, name)[0]
 
 
+def _all_seen(value: Any) -> Any:
+    """The same of what a script puts into the page."""
+    if isinstance(value, Mapping):
+        return {_seen(name): _all_seen(each) for name, each in value.items()}
+    return [_all_seen(each) for each in value] if isinstance(value, list | tuple) else _seen(value)
+
+
 def script_json(value: Any) -> str:
     """JSON inside a script element, safe as it is: no text in it can end the element or open a comment."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_all_seen(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text

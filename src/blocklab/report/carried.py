@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 from rich.table import Table
-from rich.text import Text
 
 from blocklab.lang import term
+from blocklab.model.terminal import Text
 from blocklab.report.grid import grid
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import KINDS, Carried, Need, needs

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from blocklab.lang import term
+from blocklab.model.terminal import Text
 from blocklab.report.drills import NONE, WORDS, fields, status_of
 from blocklab.report.grid import grid
 from blocklab.stats.analysis import Analysis, analyse

@@ -16,6 +16,8 @@ import msgspec
 
 from blocklab.errors import StoreError
 from blocklab.model.files import whole
+from blocklab.model.shown import cell
+from blocklab.model.terminal import json_for
 from blocklab.report.hint import hint
 from blocklab.stats.longform import Table
 from blocklab.store.tables import batches, to_parquet
@@ -42,14 +44,16 @@ def export(table: Table, form: Format, path: Path | None) -> None:
             else:
                 encoder = msgspec.json.Encoder()
                 for some in batches(table.rows):
-                    file.write(encoder.encode_lines(some).decode())
+                    text = encoder.encode_lines(some).decode()
+                    file.write(text if path else json_for(file, text))
     except BrokenPipeError:
         # Whoever reads has seen enough: blocklab export ... | head. The interpreter would say it again at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error) if path else ""
-        ) from error
+        if path is None:
+            # Of standard output the command line says it.
+            raise
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error)) from error
 
 
 @contextmanager
@@ -71,12 +75,14 @@ def as_csv(table: Table) -> str:
 
 def _csv(table: Table, file: IO[str]) -> None:
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([column.name for column in table.columns])
+    writer.writerow([cell(column.name) for column in table.columns])
     writer.writerows([_text(value) for value in row.values()] for row in table.rows)
 
 
 def _text(value: Any) -> Any:
-    """Numbers with all of their digits; nothing for null."""
+    """Numbers with all of their digits; nothing for null; no formula."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str):
+        return cell(value)
     return "" if value is None else value

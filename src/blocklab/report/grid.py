@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Sequence
 from rich import box
 from rich.console import JustifyMethod
 from rich.table import Table
-from rich.text import Text
 
 from blocklab.lang import term
+from blocklab.model.terminal import Text
 
 
 def grid(

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 from rich.console import RenderableType
-from rich.text import Text
 
+from blocklab.model.terminal import Text
 from blocklab.report.grid import grid
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.effects import Effect, effects, reasons

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 from rich.console import RenderableType
-from rich.text import Text
 
+from blocklab.model.terminal import Text
 from blocklab.report.grid import grid
 from blocklab.stats.format import percent, quantity, scale, unit_of
 from blocklab.stats.predicted import Fit, Told

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.text import Text
 
 from blocklab.charts.matrix import matrix_sweeps
 from blocklab.charts.plan import STACK, Dot
 from blocklab.charts.sweep import Sweep, sweeps
+from blocklab.model.terminal import Text
 from blocklab.report.grid import grid
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import NBSP, number, percent, scale
@@ -96,7 +96,7 @@ def _cells(sweep: Sweep, name: str, dots: Sequence[Dot | None]) -> list[Text]:
     beside = 1 + max(map(len, shares)) if any(shares) else 0
     width = max(*map(len, values), max(map(len, name.split(" "))) - beside)
     return [
-        Text.assemble(f"{value:>{width}}", (f" {share:<{beside - 1}}" if beside else "", "bold"), justify="left")
+        Text(f"{value:>{width}}", justify="left").append(f" {share:<{beside - 1}}" if beside else "", "bold")
         for value, share in zip(values, shares, strict=True)
     ]
 

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from blocklab.charts.sweep import Sweep
 from blocklab.lang import term
+from blocklab.model.terminal import Text
 from blocklab.predict.cells import analysed
 from blocklab.report.carried import carried_table
 from blocklab.report.drill_lines import drill_parts

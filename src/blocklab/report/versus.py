@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from blocklab import __version__
 from blocklab.charts.base import Chart
 from blocklab.charts.forest import forest
 from blocklab.lang import term
+from blocklab.model.terminal import Text
 from blocklab.report import across as beside
 from blocklab.report.across import ratio_text
 from blocklab.report.build import dress, environment, written

@@ -4,13 +4,13 @@ them."""
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model import outside
 from blocklab.model.host import Host, must
 from blocklab.model.plan import Argv
 from blocklab.model.site import Site
@@ -83,7 +83,7 @@ def _job(text: str, way: str) -> Mapping[str, Any]:
     # {"fio version": "fio-3.39", "jobs": [{"jobname": "like", "write": {"iops": 2412.5, "bw_bytes": 9881600,
     #   "clat_ns": {"percentile": {"50.000000": 410624, ...}}}}]}; a warning may stand before it
     try:
-        found: Mapping[str, Any] = json.loads(text[text.index("{") :])["jobs"][0][way]
+        found: Mapping[str, Any] = outside.as_json(text[text.index("{") :], "fio")["jobs"][0][way]
     except (ValueError, KeyError, IndexError) as error:
         raise ParseError("fio", f"no report: {error}", text) from error
     return found

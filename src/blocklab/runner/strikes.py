@@ -13,6 +13,7 @@ import msgspec
 
 from blocklab.errors import BlocklabError
 from blocklab.faults.base import SETTLED_SECONDS
+from blocklab.model import outside
 from blocklab.model.clock import Timer
 from blocklab.model.host import Host
 from blocklab.model.plan import Power, Step
@@ -59,7 +60,7 @@ class Counters:
             text = file.read()
         whole = text.rfind(b"\n") + 1
         self._at += whole
-        self.counts += [msgspec.json.decode(line, type=Count) for line in text[:whole].splitlines()]
+        self.counts += [outside.typed_json(line, Count, str(self._file)) for line in text[:whole].splitlines()]
         return self.counts[-1] if self.counts else None
 
     @property

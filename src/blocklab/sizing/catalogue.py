@@ -71,12 +71,9 @@ def load(path: Path | None = None) -> Catalogue:
     shipped = profiles.shipped()
     if path is None:
         return Catalogue(shipped)
-    try:
-        raw = _read(path)
-        plain: dict[Any, Any] = plain_data(raw)
-        _storable(path, raw, plain)
-    except RecursionError as error:
-        raise StudyError("", "is nested too deeply, or an entry refers to itself", file=str(path)) from error
+    raw = _read(path)
+    plain: dict[Any, Any] = plain_data(raw)
+    _storable(path, raw, plain)
     entries, own = dict(shipped), {}
     for name, each in plain.items():
         try:

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from blocklab.errors import StudyError
+from blocklab.model.terminal import Text
 from blocklab.model.units import Size
 from blocklab.sizing import catalogue
 from blocklab.sizing.candidates import candidates

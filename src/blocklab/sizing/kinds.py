@@ -10,7 +10,7 @@ from blocklab.imports import looks
 from blocklab.imports.lines import completed, prefix_of, stripped, without
 from blocklab.imports.prefix import seen
 from blocklab.imports.streaming import streamed
-from blocklab.imports.text import Refused, head, whole
+from blocklab.imports.text import Refused, head, whole, with_numbers
 from blocklab.sizing.readers import (
     cloudwatch_files,
     diskstats,
@@ -61,9 +61,10 @@ def _fitting(start: str) -> list[str]:
 def read(path: Path, kind: str, reading: Reading) -> Found:
     """The file as what it was taken for. Raises ``Refused``."""
     start, known = head(path), KINDS[kind]
-    if known.lines:
-        return known.read(streamed(path, start, known.fits, reading.first_report), reading)
-    text = whole(path)
-    if not known.fits(start) and (prefix := prefix_of(start, known.fits)) is not None:
-        text = stripped(text, prefix)
-    return known.read(completed(text), reading)
+    with with_numbers():
+        if known.lines:
+            return known.read(streamed(path, start, known.fits, reading.first_report), reading)
+        text = whole(path)
+        if not known.fits(start) and (prefix := prefix_of(start, known.fits)) is not None:
+            text = stripped(text, prefix)
+        return known.read(completed(text), reading)

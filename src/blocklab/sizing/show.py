@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
+from blocklab.model.terminal import Text
 from blocklab.sizing.need import Amount, Need, spelled
 from blocklab.sizing.system import Gathered
 from blocklab.stats.format import number, percent, quantity, shortened

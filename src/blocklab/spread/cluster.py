@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 from distributed import Client, Security
 
-from blocklab.errors import SetupError, StudyError
+from blocklab.errors import SetupError, StudyError, Unreadable
+from blocklab.model import outside
 from blocklab.store.folder import Workers
 
 CONNECT_SECONDS = 5.0
@@ -59,10 +59,10 @@ def _address(at: str) -> str:
     if "://" in at:
         return at
     try:
-        found = json.loads(Path(at).read_bytes())["address"]
-    except OSError as error:
+        found = outside.as_json(outside.data(Path(at), outside.MOST_TEXT), at)["address"]
+    except Unreadable as error:
         hint = "give tcp://HOST:8786, tls://HOST:8786, a scheduler file (.json) or a hosts file (.yaml)"
-        raise StudyError("", f"--dask {at}: {error.strerror}", hint=hint) from error
+        raise StudyError("", f"--dask {at}: {error.problem}", hint=hint) from error
     except (ValueError, KeyError, TypeError) as error:
         raise StudyError("", f"--dask {at}: it is no scheduler file of Dask's, which has an address") from error
     return str(found)

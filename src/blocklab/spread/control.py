@@ -25,6 +25,7 @@ from distributed import CancelledError, Client, Future
 from blocklab import __version__
 from blocklab.errors import BlocklabError, SetupError, StoreError
 from blocklab.judge.fit import fits
+from blocklab.model import outside
 from blocklab.spread import far
 from blocklab.spread.cluster import RESOURCE, Place
 from blocklab.store.archive import most_bytes, unpack
@@ -258,7 +259,7 @@ class Spread:
         abouts = {}
         for address, text in _everywhere(client, rest, far.about, encoded(self._manifest)).items():
             if isinstance(text, bytes):
-                abouts[address] = msgspec.json.decode(text, type=far.About)
+                abouts[address] = outside.typed_json(text, far.About, address)
             else:
                 why[address] = f"it cannot be asked: {text}"
         return why, abouts
@@ -321,7 +322,7 @@ class Spread:
         source = self._folder.path / "study.yaml"
         order = far.Order(
             self._kept_as(unit), self._folder.path.name, encoded(manifest),
-            source.read_bytes() if source.exists() else b"", self._topic,
+            outside.data(source, outside.MOST_TEXT) if source.exists() else b"", self._topic,
         )  # fmt: skip
         try:
             future = client.submit(
@@ -376,7 +377,7 @@ class Spread:
                 client.cancel([future], force=True)
             return self._failed(running, pending, "it is gone", fault=future.status == "pending")
         try:
-            report = msgspec.json.decode(future.result(timeout=30), type=far.Report)
+            report = outside.typed_json(future.result(timeout=30), far.Report, worker.address)
         except Exception as error:
             # Whatever a worker raised arrives as itself.
             why = error.message if isinstance(error, BlocklabError) else f"{type(error).__name__}: {error}"

@@ -24,7 +24,8 @@ import msgspec
 from distributed import get_worker
 
 from blocklab import __version__
-from blocklab.errors import BlocklabError, SetupError
+from blocklab.errors import BlocklabError, SetupError, Unreadable
+from blocklab.model import outside
 from blocklab.model.cache import cache_folder
 from blocklab.model.files import make_folder, write_whole
 from blocklab.model.site import Room, offered
@@ -112,7 +113,7 @@ def about(manifest: bytes) -> bytes:
 def carry_out(order: bytes) -> bytes:
     """Measure a unit, what it has no run of yet; a ``Report`` as JSON. Raises ``BlocklabError``, ``OSError``: the
     machine cannot do it."""
-    what = msgspec.json.decode(order, type=Order)
+    what = outside.typed_json(order, Order, "order")
     _sweep()
     place = units_folder() / what.unit
     folder = StudyFolder(place / what.name)
@@ -137,8 +138,8 @@ def _measured(folder: StudyFolder, what: Order) -> str:
     try:
         while not own.over and wanted:
             for line in own.lines(LOOK_SECONDS):
-                with contextlib.suppress(msgspec.DecodeError, TypeError):
-                    event = msgspec.json.decode(line)
+                with contextlib.suppress(Unreadable, TypeError):
+                    event = outside.as_json(line, "")
                     worker.log_event(what.topic, {**event, "unit": what.unit, "worker": worker.address})
             wanted = _wanted(worker, key)
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 from distributed import Security
 
 from blocklab.errors import SetupError
+from blocklab.model import outside
 from blocklab.sites import leashable
 from blocklab.sites.leashed import HERE, Leash, Leashable, Order
 from blocklab.spread.certificates import Certificates, certificates
@@ -37,7 +37,7 @@ def started(path: Path) -> Iterator[Place]:
             return leash
 
         scheduler = start(hosts[0], _scheduler(made))
-        port = urlsplit(json.loads(scheduler.told(START_SECONDS))["address"]).port
+        port = urlsplit(outside.as_json(scheduler.told(START_SECONDS), "dask")["address"]).port
         # The host may know itself by an address that nobody else reaches.
         address = f"tls://{hosts[0].address}:{port}"
         leashes = [scheduler, *(start(host, _worker(host.name, address, made)) for host in hosts)]

@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 
-from blocklab.errors import BlocklabError, StoreError
+from blocklab.errors import BlocklabError, StoreError, Unreadable
 from blocklab.judge.fit import SPEEDS
+from blocklab.model import outside
 from blocklab.model.cache import cache_folder
 from blocklab.model.files import make_folder, write_whole
 from blocklab.model.site import Site
@@ -171,15 +172,15 @@ def load_floor(folder: Path, machine: Machine) -> Floor | None:
     """
     path = floor_file(folder, machine)
     try:
-        data = path.read_bytes()
+        data = outside.data(path)
         # A newer blocklab's file may hold what this one's structs do not take: the number comes first.
-        if (found := msgspec.json.decode(data, type=_Head).format) != FORMAT:
+        if (found := outside.typed_json(data, _Head, str(path)).format) != FORMAT:
             raise StoreError(f"{path}: format {found}, but this blocklab reads format {FORMAT}", hint=_HINT)
-        floor = msgspec.json.decode(data, type=Floor)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        raise StoreError(f"{path} cannot be read: {error}", hint=_HINT) from error
+        floor = outside.typed_json(data, Floor, str(path))
+    except Unreadable as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise StoreError(f"{path} cannot be read: {error.problem}", hint=_HINT) from error
     if missing := METRICS.keys() - floor.values.keys():
         raise StoreError(f"{path} lacks the value {min(missing)}", hint=_HINT)
     # A file may have been copied from another machine under this one's name.

@@ -22,7 +22,8 @@ from typing import Any
 
 import msgspec
 
-from blocklab.errors import StoreError, StudyError
+from blocklab.errors import StoreError, StudyError, Unreadable
+from blocklab.model import outside
 from blocklab.model.files import make_folder, write_whole
 from blocklab.model.protocols import Imported
 from blocklab.model.units import dec_hook, enc_hook
@@ -91,16 +92,18 @@ def decoded(text: bytes, name: str) -> Manifest:
     """A manifest as it was written to the file ``name``. Raises ``StoreError``."""
     hint = "`blocklab run STUDY`, or `blocklab import` for logs, writes it again; the runs beside it stay"
     try:
-        plain = msgspec.json.decode(text)
+        plain = outside.as_json(text, name)
         if (made := plain.get("format")) != FORMAT:
             raise StoreError(
                 f"{name}: format {made}, but this blocklab reads format {FORMAT}",
                 hint="`blocklab run` of the study measures its cells again",
             )
         return msgspec.convert(plain, with_study(Manifest), dec_hook=dec_hook)
-    except (AttributeError, RecursionError, msgspec.MsgspecError) as error:
-        why = "it is empty" if not text.strip(b"\0 \n") else str(error)
+    except Unreadable as error:
+        why = "it is empty" if not text.strip(b"\0 \n") else error.problem
         raise StoreError(f"{name} cannot be read: {why}", hint=hint) from error
+    except (AttributeError, msgspec.MsgspecError) as error:
+        raise StoreError(f"{name} cannot be read: {error}", hint=hint) from error
 
 
 @contextlib.contextmanager
@@ -151,7 +154,7 @@ class StudyFolder:
             make_folder(folder.cells)
             folder.sweep()
             if source is not None:
-                write_whole(folder.path / "study.yaml", source.read_bytes())
+                write_whole(folder.path / "study.yaml", outside.data(source, outside.MOST_TEXT))
             write_whole(folder.path / "study.json", encoded(manifest))
         except OSError as error:
             raise StoreError(f"{folder.path} cannot be written: {error}", hint="use --runs DIR") from error
@@ -180,11 +183,11 @@ class StudyFolder:
         """The study that was run. Raises ``StoreError``."""
         path = self.path / "study.json"
         try:
-            return decoded(path.read_bytes(), str(path))
-        except FileNotFoundError as error:
-            raise StoreError(f"{self.path} is not a study's folder: it has no study.json") from error
-        except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error}") from error
+            return decoded(outside.data(path), str(path))
+        except Unreadable as error:
+            if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+                raise StoreError(f"{self.path} is not a study's folder: it has no study.json") from error
+            raise StoreError(f"{path} cannot be read: {error.problem}", hint=error.hint) from error
 
     def sweep(self) -> None:
         """Clear away what processes that are gone left half-written."""

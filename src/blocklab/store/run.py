@@ -38,8 +38,9 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from blocklab.errors import StoreError
+from blocklab.errors import StoreError, Unreadable
 from blocklab.model import files as disk
+from blocklab.model import outside
 from blocklab.model.drill import Drill, Ledger
 from blocklab.model.plan import Knob
 from blocklab.model.sample import OWN, Latencies, Parsed, Phase, Sample, Spread, Transaction
@@ -364,9 +365,9 @@ def output_of(runs: Iterable[Run]) -> str:
     for run in sorted(runs, key=lambda run: run.cell.key):
         for path in sorted(path for path in (run.folder / "raw").rglob("*") if path.is_file()):
             try:
-                with path.open("rb") as file:
+                with outside.opened(path) as file:
                     content = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError as error:
+            except (OSError, Unreadable) as error:
                 raise StoreError(f"{path} cannot be read: {error}") from error
             found.update(f"{run.cell.key} {path.relative_to(run.folder)} {content}\n".encode())
     return found.hexdigest()[:12]
@@ -403,13 +404,13 @@ def _write_lines(path: Path, rows: Sequence[Any]) -> None:
 
 def _read_json(path: Path, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError, RecursionError) as error:
-        raise StoreError(f"{path} cannot be read: {error}", hint=tables.again(path)) from error
+        return outside.typed_json(outside.data(path), kind, str(path))
+    except Unreadable as error:
+        raise StoreError(f"{path} cannot be read: {error.problem}", hint=tables.again(path)) from error
 
 
 def _read_lines(path: Path, kind: type[T]) -> list[T]:
     try:
-        return msgspec.json.Decoder(kind).decode_lines(path.read_bytes())
-    except (OSError, msgspec.MsgspecError, RecursionError) as error:
-        raise StoreError(f"{path} cannot be read: {error}", hint=tables.again(path)) from error
+        return outside.typed_lines(outside.data(path), kind, str(path))
+    except Unreadable as error:
+        raise StoreError(f"{path} cannot be read: {error.problem}", hint=tables.again(path)) from error

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from blocklab.errors import StoreError
+from blocklab.errors import StoreError, Unreadable
+from blocklab.model import outside
 from blocklab.model.points import Points
 from blocklab.model.sample import Parsed, Sample, Transaction
 
@@ -145,7 +146,7 @@ def ahead(folders: Sequence[Path]) -> Mapping[Path, Groups]:
 
     Nothing of any where one of them cannot be read: which one it is, and why, ``series_by_name`` says.
     """
-    paths = {str(path): path.parent for folder in folders if (path := folder / "samples.parquet").exists()}
+    paths = {str(path): path.parent for folder in folders if (path := folder / "samples.parquet").is_file()}
     found: dict[Path, Groups] = {}
     try:
         for large in _large(list(map(Path, paths))) if paths else ():
@@ -295,7 +296,11 @@ def _read(path: Path, select: str, more: str = "") -> list[tuple[Any, ...]]:
     import duckdb
 
     try:
+        # DuckDB would wait for a FIFO's writer.
+        outside.opened(path).close()
         return _own().execute(_query([str(path)], select, more)).fetchall()
+    except Unreadable as error:
+        raise StoreError(f"{path} cannot be read: {error.problem}", hint=again(path)) from error
     except duckdb.Error as error:
         raise StoreError(f"{path} cannot be read: {first_line(error)}", hint=again(path)) from error
 

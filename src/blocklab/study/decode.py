@@ -18,7 +18,7 @@ from blocklab.study.types import Study
 
 # msgspec ends its messages with "... - at `$.stacks[...].layers[1].protocol`" ([...] stands for any key),
 # and with "- at `key` in `$.stacks`" for a bad key.
-_AT = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<path>\$[^`]*)`| - at `key` in `(?P<parent>\$[^`]*)`)?$", re.S)
+_AT = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<path>\$[^`]*)`| - at `key` in `(?P<parent>\$[^`]*)`)?\Z", re.S)
 _PART = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 # "Object contains unknown field `protocool`": the path is that of the map that has it.
 _UNKNOWN = re.compile(r"unknown field `(?P<name>[^`]*)`")

@@ -28,7 +28,7 @@ from blocklab.study.types import level_text as level_text
 
 Levels = dict[str, str]
 # ".rtt", "[1]", "[net.ipv4.tcp_rmem]", ".*"
-_PART = re.compile(r"(?:^|\.)(?P<name>[^.\[\]]+)|\[(?P<bracket>[^\]]+)\]")
+_PART = re.compile(r"(?:^|\.)(?P<name>[^.\[\]]+)|\[(?P<bracket>[^\[\]]+)\]")
 _PATH = re.compile(r"[^.\[\]]+(\.[^.\[\]]+|\[[^\]]+\])*")
 # What no factor changes. A study without them is copied in a moment, however many levels it has.
 _UNSWEPT: dict[str, Any] = {"factors": {}, "exclude": (), "expect": (), "notes": (), "quick": {}}

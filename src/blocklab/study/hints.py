@@ -27,7 +27,7 @@ _MISSING = re.compile(r"missing required field `(?P<name>[^`]*)`")
 _BARE_TEXT = re.compile(r"^expected `str( \| null)?`, got `(int|float|bool)`")
 _UNKNOWN = re.compile(r"unknown field `(?P<name>[^`]*)`")
 # "5k"
-_SHORT = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<factor>[kKmM])\s*$")
+_SHORT = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<factor>[kKmM])\s*\Z")
 _FACTORS = {"k": 1e3, "m": 1e6}
 # What other tools and other workloads call a field.
 _SAME: tuple[tuple[str, ...], ...] = (
@@ -52,7 +52,7 @@ _EXAMPLES = {
     "stacks": ", e.g. stacks: {local: {on: a1, layers: [{layer: volume, size: 1GiB}, {layer: xfs}]}}",
     "workloads": ", e.g. workloads: {io: {workload: fio, size: 64MiB}}",
 }  # fmt: skip
-_FAULT_AT = re.compile(r"^faults\.[^.\[]+\.at$")
+_FAULT_AT = re.compile(r"^faults\.[^.\[]+\.at\Z")
 
 
 def hint(plain: Mapping[str, Any], way: Sequence[str | int], path: str, problem: str) -> str:

@@ -3,12 +3,11 @@ may share one."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from functools import partial
 
-from blocklab.model import access, node
+from blocklab.model import access, node, outside
 from blocklab.model.ground import End, Ground, LinkSpec, Topology
 from blocklab.model.netem import netem
 from blocklab.model.plan import Argv, Equip, Fact, Plan, Run, Step
@@ -147,7 +146,7 @@ def _sysctl(name: str, text: str) -> dict[str, str]:
 
 
 def _mtu(text: str) -> dict[str, str]:
-    return {"mtu": str(json.loads(text)[0]["mtu"])}
+    return {"mtu": str(outside.as_json(text, "ip")[0]["mtu"])}
 
 
 def _netem(text: str) -> dict[str, str]:
@@ -155,7 +154,7 @@ def _netem(text: str) -> dict[str, str]:
     #   "delay":{"delay":0.0027,"jitter":0,"correlation":0},"rate":{"rate":12500000,...},"ecn":false,"gap":0}}]
     # Seconds, and bytes per second.
     found = {}
-    for qdisc in json.loads(text):
+    for qdisc in outside.as_json(text, "tc"):
         if qdisc["kind"] != "netem":
             continue
         options = qdisc["options"]

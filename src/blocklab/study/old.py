@@ -9,7 +9,7 @@ from typing import Any
 FORMAT = 1
 NOW = 2
 # "workloads.tx.load" as a factor's field
-_KIND = re.compile(r"^(workloads\.[^.\[]+|workloads\[[^\]]+\])\.load$")
+_KIND = re.compile(r"^(workloads\.[^.\[]+|workloads\[[^\]]+\])\.load\Z")
 
 
 def modern(plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError
 
-from blocklab.errors import StudyError
+from blocklab.errors import StudyError, Unreadable
+from blocklab.model import outside
 from blocklab.study import profiles, unread
+from blocklab.study.bounded import parsed
 from blocklab.study.check import check
 from blocklab.study.decode import decoded, mistaken, parts, storable
 from blocklab.study.old import modern
@@ -61,27 +62,30 @@ def _of_patch(raw: CommentedMap, path: str) -> bool:
 def load_yaml(path: Path) -> CommentedMap:
     """The file as YAML 1.2 with line numbers. Raises ``StudyError``."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise unread.not_there(path) from error
-    except OSError as error:
+        text = outside.text(path)
+    except Unreadable as error:
         raise unread.not_readable(path, error) from error
-    except UnicodeDecodeError as error:
-        raise unread.not_text(path, error) from error
     try:
-        raw = YAML().load(text)
+        raw = parsed(text)
+    except Unreadable as error:
+        raise of_file(path, error) from error
     except DuplicateKeyError as error:
         raise unread.twice(path, text, error) from error
     except MarkedYAMLError as error:
         raise unread.not_yaml(path, error) from error
-    except (YAMLError, TypeError) as error:
-        # ruamel raises TypeError for a map as the key of another one in some places.
-        raise StudyError("", f"not YAML: {error}", file=str(path)) from error
+    except Exception as error:
+        # ruamel raises whatever its parts raise, a KeyError for !!bool x, an AttributeError for a map as a key.
+        raise StudyError("", f"not YAML: {str(error) or type(error).__name__}", file=str(path)) from error
     if not isinstance(raw, CommentedMap):
         raise StudyError("", "a study is a map of fields", file=str(path), hint="start with: blocklab: 2")
     if (odd := _odd_key(raw)) is not None:
         raise StudyError("", f"{odd} is no key: a key is a word, not a map or a list", file=str(path))
     return raw
+
+
+def of_file(path: Path, error: Unreadable, field: str = "") -> StudyError:
+    """What keeps a file of the user's from being read; ``field`` of a study names it."""
+    return StudyError(field, f"cannot be read: {error.problem}", hint=error.hint, file=str(path), line=error.line)
 
 
 def _odd_key(raw: Any) -> Any:
@@ -173,13 +177,28 @@ def _with_files(plain: dict[str, Any], folder: Path) -> dict[str, Any]:
     filled = {}
     for name, workload in workloads.items():
         if isinstance(workload, dict) and isinstance(workload.get("jobfile"), str):
-            file = folder / workload["jobfile"]
-            try:
-                workload = {**workload, "jobtext": file.read_text(encoding="utf-8")}
-            except (OSError, UnicodeDecodeError) as error:
-                raise StudyError(f"workloads.{name}.jobfile", f"{file} cannot be read: {error}") from error
+            workload = {**workload, "jobtext": _job_text(f"workloads.{name}.jobfile", workload["jobfile"], folder)}
         filled[name] = workload
     return {**plain, "workloads": filled}
+
+
+def _job_text(field: str, name: str, folder: Path) -> str:
+    """The text of a file below the study's folder: a study of somebody else's shows no other one."""
+    hint = "put the job file beside the study, or into a folder there"
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise StudyError(field, f"{name} is not below the study's folder", hint=hint)
+    file = folder / name
+    try:
+        real = file.resolve(strict=True)
+        if not real.is_relative_to(folder.resolve()):
+            raise StudyError(field, f"{name} is a link out of the study's folder", hint=hint)
+        return outside.text(real)
+    except (OSError, RuntimeError, ValueError) as error:
+        # resolve raises a RuntimeError for links in a circle, and a ValueError for a name with a NUL.
+        why = error.problem if isinstance(error, Unreadable) else getattr(error, "strerror", "") or str(error)
+        at = f", line {error.line}" if isinstance(error, Unreadable) and error.line else ""
+        tip = error.hint if isinstance(error, Unreadable) else ""
+        raise StudyError(field, f"{file}{at} cannot be read: {why}", hint=tip) from error
 
 
 def line_of(raw: CommentedMap, path: str) -> int:

@@ -17,7 +17,7 @@ from blocklab.workloads import AnyWorkload
 FORMAT = 2
 
 # Names become file names, DRBD resources and SQL names: no blank, no quote, no slash, not over-long.
-Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,30}\Z")]
 
 
 # A factor's level as YAML may have it; by its text it is told from others.
@@ -215,7 +215,7 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     x: str = ""
     """What stands along the axis."""
-    y: Annotated[str, msgspec.Meta(pattern=r"^([a-z][a-z0-9_.]*)?$")] = ""
+    y: Annotated[str, msgspec.Meta(pattern=r"^([a-z][a-z0-9_.]*)?\Z")] = ""
     """The value that the stacks are compared by, in the answer, the charts and the tables of a sweep: a metric's
     name (``write.latency.p99``), or its last parts, then of reads, writes and all else that has it
     (``latency.p99``, ``bandwidth``, ``cpu.busy``). Of what the workload itself does not report it is that of the

@@ -8,7 +8,7 @@ from pathlib import Path
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError
 
-from blocklab.errors import StudyError
+from blocklab.errors import StudyError, Unreadable
 from blocklab.model.knobs import nearest
 from blocklab.study.shipped import shipped
 
@@ -24,11 +24,15 @@ def not_there(path: Path) -> StudyError:
     return StudyError("", problem, file=str(path), hint=hint)
 
 
-def not_readable(path: Path, error: OSError) -> StudyError:
-    """A file that the system does not give, or a folder."""
-    if isinstance(error, IsADirectoryError):
+def not_readable(path: Path, error: Unreadable) -> StudyError:
+    """A file that is not there, or is none, or is in another encoding."""
+    if isinstance(error.__cause__, FileNotFoundError):
+        return not_there(path)
+    if isinstance(error.__cause__, UnicodeDecodeError):
+        return not_text(path, error.__cause__)
+    if path.is_dir():
         return StudyError("", "is a folder", file=str(path), hint=f"give a study file, e.g. {path / 'NAME.yaml'}")
-    return StudyError("", f"cannot be read: {error.strerror or error}", file=str(path))
+    return StudyError("", error.problem, file=str(path), line=error.line, hint=error.hint)
 
 
 def not_text(path: Path, error: UnicodeDecodeError) -> StudyError:

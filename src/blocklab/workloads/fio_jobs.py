@@ -84,6 +84,14 @@ def _bare(line: str) -> str:
     return re.split(r"[;#]", line, maxsplit=1)[0].strip(" \t\r")
 
 
+def _no_job_file(begins: str) -> str | None:
+    """Why a file with this first line is no job file. It may be any other file, so nothing of it is quoted."""
+    if not begins.startswith("["):
+        return "an option before the first section"
+    bad = begins != "[global]" and _header_problem(begins, ())
+    return "no section header, which is like [name]" if bad else None
+
+
 def _header_problem(line: str, found: Collection[str]) -> str | None:
     if not line.endswith("]"):
         return f"{line!r} is no section header"
@@ -101,6 +109,9 @@ def sections(text: str) -> tuple[list[Section], list[str]]:
     into: dict[str, str] | None = None
     for number, raw in enumerate(text.split("\n"), 1):
         line = _bare(raw)
+        if line and into is None and (problem := _no_job_file(line)):
+            problems.append(f"line {number}: {problem}")
+            break
         problem = f"longer than {_LONGEST} characters" if len(raw) > _LONGEST else None
         if line == "[global]":
             into = shared
@@ -109,14 +120,11 @@ def sections(text: str) -> tuple[list[Section], list[str]]:
             names.add(line[1:-1])
             found.append(Section(line[1:-1], options=dict(shared)))
             into = found[-1].own
-        elif line:
+        elif line and into is not None:
             option, equals, value = (part.strip() for part in line.partition("="))
             value = value if equals else "1"
             problem = problem or option_problem(option, value)
-            if into is None:
-                problem = problem or "an option before the first section"
-            else:
-                into[option] = value
+            into[option] = value
         if problem:
             problems.append(f"line {number}: {problem}")
     for section in found:

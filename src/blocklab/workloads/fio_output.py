@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model import outside
 from blocklab.model.metrics import each_of
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.quantiles import Table
@@ -156,9 +156,9 @@ _NEXT = re.compile(r"[\s,\]\[]*(?=\{)")
 
 def _documents(text: str) -> Iterator[Any]:
     """The JSON objects in a text. Raises ``ValueError`` for one that is cut."""
-    decoder, at = json.JSONDecoder(), 0
+    at = 0
     while start := (_NEXT.match(text, at) if at else None) or _START.search(text, at):
-        found, at = decoder.raw_decode(text, start.end())
+        found, at = outside.next_json(text, start.end())
         yield found
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model import outside
 from blocklab.model.drill import Answer, Attempt
 from blocklab.model.sample import Parsed, Phase, Sample, Transaction
 
@@ -222,7 +222,7 @@ def latest(out: bytes) -> float:
     """
     lines = out.split(b"\n")[:-1]
     try:
-        return float(max(json.loads(line)["late"] for line in lines))
+        return float(max(outside.as_json(line, "")["late"] for line in lines))
     except (ValueError, KeyError, TypeError) as error:
         raise ParseError(
             LAYER, f"the writer's counters cannot be read: {error}", out[-500:].decode(errors="replace")

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from blocklab.errors import ParseError
+from blocklab.errors import ParseError, Unreadable
+from blocklab.model import outside
 from blocklab.model.metrics import each_of
 from blocklab.model.sample import Parsed, Phase, Sample
 
@@ -62,8 +63,8 @@ def parse(out: bytes, err: bytes, host: str, sizes: Mapping[str, int], names: tu
     """
     said = (err or out).decode(errors="replace")
     try:
-        found = msgspec.json.decode(out.strip().rpartition(b"\n")[2] or b"", type=_Output).phases
-    except msgspec.DecodeError as error:
+        found = outside.typed_json(out.strip().rpartition(b"\n")[2] or b"", _Output, "").phases
+    except Unreadable as error:
         raise ParseError(LAYER, f"its JSON cannot be read: {error}", said) from error
     if missing := [name for name in names if name not in {phase.name for phase in found}]:
         stuck = [f"{phase.name}: {_lost(phase)}" for phase in found if _lost(phase)]

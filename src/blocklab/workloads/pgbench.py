@@ -74,7 +74,7 @@ _OPTION = re.compile(r"[a-z][a-z0-9-]+")
 _SCRIPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # pgbench's meta commands that run a program: "\shell command", "\setshell variable command". They may follow SQL
 # on its line, and blanks or a continued line may stand behind the backslash: "SELECT 1; \ SHELL command".
-_SHELL = re.compile(r"\\[\s\\]*(set)?shell\b", re.IGNORECASE)
+_SHELL = re.compile(r"\\(set)?shell\b", re.IGNORECASE)
 
 # Bytes of a branch's 100,000 accounts, without their index.
 _LEAST = 12 * 2**20
@@ -174,7 +174,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         for name, text in self.scripts.items():
             if _SCRIPT.fullmatch(name) is None:
                 yield "scripts", f"{name!r} is not a name for a script; use letters, digits and . _ -"
-            if _SHELL.search(text):
+            if _SHELL.search(_close(text)):
                 yield f"scripts.{name}", "\\shell and \\setshell run programs; blocklab never does"
 
     def lasts(self) -> float | None:
@@ -289,6 +289,11 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
 def _path(script: str) -> str:
     return f"{FOLDER}/{script}.sql"
+
+
+def _close(text: str) -> str:
+    """A script without the blanks and line ends around its backslashes."""
+    return "\\".join(part.strip() for part in text.split("\\"))
 
 
 def _option_problem(name: str, value: OptionValue, allowed: Allowed) -> str | None:

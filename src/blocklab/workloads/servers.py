@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Self
 
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.model import outside
 from blocklab.model.access import mysql_client
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Kind, Port, Run, Step, Wait
@@ -149,7 +149,7 @@ def _read(text: bytes) -> dict[str, float]:
     plain = text.decode(errors="replace")
     if plain.startswith("{"):
         try:
-            return {name: float(value) for name, value in json.loads(plain).items()}
+            return {name: float(value) for name, value in outside.as_json(plain, "").items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise ParseError("status", f"its JSON cannot be read: {error}", plain) from error
     found = {}

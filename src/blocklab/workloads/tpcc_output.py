@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from blocklab.errors import ParseError
+from blocklab.errors import ParseError, Unreadable
+from blocklab.model import outside
 from blocklab.model.metrics import each_of
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.workloads.base import seconds_of
@@ -177,8 +178,8 @@ def _good(rows: list[Row]) -> list[Row]:
 
 def _decode(line: str, kind: type[list[T]]) -> list[T]:
     try:
-        rows = msgspec.json.decode(line, type=kind, strict=False)
-    except msgspec.MsgspecError as error:
+        rows = outside.typed_json(line, kind, "", strict=False)
+    except Unreadable as error:
         raise ParseError("go-tpc", f"a line of its output cannot be read: {error}", line) from error
     if not rows:
         raise ParseError("go-tpc", "a line of its output is empty", line)

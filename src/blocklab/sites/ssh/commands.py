@@ -10,12 +10,11 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from blocklab.errors import SetupError, StudyError
 from blocklab.model import node
+from blocklab.model.terminal import Console, Text, echo, echo_json
 from blocklab.sites.ssh import add as adding
 from blocklab.sites.ssh import needs
 from blocklab.sites.ssh.check import Line, checks
@@ -65,7 +64,7 @@ def add(
         become="none" if become == "none" else "sudo", ssh_config=str(ssh_config.absolute()) if ssh_config else "",
     )  # fmt: skip
     line, fingerprint = adding.key_of(entry)
-    typer.echo(f"the key of {address}: {fingerprint}")
+    echo(f"the key of {address}: {fingerprint}")
     if not yes:
         if not sys.stdin.isatty():
             raise SetupError("nobody is here to compare the key", hint="compare it, then give --yes")
@@ -78,7 +77,7 @@ def add(
     entry = msgspec.structs.replace(entry, hostname="" if called == name else called)
     show(name, found)
     adding.write(hosts, name, entry, picked(found, disk))
-    typer.echo(f"{name} is in {hosts}; links and more: docs/hosts.md; then: blocklab hosts check")
+    echo(f"{name} is in {hosts}; links and more: docs/hosts.md; then: blocklab hosts check")
 
 
 def picked(found: list[adding.Found], serials: list[str] | None) -> list[adding.Found]:
@@ -86,7 +85,7 @@ def picked(found: list[adding.Found], serials: list[str] | None) -> list[adding.
     usable = [each for each in found if each.usable]
     if serials is None and sys.stdin.isatty() and usable:
         for number, each in enumerate(usable, 1):
-            typer.echo(f"  {number}  {each.serial}  {size_of(each.size)}  {each.ids[0]}")
+            echo(f"  {number}  {each.serial}  {size_of(each.size)}  {each.ids[0]}")
         said = typer.prompt("Disks that blocklab may overwrite, by number (none: just Enter)", default="")
         chosen = [word for word in said.replace(",", " ").split() if word.isdigit() and int(word) <= len(usable)]
         return [usable[int(word) - 1] for word in chosen]
@@ -115,7 +114,7 @@ def check(
         programs, modules = needs.programs(what, ground), needs.modules(what, ground)
     found = checks(hosts, site.hosts, programs, modules)
     if as_json:
-        typer.echo(json.dumps([msgspec.to_builtins(line) for line in found], indent=1))
+        echo_json(json.dumps([msgspec.to_builtins(line) for line in found], indent=1))
     else:
         told(found)
     if any(line.ok == "fail" for line in found):
@@ -124,7 +123,7 @@ def check(
 
 def told(found: list[Line]) -> None:
     """Facts for people."""
-    console = Console(highlight=False)
+    console = Console()
     for line in found:
         text, style = MARKS[line.ok]
         said = f"{line.name:<20} {line.found}" + (f"\n     -> {line.hint}" if line.hint else "")
@@ -141,7 +140,7 @@ def list_(hosts: File = HOSTS, as_json: AsJson = False) -> None:
         with contextlib.closing(SshHost(name, entry, known)) as host:
             found[name] = adding.survey(host)
     if as_json:
-        typer.echo(json.dumps(msgspec.to_builtins(found), indent=1))
+        echo_json(json.dumps(msgspec.to_builtins(found), indent=1))
         return
     for name, disks in found.items():
         show(name, disks)
@@ -158,7 +157,7 @@ def show(name: str, disks: list[adding.Found]) -> None:
         rows.add_row(
             each.path, size_of(each.size), each.serial or "none", each.ids[0] if each.ids else "none", state
         )
-    Console(highlight=False).print(rows)
+    Console().print(rows)
 
 
 def size_of(size: int) -> str:
@@ -189,4 +188,4 @@ def claim(
         equip(there)
         argv = node.program("claims", "claim", entry.id, "--serial", entry.serial, "--size", str(int(entry.size)))
         ask(there, argv, timeout=CLAIM_SECONDS)
-    typer.echo(f"{disk} of {host} is claimed")
+    echo(f"{disk} of {host} is claimed")

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from blocklab.errors import SetupError
-from blocklab.model import node
+from blocklab.errors import SetupError, Unreadable
+from blocklab.model import node, outside
 from blocklab.sites.ssh.host import SshHost
 from blocklab.sites.ssh.hosts import Disk
 
@@ -84,8 +84,8 @@ def ask(host: SshHost, argv: tuple[str, ...], *, timeout: float) -> Any:
     """What the host's program answers. Raises ``SetupError`` with every reason of a refusal."""
     result = host.run(argv, timeout=timeout)
     try:
-        answer = msgspec.json.decode(result.out)
-    except msgspec.DecodeError as error:
+        answer = outside.as_json(result.out, "")
+    except Unreadable as error:
         raise SetupError(f"{host.name}: its disks cannot be looked at: {result.said.strip()}") from error
     if result.code != 0:
         reasons = "\n".join(f"  - {reason}" for reason in answer["refused"])

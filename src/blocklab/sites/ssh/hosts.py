@@ -16,8 +16,8 @@ from blocklab.study.decode import located
 from blocklab.study.read import line_of, load_yaml
 
 BY_ID = "/dev/disk/by-id/"
-_HOST_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.:_-]*$")
-_INTERFACE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,14}$")
+_HOST_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.:_-]*\Z")
+_INTERFACE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,14}\Z")
 # Minors of device mapper for disks count from here on, plus ``first``; beside those of ``lvm_stripe``.
 DISK_MINOR = 600
 # Disks of VMs: virtio, and QEMU's of other buses.

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from blocklab.errors import StudyError
 from blocklab.model.cache import cache_folder
+from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.sites.uml import image as images
 
 app = typer.Typer(no_args_is_help=True, help="Build, list and remove node images.")
@@ -19,12 +19,12 @@ app = typer.Typer(no_args_is_help=True, help="Build, list and remove node images
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 # What a study prints to stdout stays free of progress.
-_progress = Console(stderr=True, highlight=False)
+_progress = Console(stderr=True)
 
 
 def say(line: str) -> None:
     """Show one line of progress on stderr; warnings in yellow."""
-    _progress.print(line, style="yellow" if line.startswith("warning: ") else "", markup=False, soft_wrap=True)
+    _progress.print(line, style="yellow" if line.startswith("warning: ") else "", soft_wrap=True)
 
 
 @app.command()
@@ -58,9 +58,9 @@ def build(
     started = time.monotonic()
     image = images.build(say, addons or (), own)
     if as_json:
-        typer.echo(_json({**_about(image), "seconds": round(time.monotonic() - started, 1)}))
+        echo_json(_json({**_about(image), "seconds": round(time.monotonic() - started, 1)}))
         return
-    typer.echo(f"{image.key}  {_mib(image.bytes)}  {image.folder}  ({time.monotonic() - started:.1f} s)")
+    echo(f"{image.key}  {_mib(image.bytes)}  {image.folder}  ({time.monotonic() - started:.1f} s)")
 
 
 @app.command("list")
@@ -75,7 +75,7 @@ def list_(
     if as_json:
         more = {"packages": images.require().packages} if packages else {}
         rows = [{**_about(image), "current": image.key in wanted} for image in images.listing()]
-        typer.echo(_json({"images": rows, **more}))
+        echo_json(_json({"images": rows, **more}))
         return
     table = Table("", "key", "size", "built (UTC)", "kernel", "idle shim", "add-ons", box=None, pad_edge=False)
     found = images.listing()
@@ -85,12 +85,12 @@ def list_(
         also = ", ".join((*image.addons, *image.modules))
         table.add_row(star, image.key, _mib(image.bytes), image.built[:16], kernel, shim, also)
     if found:
-        Console(highlight=False).print(table)
+        Console().print(table)
     else:
-        typer.echo(f"no images in {cache_folder()}")
+        echo(f"no images in {cache_folder()}")
     if packages:
         for name, version in sorted(images.require().packages.items()):
-            typer.echo(f"{name} {version}")
+            echo(f"{name} {version}")
 
 
 @app.command()
@@ -109,10 +109,10 @@ def remove(
     else:
         removed = images.prune(everything=everything)
     if as_json:
-        typer.echo(_json({"removed": removed}))
+        echo_json(_json({"removed": removed}))
         return
     for name in removed:
-        typer.echo(f"removed {name}")
+        echo(f"removed {name}")
 
 
 def _about(image: images.Image) -> dict[str, object]:

@@ -39,18 +39,20 @@ _END = "END OF INNODB MONITOR OUTPUT"
 # Per second averages calculated from the last 10 seconds
 _WINDOW = re.compile(r"Per second averages calculated from the last (\d{1,9}) seconds?")
 # 833 OS file reads, 605 OS file writes, 208 OS fsyncs
-_CALLS = re.compile(r"(?P<reads>\d+) OS file reads, (?P<writes>\d+) OS file writes, (?P<fsyncs>\d+) OS fsyncs")
+_CALLS = re.compile(
+    r"(?P<reads>\d{1,20}) OS file reads, (?P<writes>\d{1,20}) OS file writes, (?P<fsyncs>\d{1,20}) OS fsyncs"
+)
 # 0.00 reads/s, 0 avg bytes/read, 202.80 writes/s, 48.33 fsyncs/s
 _RATES = re.compile(
-    r"(?P<reads>\d+\.?\d*) reads/s, (?P<size>\d+) avg bytes/read, (?P<writes>\d+\.?\d*) writes/s, "
-    r"(?P<fsyncs>\d+\.?\d*) fsyncs/s"
+    r"(?P<reads>\d{1,20}\.?\d{0,12}) reads/s, (?P<size>\d{1,20}) avg bytes/read, "
+    r"(?P<writes>\d{1,20}\.?\d{0,12}) writes/s, (?P<fsyncs>\d{1,20}\.?\d{0,12}) fsyncs/s"
 )
 # Log sequence number          19643450   (before MySQL 5.1: two halves, 0 19643450)
 _LSN = re.compile(r"Log sequence number +(?:(?P<high>\d{1,10}) )?(?P<low>\d{1,20})")
 # 129 log i/o's done, 0.00 log i/o's/second   (not in MariaDB since 10.8)
-_LOG_CALLS = re.compile(r"(?P<calls>\d+) log i/o's done, (?P<rate>\d+\.?\d*) log i/o's/second")
+_LOG_CALLS = re.compile(r"(?P<calls>\d{1,20}) log i/o's done, (?P<rate>\d{1,20}\.?\d{0,9}) log i/o's/second")
 # Pages read 810, created 163, written 404
-_PAGES = re.compile(r"Pages read (?P<read>\d+), created \d+, written (?P<written>\d+)")
+_PAGES = re.compile(r"Pages read (?P<read>\d{1,20}), created \d{1,20}, written (?P<written>\d{1,20})")
 # The pools one by one follow after the sum of them: only the first line of a kind counts.
 _FIELDS: Mapping[str, re.Pattern[str]] = {
     "window": _WINDOW, "calls": _CALLS, "rates": _RATES, "lsn": _LSN, "log": _LOG_CALLS, "pages": _PAGES,

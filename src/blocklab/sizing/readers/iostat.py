@@ -34,11 +34,7 @@ def read(text: Text, reading: Reading) -> Found:
 
 def read_json(text: Text, reading: Reading) -> Found:
     """The JSON of ``iostat -o JSON`` as series. Raises ``Refused`` and ``StudyError``."""
-    try:
-        found = iostat_json.read(text)
-    except RecursionError:
-        raise Refused("no JSON of iostat: nested too deeply") from None
-    return _series(found, text, reading)
+    return _series(iostat_json.read(text), text, reading)
 
 
 def _series(found: imported.Found, text: Text, reading: Reading) -> Found:

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from blocklab.errors import ParseError
+from blocklab.errors import ParseError, Unreadable
+from blocklab.model import outside
 from blocklab.workloads.logs.columns import Lines, keep_freed_memory, lines_of
 from blocklab.workloads.logs.summary import BadLine
 
@@ -65,13 +66,14 @@ class Reader(ABC):
         for path in paths:
             self._file, self._line, self._fields, self._returns = str(path), 0, 0, False
             try:
-                with Path(path).open("rb") as file:
+                with outside.opened(Path(path)) as file:
                     if file.read(len(_MARK)) != _MARK:
                         file.seek(0)
                     self._blocks(file)
-            except OSError as error:
+            except (OSError, Unreadable) as error:
+                why = error.problem if isinstance(error, Unreadable) else error.strerror
                 raise ParseError(
-                    self.tool, f"its log {path} cannot be read: {error.strerror}", hint="was it fetched?"
+                    self.tool, f"its log {path} cannot be read: {why}", hint="was it fetched?"
                 ) from error
 
     def _blocks(self, file: BinaryIO) -> None:
