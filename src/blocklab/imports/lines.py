@@ -3,7 +3,6 @@ last one that lacks its line end where it is whole all the same."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from blocklab.imports.text import Text
+from blocklab.model import outside
 
 # 2024-03-01T10:00:00.123456789Z (kubectl logs --timestamps)   Mar 01 10:00:00 (ts)   [10:00:00]   1709287200.5
 _TIME = re.compile(
@@ -139,6 +139,6 @@ def completed(text: Text) -> Text:
 
 def _is_json(line: str) -> bool:
     try:
-        return line.startswith(("{", "[{")) and bool(json.loads(line))
-    except (ValueError, RecursionError):
+        return line.startswith(("{", "[{")) and bool(outside.as_json(line, ""))
+    except ValueError:
         return False

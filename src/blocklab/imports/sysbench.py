@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -123,12 +122,12 @@ def _end(lines: Sequence[str], start: int) -> int:
 
 def _of_json(block: str, rank: str) -> str | None:
     try:
-        row = json.loads(block.rstrip(", \n"))
+        row = outside.as_json(block.rstrip(", \n"), "")
         of = row["qps"]
         values = (row["tps"], of["total"], of["reads"], of["writes"], of["other"], row["latency"], row["errors"],
                   row["reconnects"])  # fmt: skip
         return _usual(str(int(row["time"])), str(int(row["threads"])), [f"{value:.2f}" for value in values], rank)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 
