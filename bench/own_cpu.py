@@ -8,13 +8,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from rich.console import Console
-
 from bench.common import PLAIN, mirror, show, study
 from blocklab.cli.live import Live
 from blocklab.cli.remaining import Remaining
 from blocklab.model.sample import Parsed
 from blocklab.model.stop import Stop
+from blocklab.model.terminal import Console
 from blocklab.model.units import Duration, Size
 from blocklab.runner.engine import Engine
 from blocklab.runner.estimate import costs

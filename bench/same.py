@@ -13,11 +13,10 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from rich.console import Console
-
 from bench.common import PLAIN, mirror
 from blocklab.cli.progress import Lines
 from blocklab.cli.remaining import Remaining
+from blocklab.model.terminal import Console
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite
 from blocklab.stats.analysis import analyse
@@ -64,7 +63,7 @@ def main() -> None:
     plan = study(asked.repeats)
     counts: Counter[str] = Counter()
     held, halves = 0, []
-    lines = Lines(Console(stderr=True, highlight=False), Remaining(()))
+    lines = Lines(Console(stderr=True), Remaining(()))
     for seed in range(asked.seeds):
         with tempfile.TemporaryDirectory(prefix="blocklab-same-") as runs:
             grid = cells(plan)

@@ -11,13 +11,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from rich.console import Console
-
 from bench.common import show
 from blocklab.cli.progress import Lines
 from blocklab.cli.remaining import Remaining
 from blocklab.model.ground import LinkSpec, NodeSpec, Profile, Topology, VolumeSpec
 from blocklab.model.site import Site
+from blocklab.model.terminal import Console
 from blocklab.model.units import Duration, Size
 from blocklab.runner.run import run_study
 from blocklab.sites.ssh.site import SshSite

@@ -15,13 +15,12 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from rich.console import Console
-
 from bench.common import mirror, show, study
 from blocklab.cli.progress import Lines
 from blocklab.cli.remaining import Remaining
 from blocklab.model.host import Host, must
 from blocklab.model.sample import Parsed
+from blocklab.model.terminal import Console
 from blocklab.model.workload import Armed
 from blocklab.runner.run import run_study, standing
 from blocklab.runner.workshop import Standing

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from blocklab.cli.progress import Lines
 from blocklab.cli.remaining import Machine, Remaining, Span
@@ -16,6 +15,7 @@ from blocklab.model.ground import Topology
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Parsed
+from blocklab.model.terminal import Console
 from blocklab.runner.estimate import costs
 from blocklab.runner.run import run_study
 from blocklab.sites.fake import FakeLab, FakeSite

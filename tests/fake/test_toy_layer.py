@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from blocklab.charts.layout import layouts
 from blocklab.cli.plan import planned
@@ -19,6 +18,7 @@ from blocklab.model.host import Result
 from blocklab.model.layer import Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step
 from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.model.terminal import Console
 from blocklab.model.units import Size
 from blocklab.model.workload import Command
 from blocklab.report import render, terminal_table

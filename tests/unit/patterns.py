@@ -21,8 +21,8 @@ THROUGH = {"search", "finditer", "findall", "sub", "split"}
 # Of our own source and pages, which nobody else writes.
 OWN = ("blocklab.lang", "blocklab.sites.uml")
 UNITS = (
-    "\n", " ", "\t", "0", "1,", "1 ", "1.", ".", ",", "a", "A", "a ", "-", "=", "+", "|", ":", "[", "{", '"', '" ', "<",
-    "<td>", "/", "\\", "(", "# ", "\n ", "1:1:1 ", "%", "a=1, ", "1.00 1 ", "_", "x_", "a: ",
+    "\n", " ", "\t", "0", "1,", "1 ", "1.", ".", ",", "a", "A", "a ", "-", "=", "+", "|", ":", "[", "{", '"', '" ',
+    "<", "<td>", "/", "\\", "(", "# ", "\n ", "1:1:1 ", "%", "a=1, ", "1.00 1 ", "_", "x_", "a: ",
 )  # fmt: skip
 
 
@@ -44,7 +44,9 @@ def patterns() -> dict[tuple[Any, int], tuple[str, set[str]]]:
             own = isinstance(value, re.Pattern)
             methods = called.get(name, set()) if own else set().union(*called.values()) if called else set()
             for pattern in _patterns(value):
-                _, before = found.setdefault((pattern.pattern, pattern.flags), (f"{module.__name__}.{name}", set()))
+                _, before = found.setdefault(
+                    (pattern.pattern, pattern.flags), (f"{module.__name__}.{name}", set())
+                )
                 before |= methods
     return found
 

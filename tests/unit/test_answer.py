@@ -12,7 +12,6 @@ from typing import cast
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from blocklab.charts.bars import bars
 from blocklab.charts.base import Chart
@@ -20,6 +19,7 @@ from blocklab.charts.forest import forest
 from blocklab.charts.matrix import _shares
 from blocklab.charts.plan import Dot
 from blocklab.imports import Options, minimal, take
+from blocklab.model.terminal import Console
 from blocklab.report import versus as report
 from blocklab.report.terminal import terminal_table
 from blocklab.stats.analysis import Analysis, analyse

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from rich.console import Console
 
 from blocklab.errors import ParseError
 from blocklab.model.plan import Port, Put
 from blocklab.model.sample import Parsed, Phase, Sample
+from blocklab.model.terminal import Console
 from blocklab.model.units import dec_hook
 from blocklab.model.workload import Asked
 from blocklab.report import render, terminal_table

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from rich.console import Console
 
 from blocklab.errors import StudyError
+from blocklab.model.terminal import Console
 from blocklab.report import versus as report
 from blocklab.stats.differences import differences
 from blocklab.stats.guard import Condition, condition, judge

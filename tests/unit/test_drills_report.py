@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from blocklab.charts.all import draw
 from blocklab.charts.base import Chart
 from blocklab.charts.cost import _title as cost_title
 from blocklab.model.drill import Bin, Binlog, Drill, Mirror, Missing, Stage, Status, Verdict
+from blocklab.model.terminal import Console
 from blocklab.report import drill_table, render, terminal_table
 from blocklab.report.drill_lines import _cells
 from blocklab.report.drills import MOST_IDS, NONE, drill_section, facts, fields

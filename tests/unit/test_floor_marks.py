@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from blocklab.charts.all import draw
 from blocklab.charts.base import HOLLOW, Chart
 from blocklab.model.sample import Sample
+from blocklab.model.terminal import Console
 from blocklab.report import render, terminal_table
 from blocklab.report.layers import NONE, LayerRow, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows

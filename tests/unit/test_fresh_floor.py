@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from blocklab.cli import floor as module
 from blocklab.errors import SetupError
+from blocklab.model.terminal import Console
 from blocklab.store.floor import METRICS, Floor, Reading, load_floor, machine_of, save_floor
 
 ENVIRONMENT: dict[str, Any] = {

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from blocklab.cli.setup import set_up
 from blocklab.errors import SetupError
 from blocklab.model.plan import Argv
 from blocklab.model.site import Doctor, Setup
+from blocklab.model.terminal import Console
 from blocklab.sites.fake import FakeSite
 from blocklab.sites.uml import packages
 from blocklab.sites.uml.doctor import Fact

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import typer
-from rich.console import Console
 
 from blocklab.cli.live import Live, clock_text, interim_text, showing
 from blocklab.cli.main import app
@@ -19,6 +18,7 @@ from blocklab.cli.progress import Lines
 from blocklab.cli.remaining import Remaining
 from blocklab.imports import Options, minimal, take
 from blocklab.model.sample import Parsed, Sample
+from blocklab.model.terminal import Console
 from blocklab.report import terminal_table
 from blocklab.runner.estimate import costs
 from blocklab.runner.strikes import Count
@@ -76,7 +76,7 @@ def written(console: Console) -> str:
 
 def picture(live: Live, width: int = 100) -> list[str]:
     """The lines at the bottom as they would be drawn now."""
-    console = Console(file=io.StringIO(), record=True, width=width, highlight=False)
+    console = Console(file=io.StringIO(), record=True, width=width)
     console.print(live.picture())
     return [line.rstrip() for line in console.export_text().splitlines()]
 
@@ -209,7 +209,7 @@ def test_finished_cells_and_warnings_scroll_as_the_plain_lines() -> None:
     failed = Outcome("failed", "a1: exit code 1", "look at raw/", seconds=3.0)
     texts = []
     for live in (True, False):
-        console = terminal() if live else Console(file=io.StringIO(), width=100, highlight=False)
+        console = terminal() if live else Console(file=io.StringIO(), width=100)
         with showing(console, what, Remaining(costs(what, grid)), plain=False) as progress:
             progress.done(grid[1], OK, parsed, ())
             progress.done(grid[2], failed, Parsed(), ())
@@ -314,7 +314,7 @@ def test_the_table_fits_100_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     # As ``blocklab run`` prints it into a file.
-    console = Console(file=io.StringIO(), record=True, highlight=False)
+    console = Console(file=io.StringIO(), record=True)
     console.print(terminal_table(made(tmp_path)))
     lines = console.export_text().splitlines()
     assert len(lines) > 5 and console.width == 100

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from blocklab.charts.base import Chart
 from blocklab.charts.machines import forests
+from blocklab.model.terminal import Console
 from blocklab.report import render, terminal_table
 from blocklab.report.tables import versions, warnings
 from blocklab.stats.analysis import Analysis, analyse

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from blocklab.cli.replay import Found, Shell, moments
 from blocklab.errors import CommandError, StoreError, StudyError
@@ -19,6 +18,7 @@ from blocklab.model.ground import Ground
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Parsed
+from blocklab.model.terminal import Console
 from blocklab.report.versus import printed
 from blocklab.sites.machine import hides_itself
 from blocklab.sites.names import ground

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import vl_convert
-from rich.console import Console
 from rich.text import Text
 
 from blocklab.errors import StoreError
+from blocklab.model.terminal import Console
 from blocklab.report import build, render, terminal_table
 from blocklab.report import bundle as bundles
 from blocklab.report.build import script_json

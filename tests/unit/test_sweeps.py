@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from blocklab.charts.all import draw
 from blocklab.charts.base import BASELINE, DASHES, Chart, Charts
 from blocklab.charts.curves import Line, shades_of
 from blocklab.charts.layout import layouts
 from blocklab.charts.plan import MOST_LINES, Dot, Scale, panels, plan, scale_of
+from blocklab.model.terminal import Console
 from blocklab.report import build, render, terminal_table
 from blocklab.report.build import laid_out
 from blocklab.report.sheets import relative_text

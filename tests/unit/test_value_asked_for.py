@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from blocklab.charts.all import draw
@@ -16,6 +15,7 @@ from blocklab.charts.base import Chart
 from blocklab.cli.main import app
 from blocklab.errors import StudyError
 from blocklab.model.sample import Parsed
+from blocklab.model.terminal import Console
 from blocklab.report import terminal_table
 from blocklab.report.build import laid_out
 from blocklab.stats.analysis import Analysis, analyse

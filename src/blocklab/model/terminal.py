@@ -33,8 +33,8 @@ class Text(rich_text.Text):
 class Console(rich_console.Console):
     """Rich's console without markup, emoji and highlighting. What comes as another text is shown, too."""
 
-    def __init__(self, *, stderr: bool = False, file: IO[str] | None = None, width: int | None = None) -> None:
-        super().__init__(stderr=stderr, file=file, width=width, markup=False, emoji=False, highlight=False)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "markup": False, "emoji": False, "highlight": False})
 
     def render_str(self, text: str, **more: Any) -> rich_text.Text:
         """A plain string as text."""
