@@ -186,6 +186,21 @@ def test_what_checks_a_name_sees_its_last_newline() -> None:
     house.none(found, "a pattern for a whole name ends in \\Z:")
 
 
+def test_everything_is_printed_through_one_place() -> None:
+    """Elsewhere a study, a log or a host could write to the terminal what it obeys, or markup."""
+    # A lab in the background writes its log, and a process on a host what the one that started it reads.
+    others = ("model/terminal.py", "sites/door.py", "sites/leashed.py", "cli/start.py")
+    prints = re.compile(r"(print|typer\.s?echo|click\.echo|typer\.secho)\(|sys\.(stdout|stderr)\.write")
+    found = [(path, line, call) for path, line, call in calls_of(*others) if prints.match(call)]
+    for path, tree in house.trees(house.PACKAGE):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and path.relative_to(house.PACKAGE).as_posix() not in others:
+                made = {"rich.console": {"Console"}, "rich.text": {"Text"}, "rich": {"print", "get_console"}}
+                names = made.get(node.module or "", set()) & {name.name for name in node.names}
+                found += [(path, node.lineno, f"from {node.module} import {name}") for name in sorted(names)]
+    house.none(found, "print through Console, Text, echo and echo_json of blocklab.model.terminal:")
+
+
 # -- the catalogue ----------------------------------------------------------------------------------------------
 
 

@@ -93,9 +93,9 @@ def test_what_is_no_utf_8_is_named_by_its_line(tmp_path: Path) -> None:
     path = tmp_path / "latin.yaml"
     path.write_bytes(b"blocklab: 2\nname: caf\xe9\n")
     for get in (read, hosts.load):
-        with pytest.raises(StudyError, match=r"latin.yaml:2: cannot be read: is not UTF-8") as found:
+        with pytest.raises(StudyError, match=r"latin.yaml:2: .*is not UTF-8") as found:
             get(path)
-        assert found.value.hint == "save it as UTF-8"
+        assert found.value.hint.startswith("save it as UTF-8")
     path.write_bytes(b"\xef\xbb\xbfname: x\n")
     assert outside.text(path) == "name: x\n"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,6 +17,7 @@ from blocklab.imports.iostat_columns import Meaning, put_right
 from blocklab.imports.iostat_report import ONLY, Row, Run, first
 from blocklab.imports.text import Bad, Refused, Text
 from blocklab.imports.watched import Collector, Rates, from_the_first, rows_of, twice
+from blocklab.model import outside
 
 # {"sysstat": {"hosts": [{"nodename": "db1", ... "statistics": [{"timestamp": ..., "disk": [...]}, {...
 _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
@@ -142,13 +142,13 @@ def _whole_reports(text: str) -> Iterator[Any]:
     start = _STATISTICS.search(text)
     if start is None:
         raise ParseError("iostat", "no JSON with statistics in its output", text[:1000])
-    decoder, at = json.JSONDecoder(), start.end()
+    at = start.end()
     while True:
         at = _GAP.match(text, at).end()  # type: ignore[union-attr]
         if at == len(text) or text[at] == "]":
             return
         try:
-            found, at = decoder.raw_decode(text, at)
+            found, at = outside.next_json(text, at)
         except ValueError as error:
             # What was cut has nothing after it, in particular no other report.
             if text.count('"timestamp"', at) <= 1 and _is_cut(text, at):

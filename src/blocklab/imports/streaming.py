@@ -7,8 +7,10 @@ from itertools import islice
 from pathlib import Path
 from typing import overload
 
+from blocklab.errors import Unreadable
 from blocklab.imports.prefix import seen
 from blocklab.imports.text import Refused, Text
+from blocklab.model import outside
 
 _BLOCK = 1 << 20
 
@@ -32,9 +34,11 @@ class Lines(Sequence[str]):
 
     def _blocks(self) -> Iterator[bytes]:
         try:
-            with self._path.open("rb") as file:
+            with outside.opened(self._path) as file:
                 while block := file.read(_BLOCK):
                     yield block
+        except Unreadable as error:
+            raise Refused(f"cannot be read: {error.problem}") from error
         except OSError as error:
             raise Refused(f"cannot be read: {error.strerror}") from error
 

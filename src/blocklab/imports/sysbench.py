@@ -9,6 +9,7 @@ from functools import partial
 from blocklab.imports import sysbench_old
 from blocklab.imports.found import Found, of_one_phase
 from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points
+from blocklab.model import outside
 from blocklab.workloads import sysbench_output
 
 # [ 10s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,95%): 303.33 err/s: 0.00 ...

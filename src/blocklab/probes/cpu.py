@@ -12,7 +12,7 @@ from blocklab.probes.points import points
 
 # cpu  209 0 6 301 0 0 0 0 0 0
 #      user nice system idle iowait irq softirq steal guest guest_nice: in ticks since boot, all CPUs together
-_CPU = re.compile(r"^cpu +((?:\d+ ?)+)$", re.MULTILINE)
+_CPU = re.compile(r"^cpu +(\d+(?: \d+)*) ?$", re.MULTILINE)
 
 # Guests' time is in user and nice already.
 _PARTS = {"user": (0, 1), "system": (2, 5), "idle": (3,), "iowait": (4,), "softirq": (6,), "steal": (7,)}

@@ -13,7 +13,7 @@ from blocklab.probes.points import points, rate
 # Inter-|   Receive                                                |  Transmit
 #  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls ...
 #     lo: 2076526    3602    0    0    0     0          0         0  2076526    3602    0    0    0     0  0  0
-_INTERFACE = re.compile(r"^ *([^\s:]+): *((?:\d+ *){16})$")
+_INTERFACE = re.compile(r"^ *([^\s:]+): *(\d+(?: +\d+){15}) *$")
 
 _COUNTERS = {
     "rx.bandwidth": (0, "B/s"), "rx.packets": (1, "1/s"), "rx.drops": (3, "1/s"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from rich import console as rich_console
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import ConsoleOptions, RenderableType, RenderResult
 
 from blocklab.charts.matrix import matrix_sweeps
 from blocklab.charts.plan import STACK, Dot
@@ -66,7 +67,7 @@ class _Columns:
         self._levels = levels
         self._cells = cells
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: rich_console.Console, options: ConsoleOptions) -> RenderResult:
         for names in self._abreast(min(options.max_width, WIDEST) - EDGES):
             yield grid(
                 [self._axis, *names],

@@ -59,7 +59,7 @@ _COPIED = re.compile(r"^(\d+) bytes (?:\(.*\) )?copied, (\d+(?:\.\d+)?(?:e[+-]?\
 # cpu  209 0 6 301 0 0 0 0 0 0
 #      user nice system idle iowait irq softirq steal guest guest_nice,
 # https://man7.org/linux/man-pages/man5/proc_stat.5.html
-_CPU = re.compile(r"^cpu +((?:\d+ ?){8,})$", re.MULTILINE)
+_CPU = re.compile(r"^cpu +(\d+(?: \d+){7,}) ?$", re.MULTILINE)
 _IDLE, _STEAL = 3, 7
 
 

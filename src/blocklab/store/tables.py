@@ -211,13 +211,15 @@ def check(folder: Path) -> None:
     for name in ("samples.parquet", "transactions.parquet"):
         path = folder / name
         try:
-            with path.open("rb") as file:
+            with outside.opened(path) as file:
                 start = file.read(len(_MAGIC))
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - _FOOT.size))
                 end = file.read()
+        except Unreadable as error:
+            raise StoreError(f"{path} cannot be read: {error.problem}", hint=again(path)) from error
         except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error}", hint=again(path)) from error
+            raise StoreError(f"{path} cannot be read: {error.strerror}", hint=again(path)) from error
         length, magic = _FOOT.unpack(end) if len(end) == _FOOT.size else (0, b"")
         if start != _MAGIC or magic != _MAGIC or not 0 < length <= size - _FOOT.size - len(_MAGIC):
             raise StoreError(f"{path} cannot be read: it is not whole, or no Parquet file", hint=again(path))
