@@ -1,4 +1,4 @@
-"""Commands by name: the module of a command is imported when it is called, a list of them takes their docstrings."""
+"""Commands by name: a command's module is imported when it is called, a list of them takes their docstrings."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from importlib.abc import InspectLoader
 from types import CodeType
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-MARKUP = "markdown"
+MARKUP: Final = "markdown"
 
 
 @dataclass(frozen=True)
