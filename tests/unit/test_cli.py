@@ -173,6 +173,7 @@ finally:
         (("--help",), HEAVY),
         (("--lang", "ja", "--help"), HEAVY[:-2]),
         (("studies",), HEAVY[:6]),
+        (("check", "drbd-az"), HEAVY[:6]),
         (("nosuch",), HEAVY),
     ],
 )
