@@ -47,7 +47,7 @@ virtual *options:
 browser *options:
     pytest tests/browser {{ options }}
 
-# Run benchmarks by name, or the short ones: agent, floor, launch, own_cpu, rebuild, rtt, shim; circle, counters, coverage, drills, importing, inference, loading, overhead, parsing, predict, reporting, same, spread, ssh, stopping, virtual, volume.
+# Run benchmarks by name, or the short ones: agent, floor, launch, own_cpu, rebuild, rtt, shim; circle, counters, coverage, drills, importing, inference, loading, overhead, parsing, predict, reporting, same, spread, ssh, startup, stopping, virtual, volume.
 bench *names:
     for name in {{ if names == "" { "agent floor launch own_cpu rebuild rtt shim" } else { names } }}; do \
         python -m "bench.$name" || exit 1; \
@@ -66,7 +66,7 @@ reference:
     python -m tools.reference
     python -m tools.manpage
 
-# Bring the catalogues of messages to what the source says; new messages come without a translation.
+# Bring the catalogues of messages to what the source says, and list what lacks a translation.
 messages:
     python -m tools.messages
 

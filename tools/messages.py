@@ -2,8 +2,8 @@
 
     python -m tools.messages
 
-New messages come without a translation, those that are gone go. A test fails while a message has none; one that is
-to stay as it is has itself.
+New messages come without a translation, and are shown in English until they have one; those that are gone go. What
+lacks one is listed, and counted in a warning of the tests. A message that is to stay as it is has itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from babel.messages.catalog import Catalog
+from babel.messages.catalog import Catalog, Message
 from babel.messages.pofile import read_po, write_po
 
 from blocklab.cli.main import app
@@ -111,6 +111,12 @@ def updated(language: str, wanted: Catalog) -> Catalog:
     return found
 
 
+def untranslated(catalogue: Catalog, wanted: Catalog) -> list[Message]:
+    """The messages that are wanted and that the catalogue has no translation of: they are shown in English."""
+    found = {(each.id, each.context) for each in catalogue if each.string}
+    return [each for each in wanted if each.id and (each.id, each.context) not in found]
+
+
 def write(catalogue: Catalog, path: Path) -> None:
     """Write a catalogue without dates and line numbers, so that a change shows what was changed."""
     path.parent.mkdir(exist_ok=True)
@@ -119,14 +125,16 @@ def write(catalogue: Catalog, path: Path) -> None:
 
 
 def main() -> None:
-    """Update each catalogue; say what lacks a translation."""
+    """Update each catalogue; list what lacks a translation."""
     wanted = template()
     for language in LANGUAGES:
         if language == "en":
             continue
         found = updated(language, wanted)
         write(found, catalogue_of(language))
-        missing = [each.id for each in found if each.id and not each.string]
+        missing = untranslated(found, wanted)
+        for each in missing:
+            print(f"{', '.join(file for file, _ in each.locations) or 'help'}: {each.id}")
         print(f"{language}: {len(found)} messages, {len(missing)} without a translation", file=sys.stderr)
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from ruamel.yaml import YAML
 
+from blocklab.cli.main import app
 from blocklab.cli.plan import START, shortened
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
@@ -146,6 +151,64 @@ def test_version_and_help(shell: Shell) -> None:
     assert code == 0
     for command in ("run", "resume", "check", "plan", "schema", "report", "up", "sh", "down", "doctor", "image"):
         assert command in out
+
+
+# What only some commands need, and what takes most of their start.
+HEAVY = ("numpy", "scipy", "altair", "vl_convert", "duckdb", "jinja2", "ruamel", "babel", "blocklab.study")
+CALLED = """
+import sys
+from blocklab.cli.start import main
+heavy, sys.argv = sys.argv[1].split(), ["blocklab", *sys.argv[2:]]
+try:
+    main()
+finally:
+    print(*(name for name in heavy if name in sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("argv", "heavy"),
+    [
+        (("--version",), (*HEAVY, "rich")),
+        (("--help",), HEAVY),
+        (("--lang", "ja", "--help"), HEAVY[:-2]),
+        (("studies",), HEAVY[:6]),
+        (("check", "drbd-az"), HEAVY[:6]),
+        (("nosuch",), HEAVY),
+    ],
+)
+def test_a_command_imports_what_it_needs_and_no_more(argv: tuple[str, ...], heavy: tuple[str, ...]) -> None:
+    call = [sys.executable, "-c", CALLED, " ".join(heavy), *argv]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == (2 if argv == ("nosuch",) else 0)
+    assert done.stderr.splitlines()[-1] == ""
+
+
+def test_the_list_of_commands_says_what_each_command_says_itself() -> None:
+    """It is made without importing them."""
+    group: Any = typer.main.get_command(app)
+    context = group.make_context("blocklab", [], resilient_parsing=True)
+    assert group.list_commands(context) == list(group.commands)
+    for name, command in group.commands.items():
+        listed = group.get_command(context, name)
+        assert (listed.name, listed.help, listed.hidden) == (command.name, command.help, command.hidden)
+        assert listed.help and listed.get_short_help_str() == command.get_short_help_str()
+        assert group.resolve_command(context, [name, "--help"]) == (name, command, ["--help"])
+    assert group.get_command(context, "nosuch") is None
+    assert [name for name, command in group.commands.items() if command.hidden] == ["leashed"]
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [("blocklab re", ["report", "resume"]), ("blocklab hosts a", ["add"]), ("blocklab check drbd", ["drbd-az"])],
+)
+def test_a_shell_completes_commands_and_what_they_take(words: str, wanted: list[str]) -> None:
+    asks = {"_BLOCKLAB_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    call = [sys.executable, "-c", "from blocklab.cli.main import app; app(prog_name='blocklab')"]
+    done = subprocess.run(
+        call, env={**os.environ, **asks}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert sorted(done.stdout.split()) == wanted
 
 
 def test_a_seed_for_the_order_as_written_is_refused(shell: Shell, file: Path) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -15,7 +19,7 @@ from blocklab.cli.studies import expanded
 from blocklab.errors import StudyError
 from blocklab.store import floor as floors
 from blocklab.store.floor import METRICS, Floor, Reading, machine_of
-from blocklab.study import check, decode, factors, sweep
+from blocklab.study import check, decode, factors, profiles, sweep
 from blocklab.study.factors import assignments, left_out, parts_of, phase_total, size, variant
 from blocklab.study.grid import cells, layouts
 from blocklab.study.read import build, read
@@ -254,6 +258,84 @@ def test_a_sweep_takes_time_for_each_level_not_for_each_pair_of_them(
     sixty, converted = max(converted), []
     cells(build(many(small, 2)))
     assert abs(sixty - max(converted)) < 10
+
+
+def calls(small: dict[str, Any], rtts: int, clients: int, tmp_path: Path) -> Counter[str]:
+    """How often each function of blocklab is called while a study with so many levels is checked."""
+    small["factors"] = {
+        "rtt": {"field": "links.zone.rtt", "values": [f"{1000 + 10 * number}us" for number in range(rtts)]},
+        "clients": {"field": "workloads.tx.clients", "values": list(range(1, clients + 1))},
+    }
+    file, found = written(small, tmp_path), Counter[str]()
+
+    def count(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and f"{os.sep}blocklab{os.sep}" in frame.f_code.co_filename:
+            found[frame.f_code.co_qualname] += 1
+
+    sys.setprofile(count)
+    try:
+        done = CliRunner().invoke(app, ["check", file])
+    finally:
+        sys.setprofile(None)
+    assert done.exit_code == 0, done.output
+    return found
+
+
+def test_check_plans_a_stack_once_for_its_own_levels_and_takes_time_for_each_cell(
+    small: dict[str, Any], tmp_path: Path
+) -> None:
+    """Counted, not timed."""
+    del small["workloads"]["io"]
+    calls(small, 2, 2, tmp_path)
+    few, many = calls(small, 4, 5, tmp_path), calls(small, 4, 20, tmp_path)
+    # Another number of clients is no other stack, nor volume, nor link.
+    for name in ("_stack", "Volume.problems", "Drbd.problems", "Postgres.problems"):
+        assert few[name] and many[name] - few[name] <= 2 * (20 - 5), name
+    # Four times the cells.
+    assert many.total() < 4.2 * few.total()
+
+
+def test_variants_share_what_no_level_changes(small: dict[str, Any]) -> None:
+    small["factors"] = {"rtt": RTT, "clients": {"field": "workloads.tx.clients", "values": [1, 2]}}
+    study = build(small)
+    near, far = ({"rtt": rtt, "clients": "1"} for rtt in ("0.5ms", "2ms"))
+    one, other = variant(study, near), variant(study, far)
+    assert one is variant(study, dict(near)) and one.links["zone"] != other.links["zone"]
+    assert one.links["cross"] is other.links["cross"] and one.stacks["mirror"] is other.stacks["mirror"]
+    assert one.workloads["tx"] is other.workloads["tx"] != study.workloads["tx"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("nodes.a1.memory", "256MiB"),
+        ("nodes.a1.sysctl[vm.dirty_ratio]", 5),
+        ("links.zone.rtt", "2ms"),
+        ("stacks.local.layers", [{"layer": "volume", "size": "1GiB"}, {"layer": "xfs"}]),
+        ("stacks.*.layers[0].size", "256MiB"),
+        ("stacks", {"other": {"on": "a1", "layers": [{"layer": "volume", "profile": "san", "size": "1GiB"}]}}),
+        ("workloads.more", {"workload": "pgbench", "clients": 1, "scale": 1, "time": "1s"}),
+        ("profiles.san.iops", 500),
+        ("takeover.misses", 7),
+    ],
+)
+def test_a_variant_is_what_its_values_in_the_file_make(small: dict[str, Any], field: str, value: Any) -> None:
+    small["profiles"] = {"san": {"iops": 100, "read_latency": "1ms"}}
+    small["stacks"]["local"]["layers"][0]["profile"] = "san"
+    small["nodes"]["a1"]["sysctl"] = {}
+    small["takeover"] = {"misses": 3}
+    fields = {"clients": {"workloads.tx.clients": 3}, "swept": {field: value}}
+    swept = {**small, "factors": {name: {"values": {"there": each}} for name, each in fields.items()}}
+    found = variant(decode.decoded(profiles.fill(swept)), {"clients": "there", "swept": "there"})
+    small["workloads"]["tx"]["clients"] = 3
+    for place in list(factors.places(small, parts_of(field))):
+        at: Any = small
+        for part in place[:-1]:
+            at = at[part]
+        at[place[-1]] = value
+    wanted = decode.decoded(profiles.fill(small))
+    for part in sweep.SWEPT:
+        assert getattr(found, part) == getattr(wanted, part), part
 
 
 def test_the_rest_of_a_study_is_kept_in_a_variant(small: dict[str, Any]) -> None:

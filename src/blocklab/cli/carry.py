@@ -26,7 +26,6 @@ from blocklab.errors import StoreError, StudyError
 from blocklab.model import outside
 from blocklab.model.site import OwnTime, Room, Site, offered
 from blocklab.model.terminal import Console, echo, echo_json
-from blocklab.predict.cells import analysed
 from blocklab.runner.estimate import Cost, costs
 from blocklab.runner.run import Progress, run_study
 from blocklab.sites import DEFAULT, open_site
@@ -112,6 +111,9 @@ def carry_out(
             console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
             raise typer.Exit(INTERRUPTED) from None
         console.print(f"{several(len(todo), 'cell')} in {time.monotonic() - begun:.0f} s, {bad} of them not ok")
+    # numpy, which takes longer to import than a study to check.
+    from blocklab.predict.cells import analysed
+
     analysis = analysed(folder)
     page = report.render(folder, analysis=analysis)
     if shown.as_json:

@@ -6,58 +6,56 @@ Exit codes: 0 done; 1 a cell failed, or this machine cannot do it; 2 the study o
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import typer
 
 from blocklab import __version__
-from blocklab.cli import catalogue, imports, lab, studies
-from blocklab.cli.calibrate import calibrate
-from blocklab.cli.compare import compare
-from blocklab.cli.doctor import doctor
-from blocklab.cli.drill import drill, verdict
-from blocklab.cli.export import export, query
-from blocklab.cli.like import like
-from blocklab.cli.plan import plan
-from blocklab.cli.predict import predict
-from blocklab.cli.report import report
-from blocklab.cli.setup import quickstart, setup
-from blocklab.cli.size import size
+from blocklab.cli.listed import MARKUP, Entry, group
 from blocklab.cli.streams import Unwritable, give_up
 from blocklab.errors import BlocklabError, StudyError
-from blocklab.model.commit import commit
-from blocklab.model.terminal import Console, Text, echo
-from blocklab.sites import COMMANDS, image_key
-from blocklab.sites import command as site_command
-from blocklab.sites.leashed import main as held
+from blocklab.sites import COMMANDS
+
+# In the order of the help.
+ENTRIES = {
+    "setup": Entry("blocklab.cli.setup", "setup"),
+    "quickstart": Entry("blocklab.cli.setup", "quickstart"),
+    "run": Entry("blocklab.cli.studies", "run"),
+    "resume": Entry("blocklab.cli.studies", "resume"),
+    "check": Entry("blocklab.cli.studies", "check"),
+    "plan": Entry("blocklab.cli.plan", "plan"),
+    "predict": Entry("blocklab.cli.predict", "predict"),
+    "schema": Entry("blocklab.cli.studies", "schema"),
+    "report": Entry("blocklab.cli.report", "report"),
+    "drill": Entry("blocklab.cli.drill", "drill"),
+    "verdict": Entry("blocklab.cli.drill", "verdict"),
+    "compare": Entry("blocklab.cli.compare", "compare"),
+    "size": Entry("blocklab.cli.size", "size"),
+    "export": Entry("blocklab.cli.export", "export"),
+    "query": Entry("blocklab.cli.export", "query"),
+    "studies": Entry("blocklab.cli.catalogue", "studies"),
+    "new": Entry("blocklab.cli.catalogue", "new"),
+    "up": Entry("blocklab.cli.lab", "up"),
+    "down": Entry("blocklab.cli.lab", "down"),
+    "doctor": Entry("blocklab.cli.doctor", "doctor"),
+    "calibrate": Entry("blocklab.cli.calibrate", "calibrate"),
+    "like": Entry("blocklab.cli.like", "like"),
+    # ``import`` is no name for a function.
+    "import": Entry("blocklab.cli.imports", "import_"),
+    # What follows the node's name belongs to the node's command, dashes and all.
+    "sh": Entry(
+        "blocklab.cli.lab", "sh", settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+    ),
+    "leashed": Entry("blocklab.cli.leashed", "leashed", hidden=True),
+} | {name: Entry(*there) for name, there in COMMANDS.items()}
 
 app = typer.Typer(
-    rich_markup_mode="markdown",
+    cls=group(ENTRIES),
+    rich_markup_mode=MARKUP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="What does a block-storage layout cost a database? Measured on real kernels, on one ordinary machine.",
 )
-
-
-def leashed() -> None:
-    """Of `--dask hosts.yaml`, on a host: a program that ends with the connection."""
-    sys.exit(held())
-
-
-_COMMANDS: tuple[Callable[..., None], ...] = (
-    setup, quickstart, studies.run, studies.resume, studies.check, plan, predict, studies.schema, report,
-    drill, verdict, compare, size, export, query, catalogue.studies, catalogue.new, lab.up, lab.down, doctor,
-    calibrate, like,
-)  # fmt: skip
-for command in _COMMANDS:
-    app.command()(command)
-# ``import`` is no name for a function.
-app.command("import")(imports.import_)
-# What follows the node's name belongs to the node's command, dashes and all.
-app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(lab.sh)
-app.command(hidden=True)(leashed)
-for name in COMMANDS:
-    app.add_typer(site_command(name), name=name)
 
 
 @app.callback(invoke_without_command=True)
@@ -67,6 +65,10 @@ def _version(
 ) -> None:
     # cli.start has taken --lang already: modules are imported in their language.
     if version:
+        from blocklab.model.commit import commit
+        from blocklab.model.terminal import echo
+        from blocklab.sites import image_key
+
         echo(f"blocklab {__version__}\ncommit {commit() or 'unknown'}\nimage {image_key()}")
         raise typer.Exit
 
@@ -94,6 +96,8 @@ def predicting(options: Sequence[str]) -> list[str]:
 
 
 def _show(error: BlocklabError) -> None:
+    from blocklab.model.terminal import Console, Text
+
     console = Console(stderr=True)
     more = error.more if isinstance(error, StudyError) else ()
     for each in (error, *more):

@@ -21,7 +21,6 @@ from blocklab.model.describe import described
 from blocklab.model.knobs import nearest
 from blocklab.model.terminal import echo, echo_json
 from blocklab.model.units import schema_hook
-from blocklab.predict.cells import plan as design
 from blocklab.sites import CLOCKS, DEFAULT, SITES
 from blocklab.store.folder import Manifest, StudyFolder, Workers, claimed, place_of
 from blocklab.study.check import combined_problems, runnable
@@ -188,6 +187,9 @@ def predicted(
 ) -> tuple[list[Cell], tuple[str, ...]]:
     """Of the cells that are wanted those to measure, and the keys of those that are left to prediction; ``count``
     of them, 0 for about a fifth. Raises ``StudyError``."""
+    # numpy, as in carry.
+    from blocklab.predict.cells import plan as design
+
     chosen = {_place(cell) for cell in design(study, wanted, count or None)}
     measured = [cell for cell in wanted if _place(cell) in chosen]
     keys = {cell.key for cell in measured}

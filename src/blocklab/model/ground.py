@@ -57,21 +57,21 @@ class Profile(msgspec.Struct, frozen=True):
     """
 
     size: Size
-    read_latency: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
-    write_latency: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
+    read_latency: Duration = Duration("0s")
+    write_latency: Duration = Duration("0s")
     iops: int = 0
     burst_iops: int = 0
     burst_seconds: int = 0
-    bandwidth: Bandwidth = msgspec.field(default_factory=lambda: Bandwidth("0B/s"))
+    bandwidth: Bandwidth = Bandwidth("0B/s")
     read_iops: int = 0
     write_iops: int = 0
-    read_bandwidth: Bandwidth = msgspec.field(default_factory=lambda: Bandwidth("0B/s"))
-    write_bandwidth: Bandwidth = msgspec.field(default_factory=lambda: Bandwidth("0B/s"))
+    read_bandwidth: Bandwidth = Bandwidth("0B/s")
+    write_bandwidth: Bandwidth = Bandwidth("0B/s")
     read_quantiles: dict[str, Duration] = {}
     write_quantiles: dict[str, Duration] = {}
-    read_latency_per_mib: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
-    write_latency_per_mib: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
-    io_most: Size = msgspec.field(default_factory=lambda: Size("0B"))
+    read_latency_per_mib: Duration = Duration("0s")
+    write_latency_per_mib: Duration = Duration("0s")
+    io_most: Size = Size("0B")
     slow: Slow | None = None
     degrade: Degrade | None = None
     seed: int = 0

@@ -8,8 +8,7 @@ import msgspec
 
 from blocklab.model.stop import Rule
 from blocklab.model.workload import Estimated, Ruled, WithData, Workload
-from blocklab.study.copies import copied
-from blocklab.study.drills import nominal
+from blocklab.study.copies import copy_of
 from blocklab.study.factors import variant
 from blocklab.study.grid import hardware, is_drill, layouts, topology
 from blocklab.study.phases import rule_of
@@ -70,23 +69,23 @@ class Cost(msgspec.Struct, frozen=True):
 def costs(study: Study, cells: Sequence[Cell]) -> tuple[Cost, ...]:
     """What each of these cells takes, by first guesses."""
     found = layouts(study, cells)
-    shapes = [topology(layout.study, [layout.stack]) for layout in found]
-    alike = [hardware(shape) for shape in shapes]
+    alike = [hardware(topology(layout.study, [layout.stack])) for layout in found]
+    of_one_kind = len(set(alike)) == 1
     loads: dict[bytes, Load] = {}
     made = []
-    for number, (layout, shape, kind) in enumerate(zip(found, shapes, alike, strict=True)):
+    for number, (layout, kind) in enumerate(zip(found, alike, strict=True)):
         for cell in layout.cells:
             workload = variant(study, cell.levels).workloads[cell.workload]
             same = msgspec.json.encode(cell.spec["workload"])
             if same not in loads:
                 loads[same] = load(workload)
             # A repeat begins with the nodes that the one before ended with, and boots all others again.
-            boot = kind if len(set(alike)) == 1 else f"{kind} {cell.repeat}"
+            boot = kind if of_one_kind else f"{kind} {cell.repeat}"
             once = {f"boot {boot}": BOOT_SECONDS, f"build {number}": BUILD_SECONDS}
             # A drill boots the node that it crashed.
             around = CELL_SECONDS + (BOOT_SECONDS if is_drill(layout.study, cell.workload) else 0.0)
             if isinstance(workload, WithData):
-                copy = copied(layout.study, layout.stack, nominal(shape), workload)[0]
+                copy = copy_of(layout.study, layout.stack, workload)
                 once[f"data {copy} {boot}"] = DATA_SECONDS
                 # The stack is built over restored volumes each time.
                 around += BUILD_SECONDS

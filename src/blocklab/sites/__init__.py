@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from blocklab.errors import StudyError
-from blocklab.model.site import Site
-from blocklab.sites.leashed import Leashable
 
-__all__ = ["CLOCKS", "COMMANDS", "DEFAULT", "SITES", "command", "image_key", "leashable", "open_site", "portable"]
+if TYPE_CHECKING:
+    from blocklab.model.site import Site
+    from blocklab.sites.leashed import Leashable
+
+__all__ = ["CLOCKS", "COMMANDS", "DEFAULT", "SITES", "image_key", "leashable", "open_site", "portable"]
 
 DEFAULT = "uml"
 # Name -> module and function that opens it; what is not asked for is not loaded.
@@ -20,11 +22,11 @@ SITES = {"uml": ("blocklab.sites.uml.registered", "open_site")}
 CLOCKS = {"virtual": ("blocklab.sites.uml.registered", "open_virtual")}
 # The one of a hosts file.
 BY_FILE = ("blocklab.sites.ssh.registered", "open_site")
-# Commands that only one site has: name -> module and its typer application.
+# Commands that only one site has: name -> module, its typer application, and its help.
 COMMANDS = {
-    "image": ("blocklab.sites.uml.commands", "app"),
-    "hosts": ("blocklab.sites.ssh.commands", "hosts_app"),
-    "disks": ("blocklab.sites.ssh.commands", "disks_app"),
+    "image": ("blocklab.sites.uml.commands", "app", "Build, list and remove node images."),
+    "hosts": ("blocklab.sites.ssh.commands", "hosts_app", "Add hosts to a hosts file, and check them."),
+    "disks": ("blocklab.sites.ssh.commands", "disks_app", "List the disks of hosts, and claim them."),
 }
 
 
@@ -69,9 +71,3 @@ def image_key() -> str:
     """The key of the node image that this version uses, built or not."""
     key: str = importlib.import_module("blocklab.sites.uml.registered").image_key()
     return key
-
-
-def command(name: str) -> Any:
-    """The typer application of a command that one site has."""
-    module, application = COMMANDS[name]
-    return getattr(importlib.import_module(module), application)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -18,6 +19,7 @@ from blocklab.study.clients import client_problems
 from blocklab.study.grid import spans
 from blocklab.study.kinds import SERVERS, WORDS, servers, workloads
 from blocklab.study.measures import shown_problems
+from blocklab.study.seen import Seen
 from blocklab.study.types import Stack, Study
 from blocklab.study.views import view_problems
 
@@ -93,20 +95,22 @@ def runnable(study: Study) -> None:
         raise StudyError(path, problem)
 
 
-def problems(study: Study) -> Iterator[Problem]:
-    """Every problem as (path in the file, what is wrong and the hint)."""
-    yield from _built(study)
+def problems(study: Study, seen: Seen | None = None) -> Iterator[Problem]:
+    """Every problem as (path in the file, what is wrong and the hint); of what was ``seen`` none by itself."""
+    yield from _built(study, seen)
     yield from sweep.factor_problems(study, problems)
     yield from _shown(study)
 
 
-def _built(study: Study) -> Iterator[Problem]:
+def _built(study: Study, seen: Seen | None = None) -> Iterator[Problem]:
     """What keeps layouts and workloads from being built as the file has them."""
+    seen = seen or Seen()
     yield from _names(study)
     yield from _links(study)
     for name, stack in study.stacks.items():
-        yield from _stack(study, name, stack)
-    yield from _workloads(study)
+        if seen.first(f"stacks.{name}", stack, *study.nodes.values(), *study.links.values()):
+            yield from _stack(study, name, stack)
+    yield from _workloads(study, seen)
     yield from drills.problems(study)
 
 
@@ -220,10 +224,10 @@ def _fits(at: str, layer: Layer, below: Sequence[Layer]) -> Iterator[Problem]:
         yield at, f"{layer.tag} needs {needs}, but {below[-1].tag} below it gives {given}{hint}"
 
 
-def _workloads(study: Study) -> Iterator[Problem]:
+def _workloads(study: Study, seen: Seen) -> Iterator[Problem]:
     for name, workload in study.workloads.items():
         path = f"workloads.{name}"
-        for field, problem in workload.problems():
+        for field, problem in workload.problems() if seen.first(path, workload) else ():
             yield f"{path}.{field}" if field else path, problem
         yield from client_problems(study, name)
         for stack_name, stack in study.stacks.items():
@@ -244,7 +248,7 @@ def _fitting(workload: Workload, offered: Collection[str]) -> str:
 
 def combined_problems(study: Study) -> Iterator[Problem]:
     """What keeps a cell from being built and measured at its levels, of those that are not excluded."""
-    yield from sweep.combined_problems(study, problems)
+    yield from sweep.combined_problems(study, functools.partial(problems, seen=Seen()))
 
 
 def _there_are(name: str, names: Iterable[str]) -> str:

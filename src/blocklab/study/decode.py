@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -88,7 +88,7 @@ def located(plain: Any, text: str, kind: Any) -> tuple[str, str]:
         parent = path[: path.index("[...]")]
         items = _at(plain, parts(parent))
         for key in items:
-            alone = _replaced(plain, parts(parent), {key: items[key]})
+            alone = replaced(plain, parts(parent), {key: items[key]})
             try:
                 msgspec.convert(alone, kind, dec_hook=dec_hook)
             except msgspec.ValidationError as error:
@@ -110,9 +110,10 @@ def _at(value: Any, way: list[str | int]) -> Any:
     return value
 
 
-def _replaced(value: Any, way: list[str | int], new: Any) -> Any:
+def replaced(value: Any, way: Sequence[str | int], new: Any) -> Any:
+    """Plain data with another value at a place; what lies beside the way to it is shared."""
     if not way:
         return new
     copy: Any = dict(value) if isinstance(value, Mapping) else list(value)
-    copy[way[0]] = _replaced(value[way[0]], way[1:], new)
+    copy[way[0]] = replaced(value[way[0]], way[1:], new) if way[1:] else new
     return copy

@@ -9,6 +9,7 @@ A path names a field: ``links.zone.rtt``, ``workloads.tpcc.threads``,
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -21,8 +22,9 @@ from blocklab.errors import StudyError
 from blocklab.model.units import enc_hook
 from blocklab.model.workload import Phased
 from blocklab.study import profiles
-from blocklab.study.decode import decoded
+from blocklab.study.decode import decoded, replaced
 from blocklab.study.kinds import kind_of
+from blocklab.study.seen import Same
 from blocklab.study.types import Factor, Study
 from blocklab.study.types import level_text as level_text
 
@@ -32,6 +34,8 @@ _PART = re.compile(r"(?:^|\.)(?P<name>[^.\[\]]+)|\[(?P<bracket>[^\[\]]+)\]")
 _PATH = re.compile(r"[^.\[\]]+(\.[^.\[\]]+|\[[^\]]+\])*")
 # What no factor changes. A study without them is copied in a moment, however many levels it has.
 _UNSWEPT: dict[str, Any] = {"factors": {}, "exclude": (), "expect": (), "notes": (), "quick": {}}
+# What is looked up by its name: of these a variant takes over what it does not change.
+_PARTS = ("nodes", "links", "stacks", "workloads", "faults")
 
 
 def assignments(factor: Factor) -> dict[str, dict[str, Any]]:
@@ -119,12 +123,63 @@ def level_texts(wanted: Any) -> tuple[str, ...]:
 
 def variant(study: Study, levels: Levels) -> Study:
     """The study at one point of its factors; factors that ``levels`` does not name stay as the file has them.
+    Two calls for one study and point may give the same object, and variants share what no level of theirs changes.
 
     Raises ``StudyError``: an unknown factor or level, a path that leads nowhere, a value that does not fit.
     """
     if not levels:
         return study
-    plain = plain_of(study)
+    swept = _swept(Same(study))
+    point = tuple(levels.items())
+    if point not in swept.variants:
+        swept.variants[point] = _variant(study, levels, swept)
+    return swept.variants[point]
+
+
+class _Swept:
+    """What the variants of a study share: its plain data, which nobody changes, and what was made of it."""
+
+    def __init__(self, study: Study) -> None:
+        self.plain = plain_of(study)
+        self.base = decoded(profiles.fill(self.plain))
+        self.items: dict[tuple[str, str, bytes], Any] = {}
+        self.variants: dict[tuple[tuple[str, str], ...], Study] = {}
+
+    def changed(self, plain: dict[str, Any]) -> Study:
+        """The study of plain data that were made from these; only what differs is decoded."""
+        swept = _changed(self.plain, plain)
+        if not all(part in _PARTS and isinstance(items, dict) for part, items in swept.items()):
+            return decoded(profiles.fill(plain))
+        try:
+            items = {part: self._items(part, plain) for part in swept}
+        except StudyError:
+            # A mistake is said as one of the whole study.
+            return decoded(profiles.fill(plain))
+        return msgspec.structs.replace(self.base, **items)
+
+    def _items(self, part: str, plain: dict[str, Any]) -> dict[str, Any]:
+        """A part with its changed items; those of equal data are one object."""
+        found = dict(getattr(self.base, part))
+        for name, value in _changed(self.plain[part], plain[part]).items():
+            key = (part, name, msgspec.json.encode(value))
+            if key not in self.items:
+                alone = {**plain, **{each: {} for each in _PARTS}, part: {name: value}}
+                self.items[key] = getattr(decoded(profiles.fill(alone)), part)[name]
+            found[name] = self.items[key]
+        return {name: found[name] for name in plain[part]}
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in after.items() if name not in before or value is not before[name]}
+
+
+@functools.lru_cache(maxsize=4)
+def _swept(study: Same[Study]) -> _Swept:
+    return _Swept(study.thing)
+
+
+def _variant(study: Study, levels: Levels, swept: _Swept) -> Study:
+    plain = swept.plain
     for name, level in levels.items():
         if name not in study.factors:
             raise StudyError(
@@ -137,10 +192,11 @@ def variant(study: Study, levels: Levels) -> Study:
         if level not in known:
             raise StudyError(f"factors.{name}", f"there is no level {level!r}; there are {', '.join(known)}")
         for path, value in known[level].items():
-            if not (way := parts_of(path)) or not _assign(plain, way, value):
+            before = plain
+            if not (way := parts_of(path)) or (plain := _assigned(plain, way, value)) is before:
                 raise StudyError(f"factors.{name}", f"the study has no field {path!r}")
     try:
-        changed = decoded(profiles.fill(plain))
+        changed = swept.changed(plain)
     except StudyError as error:
         said = ", ".join(f"{name}={level}" for name, level in levels.items())
         problem = f"with {said}: {error.path}: {error.problem}"
@@ -181,19 +237,16 @@ def places(plain: Any, way: Sequence[str], *, starred: bool = False) -> Iterator
             yield from ((name, *each) for each in places(plain[name], rest, starred=starred or head == "*"))
 
 
-def _assign(plain: Any, way: list[str], new: Any) -> int:
-    """Set the field in place; how many places took it."""
-    count = 0
-    for *outer, last in list(places(plain, way)):
-        at = plain
-        for part in outer:
+def _assigned(plain: dict[str, Any], way: list[str], new: Any) -> dict[str, Any]:
+    """A copy with the field set, which shares what lies beside the way; the same data where no place takes it."""
+    for place in list(places(plain, way)):
+        at: Any = plain
+        for part in place[:-1]:
             at = at[part]
-        # One layer for another: a new one, with nothing of the old one's fields. A copy, since a later factor may
-        # set one of its fields.
+        # One layer for another: a new one, with nothing of the old one's fields.
         if isinstance(at, dict) or isinstance(new, dict):
-            at[last] = _lists(new)
-            count += 1
-    return count
+            plain = replaced(plain, place, _lists(new))
+    return plain
 
 
 def _lists(value: Any) -> Any:

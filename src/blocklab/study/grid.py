@@ -11,7 +11,7 @@ import msgspec
 
 from blocklab.errors import StudyError
 from blocklab.model.dsn import Dsn
-from blocklab.model.ground import Ground, Topology, VolumeSpec
+from blocklab.model.ground import Ground, LinkSpec, NodeSpec, Topology, VolumeSpec
 from blocklab.model.layer import Equipped, Layer, Linked, Mirror, Paired, Place, RawVolumes
 from blocklab.model.plan import Plan, Port
 from blocklab.model.units import Duration, enc_hook
@@ -99,14 +99,14 @@ def _ordered(study: Study, cell: Cell) -> Cell:
 
 def spec_of(study: Study, stack: str, workload: str) -> dict[str, Any]:
     """All that a cell's values depend on, as plain data."""
-    shape = topology(study, [stack], [workload])
+    nodes, links = ground_of(study, [stack], [workload])
     spec: dict[str, Any] = msgspec.to_builtins(
         {
             "format": FORMAT,
             "stack": {"name": stack, **_builtins(study.stacks[stack])},
             "workload": {"name": workload, **_builtins(study.workloads[workload])},
-            "nodes": _builtins(shape.nodes),
-            "links": _builtins(shape.links),
+            "nodes": _builtins(nodes),
+            "links": _builtins(links),
         }
     )
     if is_drill(study, workload):
@@ -183,6 +183,16 @@ def links_of(stack: Stack) -> tuple[str, ...]:
 def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | None = None) -> Topology:
     """What a site must give for these stacks together, and for the clients of the workloads (all, if None): only
     the nodes and links that they use. The first node is the first stack's active one."""
+    nodes, links = ground_of(study, stacks, workloads)
+    volumes = [volume for name in stacks for volume in _volumes(name, study.stacks[name])]
+    addons = sorted({need for name in stacks for need in _needs(study.stacks[name])})
+    return Topology(nodes, links, tuple(volumes), tuple(addons))
+
+
+def ground_of(
+    study: Study, stacks: Sequence[str], workloads: Sequence[str] | None = None
+) -> tuple[dict[str, NodeSpec], dict[str, LinkSpec]]:
+    """The nodes and the links of these stacks' ``topology``."""
     hosts = [host for name in stacks for host in hosts_of(study.stacks[name])]
     clients: set[str] = set()
     links = {link for name in stacks for link in links_of(study.stacks[name])}
@@ -195,13 +205,10 @@ def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | Non
             links |= {
                 between(study, *hosts_of(study.stacks[stack])[:2]) for stack in stacks if _pair(study, stack)
             }
-    volumes = [volume for name in stacks for volume in _volumes(name, study.stacks[name])]
     order = (*hosts, *(name for name in study.nodes if name in clients))
-    return Topology(
-        nodes={name: study.nodes[name] for name in order if name in study.nodes},
-        links={name: link for name, link in study.links.items() if name in links},
-        volumes=tuple(volumes),
-        addons=tuple(sorted({need for name in stacks for need in _needs(study.stacks[name])})),
+    return (
+        {name: study.nodes[name] for name in order if name in study.nodes},
+        {name: link for name, link in study.links.items() if name in links},
     )
 
 

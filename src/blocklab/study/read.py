@@ -117,6 +117,14 @@ def build(
 
     ``imported``: its values come from logs, so nothing of it has to be built.
     """
+    study = unchecked(raw, folder=folder, quick=quick)
+    first(study)
+    check(study, imported=imported, quick=quick)
+    return study
+
+
+def unchecked(raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = False) -> Study:
+    """A study from plain data that has its form, and may have problems. Raises ``StudyError`` like ``build``."""
     if "imported" in raw:
         hint = "blocklab import --study FILE --stack NAME=DIR"
         raise StudyError("imported", "this file describes logs to import, not a study to run", hint=hint)
@@ -128,10 +136,7 @@ def build(
     if quick and isinstance(patch := plain.get("quick"), Mapping):
         plain = merge_patch(plain, patch)
     storable(plain)
-    study = _decoded(_with_files(plain, folder))
-    first(study)
-    check(study, imported=imported, quick=quick)
-    return study
+    return _decoded(_with_files(plain, folder))
 
 
 def _decoded(plain: dict[str, Any]) -> Study:

@@ -14,8 +14,7 @@ import msgspec
 from blocklab.model.ground import NodeSpec, Topology
 from blocklab.model.layer import Database, Layer, RawVolumes, Sized
 from blocklab.model.workload import Connected, NeedsSpace, WithData, Workload
-from blocklab.study.copies import copied
-from blocklab.study.drills import nominal
+from blocklab.study.copies import copy_of
 from blocklab.study.factors import variant
 from blocklab.study.grid import hardware, is_drill, layouts, topology
 from blocklab.study.takeover import survivor_of
@@ -115,7 +114,7 @@ def hardwares(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[Topology, i
         for cell in layout.cells:
             workload = variant(study, cell.levels).workloads[cell.workload]
             if isinstance(workload, WithData):
-                mine.add(copied(layout.study, layout.stack, nominal(shape), workload)[0])
+                mine.add(copy_of(layout.study, layout.stack, workload))
     for kind, shape in shapes.items():
         yield shape, 1 + len(copies[kind])
 

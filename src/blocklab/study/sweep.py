@@ -19,8 +19,9 @@ from blocklab.study.factors import (
     plain_of,
     variant,
 )
-from blocklab.study.grid import topology
+from blocklab.study.grid import ground_of
 from blocklab.study.room import room_problems
+from blocklab.study.seen import Seen
 from blocklab.study.types import Cell, Factor, Study, View
 
 Problem = tuple[str, str]
@@ -36,7 +37,7 @@ def factor_problems(study: Study, problems: Problems) -> Iterator[Problem]:
     built: ``problems`` says whether it can."""
     wrong = {name: next(_factor(name, factor), None) for name, factor in study.factors.items()}
     yield from (found for found in wrong.values() if found is not None)
-    if not any(wrong.values()):
+    if len(wrong) > 1 and not any(wrong.values()):
         yield from _twice(study)
     for name, found in wrong.items():
         for level in () if found else assignments(study.factors[name]):
@@ -48,6 +49,7 @@ def factor_problems(study: Study, problems: Problems) -> Iterator[Problem]:
 def combined_problems(study: Study, problems: Problems) -> Iterator[Problem]:
     """What keeps a cell from being built and measured at its levels, of those that are not excluded: what only a
     combination breaks, and what its stack has no room for."""
+    seen = Seen()
     for levels in combinations(study):
         kept = {
             name: [each for each in study.workloads if not excluded(study, levels, name, each)]
@@ -59,6 +61,9 @@ def combined_problems(study: Study, problems: Problems) -> Iterator[Problem]:
         at = variant(study, levels)
         said = ", ".join(f"{name}={level}" for name, level in levels.items())
         for name, workloads in kept.items():
+            loads = [at.workloads[each] for each in workloads]
+            if not seen.first(name, at.stacks[name], *at.nodes.values(), *at.faults.values(), *loads):
+                continue
             for path, problem in room_problems(at, name, workloads):
                 yield path, f"with {said}: {problem}" if said else problem
                 return
@@ -67,7 +72,7 @@ def combined_problems(study: Study, problems: Problems) -> Iterator[Problem]:
             continue
         gone = tuple(entry for entry in left_out(study, levels) if entry["stack"] in kept)
         bare = msgspec.structs.replace(
-            at, stacks={name: at.stacks[name] for name in kept}, baseline="", links=topology(at, list(kept)).links,
+            at, stacks={name: at.stacks[name] for name in kept}, baseline="", links=ground_of(at, list(kept))[1],
             exclude=gone, **_BARE,
         )  # fmt: skip
         for path, problem in problems(bare):

@@ -26,8 +26,8 @@ from blocklab.study.grid import topology
 from blocklab.study.read import read
 from blocklab.study.shipped import study_file
 
-hosts_app = typer.Typer(no_args_is_help=True, help="Add hosts to a hosts file, and check them.")
-disks_app = typer.Typer(no_args_is_help=True, help="List the disks of hosts, and claim them.")
+hosts_app = typer.Typer(no_args_is_help=True)
+disks_app = typer.Typer(no_args_is_help=True)
 
 File = Annotated[Path, typer.Option("--hosts", help="The hosts file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

@@ -14,7 +14,7 @@ from blocklab.model.cache import cache_folder
 from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.sites.uml import image as images
 
-app = typer.Typer(no_args_is_help=True, help="Build, list and remove node images.")
+app = typer.Typer(no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

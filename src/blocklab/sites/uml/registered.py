@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from blocklab.errors import ImageError
 from blocklab.sites.uml import image
-from blocklab.sites.uml.site import UmlSite
+
+if TYPE_CHECKING:
+    from blocklab.sites.uml.site import UmlSite
 
 
 def portable(name: str) -> Path | None:
@@ -26,6 +29,8 @@ def image_key() -> str:
 
 def open_site(volumes: Path | None, addons: tuple[str, ...], _hosts: Path | None, _seed: int) -> UmlSite:
     """Nodes on this machine. Raises ``SetupError``; ``ImageError``, ``StudyError`` for an unknown add-on."""
+    from blocklab.sites.uml.site import UmlSite
+
     return UmlSite(volumes, image.require(addons) if addons else None)
 
 
