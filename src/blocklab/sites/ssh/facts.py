@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from blocklab.model import numbers
 from blocklab.model.plan import Argv
-from blocklab.sites.ssh.hosts import DISK_MINOR
 
 # One command each, whose text the functions below read.
 MACHINE: Mapping[str, Argv] = {
@@ -25,7 +25,10 @@ TAKEN: Mapping[str, Argv] = {
     "drbd": ("ls", "/etc/drbd.d"),
 }
 # DRBD, PostgreSQL, MariaDB and MySQL, NBD: port, and what uses it.
-PORTS = {7000: "DRBD", 5432: "PostgreSQL", 3306: "MariaDB", 10809: "NBD"}
+PORTS = {
+    numbers.DRBD_PORT: "DRBD", numbers.POSTGRES_PORT: "PostgreSQL", numbers.MYSQL_PORT: "MariaDB",
+    numbers.NBD_PORT: "NBD",
+}  # fmt: skip
 LISTEN = "0A"
 # Before the names that a run gives to what it makes on a host.
 PREFIX = "blocklab-"
@@ -75,9 +78,9 @@ def taken(texts: Mapping[str, str], first: int, count: int) -> Iterator[str]:
         for kind in ("drbd", "md", "nbd"):
             if kind != "nbd" and f"{kind}{number}" in blocks:
                 yield f"/dev/{kind}{number} is there already"
-        for port, what in PORTS.items():
-            if port + number in ports:
-                yield f"something listens on port {port + number}, which would be {what}'s"
+        for numbered, what in PORTS.items():
+            if (port := numbered.of(number)) in ports:
+                yield f"something listens on port {port}, which would be {what}'s"
     for line in texts["mounts"].splitlines():
         # /dev/drbd0 /mnt/drbd0 xfs rw,noatime 0 0
         where = line.split(" ")[1] if line.count(" ") > 1 else ""
@@ -91,7 +94,8 @@ def taken(texts: Mapping[str, str], first: int, count: int) -> Iterator[str]:
 def taken_minors(blocks: str, first: int, disks: int) -> Iterator[str]:
     """Which device-mapper minors of the disks are there already."""
     there = set(blocks.split())
-    for number in range(DISK_MINOR + first, DISK_MINOR + first + disks):
+    for disk in range(first, first + disks):
+        number = numbers.DISK.of(disk)
         if f"dm-{number}" in there:
             yield f"/dev/dm-{number} is there already"
 
