@@ -29,11 +29,14 @@ class Range(NamedTuple):
             raise ValueError(f"a stack has {self.each} of these numbers, and no one at {index}")
         return self.first + self.each * number + index
 
+    def name(self, number: int, index: int = 0) -> str:
+        """The kernel's name of the device with that number."""
+        return f"{self.kind}{'-' if self.kind == 'dm' else ''}{self.of(number, index)}"
+
     def path(self, number: int, index: int = 0) -> str:
-        """The device with that number. A mapping's name is the kernel's own for its minor, so that iostat,
-        /proc/diskstats, /sys and /proc/mounts all speak of the same device."""
-        folder = "mapper/dm-" if self.kind == "dm" else self.kind
-        return f"/dev/{folder}{self.of(number, index)}"
+        """The device itself. A mapping has the kernel's name too, so that iostat, /proc/diskstats, /sys and
+        /proc/mounts all speak of the same device."""
+        return f"/dev/{'mapper/' if self.kind == 'dm' else ''}{self.name(number, index)}"
 
     def has(self, number: int) -> bool:
         """Whether a number is one of these."""

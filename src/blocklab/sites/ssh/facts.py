@@ -75,9 +75,8 @@ def taken(texts: Mapping[str, str], first: int, count: int) -> Iterator[str]:
     blocks = set(texts["blocks"].split())
     ports = set(listening(texts["tcp"]))
     for number in range(first, first + count):
-        for kind in ("drbd", "md", "nbd"):
-            if kind != "nbd" and f"{kind}{number}" in blocks:
-                yield f"/dev/{kind}{number} is there already"
+        for device in sorted(_devices(number) & blocks):
+            yield f"/dev/{device} is there already"
         for numbered, what in PORTS.items():
             if (port := numbered.of(number)) in ports:
                 yield f"something listens on port {port}, which would be {what}'s"
@@ -91,13 +90,22 @@ def taken(texts: Mapping[str, str], first: int, count: int) -> Iterator[str]:
             yield f"/etc/drbd.d/{name} is there already"
 
 
+def _devices(number: int) -> set[str]:
+    """The kernel's names of what a stack may make. nbd has all of its devices as soon as it is loaded."""
+    return {
+        numbered.name(number, index)
+        for numbered in numbers.RANGES
+        if numbered.kind in ("drbd", "md", "dm") and numbered is not numbers.DISK
+        for index in range(numbered.each)
+    }
+
+
 def taken_minors(blocks: str, first: int, disks: int) -> Iterator[str]:
     """Which device-mapper minors of the disks are there already."""
     there = set(blocks.split())
     for disk in range(first, first + disks):
-        number = numbers.DISK.of(disk)
-        if f"dm-{number}" in there:
-            yield f"/dev/dm-{number} is there already"
+        if (device := numbers.DISK.name(disk)) in there:
+            yield f"/dev/{device} is there already"
 
 
 def listening(text: str) -> Iterator[int]:
