@@ -8,6 +8,7 @@ net_mirror.py join MD NBD PARTS...   adds NBD and waits until both legs are in s
 net_mirror.py lone MD NBD            prints something where MD goes on without NBD, its remote leg
 net_mirror.py parted MD NBD          prints something where both legs were written to apart from each other
 net_mirror.py settle MD              waits until MD copies no more; exit code 1 where it lacks a leg
+net_mirror.py copied MD              waits until an array that was just made has made its copies the same
 net_mirror.py check MD               compares both legs, until the end
 net_mirror.py differ MD              prints how many bytes the last check found to differ
 """
@@ -157,6 +158,12 @@ def settle(md: str) -> None:
         sys.exit(f"{md} has one leg only, so that there is nothing to compare")
 
 
+def copied(md: str) -> None:
+    speed(md, QUICKLY, QUICKLY)
+    idle(md, "resync")
+    speed(md, "system", "system")
+
+
 def check(md: str) -> None:
     speed(md, QUICKLY, QUICKLY)
     must("mdadm", "--action=check", md)
@@ -176,7 +183,7 @@ def differ(md: str) -> None:
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "own": own, "leave": leave, "lone": lone, "join": join, "check": check, "parted": parted, "differ": differ,
-    "settle": settle,
+    "settle": settle, "copied": copied,
 }  # fmt: skip
 
 

@@ -23,8 +23,10 @@ KEPT = "/run/blocklab/sysctl"
 
 
 def _of(device: str, name: str) -> str:
-    # /sys/class/block/vda/dev: 254:0     /sys/class/block/vda/size: 131072
-    with open(f"/sys/class/block/{os.path.basename(device)}/{name}") as file:
+    # /sys/dev/block/254:0/dev: 254:0     /sys/dev/block/254:0/size: 131072
+    # By its number, since the kernel does not know a mapping's name.
+    number = os.stat(device).st_rdev
+    with open(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/{name}") as file:
         return file.read().strip()
 
 

@@ -1,8 +1,8 @@
-"""A layer and a workload that the package does not know, defined here as CONTRIBUTING.md says, and their study."""
+"""A layer and a workload that the package does not know, as CONTRIBUTING.md says, and their study."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,11 +12,8 @@ import pytest
 from blocklab.charts.layout import layouts
 from blocklab.cli.plan import planned
 from blocklab.errors import ParseError, StudyError
-from blocklab.layers.base import Base as Layer
-from blocklab.model.ground import Topology
 from blocklab.model.host import Result
-from blocklab.model.layer import Place
-from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step
+from blocklab.model.plan import Argv, Kind, Port, Step
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.terminal import Console
 from blocklab.model.units import Size
@@ -31,46 +28,7 @@ from blocklab.study.types import Study
 from blocklab.workloads.base import Base as Workload
 from tests.fake.answers import Answers
 from tests.fake.runs import go
-
-KEY = "/run/blocklab/key"
-HEADER = 16 * 2**20
-
-
-class Crypt(Layer, frozen=True, tag="crypt"):
-    """A block device whose data are encrypted below it: the kernel's dm-crypt, by LUKS."""
-
-    cipher: str = "aes-xts-plain64"
-
-    takes: ClassVar[Kind | None] = "block"
-    gives: ClassVar[Kind] = "block"
-    title: ClassVar[str] = "dm-crypt"
-
-    def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
-        return [] if "-" in self.cipher else [("cipher", "write it like aes-xts-plain64")]
-
-    def holds(self, below: Sequence[int]) -> list[int]:
-        return [size - HEADER for size in below]
-
-    def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
-        host, lower, name = place.host, below[0].where, f"dm-{900 + place.number}"
-        steps = (
-            Put(host, KEY, "0" * 32),
-            Run(
-                host,
-                ("cryptsetup", "luksFormat", "--batch-mode", f"--cipher={self.cipher}", lower, KEY),
-                once=True,
-            ),
-            Run(host, ("cryptsetup", "open", "--key-file", KEY, lower, name), undo=("cryptsetup", "close", name)),
-        )
-        fact = Fact(host, self.tag, ("cryptsetup", "status", name), parse_status, {"cipher": self.cipher})
-        return Plan(steps, (fact,), (Port(host, "block", f"/dev/mapper/{name}"),))
-
-
-def parse_status(text: str) -> dict[str, str]:
-    # /dev/mapper/dm-900 is active.
-    #   type:    LUKS2
-    #   cipher:  aes-xts-plain64
-    return {"cipher": text.partition("cipher:")[2].split()[0]}
+from tests.fake.toy_layer import Lone
 
 
 class Writer(Workload, frozen=True, tag="writer", kw_only=True):
@@ -114,15 +72,15 @@ class Writer(Workload, frozen=True, tag="writer", kw_only=True):
 STUDY = """
 blocklab: 2
 name: toy
-question: What does encryption cost?
+question: What does MD cost?
 nodes: {a1: {}}
 stacks:
   plain: {on: a1, layers: [{layer: volume, size: 512MiB}]}
-  safe: {on: a1, layers: [{layer: volume, size: 512MiB}, {layer: crypt}]}
+  safe: {on: a1, layers: [{layer: volume, size: 512MiB}, {layer: lone}]}
 workloads:
   io: {workload: writer, size: 4MiB}
 factors:
-  cipher: {field: stacks.safe.layers.crypt.cipher, values: [aes-xts-plain64, aes-cbc-essiv]}
+  bitmap: {field: stacks.safe.layers.lone.bitmap, values: [none, internal]}
 """
 
 
@@ -132,25 +90,26 @@ class Node(Answers):
     def __init__(self, missing: int = 0) -> None:
         super().__init__()
         self.missing = missing
-        self.writes = {"dm-900": 0, "ubdb": 0}
-        self.cipher = ""
+        self.writes = {"md800": 0, "ubdb": 0}
+        self.bitmap = ""
 
     def __call__(self, host: str, argv: Argv) -> Result:
         if said := self.told(argv):
             return Result(0, said.encode(), b"")
         # The probes' output has a mirror, where this node has the toy.
         found = super().__call__(host, argv)
-        return msgspec.structs.replace(found, out=found.out.replace(b"drbd0", b"dm-900"))
+        return msgspec.structs.replace(found, out=found.out.replace(b"drbd0", b"md800"))
 
     def told(self, argv: Argv) -> str:
-        if argv[:2] == ("cryptsetup", "luksFormat"):
-            self.cipher = argv[3].removeprefix("--cipher=")
-        if argv[:2] == ("cryptsetup", "status"):
-            return f"/dev/mapper/{argv[2]} is active.\n  type:    LUKS2\n  cipher:  {self.cipher}\n"
+        if argv[:2] == ("mdadm", "--create"):
+            self.bitmap = argv[-2].removeprefix("--bitmap=")
+        if argv[:2] == ("mdadm", "--detail"):
+            kept = "     Intent Bitmap : Internal\n" if self.bitmap == "internal" else ""
+            return f"{argv[2]}:\n        Raid Level : raid1\n{kept}             State : clean\n"
         if argv[0] == "toy-writer":
-            self.writes["dm-900"] += 1024
+            self.writes["md800"] += 1024
             self.writes["ubdb"] += 1024 - self.missing
-            return f"from 1700000000.0 to 170000000{2 if self.cipher else 1}.0: 1024 writes\n"
+            return f"from 1700000000.0 to 170000000{2 if self.bitmap else 1}.0: 1024 writes\n"
         return self.counters() if argv[0] == "tail" else ""
 
     def counters(self) -> str:
@@ -163,7 +122,7 @@ class Node(Answers):
 
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[Study]:
-    with registered(Crypt, Writer):
+    with registered(Lone, Writer):
         yield written(tmp_path, STUDY)
 
 
@@ -176,11 +135,11 @@ def written(folder: Path, text: str) -> Study:
 @pytest.mark.parametrize(
     ("old", "new", "path", "said"),
     [
-        ("{layer: crypt}", "{layer: crypt, cipher: rot13}", "stacks.safe.layers[1].cipher", "aes-xts-plain64"),
-        ("{layer: crypt}", "{layer: crypt, key: x}", "stacks.safe.layers[1].key", "unknown field"),
-        ("{layer: crypt}", "{layer: cript}", "stacks.safe.layers[1].layer", "crypt"),
+        ("{layer: lone}", "{layer: lone, bitmap: some}", "stacks.safe.layers[1].bitmap", "internal"),
+        ("{layer: lone}", "{layer: lone, key: x}", "stacks.safe.layers[1].key", "unknown field"),
+        ("{layer: lone}", "{layer: lonely}", "stacks.safe.layers[1].layer", "lone"),
         ("size: 4MiB", "size: 5000B", "workloads.io.size", "whole blocks"),
-        ("layers.crypt.cipher", "layers.crypt.color", "factors.cipher", "unknown field `color`"),
+        ("layers.lone.bitmap", "layers.lone.color", "factors.bitmap", "unknown field `color`"),
     ],
 )
 @pytest.mark.usefixtures("study")
@@ -198,44 +157,44 @@ def test_what_a_toy_needs_for_itself_is_not_there_for_data(study: Study, tmp_pat
 
 
 def test_a_toy_is_unknown_where_it_is_not_registered(tmp_path: Path) -> None:
-    with registered(Crypt, Writer):
-        assert written(tmp_path, STUDY).stacks["safe"].layers[1].tag == "crypt"
-    with pytest.raises(StudyError, match="invalid value 'crypt'"):
+    with registered(Lone, Writer):
+        assert written(tmp_path, STUDY).stacks["safe"].layers[1].tag == "lone"
+    with pytest.raises(StudyError, match="invalid value 'lone'"):
         written(tmp_path, STUDY)
 
 
 def test_a_toy_goes_through_plan_run_crosscheck_diagram_and_report(study: Study, tmp_path: Path) -> None:
     plan = [" ".join(command.argv) for command in planned(study, "safe", FakeSite())]
-    assert any(line.startswith("cryptsetup luksFormat") for line in plan) and "cryptsetup close dm-900" in plan
+    assert any(line.startswith("mdadm --create /dev/md800") for line in plan) and "mdadm --stop /dev/md800" in plan
 
     folder, progress, bad, site = go(study, tmp_path, Node())
     assert bad == 0 and {each.status for each in progress.outcomes.values()} == {"ok"}, progress.outcomes
     assert sorted(progress.outcomes) == [
         "plain/io",
-        "safe/io cipher=aes-cbc-essiv",
-        "safe/io cipher=aes-xts-plain64",
+        "safe/io bitmap=internal",
+        "safe/io bitmap=none",
     ]
-    assert [argv[1] for lab in site.labs for _, argv in lab.log if argv[0] == "cryptsetup"].count("close") == 2
+    assert [argv[1] for lab in site.labs for _, argv in lab.log if argv[0] == "mdadm"].count("--stop") == 2
 
     for run in folder.runs():
-        top = "dm-900" if run.cell.stack == "safe" else "ubdb"
+        top = "md800" if run.cell.stack == "safe" else "ubdb"
         counted = {(each.layer, each.metric): each.value for each in run.values()}
         assert counted[top, "layer.write.bytes"] == counted["writer", "write.bytes"] == 4 * 2**20
-        # dm only hands requests on, so that the kernel has no count of its flushes.
+        # MD only hands requests on, so that the kernel has no count of its flushes.
         assert ((top, "layer.flushes") in counted) == (top == "ubdb")
 
     analysis = analyse(folder)
     boxes = {layout.name: [(box.title, box.detail) for box in layout.boxes] for layout in layouts(analysis)}
-    assert boxes["safe"] == [("Volume", "512\N{NO-BREAK SPACE}MiB"), ("dm-crypt", "")]
-    assert {row.layer for row in analysis.rows if row.top and row.stack_name == "safe"} == {"dm-900"}
+    assert boxes["safe"] == [("Volume", "512\N{NO-BREAK SPACE}MiB"), ("MD alone", "")]
+    assert {row.layer for row in analysis.rows if row.top and row.stack_name == "safe"} == {"md800"}
 
     page = render(folder, analysis=analysis).read_text()
-    assert "dm-crypt" in page and "aes-cbc-essiv" in page
+    assert "MD alone" in page and "internal" in page
     console = Console(record=True, width=120)
     console.print(terminal_table(folder, analysis))
     shown = console.export_text()
     assert (
-        "safe keeps 50\N{NO-BREAK SPACE}% throughout of plain's" in shown and "dm-900 1.00, ubdb 1.00" in shown
+        "safe keeps 50\N{NO-BREAK SPACE}% throughout of plain's" in shown and "md800 1.00, ubdb 1.00" in shown
     ), shown
 
 
@@ -243,4 +202,4 @@ def test_writes_of_a_toy_that_do_not_reach_the_volume_are_suspect(study: Study, 
     _, progress, bad, _ = go(study, tmp_path, Node(missing=512))
     suspect = [label for label, each in progress.outcomes.items() if each.status == "suspect"]
     assert bad == 3 and len(suspect) == 3
-    assert "A layer did not pass on what it took" in str(progress.outcomes["safe/io cipher=aes-cbc-essiv"].error)
+    assert "A layer did not pass on what it took" in str(progress.outcomes["safe/io bitmap=internal"].error)

@@ -11,13 +11,17 @@ import pytest
 
 from blocklab.model.host import must
 from blocklab.model.plan import Wait
+from blocklab.model.stack_map import device_of
 from blocklab.runner.measure import not_in_force
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
+from blocklab.study.kinds import registered
 from blocklab.study.read import build
+from blocklab.study.room import held
 from blocklab.study.types import Study
-from tests.lab.states import state
+from tests.fake.toy_layer import Lone
+from tests.lab.states import state, warned
 from tests.uml import uml
 
 EBS = {
@@ -25,6 +29,8 @@ EBS = {
     "iops": 3000, "bandwidth": "60MB/s",
 }  # fmt: skip
 PLAIN = {"layer": "volume", "size": "512MiB"}
+SMALL = {"layer": "volume", "size": "64MiB"}
+NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
 MIRROR = {
     "layer": "drbd",
     "peer": "a2",
@@ -41,6 +47,21 @@ STACKS: dict[str, list[dict[str, Any]]] = {
     "mirror-ext4": [PLAIN, MIRROR, {"layer": "ext4"}],
     "mirror-a-xfs": [PLAIN, {**MIRROR, "protocol": "A", "net": {"sndbuf-size": "2M"}}, {"layer": "xfs"}],
     "mirror-ebs-xfs": [EBS, MIRROR, {"layer": "xfs"}],
+    "crypt-ext4": [
+        PLAIN,
+        {
+            "layer": "crypt",
+            "sector_size": 4096,
+            "discards": True,
+            "no_read_workqueue": True,
+            "no_write_workqueue": True,
+        },
+        {"layer": "ext4", "mount": ["discard"]},
+    ],
+    "crypt-over-mirror": [PLAIN, MIRROR, {"layer": "crypt", "cipher": "aes-cbc-essiv:sha256"}, {"layer": "xfs"}],
+    "mirror-over-crypt": [SMALL, {"layer": "crypt"}, MIRROR, {"layer": "ext4"}],
+    "net-mirror-over-crypt": [SMALL, {"layer": "crypt"}, NET, {"layer": "ext4"}],
+    "raid10-over-crypt": [{**SMALL, "count": 2}, {"layer": "crypt"}, {"layer": "raid10"}, {"layer": "ext4"}],
     "mirror-sync": [{**PLAIN, "size": "64MiB"}, {**MIRROR, "initial_sync": True}, {"layer": "ext4"}],
 }
 
@@ -74,10 +95,24 @@ def test_a_stack_is_built_in_force_remounted_and_taken_down(small: dict[str, Any
         for node, there in stand.lab.hosts.items():
             after = state(there)
             assert "/mnt/one" not in after["mounts"]
+            assert after["devices"] == "" and there.run(["ls", "/dev/mapper"]).out in (b"", b"control\n")
+            assert there.run(["test", "-e", "/run/blocklab/one.key"]).code == 1
             assert all("cs:Unconfigured" in line for line in after["mirrors"].splitlines())
             assert "one.res" not in after["resources"]
-            assert after["processes"] == before[node]
-        assert stand.engine.warnings == []
+            assert after["processes"] == before[node].replace("nbd-server\n", "")
+        assert warned(stand.engine) == []
+
+
+def test_the_toy_layer_of_the_documents_works_on_a_real_kernel(small: dict[str, Any]) -> None:
+    with registered(Lone):
+        study = study_of(small, [SMALL, {"layer": "lone", "bitmap": "internal"}])
+        with standing(UmlSite(), study, ["one"]) as stand:
+            host, device = stand.lab.hosts["a1"], stand.ports["one"][-1].where
+            assert not not_in_force(stand.engine.ask(stand.facts["one"]))
+            assert int(must(host, ["blockdev", "--getsize64", device])) == held(study.stacks["one"].layers)
+            assert device_of(stand.ports["one"][-1]) in must(host, ["cat", "/proc/diskstats"])
+            stand.engine.undo()
+            assert state(host)["devices"] == "" and stand.engine.warnings == []
 
 
 def test_a_burst_that_was_used_up_is_whole_again_after_a_refill(small: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ from blocklab.study import takeover as recipes
 from blocklab.study.grid import plan_stack, topology
 from blocklab.study.read import build
 from blocklab.study.types import Study
+from tests.lab.states import warned
 
 pytestmark = pytest.mark.long
 
@@ -52,7 +53,12 @@ LITTLE = {
     for name, layers in (("drbd", DRBD), ("net_mirror", NET))
 }
 DIRECT = [NET[0], {**NET[1], "direct": True}, *NET[2:]]
-STACKS = {"drbd": DRBD, "shared": SHARED, "net_mirror": NET, "net_mirror_direct": DIRECT}
+CRYPT = {"layer": "crypt"}
+STACKS = {
+    "drbd": DRBD, "shared": SHARED, "net_mirror": NET, "net_mirror_direct": DIRECT,
+    "crypt_over_drbd": [*DRBD[:2], CRYPT, *DRBD[2:]], "drbd_over_crypt": [DRBD[0], CRYPT, *DRBD[1:]],
+    "net_mirror_over_crypt": [NET[0], CRYPT, *NET[1:]],
+}  # fmt: skip
 
 
 class Drill:
@@ -101,7 +107,7 @@ class Drill:
     def in_force(self, facts: Any) -> None:
         knobs = self.engine.ask(facts)
         assert knobs and not not_in_force(knobs), not_in_force(knobs)
-        assert self.engine.warnings == []
+        assert warned(self.engine) == []
 
     def back(self, host: str) -> None:
         """A dead node boots, up to where it can be taken in."""
@@ -240,7 +246,7 @@ def test_the_peer_dies_and_returns(small: dict[str, Any], name: str) -> None:
         must(it.host, ["sync"])
         assert it.compared() == (0, 1)
         it.engine.undo()
-        assert it.engine.warnings == []
+        assert warned(it.engine) == []
 
 
 @pytest.mark.parametrize("name", LITTLE)

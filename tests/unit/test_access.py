@@ -43,7 +43,7 @@ def study_of(
     layer: str, workloads: Mapping[str, Any], mirror: Mapping[str, Any] | None = None, **more: Any
 ) -> Study:
     middle = [{"peer": "a2", "link": "zone", **mirror}] if mirror else []
-    below = [{"layer": "volume", "size": "2GiB"}, *middle, {"layer": "ext4"}]
+    below = [{"layer": "volume", "size": "2GiB"}, *middle, {"layer": "crypt"}, {"layer": "ext4"}]
     return build(
         {
             "blocklab": 2, "name": "guarded", "question": "Who comes in?", "baseline": "db",
@@ -106,6 +106,7 @@ def test_no_plan_lets_anybody_in(layer: str) -> None:
     # The secret is in files of root's or the server's own, and in no command line.
     assert not any(access.SECRET in word for line in lines for word in line)
     holders = [put for put in puts if access.SECRET in put.text]
+    assert [put.path for put in holders if put.secret == access.ENCRYPTION] != []
     assert {put.mode for put in holders} == {0o600} and {put.secret for put in holders} == set(access.NAMES)
     assert {put.host for put in holders} == {"a1", "a2", "c1"}
     for put in puts:

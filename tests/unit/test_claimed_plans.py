@@ -34,7 +34,7 @@ FIRST_MINOR = 600
 DEVICE = re.compile(r"(?<![\w.])/dev\b[^\s,;:\"']*")
 HARMLESS = {"/dev/null", "/dev/zero", "/dev/urandom", "/dev/kmsg", "/dev/shm"}
 # What layers make on what they were given; claimed disks have the minors from 600 to 999.
-MADE = re.compile(r"/dev/(drbd\d+|md\d+|nbd\d+|mapper/dm-(5\d\d|[1-9]\d{3}))")
+MADE = re.compile(r"/dev/(drbd\d+|md\d+|nbd\d+|mapper/(dm-(5\d\d|[1-9]\d{3,4})|(one|two)-crypt-\d))")
 
 
 class ClaimedSite(FakeSite):
@@ -114,6 +114,7 @@ def layers(draw: st.DrawFn) -> list[dict[str, Any]]:
         {"layer": "drbd", **pair, "standalone": True}, {"layer": "net_mirror", **pair},
         {"layer": "net_mirror", **pair, "direct": True},
     ]  # fmt: skip
+    crypts: st.SearchStrategy[dict[str, Any] | None] = st.sampled_from([None, None, {"layer": "crypt"}])
     joined = ("stripe", "raid10", "lvm_stripe") if count > 1 else ()
     joins: list[dict[str, Any] | None] = [{"layer": name} for name in joined] or [None]
     tops: list[dict[str, Any] | None] = [None, {"layer": "postgres"}, {"layer": "mysql"}, {"layer": "mariadb"}]
@@ -124,8 +125,8 @@ def layers(draw: st.DrawFn) -> list[dict[str, Any]]:
     ]
     chosen: list[dict[str, Any] | None] = [
         size, draw(st.sampled_from([None, None, {"layer": "shared", "peer": "a2"}])),
-        draw(st.sampled_from([None, {"layer": "fragile"}])), draw(st.sampled_from(joins)),
-        draw(st.sampled_from(mirrors)), draw(st.sampled_from(caps)),
+        draw(st.sampled_from([None, {"layer": "fragile"}])), draw(crypts), draw(st.sampled_from(joins)),
+        draw(st.sampled_from(mirrors)), draw(crypts), draw(st.sampled_from(caps)),
         {"layer": draw(st.sampled_from(["xfs", "ext4"]))}, draw(st.sampled_from(tops)),
     ]  # fmt: skip
     return [each for each in chosen if each]
@@ -162,7 +163,7 @@ def test_no_plan_of_a_drawn_study_does(drawn: dict[str, Any]) -> None:
 
 
 def test_the_drawn_studies_had_layers_of_every_kind() -> None:
-    assert {"shared", "fragile", "stripe", "raid10", "lvm_stripe", "drbd", "net_mirror", "cap"} <= KNOWN
+    assert {"shared", "fragile", "crypt", "stripe", "raid10", "lvm_stripe", "drbd", "net_mirror", "cap"} <= KNOWN
 
 
 @pytest.mark.parametrize("path", shipped().values(), ids=lambda path: path.stem)

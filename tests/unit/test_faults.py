@@ -25,8 +25,7 @@ from blocklab.faults import (
     VolumeStall,
     monitor,
 )
-from blocklab.layers import fragile as layer
-from blocklab.model import fragile
+from blocklab.model import mapping
 from blocklab.model.drill import Event
 from blocklab.model.ground import LinkSpec
 from blocklab.model.netem import netem
@@ -291,14 +290,14 @@ def topology_of(link: LinkSpec) -> Any:
 
 
 def test_faults_of_volumes(mirror: Scene) -> None:
-    name = fragile.name(2, 0)
+    name = "dm-1016"
     stall, error = VolumeStall(at="1s", node="peer"), VolumeError(at="1s")
     assert stall.problems(mirror) == [] == error.problems(mirror)
     assert said(stall.strike(mirror)) == [f"a2: dmsetup suspend --noudevsync --noflush --nolockfs {name}"]
     assert said(stall.heal(mirror)) == [f"a2: dmsetup resume --noudevsync {name}"]
     assert said(error.strike(mirror)) == [f"a1: dmsetup wipe_table --noudevsync --noflush --nolockfs {name}"]
     assert said(error.heal(mirror)) == [
-        f"a1: dmsetup load {name} {fragile.table(name)}",
+        f"a1: dmsetup load {name} {mapping.table(name)}",
         f"a1: dmsetup resume --noudevsync --noflush --nolockfs {name}",
     ]
 
@@ -312,7 +311,7 @@ def test_all_volumes_of_a_node_fail_and_no_other_device(small: dict[str, Any]) -
     ]
     small["stacks"] = {}
     scene = scene_of(small, layers, peer="")
-    names = [fragile.name(2, index) for index in range(3)]
+    names = ["dm-1016", "dm-1017", "dm-1018"]
     assert [line.split()[-1] for line in said(VolumeError(at="1s").strike(scene))] == names
 
 
@@ -370,8 +369,8 @@ def test_the_plan_of_fragile_volumes(small: dict[str, Any]) -> None:
 
 
 def test_what_the_kernel_says_of_a_fragile_device() -> None:
-    assert layer.parse_table("", "0 131072 linear 98:16 0\n") == {"target": "linear"}
-    assert layer.parse_table(" of dm-1000", "0 131072 error \n") == {"target of dm-1000": "error"}
+    assert mapping.parse_table("", "0 131072 linear 98:16 0\n") == {"target": "linear"}
+    assert mapping.parse_table(" of dm-1000", "0 131072 error \n") == {"target of dm-1000": "error"}
 
 
 def test_fragile_stands_on_a_volume(small: dict[str, Any]) -> None:

@@ -170,6 +170,11 @@ def test_names_that_are_taken_are_found() -> None:
         "/etc/drbd.d/blocklab-drbd0.res is there already",
     ]
     assert list(facts.taken({**texts, "drbd": "", "mounts": ""}, 200, 1)) == []
+    # Of every layer, not of the first that were written.
+    others = {"blocks": "md400 dm-600 dm-1807 dm-10800 nbd100 md401", "tcp": "", "drbd": "", "mounts": ""}
+    assert [said.split()[0] for said in facts.taken(others, 100, 1)] == [
+        "/dev/dm-10800", "/dev/dm-1807", "/dev/dm-600", "/dev/md400",
+    ]  # fmt: skip
     assert list(facts.taken_minors("dm-700\ndm-701\n", 100, 1)) == ["/dev/dm-700 is there already"]
 
 

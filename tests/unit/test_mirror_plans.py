@@ -31,6 +31,7 @@ from tests.unit.golden import FOLDER, Golden
 KNOBS = FOLDER / "knobs"
 VOLUME = {"layer": "volume", "size": "64MiB"}
 DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
+CRYPT = {"layer": "crypt"}
 NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
 
 STACKS: dict[str, list[dict[str, Any]]] = {
@@ -43,6 +44,9 @@ STACKS: dict[str, list[dict[str, Any]]] = {
     "net-mirror-behind": [VOLUME, {**NET, "write_behind": 256}],
     "net-mirror-direct": [VOLUME, {**NET, "direct": True}],
     "standalone": [VOLUME, {**DRBD, "standalone": True, "net": {"max-buffers": 8000}}],
+    "crypt-drbd": [VOLUME, CRYPT, DRBD],
+    "crypt-net-mirror": [VOLUME, CRYPT, NET],
+    "drbd-crypt": [VOLUME, DRBD, {**CRYPT, "cipher": "aes-cbc-essiv:sha256", "no_write_workqueue": True}],
     "pull-ahead": [
         VOLUME,
         {**DRBD, "protocol": "A", "net": {"on-congestion": "pull-ahead", "congestion-fill": "400k"}},

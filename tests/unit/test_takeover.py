@@ -33,11 +33,14 @@ DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
 NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
 SHARED = {"layer": "shared", "peer": "a2"}
 XFS = {"layer": "xfs"}
+CRYPT = {"layer": "crypt"}
 
 STACKS: dict[str, list[dict[str, Any]]] = {
     "drbd-postgres": [{**VOLUME, "count": 2}, {"layer": "stripe"}, DRBD, {"layer": "ext4"}, {"layer": "postgres"}],
     "shared-postgres": [{**VOLUME, "count": 2}, SHARED, {"layer": "stripe"}, XFS, {"layer": "postgres"}],
     "net-mirror-mariadb": [VOLUME, NET, XFS, {"layer": "mariadb"}],
+    "drbd-crypt-postgres": [VOLUME, DRBD, CRYPT, XFS, {"layer": "postgres"}],
+    "crypt-net-mirror-mariadb": [VOLUME, CRYPT, NET, XFS, {"layer": "mariadb"}],
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from blocklab.faults.base import Base
 from blocklab.faults.node import named, node_problems
-from blocklab.model import fragile
+from blocklab.model import fragile, mapping
 from blocklab.model.node import program
 from blocklab.model.plan import Run, Step
 from blocklab.model.protocols import Scene
@@ -68,7 +68,7 @@ class VolumeError(_OnVolume, frozen=True, tag="volume-error"):
         steps: list[Step] = []
         for host, device in self.on(scene):
             steps += [
-                Run(host, ("dmsetup", "load", device, fragile.table(device))),
+                Run(host, ("dmsetup", "load", device, mapping.table(device))),
                 Run(host, ("dmsetup", "resume", "--noudevsync", "--noflush", "--nolockfs", device)),
             ]
         return tuple(steps)

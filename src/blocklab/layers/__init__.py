@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from blocklab.layers.cap import Cap
+from blocklab.layers.crypt import Crypt
 from blocklab.layers.drbd import Drbd
 from blocklab.layers.filesystem import Ext4, Xfs
 from blocklab.layers.fragile import Fragile
@@ -24,6 +25,7 @@ AnyLayer: TypeAlias = (
     | LvmStripe
     | Raid10
     | Cap
+    | Crypt
     | Drbd
     | NetMirror
     | Xfs
@@ -37,6 +39,7 @@ AnyLayer: TypeAlias = (
 __all__ = [
     "AnyLayer",
     "Cap",
+    "Crypt",
     "Drbd",
     "Ext4",
     "Fragile",

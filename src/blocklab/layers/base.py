@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import msgspec
 
 from blocklab.model.ground import Topology
+from blocklab.model.layer import Garbled, Layer
 from blocklab.model.plan import Kind
 
 # A database's crash recovery reads its log and goes through a slow volume or mirror.
@@ -72,6 +73,19 @@ class OnTwoNodes(Base, frozen=True):
 
     def failed_over(self, peer: str) -> Self:
         return msgspec.structs.replace(self, peer=peer)
+
+
+def copies_misplaced(below: Sequence[Layer]) -> list[tuple[str, str]]:
+    """What keeps two copies from staying the same on these layers, the lowest first."""
+    return [
+        (
+            "",
+            f"layers[{index}] ({layer.tag}) passes discards on, so that the two sides would not stay the same; "
+            "set its discards to false",
+        )
+        for index, layer in enumerate(below)
+        if isinstance(layer, Garbled) and layer.garbage == "discarded"
+    ]
 
 
 def peer_problems(peer: str, host: str, lab: Topology) -> list[tuple[str, str]]:

@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from blocklab.layers import drbd_options, drbd_pair
-from blocklab.layers.base import OnTwoNodes, link_problems, peer_problems
+from blocklab.layers.base import OnTwoNodes, copies_misplaced, link_problems, peer_problems
 from blocklab.layers.drbd_options import BARE, PATIENCE, Value, canonical, text_of
-from blocklab.model import access
+from blocklab.model import access, numbers
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
-from blocklab.model.layer import Place
+from blocklab.model.layer import Layer, Place
 from blocklab.model.plan import UNCHANGED, Argv, Fact, Plan, Port, Run, Step, Wait
 from blocklab_node.drbd import NEWER, SYNC_SECONDS, VERSION
 
-FIRST_PORT = 7000
 # What the primary's connection may be when it may run ahead of its peer (on-congestion: pull-ahead).
 LAGGING = frozenset({"Connected", "Ahead", "SyncSource", "PausedSyncS"})
 GENERATION = "data generation"
@@ -83,7 +82,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     nodes is no majority: alone it does not write, and takes over from nobody."""
     initial_sync: bool = False
     """Copy the whole device first. Without it both sides start as equal (``new-current-uuid --clear-bitmap``),
-    since both volumes are fresh and zero."""
+    since both volumes are fresh and zero. Over what is not, such as ``crypt``, it is always copied."""
     standalone: bool = False
     """Connected until both disks are up to date, then disconnected (``drbdadm disconnect``): the primary runs
     alone, as after the loss of its peer, and notes in its bitmap what the peer misses. The net options are then in
@@ -101,6 +100,10 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         if self.net.get("on-congestion") in ("pull-ahead", "disconnect") and self.protocol != "A":
             found.append(("net.on-congestion", "only protocol A can pull ahead; set protocol: A or leave it out"))
         return found or self._too_far(lab)
+
+    def misplaced(self, below: Sequence[Layer]) -> list[tuple[str, str]]:
+        """On what would not stay the same on both sides."""
+        return copies_misplaced(below)
 
     def unknown(self, table: Table) -> Iterator[tuple[str, str]]:
         """Options that DRBD does not have, or not in this section, and bad values."""
@@ -141,7 +144,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Both sides up and connected, ``place.host`` primary, both disks up to date; then alone, if asked."""
-        here, name, number = place.host, place.stack, place.number
+        here, name, number = place.host, place.stack, _minor(place)
         sides = _sides(below)
         config = self.config(place, sides)
         steps: list[Step] = []
@@ -164,12 +167,19 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
             self._there_and_back(place, here, self.peer),
         ]
         promote: tuple[str, ...] = ("drbdadm", "primary", name)
-        if self.initial_sync:
+        if self.initial_sync or not place.alike:
+            # Over its data (``again``) both sides are up to date already, and so is whoever is forced.
             promote = ("drbdadm", "primary", "--force", name)
         else:
             steps.append(Run(here, ("drbdadm", "--", "--clear-bitmap", "new-current-uuid", name), once=True))
         steps.append(Run(here, promote, undo=("drbdadm", "secondary", name)))
-        steps.append(Wait(here, ("drbdadm", "dstate", name), until="UpToDate/UpToDate", seconds=SYNC_SECONDS))
+        # What was not asked for is not to take longer than it has to.
+        hurry = not place.alike and not self.initial_sync and self._quickly
+        steps += [
+            *drbd_pair.rates(sides, number, name, quickly=hurry, once=True),
+            Wait(here, ("drbdadm", "dstate", name), until="UpToDate/UpToDate", seconds=SYNC_SECONDS),
+            *drbd_pair.as_written(sides, name, quickly=hurry, once=True),
+        ]
         if self.standalone:
             # No undo: "down" takes a mirror down in either state.
             steps.append(Run(here, ("drbdadm", "disconnect", name), late=True))
@@ -186,7 +196,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
                 *(Fact(host, "drbd", ("cat", VERSION), parse_driver, lasting=True) for host in sides),
                 *self._states(name, here),
             ),
-            ports=(Port(here, "block", f"/dev/drbd{number}"),),
+            ports=(Port(here, "block", numbers.DRBD.path(place.number)),),
         )
 
     @property
@@ -205,7 +215,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         """Up and primary, without waiting for the other side."""
         here, name = place.host, place.stack
         return (
-            *drbd_pair.loaded(here, place.number, name, self.config(place, _sides(below))),
+            *drbd_pair.loaded(here, _minor(place), name, self.config(place, _sides(below))),
             Run(here, ("drbdadm", "up", name), undo=("drbdadm", "down", name)),
             *drbd_pair.promoted(here, name),
         )
@@ -220,12 +230,12 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         if self.standalone:
             return ()
         config = self.config(place, _sides(below))
-        name, number = place.stack, place.number
+        name, number = place.stack, _minor(place)
         return drbd_pair.joined(place.host, self.peer, name, number, config, quickly=self._quickly)
 
     def split_brain(self, place: Place) -> tuple[str, Argv]:
         """What the kernel said when ``rejoin`` connected the two."""
-        return place.host, drbd_pair.ask(place.number, "parted", place.stack)
+        return place.host, drbd_pair.ask(_minor(place), "parted", place.stack)
 
     def replicas(self, place: Place, below: tuple[Port, ...]) -> Replicas | None:
         """``drbdadm verify``, and checksums of the devices below, but for DRBD's notes at their ends."""
@@ -233,7 +243,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
             return None
         algorithm = "" if "verify-alg" in self.net else drbd_pair.VERIFY_ALG
         return drbd_pair.compared(
-            place.host, place.stack, place.number, _sides(below), algorithm=algorithm, quickly=self._quickly
+            place.host, place.stack, _minor(place), _sides(below), algorithm=algorithm, quickly=self._quickly
         )
 
     @property
@@ -259,9 +269,9 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
                 f"  on {place.ground.hostname(host)} {{",
                 # The same whichever is the active one: the metadata have it too.
                 f"    node-id {sorted(sides).index(host)}; {NEWER}",
-                f"    device /dev/drbd{place.number} minor {place.number};",
+                f"    device {numbers.DRBD.path(place.number)} minor {_minor(place)};",
                 f"    disk {device};",
-                f"    address {address}:{FIRST_PORT + place.number};",
+                f"    address {address}:{numbers.DRBD_PORT.of(place.number)};",
                 "    meta-disk internal;",
                 "  }",
             ]
@@ -307,6 +317,10 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
                 for option, value in options.items()
             }
         return Fact(host, "drbd", ("drbdsetup", "show", name, "--show-defaults"), parse_show, wanted)
+
+
+def _minor(place: Place) -> int:
+    return numbers.DRBD.of(place.number)
 
 
 def _sides(below: tuple[Port, ...]) -> dict[str, str]:

@@ -60,7 +60,7 @@ def joined(
         *loaded(there, minor, stack, config),
         # Like "up", also where it was never taken down: on a node that was only cut off.
         Run(there, ("drbdadm", "adjust", stack), undo=("drbdadm", "down", stack)),
-        *_rates((here, there), minor, stack, quickly=quickly),
+        *rates((here, there), minor, stack, quickly=quickly),
         Run(here, ("drbdadm", "connect", stack)),
         Run(here, ask(minor, "met", stack)),
         *(
@@ -69,7 +69,7 @@ def joined(
             for host, what in ((there, "again"), (here, "met"))
         ),
         up_to_date(here, minor, stack),
-        *_as_written((here, there), stack, quickly=quickly),
+        *as_written((here, there), stack, quickly=quickly),
     )
 
 
@@ -84,32 +84,33 @@ def compared(
     """Both sides compared by checksums of the devices below, and by DRBD. ``algorithm``: empty where one is set
     already. What is chosen for it is taken back: each time again, since a new connection would forget it."""
     chosen = (Run(here, ("drbdadm", "net-options", f"--verify-alg={algorithm}", stack)),) if algorithm else ()
-    rates, as_written = _rates(sides, minor, stack, quickly=quickly), _as_written(sides, stack, quickly=quickly)
+    hurried, back = rates(sides, minor, stack, quickly=quickly), as_written(sides, stack, quickly=quickly)
     return Replicas(
         settle=(
             # After an I/O error a side goes on with the other one's disk, for good.
             *(Run(host, ask(minor, "attached", stack)) for host in sides),
-            *rates,
+            *hurried,
             # A fault that has just been mended may have parted them; then they find each other by themselves.
             up_to_date(here, minor, stack),
-            *as_written,
+            *back,
         ),
         copies={host: checksum.of_beginning(device, f"drbd{minor}") for host, device in sides.items()},
         verify=(
-            *rates,
+            *hurried,
             *chosen,
             Run(here, ("drbdadm", "verify", stack)),
             Run(here, ask(minor, "verified", stack), timeout=SYNC_SECONDS + 60.0),
-            *as_written,
+            *back,
         ),
         differ=(here, ask(minor, "differ", stack)),
     )
 
 
-def _rates(hosts: Iterable[str], minor: int, stack: str, *, quickly: bool) -> tuple[Step, ...]:
-    return tuple(Run(host, ask(minor, "hurry", stack)) for host in hosts) if quickly else ()
+def rates(hosts: Iterable[str], minor: int, stack: str, *, quickly: bool, once: bool = False) -> tuple[Step, ...]:
+    """As fast as it can, until ``as_written``."""
+    return tuple(Run(host, ask(minor, "hurry", stack), once=once) for host in hosts) if quickly else ()
 
 
-def _as_written(hosts: Iterable[str], stack: str, *, quickly: bool) -> tuple[Step, ...]:
+def as_written(hosts: Iterable[str], stack: str, *, quickly: bool, once: bool = False) -> tuple[Step, ...]:
     """The options that the resource file has."""
-    return tuple(Run(host, ("drbdadm", "adjust", stack)) for host in hosts) if quickly else ()
+    return tuple(Run(host, ("drbdadm", "adjust", stack), once=once) for host in hosts) if quickly else ()

@@ -12,7 +12,7 @@ from blocklab.layers.base import Base
 from blocklab.layers.filesystem_options import MKFS_EXT4, MKFS_XFS, MOUNT_EXT4, MOUNT_XFS
 from blocklab.model.allowed import Allowed, arguments, pairs
 from blocklab.model.ground import Topology
-from blocklab.model.layer import Place
+from blocklab.model.layer import Garbled, Layer, Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run
 
 # "noatime", "barrier=0", "logbsize=256k", "data=writeback": one mount(8) option.
@@ -199,6 +199,18 @@ class Ext4(_FileSystem, frozen=True, tag="ext4"):
                 if option.partition("=")[0] in _OF_JOURNAL
             ]
         return found
+
+    def misplaced(self, below: Sequence[Layer]) -> list[tuple[str, str]]:
+        """Told that the device is zero where it is not: the inode tables would be garbage."""
+        garbled = next((layer.tag for layer in below if isinstance(layer, Garbled)), "")
+        return [
+            (
+                f"mkfs[{index}]",
+                f"{word!r} is wrong over {garbled}, which is not zero when it is fresh; leave it out",
+            )
+            for index, word in enumerate(self.mkfs)
+            if garbled and "assume_storage_prezeroed" in word
+        ]
 
     def make(self) -> Argv:
         """With one ``-E`` in all: of several, mke2fs takes the last one only."""

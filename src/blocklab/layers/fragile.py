@@ -7,10 +7,10 @@ from functools import partial
 from typing import ClassVar
 
 from blocklab.layers.base import Base
-from blocklab.model import fragile
+from blocklab.model import mapping, numbers
 from blocklab.model.layer import Layer, Paired, Place, RawVolumes
-from blocklab.model.node import program
-from blocklab.model.plan import Fact, Kind, Plan, Port, Run, Step, Wait
+from blocklab.model.plan import Fact, Kind, Plan, Port, Step
+from blocklab.model.stack_map import device_of
 
 
 class Fragile(Base, frozen=True, tag="fragile"):
@@ -47,49 +47,21 @@ class Fragile(Base, frozen=True, tag="fragile"):
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """A mapping of the whole of each device; undone by removing it."""
         host = place.host
-        # Without udev, names of devices that are gone stay: the last thing to be undone is to look after them.
-        steps: list[Step] = [Run(host, ("modprobe", "dm-mod"), undo=("dmsetup", "mknodes"))]
+        steps: list[Step] = [mapping.module(host)]
         facts: list[Fact] = []
         ports: list[Port] = []
         for index, port in enumerate(below):
-            name = fragile.name(place.number, index)
-            device = f"{fragile.FOLDER}/{name}"
-            steps += _mapped(port, name, device)
+            mapped, above = mapping.linear(port, numbers.FRAGILE, place.number, index)
+            name = device_of(above)
+            steps += mapped
             suffix = "" if len(below) == 1 else f" of {name}"
             facts += [
-                Fact(host, "fragile", ("dmsetup", "table", name),
-                     partial(parse_table, suffix), {f"target{suffix}": "linear"}),
+                mapping.fact(above, "fragile", suffix),
                 Fact(host, "fragile", ("dmsetup", "info", "-c", "--noheadings", "-o", "suspended", name),
                      partial(_suspended, suffix), {f"state{suffix}": "Active"}),
             ]  # fmt: skip
-            ports.append(Port(host, "block", device))
+            ports.append(above)
         return Plan(tuple(steps), tuple(facts), tuple(ports))
-
-
-def _mapped(port: Port, name: str, device: str) -> tuple[Step, ...]:
-    host, table = port.host, fragile.table(name)
-    # dmsetup wants a major number beside the minor; the kernel has its own, which only a table in the same command
-    # would have to know.
-    create = ("dmsetup", "create", name, "--notable", "--major", "1", "--minor", fragile.minor(name))
-    return (
-        Run(
-            host,
-            program("verbs", "write", table, f"0 {{sectors}} linear {port.where} 0", port.where),
-            undo=("rm", "-f", table),
-        ),
-        Run(host, (*create, "--noudevsync"), undo=("dmsetup", "remove", "--noudevsync", name)),
-        Run(host, ("dmsetup", "load", name, table)),
-        Run(host, ("dmsetup", "resume", "--noudevsync", name)),
-        # Without udev a name may be missing, and a workload would write to a plain file of that name.
-        Run(host, ("dmsetup", "mknodes", name)),
-        Wait(host, ("test", "-b", device), seconds=5.0),
-    )
-
-
-def parse_table(suffix: str, text: str) -> dict[str, str]:
-    """The target that the kernel has for the device."""
-    # "0 131072 linear 98:16 0"; after wipe_table "0 131072 error "
-    return {f"target{suffix}": text.split()[2]}
 
 
 def _suspended(suffix: str, text: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ import msgspec
 from blocklab.layers import mysql_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.mysql_settings import Value, config, made_with, parse_variables, problem, query, text_of
-from blocklab.model import access, places
+from blocklab.model import access, numbers, places
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
@@ -21,7 +21,6 @@ from blocklab.model.node import program
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.programs import MYSQL_HOME
 
-FIRST_PORT = 3306
 DATABASE = "bench"
 USER = "root"
 LOOPBACK = ("127.0.0.1",)
@@ -94,7 +93,7 @@ class _Server(Base, frozen=True):
         """System tables, configuration, start, the database ``bench``; undone by SIGKILL."""
         host, where = place.host, below[0].where
         data, scratch = f"{where}/{self.name}", f"{where}/{self.name}-tmp"
-        run, port = places.run(place.stack), FIRST_PORT + place.number
+        run, port = places.run(place.stack), numbers.MYSQL_PORT.of(place.number)
         # What root reads, mysql must not write: it is not within ``run``.
         log, pid, own = places.log(place.stack), f"{run}-server.pid", f"{run}-server.conf"
         settings = {**self.usual, **self.settings, **self.fixed, **_places(data, scratch, run)}

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 import msgspec
 
 from blocklab.layers import net_mirror_pair
-from blocklab.layers.base import OnTwoNodes, link_problems, peer_problems
-from blocklab.model import places
+from blocklab.layers.base import OnTwoNodes, copies_misplaced, link_problems, peer_problems
+from blocklab.model import numbers, places
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
-from blocklab.model.layer import Place
+from blocklab.model.layer import Layer, Place
 from blocklab.model.node import program
 from blocklab.model.plan import Argv, Fact, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.units import Duration
 
-# NBD's registered port, and the first of ours.
-FIRST_PORT = 10809
-# Other layers count their MD devices from 0.
-FIRST_MD = 300
 MOST_CONNECTIONS = 16
 MOST_BEHIND = 16383
 #        1      43        0        1      active sync writemostly   /dev/nbd0
@@ -46,7 +43,8 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
 
         - {layer: net_mirror, peer: a2, link: zone, write_behind: 256, connections: 2}
 
-    Both legs start as equal (``--assume-clean``), since both volumes are fresh and zero. MD takes the first MiB or
+    Both legs start as equal (``--assume-clean``), since both volumes are fresh and zero; over what is not, such as
+    ``crypt``, the local one is copied first. MD takes the first MiB or
     more of both for its superblock, so the mirror is somewhat smaller than the volume.
 
     Read back before and after each workload: the array's state, both legs and the bitmap, by ``mdadm --detail``;
@@ -95,6 +93,10 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
             found.append(("timeout", said))
         return found
 
+    def misplaced(self, below: Sequence[Layer]) -> list[tuple[str, str]]:
+        """On what would not stay the same on both sides."""
+        return copies_misplaced(below)
+
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """The peer's device served, connected, and joined with the local one."""
         here, sides = place.host, _sides(below)
@@ -107,11 +109,12 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
             Run(here, self._connect(place, remote), undo=("nbd-client", "-d", remote)),
             Run(
                 here,
-                self._create(mirror, local, remote),
+                self._create(mirror, local, remote, clean=place.alike),
                 undo=("mdadm", "--stop", mirror),
                 once=True,
                 again=("mdadm", "--assemble", mirror, local, remote),
             ),
+            *(() if place.alike else (net_mirror_pair.copied(here, mirror),)),
         )
         return Plan(steps, self._facts(place, mirror, remote), (Port(here, "block", mirror),))
 
@@ -157,7 +160,7 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
         return "Internal" if self.bitmap else "none"
 
     def _address(self, place: Place) -> tuple[str, int]:
-        return place.ground.ends[self.link][self.peer].address, FIRST_PORT + place.number
+        return place.ground.ends[self.link][self.peer].address, numbers.NBD_PORT.of(place.number)
 
     def _server(self, place: Place, device: str) -> tuple[Step, ...]:
         address, port = self._address(place)
@@ -213,11 +216,11 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
             "-timeout", str(round(self.timeout)), "-connections", str(self.connections),
         )  # fmt: skip
 
-    def _create(self, mirror: str, local: str, remote: str) -> Argv:
+    def _create(self, mirror: str, local: str, remote: str, *, clean: bool) -> Argv:
         behind = (f"--write-behind={self.write_behind}",) if self.write_behind else ()
         return (
             "mdadm", "--create", mirror, "--run", "--level=1", "--raid-devices=2", "--metadata=1.2",
-            "--assume-clean", f"--bitmap={'internal' if self.bitmap else 'none'}", *behind,
+            *(("--assume-clean",) if clean else ()), f"--bitmap={'internal' if self.bitmap else 'none'}", *behind,
             local, *(("--write-mostly",) if self.write_mostly else ()), remote,
         )  # fmt: skip
 
@@ -258,7 +261,7 @@ def _sides(below: tuple[Port, ...]) -> dict[str, str]:
 
 def _devices(place: Place) -> tuple[str, str]:
     """The remote leg and the array, on the active node."""
-    return f"/dev/nbd{place.number}", f"/dev/md{FIRST_MD + place.number}"
+    return numbers.NET_LEG.path(place.number), numbers.NET_MIRROR.path(place.number)
 
 
 def _pid(place: Place) -> str:

@@ -20,6 +20,11 @@ def assembled(host: str, mirror: str, local: str) -> tuple[Step, ...]:
     )
 
 
+def copied(host: str, mirror: str) -> Run:
+    """Waits until an array that was just made has copied what its members have to have in common."""
+    return Run(host, program("net_mirror", "copied", mirror), once=True, timeout=SYNC_SECONDS + 60.0)
+
+
 def promoted(host: str, stack: str, mirror: str, local: str, stop: Argv) -> tuple[Step, ...]:
     """The leg that ``nbd-server`` has served, until ``stop`` ends it, as an array of its own."""
     return (

@@ -12,7 +12,7 @@ import msgspec
 from blocklab.layers import postgres_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
 from blocklab.layers.postgres_settings import BYTES, Value, alike, text_of
-from blocklab.model import access, outside, places
+from blocklab.model import access, numbers, outside, places
 from blocklab.model.allowed import arguments
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
@@ -21,7 +21,6 @@ from blocklab.model.layer import Place
 from blocklab.model.plan import Fact, Kind, Plan, Port, Put, Run
 from blocklab.model.programs import AS_POSTGRES
 
-FIRST_PORT = 5432
 DATABASE = "bench"
 LOOPBACK = ("127.0.0.1",)
 # The workloads' user on guarded hosts. The server reads the password itself, so that no statement has it. The
@@ -97,7 +96,7 @@ class Postgres(Base, frozen=True, tag="postgres"):
         """initdb, configuration, start, the database ``bench``; undone by an immediate stop."""
         host = place.host
         data = f"{below[0].where}/postgres"
-        run, port = places.run(place.stack), FIRST_PORT + place.number
+        run, port = places.run(place.stack), numbers.POSTGRES_PORT.of(place.number)
         log = places.log(place.stack)
         control = (*AS_POSTGRES, "pg_ctl", "-D", data, "-w")
         server = ("-h", run, "-p", str(port), "-U", "postgres")

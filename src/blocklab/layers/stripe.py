@@ -8,9 +8,11 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from blocklab.layers.base import Base
+from blocklab.layers import net_mirror_pair
+from blocklab.layers.base import Base, copies_misplaced
+from blocklab.model import numbers
 from blocklab.model.ground import Topology
-from blocklab.model.layer import Place
+from blocklab.model.layer import Layer, Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Wait
 from blocklab.model.units import Size
 
@@ -57,6 +59,7 @@ class _Joined(Base, frozen=True):
 
 class _Md(_Joined, frozen=True):
     name: ClassVar[str]
+    redundant: ClassVar[bool] = False
 
     def usable(self, size: int) -> int:
         """All but the superblock, metadata 1.2, and what stands before it."""
@@ -64,8 +67,9 @@ class _Md(_Joined, frozen=True):
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Make the array, or assemble it over its data; undone by stopping it."""
-        host, device = place.host, f"/dev/md{place.number}"
+        host, device = place.host, numbers.STRIPE.path(place.number)
         members = tuple(port.where for port in below)
+        copied = not place.alike and self.redundant
         steps = (
             Run(host, ("modprobe", self.name)),
             Run(
@@ -73,17 +77,18 @@ class _Md(_Joined, frozen=True):
                 # --run: a volume that shows signs of an earlier use is no question to wait for an answer to.
                 ("mdadm", "--create", device, "--run", "--metadata=1.2", "--homehost=any",
                  f"--level={self.name.removeprefix('raid')}", f"--chunk={self.chunk // 1024}",
-                 f"--raid-devices={len(members)}", *self.create(), *members),
+                 f"--raid-devices={len(members)}", *self.create(clean=place.alike), *members),
                 once=True,
                 again=("mdadm", "--assemble", "--run", device, *members),
                 undo=("mdadm", "--stop", device),
             ),
+            *((net_mirror_pair.copied(host, device),) if copied else ()),
         )  # fmt: skip
         fact = Fact(host, self.tag, ("mdadm", "--detail", device), parse_detail, self.wanted(members))
         return Plan(steps, (fact,), (Port(host, "block", device),))
 
-    def create(self) -> Argv:
-        """What else mdadm --create is told."""
+    def create(self, *, clean: bool) -> Argv:
+        """What else mdadm --create is told. ``clean``: whether the members are zero."""
         return ()
 
     def wanted(self, members: Argv) -> dict[str, str]:
@@ -121,6 +126,7 @@ class Raid10(_Md, frozen=True, tag="raid10"):
     """A stripe with every chunk on two of the 2 to 8 volumes below: the kernel's MD RAID-10, see md(4).
 
     Made with ``--assume-clean``, since fresh volumes are zero and so alike, and without a write-intent bitmap.
+    Over what is not zero, such as ``crypt``, MD first makes the copies the same.
 
     Example::
 
@@ -136,15 +142,20 @@ class Raid10(_Md, frozen=True, tag="raid10"):
     makes reads as fast as from a stripe and writes slower: mdadm's ``--layout``."""
 
     name: ClassVar[str] = "raid10"
+    redundant: ClassVar[bool] = True
     title: ClassVar[str] = "MD RAID-10"
 
     def holds(self, below: Sequence[int]) -> list[int]:
         """Half of it, for there are two copies."""
         return [size // 2 for size in super().holds(below)]
 
-    def create(self) -> Argv:
-        """Two copies, no first synchronisation, no bitmap (mdadm would ask)."""
-        return (f"--layout={self.layout[0]}2", "--assume-clean", "--bitmap=none")
+    def misplaced(self, below: Sequence[Layer]) -> list[tuple[str, str]]:
+        """On what would not stay the same in both copies."""
+        return copies_misplaced(below)
+
+    def create(self, *, clean: bool) -> Argv:
+        """Two copies, no first synchronisation where they are the same, no bitmap (mdadm would ask)."""
+        return (f"--layout={self.layout[0]}2", *(("--assume-clean",) if clean else ()), "--bitmap=none")
 
     def wanted(self, members: Argv) -> dict[str, str]:
         """The layout too."""
@@ -172,9 +183,6 @@ _LVM_CONFIG = (
 # nothing shows both.
 # Groups of other stacks are not seen (--devices).
 _GROUP = "dm"
-# The kernel gives the lowest free minors to what asks for none, such as the holds of ``shared``, which a takeover
-# leaves where they are.
-_FIRST_MINOR = 500
 
 
 class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
@@ -199,8 +207,8 @@ class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """Physical volumes, a group, a volume; active until undone."""
-        host, number = place.host, str(_FIRST_MINOR + place.number)
-        device = f"/dev/mapper/{_GROUP}-{number}"
+        host, number = place.host, str(numbers.LVM.of(place.number))
+        device = numbers.LVM.path(place.number)
         members = tuple(port.where for port in below)
         options = ("--config", _LVM_CONFIG, "--devices", ",".join(members))
         activate = ("vgchange", *options, "--noudevsync")

@@ -1,5 +1,5 @@
-"""Who may use a database or a mirror on hosts that have other users (``Ground.guarded``): secrets, and the files
-that hold them.
+"""Who may use a database or a mirror on hosts that have other users (``Ground.guarded``), and what data are
+encrypted with: secrets, and the files that hold them.
 
 A plan is stored, so no secret is in it. A ``Put`` has ``SECRET`` where one is to stand and says which
 (``secret``); the engine fills it in as it writes the file, on whichever host, and strikes it out of all that a
@@ -16,8 +16,8 @@ from blocklab.model.plan import Argv, Put, Run, Step
 
 SECRET = "@SECRET@"
 # DRBD's is another one, for drbdadm hands it to drbdsetup on its command line.
-DATABASE, MIRROR = "database", "mirror"
-NAMES = (DATABASE, MIRROR)
+DATABASE, MIRROR, ENCRYPTION = "database", "mirror", "encryption"
+NAMES = (DATABASE, MIRROR, ENCRYPTION)
 
 USER = "bench"
 """The database user of workloads, who owns the database ``bench`` and no more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import msgspec
 
@@ -19,7 +19,8 @@ class Place(msgspec.Struct, frozen=True):
 
     ``devices``: the stack's raw volumes on that host. ``listen``: addresses at which workloads on other nodes want
     to reach a database, beside its own socket, and ``callers``: those nodes' own ones. ``loopback``: whether it is
-    to be reached by TCP on its own host.
+    to be reached by TCP on its own host. ``alike``: whether fresh devices below are all zero, and so the same on
+    every side; ``Garbled`` says what they are else.
     """
 
     stack: str
@@ -30,6 +31,7 @@ class Place(msgspec.Struct, frozen=True):
     devices: tuple[str, ...] = ()
     callers: tuple[str, ...] = ()
     loopback: bool = True
+    alike: bool = True
 
 
 class Layer(Protocol):
@@ -154,6 +156,17 @@ class Sized(Capability, Protocol):
     def holds(self, below: Sequence[int]) -> list[int]:
         """Bytes of each port above, given those below. Raises ``ValueError`` with problem and hint where these are
         too few."""
+
+
+@runtime_checkable
+class Garbled(Capability, Protocol):
+    """A block device that, where nothing was written, does not read as zero, even if what is below does. So two of
+    them differ, and what keeps copies above them has to make these equal first (``Place.alike``)."""
+
+    @property
+    def garbage(self) -> Literal["fresh", "discarded"]:
+        """Where it is: only where nothing was written yet, or also where data were discarded, so that sides that
+        were the same do not stay it."""
 
 
 @runtime_checkable

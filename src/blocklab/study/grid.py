@@ -12,7 +12,7 @@ import msgspec
 from blocklab.errors import StudyError
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, LinkSpec, NodeSpec, Topology, VolumeSpec
-from blocklab.model.layer import Equipped, Layer, Linked, Mirror, Paired, Place, RawVolumes
+from blocklab.model.layer import Equipped, Garbled, Layer, Linked, Mirror, Paired, Place, RawVolumes
 from blocklab.model.plan import Plan, Port
 from blocklab.model.units import Duration, enc_hook
 from blocklab.model.workload import ByTcp, Drilled, Workload
@@ -312,11 +312,12 @@ def planned(study: Study, name: str, number: int, ground: Ground) -> Iterator[di
     given: dict[str, tuple[Port, ...]] = {}
     for index, layer in enumerate(stack.layers):
         level: dict[str, Planned] = {}
+        alike = not any(isinstance(lower, Garbled) for lower in stack.layers[:index])
         for host in hosts_at(stack, index):
             listen, callers = clients(study, name, ground) if host == stack.on else ((), ())
             place = Place(
                 ground.prefix + name, host, ground.first + number, ground, listen,
-                ground.devices.get(name, {}).get(host, ()), callers, _loopback(study, name, ground),
+                ground.devices.get(name, {}).get(host, ()), callers, _loopback(study, name, ground), alike,
             )  # fmt: skip
             below = tuple(port for peer in spans(layer, host) for port in given.get(peer, ()))
             level[host] = Planned(layer, place, below, layer.plan(place, below))

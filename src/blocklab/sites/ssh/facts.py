@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from blocklab.model import numbers
 from blocklab.model.plan import Argv
-from blocklab.sites.ssh.hosts import DISK_MINOR
 
 # One command each, whose text the functions below read.
 MACHINE: Mapping[str, Argv] = {
@@ -25,7 +25,10 @@ TAKEN: Mapping[str, Argv] = {
     "drbd": ("ls", "/etc/drbd.d"),
 }
 # DRBD, PostgreSQL, MariaDB and MySQL, NBD: port, and what uses it.
-PORTS = {7000: "DRBD", 5432: "PostgreSQL", 3306: "MariaDB", 10809: "NBD"}
+PORTS = {
+    numbers.DRBD_PORT: "DRBD", numbers.POSTGRES_PORT: "PostgreSQL", numbers.MYSQL_PORT: "MariaDB",
+    numbers.NBD_PORT: "NBD",
+}  # fmt: skip
 LISTEN = "0A"
 # Before the names that a run gives to what it makes on a host.
 PREFIX = "blocklab-"
@@ -72,12 +75,11 @@ def taken(texts: Mapping[str, str], first: int, count: int) -> Iterator[str]:
     blocks = set(texts["blocks"].split())
     ports = set(listening(texts["tcp"]))
     for number in range(first, first + count):
-        for kind in ("drbd", "md", "nbd"):
-            if kind != "nbd" and f"{kind}{number}" in blocks:
-                yield f"/dev/{kind}{number} is there already"
-        for port, what in PORTS.items():
-            if port + number in ports:
-                yield f"something listens on port {port + number}, which would be {what}'s"
+        for device in sorted(_devices(number) & blocks):
+            yield f"/dev/{device} is there already"
+        for numbered, what in PORTS.items():
+            if (port := numbered.of(number)) in ports:
+                yield f"something listens on port {port}, which would be {what}'s"
     for line in texts["mounts"].splitlines():
         # /dev/drbd0 /mnt/drbd0 xfs rw,noatime 0 0
         where = line.split(" ")[1] if line.count(" ") > 1 else ""
@@ -88,12 +90,22 @@ def taken(texts: Mapping[str, str], first: int, count: int) -> Iterator[str]:
             yield f"/etc/drbd.d/{name} is there already"
 
 
+def _devices(number: int) -> set[str]:
+    """The kernel's names of what a stack may make. nbd has all of its devices as soon as it is loaded."""
+    return {
+        numbered.name(number, index)
+        for numbered in numbers.RANGES
+        if numbered.kind in ("drbd", "md", "dm") and numbered is not numbers.DISK
+        for index in range(numbered.each)
+    }
+
+
 def taken_minors(blocks: str, first: int, disks: int) -> Iterator[str]:
     """Which device-mapper minors of the disks are there already."""
     there = set(blocks.split())
-    for number in range(DISK_MINOR + first, DISK_MINOR + first + disks):
-        if f"dm-{number}" in there:
-            yield f"/dev/dm-{number} is there already"
+    for disk in range(first, first + disks):
+        if (device := numbers.DISK.name(disk)) in there:
+            yield f"/dev/{device} is there already"
 
 
 def listening(text: str) -> Iterator[int]:

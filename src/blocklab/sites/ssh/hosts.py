@@ -18,8 +18,6 @@ from blocklab.study.read import line_of, load_yaml
 BY_ID = "/dev/disk/by-id/"
 _HOST_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.:_-]*\Z")
 _INTERFACE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,14}\Z")
-# Minors of device mapper for disks count from here on, plus ``first``; beside those of ``lvm_stripe``.
-DISK_MINOR = 600
 # Disks of VMs: virtio, and QEMU's of other buses.
 _MADE_UP = ("virtio-", "scsi-0QEMU_", "scsi-SQEMU_", "ata-QEMU_", "nvme-QEMU_", "usb-QEMU_")
 

@@ -21,6 +21,7 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
     "lsblk": {"": "util-linux"},
     "setpriv": {"": "util-linux"},
     "wipefs": {"": "util-linux"},
+    "cryptsetup": {"debian": "cryptsetup-bin", "": "cryptsetup"},
     "dmsetup": {"debian": "dmsetup", "": "device-mapper"},
     "drbdadm": {"debian": "drbd-utils", "suse": "drbd-utils", "rhel": "drbd9x-utils and kmod-drbd9x (ELRepo)",
                 "amazon": "drbd-utils and the drbd module, both from LINBIT or from source"},

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from blocklab import __version__
 from blocklab.errors import BlocklabError, SetupError, StudyError
-from blocklab.model import node
+from blocklab.model import node, numbers
 from blocklab.model.ground import End, Ground, Topology, VolumeSpec
 from blocklab.model.host import Host, must
 from blocklab.model.plan import Argv
@@ -37,7 +37,7 @@ from blocklab.sites.ssh.connect import Unreachable
 from blocklab.sites.ssh.disks import FIRST_UNDO, Taken, apart, equip, looked_at, release, take
 from blocklab.sites.ssh.facts import PREFIX
 from blocklab.sites.ssh.host import SshHost, parallel, suits
-from blocklab.sites.ssh.hosts import DISK_MINOR, HostEntry, Hosts, known_hosts_of, load
+from blocklab.sites.ssh.hosts import HostEntry, Hosts, known_hosts_of, load
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class SshLab:
             name, spec = each
             index = self._site.disk(spec, name)
             disk = list(self._site.hosts.hosts[name].disks.values())[index]
-            minor = DISK_MINOR + self._site.hosts.first + index
+            minor = numbers.DISK.of(self._site.hosts.first + index)
             return take(
                 self._hosts[name], disk, minor, int(spec.profile.size), fresh=fresh, zero=fresh and spec.alike
             )
@@ -261,8 +261,8 @@ class SshSite(door.ByDoor):
         for spec in topology.volumes:
             for host in spec.nodes:
                 mine = devices.setdefault(spec.stack, {})
-                minor = DISK_MINOR + self.hosts.first + self.disk(spec, host)
-                mine[host] = (*mine.get(host, ()), f"/dev/mapper/dm-{minor}")
+                device = numbers.DISK.path(self.hosts.first + self.disk(spec, host))
+                mine[host] = (*mine.get(host, ()), device)
         called = {name: entry.hostname for name, entry in self.hosts.hosts.items() if entry.hostname}
         return Ground(ends, devices, prefix=PREFIX, first=self.hosts.first, hostnames=called, guarded=True)
 

@@ -33,6 +33,7 @@ KERNEL_PACKAGE = "user-mode-linux"
 
 PACKAGES = (
     KERNEL_PACKAGE,
+    "cryptsetup-bin",
     "dmsetup",
     "drbd-utils",
     "e2fsprogs",
