@@ -17,6 +17,7 @@ from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.read import build
 from blocklab.study.types import Study
+from tests.lab.states import warned
 from tests.uml import uml
 
 VOLUMES = {"layer": "volume", "size": "64MiB", "count": 2}
@@ -34,6 +35,8 @@ STACKS: dict[str, list[dict[str, Any]]] = {
                    {"layer": "cap", "profile": "azure-d8s-v3", "by": V2}, EXT4],
     "stripe": [VOLUMES, {"layer": "cap", "write_iops": 5000}, {"layer": "stripe", "chunk": "128KiB"},
                {"layer": "cap", "profile": "azure-d8s-v3"}, DRBD, {"layer": "cap", "read_iops": 5000}, EXT4],
+    # Two headers, and a mirror that copies what is below all three layers.
+    "crypt": [VOLUMES, {"layer": "crypt"}, {"layer": "cap", "write_iops": 5000}, {"layer": "stripe"}, DRBD, EXT4],
 }  # fmt: skip
 
 
@@ -95,7 +98,7 @@ def test_caps_of_both_versions_follow_each_other_on_one_node(small: dict[str, An
 def take_down(stand: Standing) -> None:
     """Undo all; nothing is left on any node, and nothing failed."""
     stand.engine.undo()
-    assert stand.engine.warnings == []
+    assert warned(stand.engine) == []
     assert not [each for host in stand.lab.hosts.values() for each in residue(host)]
 
 
