@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from blocklab.model.host import Host, must
-from blocklab.runner.engine import Engine
 
 
 def state(host: Host) -> dict[str, str]:
@@ -25,8 +24,3 @@ def programs(host: Host) -> list[str]:
     """The names of all processes that are not the kernel's own (children of kthreadd, 2)."""
     rows = [line.split() for line in must(host, ["ps", "-e", "-o", "ppid=,pid=,comm="]).splitlines()]
     return [name for parent, number, name, *_ in rows if "2" not in (parent, number) and name != "ps"]
-
-
-def warned(engine: Engine) -> list[str]:
-    """The engine's warnings, but for how well a link's round trip is known on a busy machine."""
-    return [said for said in engine.warnings if not said.startswith("link zone: it varies on this machine")]

@@ -21,7 +21,7 @@ from blocklab.study.read import build
 from blocklab.study.room import held
 from blocklab.study.types import Study
 from tests.fake.toy_layer import Lone
-from tests.lab.states import state, warned
+from tests.lab.states import state
 from tests.uml import uml
 
 EBS = {
@@ -100,7 +100,7 @@ def test_a_stack_is_built_in_force_remounted_and_taken_down(small: dict[str, Any
             assert all("cs:Unconfigured" in line for line in after["mirrors"].splitlines())
             assert "one.res" not in after["resources"]
             assert after["processes"] == before[node].replace("nbd-server\n", "")
-        assert warned(stand.engine) == []
+        assert stand.engine.warnings == []
 
 
 def test_the_toy_layer_of_the_documents_works_on_a_real_kernel(small: dict[str, Any]) -> None:

@@ -20,7 +20,6 @@ from blocklab.sites.uml import image
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.read import build
 from blocklab.study.types import Study
-from tests.lab.states import warned
 from tests.uml import uml
 
 PLAIN = {"layer": "volume", "size": "64MiB"}
@@ -59,7 +58,7 @@ def wrong(stand: Standing, name: str = "one") -> dict[str, str]:
 def undone(stand: Standing) -> None:
     """Taken down without a word."""
     stand.engine.undo()
-    assert warned(stand.engine) == []
+    assert stand.engine.warnings == []
 
 
 def knobs(stand: Standing, name: str = "one") -> list[Knob]:

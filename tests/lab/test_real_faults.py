@@ -40,7 +40,6 @@ from blocklab.study import takeover as recipes
 from blocklab.study.grid import plan_ground, plan_layers
 from blocklab.study.read import build
 from tests.lab.conftest import topology
-from tests.lab.states import warned
 
 pytestmark = pytest.mark.long
 
@@ -233,7 +232,7 @@ class Stack:
     def undone(self) -> None:
         """Take it down, without a residue."""
         self.stand.engine.undo()
-        assert warned(self.stand.engine) == []
+        assert self.stand.engine.warnings == []
         for host in self.stand.lab.hosts.values():
             if host.run(["dmsetup", "info", "-c"]).code == 0:
                 assert "No devices found" in must(host, ["dmsetup", "info", "-c"])

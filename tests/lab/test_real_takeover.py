@@ -28,7 +28,6 @@ from blocklab.study import takeover as recipes
 from blocklab.study.grid import plan_stack, topology
 from blocklab.study.read import build
 from blocklab.study.types import Study
-from tests.lab.states import warned
 
 pytestmark = pytest.mark.long
 
@@ -107,7 +106,7 @@ class Drill:
     def in_force(self, facts: Any) -> None:
         knobs = self.engine.ask(facts)
         assert knobs and not not_in_force(knobs), not_in_force(knobs)
-        assert warned(self.engine) == []
+        assert self.engine.warnings == []
 
     def back(self, host: str) -> None:
         """A dead node boots, up to where it can be taken in."""
@@ -246,7 +245,7 @@ def test_the_peer_dies_and_returns(small: dict[str, Any], name: str) -> None:
         must(it.host, ["sync"])
         assert it.compared() == (0, 1)
         it.engine.undo()
-        assert warned(it.engine) == []
+        assert it.engine.warnings == []
 
 
 @pytest.mark.parametrize("name", LITTLE)

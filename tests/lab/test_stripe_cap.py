@@ -17,7 +17,6 @@ from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.read import build
 from blocklab.study.types import Study
-from tests.lab.states import warned
 from tests.uml import uml
 
 VOLUMES = {"layer": "volume", "size": "64MiB", "count": 2}
@@ -98,7 +97,7 @@ def test_caps_of_both_versions_follow_each_other_on_one_node(small: dict[str, An
 def take_down(stand: Standing) -> None:
     """Undo all; nothing is left on any node, and nothing failed."""
     stand.engine.undo()
-    assert warned(stand.engine) == []
+    assert stand.engine.warnings == []
     assert not [each for host in stand.lab.hosts.values() for each in residue(host)]
 
 

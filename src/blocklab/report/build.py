@@ -35,7 +35,7 @@ from blocklab.report.files import as_json
 from blocklab.report.hint import hint
 from blocklab.report.imported import file_rows, span
 from blocklab.report.layers import COLUMNS, layer_groups
-from blocklab.report.limits import floor_tables, limited_rows, own_text
+from blocklab.report.limits import floor_tables, limited_rows, own_text, vague_text
 from blocklab.report.machines import RATIOS, machine_rows, ratio_rows
 from blocklab.report.predictions import prediction_tables
 from blocklab.report.sheets import sheets
@@ -184,7 +184,7 @@ def html(analysis: Analysis, said: Answer, csv: bytes | None = None) -> str:
         stops=stops(analysis),
         stops_line=stops_line(analysis),
         order=order_text(analysis),
-        own=own_text(analysis),
+        own=" ".join(filter(None, (own_text(analysis), vague_text(analysis)))),
         layouts=layouts(analysis),
         colours=colours(tuple(analysis.stacks), analysis.grid.baselines),
         knobs=() if analysis.imported else tables.knob_tables(analysis),

@@ -8,7 +8,7 @@ import msgspec
 
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.floor import LIMITED, caution, table
-from blocklab.stats.format import listed, quantity
+from blocklab.stats.format import listed, percent, quantity
 from blocklab.store.floor import Floor
 
 # Of more reasons than this the tables have the marks, and the CSV the rest.
@@ -69,6 +69,16 @@ def own_text(analysis: Analysis) -> str:
     if said:
         parts.append(f"the probes at most {listed(said)}")
     return f"While a workload ran, {'; '.join(parts)}." if parts else ""
+
+
+def vague_text(analysis: Analysis) -> str:
+    """Which emulated times this machine could set no better than their noise, in a sentence; empty for none."""
+    vague = [f"{what} to {percent(part)}" for what, part in analysis.inputs.vague.items()]
+    return (
+        f"On this machine the medians of some times vary, and were set as well as that lets: {listed(vague)}."
+        if vague
+        else ""
+    )
 
 
 def limited_rows(analysis: Analysis) -> tuple[tuple[LimitedRow, ...], int]:

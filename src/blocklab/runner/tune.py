@@ -15,7 +15,7 @@ import msgspec
 from blocklab.model.ground import Ground
 from blocklab.model.plan import Fact
 from blocklab.model.site import EmulatedVolumes
-from blocklab.model.stack_map import Setting, Took, Tuned, tolerance
+from blocklab.model.stack_map import Setting, Took, Tuned
 from blocklab.runner.engine import Engine
 from blocklab.study.links import delayed
 from blocklab.study.phases import TuneLink, TuneVolume
@@ -143,9 +143,6 @@ def _tuned(
         # A delay of a coarse timer adds more than it says, or less.
         if abs(change := reached.median - then.median) > 3 * max(reached.noise, then.noise):
             slope = min(_MOST_SLOPE, max(_LEAST_SLOPE, change / (added - before)))
-    if reached.noise > tolerance(asked):
-        known = f"{100 * reached.noise / asked:.0f} %"
-        engine.warnings.append(f"{fact.timed}: it varies on this machine, so its median is known to {known} only")
     return {fact.timed: Tuned(asked, added, reached)}
 
 

@@ -116,6 +116,17 @@ class Inputs:
         """What was not achieved under a cell."""
         return tuple(_untrue(self._stacks.get(at, ())))
 
+    @property
+    def vague(self) -> dict[str, float]:
+        """Links and volumes whose median varies by more than they may be off: by what part of what was asked, in
+        the worst build."""
+        found: dict[str, float] = {}
+        for stack in (stack for stacks in self._stacks.values() for stack in stacks):
+            for what, tuned in stack.tuned.items():
+                if not tuned.given and tuned.reached.noise > tolerance(tuned.asked):
+                    found[what] = max(found.get(what, 0.0), tuned.reached.noise / tuned.asked)
+        return found
+
     def busy(self, at: At) -> Busy | None:
         """What others took of a cell's machine, in the build where it was most; None where that was little."""
         return max(filter(None, (busy(stack) for stack in self._stacks.get(at, ()))), default=None)
