@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.errors import BlocklabError, CommandError, HostTimeout, NodeLost
+from blocklab.errors import BlocklabError, CommandError, HostTimeout, NodeLost, StudyError
 from blocklab.model import node
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv, Equip, Fact, Run, Step, undo_of
@@ -162,7 +162,13 @@ def test_a_timeout_names_the_command() -> None:
 
 def test_steps_are_argv_and_never_shell_text(small: dict[str, Any]) -> None:
     """A setting's value reaches the host as one argument or as a file's content, whatever it holds."""
-    small["stacks"]["local"]["layers"][2]["settings"]["application_name"] = "$(reboot); `reboot` 'x'"
+    settings = small["stacks"]["local"]["layers"][2]["settings"]
+    with pytest.raises(StudyError, match=r"settings\.application_name"):
+        build({**small, "stacks": {"local": {**small["stacks"]["local"], "layers": [
+            *small["stacks"]["local"]["layers"][:2],
+            {"layer": "postgres", "settings": {"application_name": "$(reboot); `reboot` 'x'"}},
+        ]}}})  # fmt: skip
+    settings["search_path"] = "reboot (now), %reboot"
     study = build(small)
     for step in steps_of(study, "local"):
         if isinstance(step, Run):
