@@ -18,6 +18,7 @@ from blocklab.cli.main import main
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.model.sample import Parsed
 from blocklab.model.site import EmulatedLinks, EmulatedVolumes, Pauses, Power
+from blocklab.predict import cells as predicting
 from blocklab.store.folder import Manifest, StudyFolder, claimed
 from blocklab.store.identity import identity
 from blocklab.store.run import Outcome, draft
@@ -87,7 +88,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     )
     monkeypatch.setattr(carry, "run_study", made)
     # Reports are others' affair.
-    monkeypatch.setattr(carry, "analysed", lambda folder: None)
+    monkeypatch.setattr(predicting, "analysed", lambda folder: None)
     monkeypatch.setattr(report, "render", lambda folder, analysis: "page")
     monkeypatch.setattr(report, "terminal_table", lambda folder, analysis: "")
     return made
