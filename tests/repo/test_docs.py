@@ -81,6 +81,25 @@ def test_every_command_and_option_is_documented() -> None:
     assert missing == []
 
 
+def test_the_table_of_options_names_the_commands_that_have_them() -> None:
+    # | `--cells` | plan | Print the grid and its time instead of commands. |
+    of: dict[str, set[str]] = {}
+    for options, names in re.findall(
+        r"^\| (`-[^|]*?(?:\\\|[^|]*?)*) \| ([a-z, ]+) \|", document("commands.md"), re.M
+    ):
+        for option in re.findall(r"--[a-z-]+", options):
+            of.setdefault(option, set()).update(names.split(", "))
+    missing = [
+        f"{name} {option}"
+        for name, command in commands()
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--") and option not in ("--help", "--version", "--lang")
+        if not {name.removeprefix("blocklab "), name.split()[1]} & of.get(option, set())
+    ]
+    assert missing == []
+
+
 def test_every_documented_command_exists() -> None:
     known = {name for name, _ in commands()}
     groups = {name.rpartition(" ")[0] for name in known}
