@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from blocklab import __version__
 from blocklab.charts.all import draw
@@ -135,7 +134,7 @@ def environment() -> Environment:
 
 def _seen(value: Any) -> Any:
     """What stands in a page: no text turns the direction of what is behind it. Markup is of our own files."""
-    return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def html(analysis: Analysis, said: Answer, csv: bytes | None = None) -> str:
