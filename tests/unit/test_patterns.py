@@ -18,19 +18,15 @@ from blocklab.imports.text import Refused
 from blocklab.sizing import kinds as statistics
 from blocklab.sizing.readers.base import Reading
 from tests.unit.import_kinds import every_kind
-from tests.unit.patterns import UNITS, lines, patterns, pumped
+from tests.unit.patterns import GOLDEN, UNITS, lines, patterns, pumped
 
-SAMPLES = sorted(
-    path
-    for path in (Path(__file__).parent / "golden" / "sizing").rglob("*")
-    if path.is_file() and path.name != "README.md"
-)
 # Four times as much text takes some four times as long; what goes back and forth takes 16 times, and at these
 # lengths more than the time below, which what does not is far from.
 LESS, MORE = 750, 3000
 SECONDS = 0.02
 GROWTH = 9.0
 MOST_LINES = 2
+STATISTICS = sorted(path for path in (GOLDEN / "sizing").rglob("*") if path.is_file() and path.name != "README.md")
 
 
 def costs(call: Callable[[Any], object], text: Any) -> float:
@@ -143,7 +139,7 @@ def test_no_log_takes_longer_than_it_is_long(sample: Any, tmp_path: Path) -> Non
             assert not grows(call, short, long), long[:200]
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("sample", STATISTICS, ids=lambda path: path.name)
 def test_no_statistics_take_longer_than_they_are_long(sample: Path, tmp_path: Path) -> None:
     path = tmp_path / sample.name
     text = "\n".join(sample.read_text(errors="replace").split("\n")[:25]) + "\n"

@@ -83,8 +83,8 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     ``randread-4k-qd1`` to ``randwrite-16k-qd32`` in the example (``qd`` for iodepth, ``r`` for rwmixread, ``j``
     for numjobs; other options by their own names)."""
     jobfile: str | None = None
-    """A job file of your own, by its path from the study file; its sections are the phases, and run as it says.
-    Its text counts for the cell's key."""
+    """A job file of your own, by its path from the study file, below whose folder it has to be; its sections are
+    the phases, and run as it says. Its text counts for the cell's key."""
     jobtext: str | None = None
     """The job file's text; blocklab reads it from ``jobfile``, not for writing by hand."""
     fill: bool = True
