@@ -189,7 +189,7 @@ def test_what_checks_a_name_sees_its_last_newline() -> None:
 def test_everything_is_printed_through_one_place() -> None:
     """Elsewhere a study, a log or a host could write to the terminal what it obeys, or markup."""
     # A lab in the background writes its log, and a process on a host what the one that started it reads.
-    others = ("model/terminal.py", "sites/door.py", "sites/leashed.py", "cli/start.py")
+    others = ("model/terminal.py", "model/echo.py", "sites/door.py", "sites/leashed.py", "cli/start.py")
     prints = re.compile(r"(print|typer\.s?echo|click\.echo|typer\.secho)\(|sys\.(stdout|stderr)\.write")
     found = [(path, line, call) for path, line, call in calls_of(*others) if prints.match(call)]
     for path, tree in house.trees(house.PACKAGE):

@@ -66,7 +66,7 @@ def _version(
     # cli.start has taken --lang already: modules are imported in their language.
     if version:
         from blocklab.model.commit import commit
-        from blocklab.model.terminal import echo
+        from blocklab.model.echo import echo
         from blocklab.sites import image_key
 
         echo(f"blocklab {__version__}\ncommit {commit() or 'unknown'}\nimage {image_key()}")

@@ -24,7 +24,10 @@ def write_whole(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """The same for what is written piece by piece: a path beside it, which gets its name at the end."""
+    """The same for what is written piece by piece: a path beside it, which gets its name at the end. Raises
+    ``OSError`` for what is there and no file: a rename would put a file in the place of a device."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
     half = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield half

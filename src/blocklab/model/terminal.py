@@ -3,17 +3,16 @@ does nothing else. No text is markup."""
 
 from __future__ import annotations
 
-import sys
-from typing import IO, Any
+from typing import Any
 
-import typer
 from rich import console as rich_console
 from rich import text as rich_text
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.style import Style
 
-from blocklab.model.shown import acts, ascii_json, shown, shown_json
+from blocklab.model.echo import echo, echo_json, json_for
+from blocklab.model.shown import acts, shown
 
 __all__ = ["Console", "Text", "echo", "echo_json", "json_for"]
 
@@ -58,24 +57,3 @@ def _shown(text: rich_text.Text) -> rich_text.Text:
         piece.plain, spans = shown(piece.plain), piece.spans
         made.append_text(Text(piece.plain, " ".join(str(span.style) for span in spans)))
     return made
-
-
-def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print a line for people."""
-    typer.echo(shown(text), err=err, nl=nl)
-
-
-def echo_json(text: str | bytes) -> None:
-    """Print JSON for programs."""
-    text = json_for(sys.stdout, text.decode() if isinstance(text, bytes) else text)
-    typer.echo(text, nl=not text.endswith("\n"))
-
-
-def json_for(stream: IO[str], text: str) -> str:
-    """The same data, as a terminal shows it and the stream's encoding has it."""
-    text = shown_json(text)
-    try:
-        text.encode(getattr(stream, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
-        return ascii_json(text)
-    return text

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from blocklab.judge.settle import Settled, from_rounds, long_run
 from blocklab.model.metrics import STEADY
@@ -381,6 +380,9 @@ def interval(points: Points) -> float:
     Ours report each second, give or take a little; what somebody else recorded (``iostat 10``) tells by the
     shortest steps between its times, since a device at rest may have no report.
     """
+    # Not above: commands that read no runs need not wait for it.
+    import numpy as np
+
     times = points.times if isinstance(points, Columns) else np.array([time for time, _ in points])
     steps = np.sort(np.diff(times))
     step = float(steps[len(steps) // 10]) if len(steps) else PROBE_INTERVAL
