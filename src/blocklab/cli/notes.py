@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import typer
-
 from blocklab.errors import StudyError
+from blocklab.model.echo import echo
 from blocklab.model.stack_map import tolerance
 from blocklab.store.floor import RTT, Floor
 from blocklab.study.doubts import doubts, first_look
@@ -30,9 +29,9 @@ def warn(study: Study, grid: Sequence[Cell], file: Path, *, quick: bool) -> list
     """Print them on standard error, and of a quick variant that it is a first look."""
     found = warnings(study, grid, file, quick=quick)
     if quick and (note := first_look(study)):
-        typer.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     for each in found:
-        typer.echo(f"warning: {each.message}\n  hint: {each.hint}", err=True)
+        echo(f"warning: {each.message}\n  hint: {each.hint}", err=True)
     return found
 
 

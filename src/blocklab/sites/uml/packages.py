@@ -6,11 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 
 from blocklab.errors import SetupError, tail
+from blocklab.model.echo import echo
 from blocklab.model.plan import Argv
 
 # On a machine that has just booted, unattended upgrades hold apt's locks for minutes. apt itself waits (s) for
@@ -68,7 +68,7 @@ def _run_unlocked(argv: Argv) -> tuple[int, str]:
             text = (
                 f"waiting, {WAIT_SECONDS / 60:.0f} minutes at most, for another program that uses apt: {locked[1]}"
             )
-            print(text, file=sys.stderr, flush=True)
+            echo(text, err=True)
         time.sleep(AGAIN_SECONDS)
 
 
