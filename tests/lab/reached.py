@@ -144,9 +144,10 @@ class Reached:
         """What a host has before blocklab comes: sshd, addresses, delays, disks that udev has named. A node's own
         files go when it is booted again."""
         node = self.lab.nodes[name]
+        # First, for the folder is as open as the file that it is made for, and users read their keys there.
+        node.put("/etc/blocklab-test/sshd_config", SSHD.encode())
         for file, mode in (("host", 0o600), ("user.pub", 0o644)):
             node.put(f"/etc/blocklab-test/{file}", (self.folder / file).read_bytes(), mode)
-        node.put("/etc/blocklab-test/sshd_config", SSHD.encode())
         must(node, ["mkdir", "-p", "/run/sshd"])
         for link, ends in self._ground.ends.items():
             if name in ends:

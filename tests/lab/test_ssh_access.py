@@ -190,6 +190,7 @@ def test_postgresql_on_a_host_with_other_users(there: Reached, tmp_path: Path) -
     run(there, tmp_path, POSTGRES)
 
 
+@pytest.mark.long
 def test_mariadb_on_a_host_with_other_users(there: Reached, tmp_path: Path) -> None:
     def look() -> None:
         assert listening(there, "a1", 3406) == {"10.77.1.1:3406"}
@@ -256,6 +257,7 @@ def test_the_two_sides_of_drbd_know_a_secret(there: Reached, tmp_path: Path) -> 
     assert f'shared-secret "{access.SECRET}";' in put.said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("direct", ["false", pytest.param("true", marks=pytest.mark.long)])
 def test_a_network_mirror_serves_the_active_node_alone(there: Reached, tmp_path: Path, direct: str) -> None:
     text = MIRROR.replace("@", f"{{layer: net_mirror, peer: a2, link: zone, connections: 2, direct: {direct}}}")
