@@ -181,3 +181,22 @@ def test_a_crash_while_standing_is_said(small: dict[str, Any]) -> None:
         site.labs[0].crash("a1")
         stand.lab.hosts["a1"].run(["true"])
     assert isinstance(NodeLost("a1", "x"), BlocklabError)
+
+
+def test_an_undo_waits_for_what_still_holds_its_device() -> None:
+    """The kernel's worker let go of an MD array a moment after the mirror above it was gone; a failure of another
+    kind is told at once."""
+    busy = b"mdadm: Cannot get exclusive access to /dev/md0:Perhaps a running process, mounted filesystem or ..."
+    asked: list[Argv] = []
+
+    def answer(host: str, argv: Argv) -> Result:
+        asked.append(argv)
+        held = argv[0] == "mdadm" and asked.count(argv) < 3
+        return Result(1, b"", busy) if held else Result(int(argv[0] == "umount"), b"", b"no such mount")
+
+    stop, unmount = ("mdadm", "--stop", "/dev/md0"), ("umount", "/x")
+    engine = Engine(lab("h", answer=answer))
+    engine.carry_out([Run("h", ("a",), undo=stop), Run("h", ("b",), undo=unmount)], "build")
+    engine.undo()
+    assert asked.count(stop) == 3 and asked.count(unmount) == 1
+    assert len(engine.warnings) == 1 and "no such mount" in engine.warnings[0]

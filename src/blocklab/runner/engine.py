@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 
@@ -23,6 +24,10 @@ from blocklab.study.phases import Do, Mark, Undo
 POLL_SECONDS = 0.05
 # umount writes back what waits in memory: 300 MB take 150 s to a volume of 500 I/Os of 4 KiB a second.
 UNDO_SECONDS = 200.0
+# mdadm: Cannot get exclusive access to /dev/md0:Perhaps a running process, mounted filesystem or ...
+# device-mapper: remove ioctl on dm-10001  failed: Device or resource busy    Device one-crypt-1 is still in use.
+_HELD = re.compile(r"Cannot get exclusive access|Device or resource busy|is still in use")
+HELD_SECONDS = 3.0
 # Enough to see why a command failed; the raw output of tools is kept elsewhere, whole.
 SAID_CHARACTERS = 4000
 
@@ -137,11 +142,24 @@ class Engine:
             self._kept = None
         for number, host, argv in self._undos.since(to):
             try:
-                self._command(host, argv, UNDO_SECONDS, "undo")
+                self._undone(host, argv)
                 if self._journal is not None:
                     self._journal.done(host, [number])
             except BlocklabError as error:
                 self.warnings.append(f"undo: {error.message}")
+
+    def _undone(self, host: str, argv: Argv) -> None:
+        """Run an undo, and again while what it takes away is still held by what was taken away just before: a
+        worker of the kernel's lets go a moment later. Raises what ``carry_out`` raises."""
+        deadline = self.timer.now() + HELD_SECONDS
+        while True:
+            try:
+                self._command(host, argv, UNDO_SECONDS, "undo")
+                return
+            except CommandError as error:
+                if not _HELD.search(error.message) or self.timer.now() > deadline:
+                    raise
+                self.timer.sleep(POLL_SECONDS)
 
     def ask(self, facts: Iterable[Fact]) -> list[Knob]:
         """Read knobs back, steady ones left out; what pings and reads took goes to ``times``.
