@@ -13,8 +13,8 @@ import random
 import statistics
 from collections.abc import Callable, Sequence
 
-from blocklab.judge.settle import Settled, from_rounds, long_run
 from blocklab.model.stop import AT_LEAST, AT_MOST, EACH, LEAST_ROUNDS, MOST_ROUNDS, Stop
+from blocklab.rules.settle import Settled, from_rounds, long_run
 
 HOUR, CELLS = 3600, 20
 NOISE, CORRELATION = 0.03, 0.5

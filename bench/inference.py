@@ -16,8 +16,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from blocklab.judge.settle import Settled, from_rounds
 from blocklab.model.stop import EACH, LEAST_ROUNDS, MOST_ROUNDS, Stop
+from blocklab.rules.settle import Settled, from_rounds
 from blocklab.runner.run import in_order, shuffled
 from blocklab.stats.holm import LEVEL, cautious
 from blocklab.stats.pool import pool

@@ -118,8 +118,8 @@ def many(cells: int) -> None:
 
 def controller(place: Path, address: str) -> None:
     """Hand out and take back, and say what this process took."""
-    from blocklab.spread.cluster import opened
-    from blocklab.spread.control import Spread
+    from blocklab.cluster.control import Spread
+    from blocklab.cluster.opening import opened
     from blocklab.store.folder import Manifest, Workers
     from blocklab.study.grid import cells
     from blocklab.study.read import read

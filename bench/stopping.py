@@ -29,10 +29,10 @@ from typing import NoReturn
 import msgspec
 
 from blocklab.errors import BlocklabError, NodeLost
-from blocklab.judge.series import LEAST_VALUES, batches, standard_error, t975
 from blocklab.model.sample import Parsed
 from blocklab.model.stop import Stop
 from blocklab.model.units import Duration, Share
+from blocklab.rules.series import LEAST_VALUES, batches, standard_error, t975
 from blocklab.runner.measure import Measured, measure
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing

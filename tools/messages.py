@@ -76,7 +76,7 @@ def _of_sources() -> Iterator[tuple[str, str | None, str]]:
 
 
 def _of_pages() -> Iterator[tuple[str, str | None, str]]:
-    for path in sorted((ROOT / "blocklab/report/page").glob("*.j2")):
+    for path in sorted((ROOT / "blocklab/data/page").glob("*.j2")):
         found: list[str] = []
         replaced(path.read_text(), found.append)
         yield from ((message, "page", str(path.relative_to(ROOT))) for message in found)

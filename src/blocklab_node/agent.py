@@ -1,5 +1,5 @@
 """The agent on a host: takes orders from a line and streams back what commands print. In a node it is process 1,
-and the line is a serial one; on other hosts ``held`` keeps it.
+and the line is a serial one; on other hosts ``host_agent`` keeps it.
 
 A frame is one line of JSON and then, where the line has ``n``, that many raw bytes. Orders:
 

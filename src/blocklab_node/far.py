@@ -1,7 +1,7 @@
 """The far end of a connection to a host, as far as it needs no newer Python: it gets the programs and starts one.
 
 Standard input has a line with a number of bytes, and that many bytes of JSON: ``programs`` by name, and the
-``order`` for ``held.main``. What follows is the agent's.
+``order`` for ``host_agent.main``. What follows is the agent's.
 """
 
 import json
@@ -35,7 +35,7 @@ def main() -> None:
     for name in given["order"]["load"]:
         module = sys.modules["blocklab_node." + name] = types.ModuleType("blocklab_node." + name)
         exec(compile(given["programs"][name], name + ".py", "exec"), module.__dict__)
-    sys.modules["blocklab_node.held"].main(given["order"])
+    sys.modules["blocklab_node.host_agent"].main(given["order"])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from blocklab.model.host import Result
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Port, Run, Step
 from blocklab.probes import sampler
 from blocklab.sites.fake import FakeSite, Play

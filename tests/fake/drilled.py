@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from blocklab.model import node
+from blocklab.model import node_programs
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.sites.fake import FakeSite, Play
@@ -52,7 +52,7 @@ class Drilled(Answers):
     def __call__(self, host: str, argv: Argv) -> Result:
         if argv[0] == PROGRAM and "--version" not in argv:
             return self.client
-        if node.path("monitor") in argv:
+        if node_programs.path("monitor") in argv:
             return self.watch
         if argv == ("get", HISTORY):
             return Result(0, (GOLDEN / "ledger-killed" / "blocklab-ledger.tsv").read_bytes(), b"")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.model import node
+from blocklab.model import node_programs
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.runner.aftermath import Aftermath
@@ -23,7 +23,7 @@ from tests.fake.drilled import FULL, KILL, Drilled, drilled, study
 VOLUME = {"layer": "volume", "size": "512MiB"}
 NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
 DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
-SUM = node.path("checksum")
+SUM = node_programs.path("checksum")
 TOP = [{"layer": "ext4"}, {"layer": "postgres"}]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from blocklab.errors import BlocklabError, CommandError, HostTimeout, NodeLost, StudyError
-from blocklab.model import node
+from blocklab.model import node_programs
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv, Equip, Fact, Run, Step, undo_of
 from blocklab.runner.engine import Engine
@@ -30,7 +30,7 @@ def steps_of(study: Study, stack: str) -> list[Step]:
 
 def equips(argv: Argv) -> bool:
     """Whether it is a part of a step that puts all programs on a node."""
-    return argv[0] == "put" and argv[1].startswith(node.FOLDER)
+    return argv[0] == "put" and argv[1].startswith(node_programs.FOLDER)
 
 
 def failing_at(position: int, answers: Answers) -> Any:

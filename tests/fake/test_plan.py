@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from blocklab.cli.plan import Command, planned
-from blocklab.model import node
+from blocklab.model import node_programs
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.sites.fake import FakeSite
@@ -45,8 +45,8 @@ def ran(site: FakeSite) -> list[Line]:
     (lab,) = site.labs
     log = [(host, argv) for host, argv in lab.log if argv[0] not in BESIDE]
     # One line of the plan.
-    equipped = [line for line in log if line[1][0] == "put" and line[1][1].startswith(node.FOLDER)]
-    assert equipped and len(equipped) % len(node.NAMES) == 0
+    equipped = [line for line in log if line[1][0] == "put" and line[1][1].startswith(node_programs.FOLDER)]
+    assert equipped and len(equipped) % len(node_programs.NAMES) == 0
     # What a link's delay is, only measuring tells.
     return [line for line in log if line not in equipped and line[1][:3] != ("tc", "qdisc", "change")]
 
@@ -89,7 +89,11 @@ class Apart(Drilled):
     """Of a mirror whose sides are not the same."""
 
     def __call__(self, host: str, argv: Argv) -> Result:
-        return Result(0, host.encode(), b"") if node.path("checksum") in argv else super().__call__(host, argv)
+        return (
+            Result(0, host.encode(), b"")
+            if node_programs.path("checksum") in argv
+            else super().__call__(host, argv)
+        )
 
 
 def test_a_drill_does_what_its_plan_says(small: dict[str, Any], tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from blocklab.cluster import over_ssh
+from blocklab.cluster.certificates import certificates
+from blocklab.cluster.control import Spread
+from blocklab.cluster.opening import opened
 from blocklab.errors import SetupError
-from blocklab.spread import over_ssh
-from blocklab.spread.certificates import certificates
-from blocklab.spread.cluster import opened
-from blocklab.spread.control import Spread
 from blocklab.store.folder import Manifest, StudyFolder, Workers
 from blocklab.study.grid import cells
 from blocklab.study.read import read

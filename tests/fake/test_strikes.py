@@ -12,10 +12,10 @@ import pytest
 
 from blocklab.errors import CommandError
 from blocklab.faults import AnyFault, Crash, Freeze, LinkCut, VolumeFull
+from blocklab.model.fault import Scene
 from blocklab.model.ground import End as Socket
 from blocklab.model.ground import Ground, LinkSpec
 from blocklab.model.plan import Port, Power, Run
-from blocklab.model.protocols import Scene
 from blocklab.model.units import Duration
 from blocklab.runner.strikes import Count, Counters, End, Moment, Strikes
 from blocklab.study.drill_phases import strikes_of

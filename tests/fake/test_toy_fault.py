@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from blocklab.cli.plan import planned
+from blocklab.model.fault import Scene
 from blocklab.model.plan import Run, Step
-from blocklab.model.protocols import Scene
 from blocklab.model.site import Power
 from blocklab.sites.fake import FakeSite
 from blocklab.study.grid import cells

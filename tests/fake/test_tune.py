@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from blocklab.model.host import Result
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv
 from blocklab.report.limits import vague_text
 from blocklab.runner.run import run_study

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blocklab.model import node
+from blocklab.model import node_programs
 from blocklab.model.host import Host, must
 
 BY_ID = "/dev/disk/by-id"
@@ -93,7 +93,7 @@ class BareDisk:
 
 def ask(host: Host, program: str, *words: str) -> tuple[int, dict[str, Any]]:
     """The exit code of one of blocklab's programs, and what it printed."""
-    done = host.run(node.program(program, *words), timeout=120.0)
+    done = host.run(node_programs.program(program, *words), timeout=120.0)
     try:
         return done.code, json.loads(done.out)
     except ValueError:

@@ -9,7 +9,7 @@ import pytest
 from blocklab.faults.volume import VolumeStall
 from blocklab.layers import drbd
 from blocklab.model.host import must
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.stack_map import device_of
 from blocklab.runner.engine import secret
 from blocklab.runner.measure import not_in_force

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from blocklab.model import node as programs
+from blocklab.model import node_programs
 from blocklab.model.ground import Profile, VolumeSpec
 from blocklab.model.host import Host, must
 from blocklab.model.units import Size
@@ -32,8 +32,8 @@ def lab() -> Iterator[UmlLab]:
     lab = UmlSite().start(msgspec.structs.replace(topology("a1"), volumes=volumes))
     try:
         host = lab.hosts["a1"]
-        for name in programs.OF_DISKS:
-            host.put(programs.path(name), programs.text(name).encode())
+        for name in node_programs.OF_DISKS:
+            host.put(node_programs.path(name), node_programs.text(name).encode())
         for module in ("dm-mod", "raid1", "ext4", "xfs"):
             host.run(["modprobe", module])
         yield lab
@@ -373,7 +373,7 @@ def test_a_take_that_is_killed_is_taken_again(disk: BareDisk, alone: bool) -> No
     disk.empty()
     moments = 6
     for number in range(moments):
-        argv = programs.program("claims", "take", *disk.words(need=NEED, minor=600), "--zero")
+        argv = node_programs.program("claims", "take", *disk.words(need=NEED, minor=600), "--zero")
         seconds = whole * (number + 1) / moments
         flags = ["--foreground"] if alone else []
         host.run(["timeout", *flags, "--signal", "KILL", f"{seconds:.3f}", *argv])

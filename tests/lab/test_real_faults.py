@@ -26,10 +26,10 @@ from blocklab.faults import (
 )
 from blocklab.model import fragile
 from blocklab.model.drill import Event
+from blocklab.model.fault import Fault, Mended, Scene
 from blocklab.model.ground import LinkSpec
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Port
-from blocklab.model.protocols import Fault, Mended, Scene
 from blocklab.model.units import BitRate, Duration, Share
 from blocklab.runner.engine import Engine
 from blocklab.runner.measure import not_in_force

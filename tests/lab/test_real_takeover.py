@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from blocklab.errors import CommandError, NodeLost, SetupError
-from blocklab.model import node as programs
+from blocklab.model import node_programs
 from blocklab.model.access import mysql_client
 from blocklab.model.drill import Replicas
 from blocklab.model.dsn import Dsn
@@ -316,9 +316,9 @@ def test_a_crashed_node_boots_again_with_its_volumes_and_links(
             it.power(node, "boot")
             assert str(dead.process.pid) not in groups(lab)
             assert str(lab.nodes[node].process.pid) in groups(lab)
-            assert lab.hosts[node].run(["test", "-e", programs.FOLDER]).code == 1, "they went with its memory"
+            assert lab.hosts[node].run(["test", "-e", node_programs.FOLDER]).code == 1, "they went with its memory"
             it.engine.carry_out(recipes.ground_steps(it.shape, it.stand.ground, node), "drill")
-            assert must(lab.hosts[node], ["cat", programs.path("verbs")]) == programs.text("verbs")
+            assert must(lab.hosts[node], ["cat", node_programs.path("verbs")]) == node_programs.text("verbs")
             other = "a2" if node == "a1" else "a1"
             for here, there in ((node, other), (other, node)):
                 address = it.stand.ground.ends["zone"][there].address

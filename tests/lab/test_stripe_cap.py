@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from blocklab.model.host import Host, must
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.runner.measure import not_in_force
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing

@@ -151,7 +151,7 @@ def test_the_search_for_shell_strings_can_find(line: str) -> None:
 OURS = ("sites", "model/outside.py")
 # What Python packages, the kernel and blocklab's own cache hold, and what a run that goes on has just written.
 NOT_FOREIGN = (
-    "sites", "model", "lang", "runner", "report/bundle.py", "store/archive.py", "spread/far.py",
+    "sites", "model", "lang", "runner", "report/bundle.py", "store/archive.py", "cluster/far.py",
     "study/profiles.py", "cli/catalogue.py",
 )  # fmt: skip
 
@@ -189,7 +189,7 @@ def test_what_checks_a_name_sees_its_last_newline() -> None:
 def test_everything_is_printed_through_one_place() -> None:
     """Elsewhere a study, a log or a host could write to the terminal what it obeys, or markup."""
     # A lab in the background writes its log, and a process on a host what the one that started it reads.
-    others = ("model/terminal.py", "model/echo.py", "sites/door.py", "sites/leashed.py", "cli/start.py")
+    others = ("model/terminal.py", "model/echo.py", "sites/standing_lab.py", "sites/leashed.py", "cli/start.py")
     prints = re.compile(r"(print|typer\.s?echo|click\.echo|typer\.secho)\(|sys\.(stdout|stderr)\.write")
     found = [(path, line, call) for path, line, call in calls_of(*others) if prints.match(call)]
     for path, tree in house.trees(house.PACKAGE):

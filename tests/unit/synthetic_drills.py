@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from blocklab.checks.ledger import bins, check
+from blocklab.drills.ledger import bins, check
 from blocklab.model.drill import Answer, Attempt, Drill, Event, Ledger, Mirror, Stage
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.store.folder import Manifest, StudyFolder

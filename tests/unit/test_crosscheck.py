@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from blocklab.judge.crosscheck import (
+from blocklab.model.sample import Sample
+from blocklab.probes.counters import Counters, difference, parse
+from blocklab.rules.crosscheck import (
     DEVICE_SLACK,
     FILE_SLACK,
     Crosscheck,
@@ -17,8 +19,6 @@ from blocklab.judge.crosscheck import (
     crosscheck,
     fio_io,
 )
-from blocklab.model.sample import Sample
-from blocklab.probes.counters import Counters, difference, parse
 from tests.unit.golden import FOLDER, Golden
 
 MIRROR: dict[str, Levels] = {"a1": (("ubdb",), ("drbd0",)), "a2": (("ubdb",),)}

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocklab.model import node
+from blocklab.model import node_programs
 from blocklab_node import claims, disk_users, disks
 from blocklab_node.disks import Asked, Facts
 
@@ -401,7 +401,7 @@ def test_drbds_magic_is_found_wherever_it_stands(word: int, magic: int) -> None:
 
 @pytest.mark.parametrize("name", ["disks", "disk_users", "claims"])
 def test_they_are_of_python_3_9(name: str) -> None:
-    ast.parse(node.text(name), feature_version=(3, 9))
+    ast.parse(node_programs.text(name), feature_version=(3, 9))
 
 
 WRITES = {
@@ -411,7 +411,7 @@ WRITES = {
 
 @pytest.mark.parametrize("name", ["disks", "disk_users"])
 def test_the_programs_that_decide_open_nothing_for_writing(name: str) -> None:
-    tree = ast.parse(node.text(name))
+    tree = ast.parse(node_programs.text(name))
     names = {each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute)}
     assert not names & WRITES
     # The one order to a device is a question.

@@ -8,8 +8,8 @@ import pytest
 
 from blocklab.errors import StudyError
 from blocklab.faults.base import Base
+from blocklab.model.fault import Scene
 from blocklab.model.plan import Run, Step
-from blocklab.model.protocols import Scene
 from blocklab.study.drill_phases import strikes_of
 from blocklab.study.drills import nominal, scene
 from blocklab.study.grid import cells, is_drill, layouts, topology

@@ -27,11 +27,11 @@ from blocklab.faults import (
 )
 from blocklab.model import mapping
 from blocklab.model.drill import Event
+from blocklab.model.fault import Fault, Scene
 from blocklab.model.ground import LinkSpec
 from blocklab.model.netem import netem
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Port, Power, Run, Step
-from blocklab.model.protocols import Fault, Scene
 from blocklab.model.units import BitRate, Duration, Share, dec_hook
 from blocklab.sites.fake import FakeSite
 from blocklab.study.grid import plan_layers, plan_stack, topology

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.judge.fit import SLOWER, SPEEDS, fits
+from blocklab.rules.fit import SLOWER, SPEEDS, fits
 from blocklab.store.floor import METRICS, NOISE
 
 ONE: dict[str, Any] = {

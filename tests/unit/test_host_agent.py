@@ -20,16 +20,16 @@ from blocklab.sites.ssh.hosts import HostEntry
 # Its files are elsewhere, and no file of its may have more bytes than it is given.
 SERVE = """\
 import resource, socket, sys
-from blocklab_node import held, journal
-held.Journal = lambda: journal.Journal(sys.argv[1] + "/journal.jsonl")
-held.LEFT, held.LOCK = (sys.argv[1] + "/left",), ""
+from blocklab_node import host_agent, journal
+host_agent.Journal = lambda: journal.Journal(sys.argv[1] + "/journal.jsonl")
+host_agent.LEFT, host_agent.LOCK = (sys.argv[1] + "/left",), ""
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 listener.bind(sys.argv[1] + "/agent.sock")
 listener.listen(2)
 if sys.argv[2] != "0":
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 print(flush=True)
-held.Held(listener, dict(held.ENVIRONMENT)).serve()
+host_agent.Held(listener, dict(host_agent.ENVIRONMENT)).serve()
 """
 
 

@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import pytest
 
-from blocklab.judge.rounds import merged
 from blocklab.model.metrics import known, metric, quoted
-from blocklab.model.protocols import Probe
+from blocklab.model.probe import Probe
 from blocklab.model.sample import Histogram, Parsed, Sample, Transaction
 from blocklab.probes import PROBES
+from blocklab.rules.rounds import merged
 from blocklab.stats.format import quantity, unit_of
 from blocklab.workloads import AnyWorkload
 from blocklab.workloads.imported import ImportedWorkload

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import blocklab_node
-from blocklab.model import node
+from blocklab.model import node_programs
 from blocklab_node import verbs
 
 FOLDER = Path(blocklab_node.__file__).parent
@@ -25,13 +25,13 @@ def run(name: str, *words: str) -> subprocess.CompletedProcess[str]:
 def test_all_of_them_are_known() -> None:
     """Beside the agents, which bring the others."""
     assert sorted(path.stem for path in FOLDER.glob("[!_]*.py")) == sorted(
-        [*node.NAMES, *node.OF_DISKS, "agent", "far", "held", "journal"]
+        [*node_programs.NAMES, *node_programs.OF_DISKS, "agent", "far", "host_agent", "journal"]
     )
 
 
-@pytest.mark.parametrize("name", [*node.NAMES, *node.OF_DISKS])
+@pytest.mark.parametrize("name", [*node_programs.NAMES, *node_programs.OF_DISKS])
 def test_a_program_needs_the_standard_library_only_and_does_nothing_when_imported(name: str) -> None:
-    tree = ast.parse(node.text(name))
+    tree = ast.parse(node_programs.text(name))
     names = {alias.name for each in ast.walk(tree) if isinstance(each, ast.Import) for alias in each.names}
     names |= {str(each.module) for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)}
     assert {each.partition(".")[0] for each in names} <= sys.stdlib_module_names
@@ -40,9 +40,9 @@ def test_a_program_needs_the_standard_library_only_and_does_nothing_when_importe
 
 
 def test_a_change_of_a_program_changes_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = node.digest()
-    monkeypatch.setattr(node, "text", lambda name: f"# {name}")
-    assert node.digest.__wrapped__() != before
+    before = node_programs.digest()
+    monkeypatch.setattr(node_programs, "text", lambda name: f"# {name}")
+    assert node_programs.digest.__wrapped__() != before
 
 
 def test_write_puts_the_devices_number_and_size_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from blocklab.model import places
 from blocklab.sites.uml import recipe
 from blocklab.sites.uml.line import SerialLine
 from blocklab.sites.uml.node import Node
-from blocklab_node import agent, held, journal, tables, verbs
+from blocklab_node import agent, host_agent, journal, tables, verbs
 
 # Its own folders are elsewhere, so that a test has them to itself.
 SERVE = """\
@@ -61,8 +61,8 @@ def test_all_sides_have_the_same_folders() -> None:
     assert (agent.RUN, agent.STATE) == (places.RUN, places.STATE) and places.work("").rstrip("/") == agent.WORK
     assert tables.RUN == places.RUN and places.run("sysctl") == verbs.KEPT
     assert journal.JOURNAL.startswith(f"{places.STATE}/")
-    assert places.PROGRAMS in held.LEFT and Path(places.log("x")).parent.as_posix() in held.LEFT
-    assert all(path.startswith((f"{places.RUN}/", f"{places.STATE}/")) for path in held.LEFT)
+    assert places.PROGRAMS in host_agent.LEFT and Path(places.log("x")).parent.as_posix() in host_agent.LEFT
+    assert all(path.startswith((f"{places.RUN}/", f"{places.STATE}/")) for path in host_agent.LEFT)
 
 
 def test_a_file_and_its_folders_are_made_as_its_mode_says(host: Node, tmp_path: Path) -> None:
@@ -207,11 +207,11 @@ def test_what_is_left_is_removed_within_our_own_folders_alone(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "run/link").symlink_to(tmp_path / "tmp")
-    patterns = [each.replace("/run/blocklab", f"{tmp_path}/run") for each in held.LEFT]
+    patterns = [each.replace("/run/blocklab", f"{tmp_path}/run") for each in host_agent.LEFT]
     patterns = [each.replace("/var/lib/blocklab", f"{tmp_path}/lib") for each in patterns]
-    monkeypatch.setattr(held, "LEFT", patterns)
-    monkeypatch.setattr(held, "LOCK", f"{tmp_path}/run/lock")
-    held.remove_left()
+    monkeypatch.setattr(host_agent, "LEFT", patterns)
+    monkeypatch.setattr(host_agent, "LOCK", f"{tmp_path}/run/lock")
+    host_agent.remove_left()
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == [
         "lib/journal", "log/blocklab-theirs.log", "run/lock", "tmp/blocklab-0-d17sc0gx/rootfs",
     ]  # fmt: skip

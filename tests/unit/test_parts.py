@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from blocklab.cluster.opening import opened
 from blocklab.errors import StudyError
-from blocklab.spread.cluster import opened
 from blocklab.store.folder import Workers
 from blocklab.study.grid import cells
 from blocklab.study.read import build

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocklab.judge.series import t975
+from blocklab.rules.series import t975
 from blocklab.stats.pool import beyond_f, pool
 
 VALUES = [0.61, 0.64, 0.58]

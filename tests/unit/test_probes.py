@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
-from blocklab.model import node
-from blocklab.model.protocols import Probe
+from blocklab.model import node_programs
+from blocklab.model.probe import Probe
 from blocklab.model.sample import Sample
 from blocklab.probes import PROBES, Cpu, Disks, DrbdCounters, Net
 from blocklab.probes import sampler as sampler_of_all
@@ -338,7 +338,7 @@ def test_sampler_writes_json(text: str) -> None:
 
 def test_sampler_of_every_probe() -> None:
     """On this machine: each probe finds its own file among the others, and of /proc/stat only the CPU's lines."""
-    argv = [str(SAMPLER) if word == node.path("sampler") else word for word in sampler_of_all(1)]
+    argv = [str(SAMPLER) if word == node_programs.path("sampler") else word for word in sampler_of_all(1)]
     argv[argv.index("1")] = "0.05"
     with subprocess.Popen([sys.executable, *argv[1:]], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

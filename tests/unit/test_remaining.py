@@ -9,10 +9,10 @@ import pytest
 
 from blocklab.cli.carry import about
 from blocklab.cli.remaining import GUESS, Machine, Remaining, Span
-from blocklab.judge.settle import ends
 from blocklab.model.stop import SNIA, Rule, Stop
 from blocklab.model.units import Duration, Size
 from blocklab.model.workload import WithData
+from blocklab.rules.settle import ends
 from blocklab.runner.estimate import (
     BOOT_SECONDS,
     BUILD_SECONDS,

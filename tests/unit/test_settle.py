@@ -25,9 +25,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocklab.judge.series import batches, corrected, mser, t975, truncate, von_neumann
-from blocklab.judge.settle import Settled, from_rounds, long_run
-from blocklab.judge.snia import snia
+from blocklab.rules.series import batches, corrected, mser, t975, truncate, von_neumann
+from blocklab.rules.settle import Settled, from_rounds, long_run
+from blocklab.rules.snia import snia
 
 Draw = Callable[[random.Random], float]
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from blocklab.judge.rounds import merged
 from blocklab.model.sample import Parsed, Phase, Sample, Spread
 from blocklab.model.stop import AnyStop, Rule, Stop, rule_of
 from blocklab.model.units import Share, dec_hook
 from blocklab.model.workload import Ruled
+from blocklab.rules.rounds import merged
 from blocklab.stats.repeats import combined, interval, paired
 from blocklab.stats.summary import Estimate
 from blocklab.stats.values import Measured, Row, sure

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocklab.checks.ledger import bins, check
+from blocklab.drills.ledger import bins, check
 from blocklab.model.drill import Attempt, Ledger, Verdict
 from blocklab.runner.drill import stages
 from blocklab.stats.drills import again

@@ -12,10 +12,10 @@ from blocklab.charts.knee import knee
 from blocklab.charts.plan import STACK, Dot, plan
 from blocklab.charts.sweep import Sweep, draw_sweep, unmet
 from blocklab.charts.waits import mixed
-from blocklab.judge.settle import from_rounds
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.stop import MOST_ROUNDS
 from blocklab.model.workload import Shaped
+from blocklab.rules.settle import from_rounds
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.finding import share_range
 from blocklab.stats.format import is_throughput, noun

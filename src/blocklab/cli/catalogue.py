@@ -58,7 +58,7 @@ def new(
 ) -> None:
     """Write a commented study to start from. It runs as it is; an existing file is never overwritten."""
     path = file or Path(f"{name}.yaml")
-    text = (resources.files("blocklab.cli") / "new.yaml").read_text(encoding="utf-8").replace("NAME", name, 1)
+    text = (resources.files("blocklab") / "data" / "new.yaml").read_text(encoding="utf-8").replace("NAME", name, 1)
     try:
         msgspec.convert(name, Name)
     except msgspec.ValidationError as error:

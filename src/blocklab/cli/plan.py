@@ -33,7 +33,7 @@ from blocklab.cli.studies import (
     sure,
 )
 from blocklab.errors import StudyError
-from blocklab.model import node
+from blocklab.model import node_programs
 from blocklab.model.plan import Argv, Equip, Power, Put, Run, Step, undo_of
 from blocklab.model.site import Site, Snapshots
 from blocklab.model.stack_map import folders_of
@@ -341,7 +341,9 @@ def _command(phase: Do, step: Step) -> Command:
     if isinstance(step, Put):
         return Command(phase.part, step.host, said=f"write {step.path} ({len(step.text)} bytes)", about=about)
     if isinstance(step, Equip):
-        return Command(phase.part, step.host, said=f"put the programs of blocklab into {node.FOLDER}", about=about)
+        return Command(
+            phase.part, step.host, said=f"put the programs of blocklab into {node_programs.FOLDER}", about=about
+        )
     if isinstance(step, Power):
         return Command(phase.part, step.host, said=f"power: {step.what}", about=about)
     return Command(phase.part if isinstance(step, Run) else "wait", step.host, step.argv, about=about)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from blocklab.judge.settle import ends
+from blocklab.rules.settle import ends
 from blocklab.runner.estimate import BOOT_SECONDS, BUILD_SECONDS, Cost, Load, between, spoken
 from blocklab.store.floor import Floor
 from blocklab.store.run import Outcome, Stopped

@@ -30,8 +30,8 @@ def spread(folder: StudyFolder, console: Console, listener: Listener | None, *, 
     """Measure what a folder lacks on the machines that its manifest names. The number of cells that did not end
     ``ok``. Raises ``SetupError``, ``StudyError`` before anything starts."""
     try:
-        from blocklab.spread.cluster import opened
-        from blocklab.spread.control import Spread
+        from blocklab.cluster.control import Spread
+        from blocklab.cluster.opening import opened
     except ModuleNotFoundError as error:
         raise SetupError(f"--dask needs {error.name}", hint="pip install 'blocklab[dask]'") from error
     manifest = folder.manifest()

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from blocklab.model.protocols import Scene
+from blocklab.model.fault import Scene
 from blocklab.model.units import Duration
 
 # What a drill waits for at most, and how long a fault may last.

@@ -8,9 +8,9 @@ import msgspec
 
 from blocklab.faults.base import Base
 from blocklab.faults.node import named
+from blocklab.model.fault import Scene
 from blocklab.model.netem import NETEM_LIMIT, netem
 from blocklab.model.plan import Argv, Run, Step
-from blocklab.model.protocols import Scene
 from blocklab.model.site import EmulatedLinks
 from blocklab.model.units import Duration, Share
 

@@ -8,9 +8,9 @@ from blocklab.errors import ParseError, Unreadable
 from blocklab.faults.takeover import Takeover
 from blocklab.model import outside
 from blocklab.model.drill import Event
-from blocklab.model.node import program
+from blocklab.model.fault import Scene
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv
-from blocklab.model.protocols import Scene
 
 
 class _Line(TypedDict):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from blocklab.faults.base import Base
+from blocklab.model.fault import Scene
 from blocklab.model.plan import Power, Step
-from blocklab.model.protocols import Scene
 from blocklab.model.site import Pauses
 from blocklab.model.site import Power as PowerControl
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from blocklab.faults.base import Base
 from blocklab.faults.node import named, node_problems
 from blocklab.model import fragile, mapping
-from blocklab.model.node import program
+from blocklab.model.fault import Scene
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Run, Step
-from blocklab.model.protocols import Scene
 
 FILE = "blocklab-fill"
 

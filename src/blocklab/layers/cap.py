@@ -10,7 +10,7 @@ from blocklab.layers.performance import BEHAVIOUR, BURST, LATENCIES, Performance
 from blocklab.model import places
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Paired, Place
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Step, Wait
 from blocklab.model.stack_map import device_of
 from blocklab.model.units import Bandwidth

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv
 
 

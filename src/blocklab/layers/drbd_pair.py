@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from blocklab.layers import checksum
 from blocklab.model import access
 from blocklab.model.drill import Replicas
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Put, Run, Step
 from blocklab_node.drbd import QUICKLY, SYNC_SECONDS
 

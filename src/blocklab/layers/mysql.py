@@ -17,7 +17,7 @@ from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
 from blocklab.model.layer import Place
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.programs import MYSQL_HOME
 

@@ -15,7 +15,7 @@ from blocklab.model import numbers, places
 from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Place
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Fact, Plan, Port, Put, Run, Step, Wait
 from blocklab.model.units import Duration
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from blocklab.layers import checksum
 from blocklab.model import places
 from blocklab.model.drill import Replicas
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Put, Run, Step
 from blocklab_node.net_mirror import SYNC_SECONDS
 

@@ -11,7 +11,7 @@ host can read those: programs are told the file.
 from __future__ import annotations
 
 from blocklab.model import places
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Put, Run, Step
 
 SECRET = "@SECRET@"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Fact
 from blocklab.model.stack_map import fields
 

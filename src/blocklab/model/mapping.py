@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from blocklab.model import places
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.numbers import Range
 from blocklab.model.plan import Fact, Port, Run, Step, Wait
 

@@ -3,9 +3,9 @@ files."""
 
 from __future__ import annotations
 
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv
-from blocklab.model.protocols import Probe
+from blocklab.model.probe import Probe
 from blocklab.probes.cpu import Cpu
 from blocklab.probes.disks import Disks
 from blocklab.probes.drbd import DrbdCounters

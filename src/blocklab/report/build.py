@@ -116,7 +116,7 @@ def written(texts: Mapping[Path, bytes]) -> None:
 def environment() -> Environment:
     """How every page is filled in: all text is escaped, and a name that is not there is an error."""
     made = Environment(
-        loader=PackageLoader("blocklab.report", "page"),
+        loader=PackageLoader("blocklab", "data/page"),
         autoescape=True,
         finalize=_seen,
         undefined=StrictUndefined,

@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import HostTimeout, ParseError
-from blocklab.judge.crosscheck import Part, crosscheck, fio_io
 from blocklab.model.sample import Parsed
 from blocklab.model.stack_map import StackMap
 from blocklab.model.workload import CountsIo, Workload
 from blocklab.probes import counters
+from blocklab.rules.crosscheck import Part, crosscheck, fio_io
 from blocklab.runner.engine import Engine
 
 

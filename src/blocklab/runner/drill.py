@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from blocklab.checks.ledger import bins, check
+from blocklab.drills.ledger import bins, check
 from blocklab.errors import BlocklabError, CommandError, HostError, KnobError, ParseError
 from blocklab.model.clock import EXCHANGES, Stretch
 from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from blocklab.errors import BlocklabError, CommandError, HostError, HostTimeout, WaitError
-from blocklab.model import access, node
+from blocklab.model import access, node_programs
 from blocklab.model.host import Host, Result
 from blocklab.model.plan import UNCHANGED, Argv, Equip, Fact, Knob, Put, Run, Step, Wait, undo_of
 from blocklab.model.plan import Power as PowerStep
@@ -238,9 +238,9 @@ class Engine:
 
     def _equip(self, step: Equip, part: str) -> None:
         started = self.timer.now()
-        for name in node.NAMES:
-            self._write(Put(step.host, node.path(name), node.text(name)))
-        argv = ("equip", node.FOLDER, node.digest())
+        for name in node_programs.NAMES:
+            self._write(Put(step.host, node_programs.path(name), node_programs.text(name)))
+        argv = ("equip", node_programs.FOLDER, node_programs.digest())
         self.records.append(Record(part, step.host, argv, 0, self.timer.now() - started))
 
     def _put(self, step: Put, part: str) -> None:

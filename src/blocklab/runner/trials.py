@@ -13,13 +13,13 @@ from typing import TypeAlias
 import msgspec
 
 from blocklab.errors import BlocklabError
-from blocklab.judge.rounds import merged
-from blocklab.judge.settle import Settled, from_rounds, long_run
-from blocklab.judge.snia import snia
 from blocklab.model.plan import Port
 from blocklab.model.sample import Parsed, Spread
 from blocklab.model.stop import SNIA_WINDOW, Rule
 from blocklab.model.workload import Command, Live, Reseeded, Ruled, Steadied, Workload
+from blocklab.rules.rounds import merged
+from blocklab.rules.settle import Settled, from_rounds, long_run
+from blocklab.rules.snia import snia
 from blocklab.runner.cross import Cross
 from blocklab.runner.engine import Engine
 from blocklab.runner.single import run_once, run_until

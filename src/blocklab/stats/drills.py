@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from blocklab.checks.ledger import check
+from blocklab.drills.ledger import check
 from blocklab.lang import term
 from blocklab.model.drill import Attempt, Drill, Ledger, Verdict
 from blocklab.stats.analysis import Analysis

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from blocklab.model.imported import Imported
 from blocklab.model.layer import Mirror, Paired
 from blocklab.model.metrics import metric as metric_of
-from blocklab.model.protocols import Imported
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import KINDS, Need, needs, scheduled
 from blocklab.stats.caveats import caveats

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import msgspec
 
-from blocklab.judge.series import t975
 from blocklab.model.stop import SYSTEMATIC
+from blocklab.rules.series import t975
 from blocklab.stats.summary import Estimate
 
 T = TypeVar("T", bound=Hashable)

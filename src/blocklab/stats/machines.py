@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from blocklab.judge.fit import fits
+from blocklab.rules.fit import fits
 from blocklab.store.identity import Identity, identity
 
 # (stack, workload), by their labels.

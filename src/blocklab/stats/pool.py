@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 
-from blocklab.judge.series import t975
+from blocklab.rules.series import t975
 
 
 class Pool(msgspec.Struct, frozen=True):

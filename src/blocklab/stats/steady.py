@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from blocklab.judge.series import batch_values, variance
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Sample
+from blocklab.rules.series import batch_values, variance
 from blocklab.stats.values import Measured, interval, of_layer, within
 
 # A second with less than this part of the median's events is a stall, where the median has so many events that

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from blocklab.judge.settle import Settled, from_rounds, long_run
 from blocklab.model.metrics import STEADY
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.points import Points as Columns
 from blocklab.model.sample import Phase, Sample
 from blocklab.model.stop import MOST_ROUNDS
+from blocklab.rules.settle import Settled, from_rounds, long_run
 from blocklab.stats.grid import Grid, Point
 from blocklab.stats.ratio import ratio
 from blocklab.stats.summary import Estimate, weighted_mean

@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import BlocklabError, StoreError, Unreadable
-from blocklab.judge.fit import SPEEDS
 from blocklab.model import outside
 from blocklab.model.cache import cache_folder
 from blocklab.model.files import make_folder, write_whole
 from blocklab.model.site import Site
+from blocklab.rules.fit import SPEEDS
 
 FORMAT = 3
 _HINT = "`blocklab calibrate` measures it again"

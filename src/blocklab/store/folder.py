@@ -25,7 +25,7 @@ import msgspec
 from blocklab.errors import StoreError, StudyError, Unreadable
 from blocklab.model import outside
 from blocklab.model.files import make_folder, write_whole
-from blocklab.model.protocols import Imported
+from blocklab.model.imported import Imported
 from blocklab.model.units import dec_hook, enc_hook
 from blocklab.store.floor import machine_of
 from blocklab.store.identity import Identity, identity

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from blocklab.errors import StudyError
 from blocklab.model import sysctls
 from blocklab.model.ground import LinkSpec, NodeSpec, Topology
+from blocklab.model.imported import Imported
 from blocklab.model.knobs import listed, nearest
 from blocklab.model.layer import Choosy, Layer
-from blocklab.model.protocols import Imported
 from blocklab.model.workload import Workload
 from blocklab.study import drills, sweep
 from blocklab.study.claims import expectations, phase_problems

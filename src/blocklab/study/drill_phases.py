@@ -14,10 +14,10 @@ from blocklab.faults import monitor
 from blocklab.faults.base import SETTLED_SECONDS
 from blocklab.model.drill import Replicas
 from blocklab.model.dsn import Dsn
+from blocklab.model.fault import Fault, InData, Mended, Scene
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.layer import DrbdResource
 from blocklab.model.plan import Argv, Fact, Port, Power, Run, Step, Wait
-from blocklab.model.protocols import Fault, InData, Mended, Scene
 from blocklab.model.stack_map import folders_of
 from blocklab.model.workload import Command, Drilled
 from blocklab.study import takeover as recipes

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from blocklab.faults import monitor
 from blocklab.faults.base import SETTLED_SECONDS
+from blocklab.model.fault import Fault, Mended, Outdates, Scene
 from blocklab.model.ground import End, Ground, Topology
 from blocklab.model.plan import Port, Power
-from blocklab.model.protocols import Fault, Mended, Outdates, Scene
 from blocklab.model.workload import Drilled
 from blocklab.study.factors import left_out
 from blocklab.study.grid import between, hosts_of, is_shared, plan_layers, topology

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from blocklab.model import access, node, outside
+from blocklab.model import access, node_programs, outside
 from blocklab.model.ground import End, Ground, LinkSpec, Topology
 from blocklab.model.netem import netem
 from blocklab.model.plan import Argv, Equip, Fact, Plan, Run, Step
@@ -31,7 +31,7 @@ def plan_wires(shape: Topology, ground: Ground) -> Plan:
     for host, spec in shape.nodes.items():
         steps.append(Equip(host))
         for name, value in spec.sysctl.items():
-            steps.append(Run(host, node.program("verbs", "sysctl", name, str(value))))
+            steps.append(Run(host, node_programs.program("verbs", "sysctl", name, str(value))))
             facts.append(
                 Fact(host, "sysctl", ("sysctl", "-n", name), partial(_sysctl, name), _sysctl(name, str(value)))
             )

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from blocklab.errors import StudyError
+from blocklab.model.imported import Imported
 from blocklab.model.knobs import nearest
 from blocklab.model.metrics import LAYER, families, known
-from blocklab.model.protocols import Imported
 from blocklab.model.workload import Reporting
 from blocklab.probes import PROBES
 from blocklab.study.factors import level_text, variant

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from blocklab.model.fault import NeedsOfSite
 from blocklab.model.ground import LinkSpec
-from blocklab.model.protocols import NeedsOfSite
 from blocklab.model.site import EmulatedLinks, EmulatedVolumes, GivenGround, Power, words
 from blocklab.study.grid import is_drill, layouts, topology
 from blocklab.study.types import Cell, Study

@@ -36,7 +36,7 @@ from blocklab.study.offers import Credit, Price, Sold, bad_numbers
 LAYERS = ("volume", "cap")
 GIB = 2**30
 # One file for what is no cloud's, one for each cloud.
-FILES = ("profiles.yaml", "catalogue/aws.yaml", "catalogue/azure.yaml", "catalogue/google.yaml")
+FILES = ("lab.yaml", "aws.yaml", "azure.yaml", "google.yaml")
 # So many names are not listed in an error.
 MANY = 40
 # "2026-08", "2026" or "2026-08-11": when the text was written that the values are from.
@@ -147,7 +147,7 @@ def shipped() -> Mapping[str, Entry]:
     """The profiles that come with blocklab, by name."""
     found: dict[str, Entry] = {}
     for file in FILES:
-        text = importlib.resources.files("blocklab.study").joinpath(file).read_text(encoding="utf-8")
+        text = importlib.resources.files("blocklab").joinpath("data", "profiles", file).read_text(encoding="utf-8")
         raw = YAML(typ="safe").load(text)
         # What begins with a dot is there for others to refer to.
         found |= {name: entry_of(f"profiles.{name}", raw[name]) for name in raw if not name.startswith(".")}

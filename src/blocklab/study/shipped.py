@@ -11,7 +11,7 @@ from blocklab.model.knobs import nearest
 
 def shipped() -> dict[str, Path]:
     """Name -> file of the studies that come with blocklab."""
-    folder = Path(str(resources.files("blocklab"))) / "shipped"
+    folder = Path(str(resources.files("blocklab"))) / "data" / "studies"
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.model import places
-from blocklab.model.node import program
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration, Size

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
 from blocklab.errors import SetupError
-from blocklab.model import node
+from blocklab.model import node_programs
 from blocklab.model.files import write_whole
 from blocklab.model.host import must
 from blocklab.model.units import Size
@@ -77,7 +77,7 @@ def keep_key(known_hosts: Path, line: str) -> None:
 def survey(host: SshHost) -> list[Found]:
     """All disks of a host. Raises ``SetupError``, ``HostError``."""
     equip(host)
-    answer = ask(host, node.program("disks", "survey"), timeout=120.0)
+    answer = ask(host, node_programs.program("disks", "survey"), timeout=120.0)
     return [msgspec.convert(each, Found) for each in answer["disks"]]
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from blocklab.errors import BlocklabError, HostError
-from blocklab.model import node, places
+from blocklab.model import node_programs, places
 from blocklab.model.clock import EXCHANGES, clock
 from blocklab.sites.ssh import facts, needs
 from blocklab.sites.ssh.disks import ask, equip
@@ -193,7 +193,7 @@ def _disks(host: SshHost, entry: HostEntry) -> Iterator[Line]:
 
 def check(host: SshHost, disk: Disk) -> None:
     """Whether a disk may be used. Raises ``SetupError`` with every reason why not."""
-    argv = node.program(
+    argv = node_programs.program(
         "disks", "check", disk.id, "--serial", disk.serial, "--size", str(int(disk.size)), "--need", "0"
     )
     ask(host, argv, timeout=120.0)

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from blocklab.errors import SetupError, StudyError
-from blocklab.model import node
+from blocklab.model import node_programs
 from blocklab.model.terminal import Console, Text, echo, echo_json
 from blocklab.sites.ssh import add as adding
 from blocklab.sites.ssh import needs
@@ -186,6 +186,8 @@ def claim(
         if typed.strip() != entry.serial:
             raise SetupError(f"{typed} is not its serial; nothing was changed")
         equip(there)
-        argv = node.program("claims", "claim", entry.id, "--serial", entry.serial, "--size", str(int(entry.size)))
+        argv = node_programs.program(
+            "claims", "claim", entry.id, "--serial", entry.serial, "--size", str(int(entry.size))
+        )
         ask(there, argv, timeout=CLAIM_SECONDS)
     echo(f"{disk} of {host} is claimed")

@@ -1,4 +1,4 @@
-"""One connection to a host: OpenSSH starts the agent's far end there (``blocklab_node.held``)."""
+"""One connection to a host: OpenSSH starts the agent's far end there (``blocklab_node.host_agent``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import IO, NoReturn
 import msgspec
 
 from blocklab.errors import SetupError
-from blocklab.model import node
+from blocklab.model import node_programs
 from blocklab.sites.ssh.hosts import HostEntry
 
 CONNECT_SECONDS = 15
@@ -28,7 +28,7 @@ GREETING = b"\nblocklab-agent "
 MOST_NOISE = 1 << 20
 NEEDS = "blocklab needs Python 3.9 or newer there"
 # In the order in which one needs the other.
-PROGRAMS = ("agent", "journal", "held")
+PROGRAMS = ("agent", "journal", "host_agent")
 
 
 class Greeting(msgspec.Struct):
@@ -67,7 +67,7 @@ def ssh_argv(entry: HostEntry, known_hosts: Path) -> list[str]:
 
 @cache
 def _programs() -> dict[str, str]:
-    return {name: node.text(name) for name in PROGRAMS}
+    return {name: node_programs.text(name) for name in PROGRAMS}
 
 
 def far_end(order: dict[str, object]) -> bytes:
@@ -98,7 +98,7 @@ class Connection:
 
 def connect(name: str, entry: HostEntry, known_hosts: Path, order: dict[str, object]) -> Connection:
     """Connect to a host. Raises ``Unreachable`` with what is wrong and what to do."""
-    there = ["python3", "-I", "-S", "-u", "-c", node.text("far")]
+    there = ["python3", "-I", "-S", "-u", "-c", node_programs.text("far")]
     there = ["sudo", "-n", *there] if entry.become == "sudo" else there
     # The shell fills in the addresses of this connection, which sudo would take out of the environment.
     command = shlex.join(there) + ' "$SSH_CONNECTION"'

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import SetupError, Unreadable
-from blocklab.model import node, outside
+from blocklab.model import node_programs, outside
 from blocklab.sites.ssh.host import SshHost
 from blocklab.sites.ssh.hosts import Disk
 
@@ -21,8 +21,8 @@ FIRST_UNDO = 1_000_000
 
 def equip(host: SshHost) -> None:
     """Put the programs on a host that look at disks and claim them."""
-    for name in node.OF_DISKS:
-        host.put(node.path(name), node.text(name).encode())
+    for name in node_programs.OF_DISKS:
+        host.put(node_programs.path(name), node_programs.text(name).encode())
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -38,9 +38,9 @@ class Taken(msgspec.Struct, frozen=True):
 def take(host: SshHost, disk: Disk, minor: int, size: int, *, fresh: bool, zero: bool) -> Taken:
     """Claim a disk and give its first ``size`` bytes a device of their own; ``fresh``: whatever is on it may go;
     ``zero``: it is all zero then. Raises ``SetupError`` with all that speaks against it."""
-    undo = node.program("claims", "release", "--minor", str(minor))
+    undo = node_programs.program("claims", "release", "--minor", str(minor))
     host.note(FIRST_UNDO + minor, undo)
-    argv = node.program(
+    argv = node_programs.program(
         "claims", "take", disk.id, "--serial", disk.serial, "--size", str(int(disk.size)), "--need", str(size),
         "--minor", str(minor), *(["--fresh"] if fresh else []), *(["--zero"] if zero else []),
     )  # fmt: skip
@@ -50,7 +50,7 @@ def take(host: SshHost, disk: Disk, minor: int, size: int, *, fresh: bool, zero:
 
 def looked_at(host: SshHost, taken: Taken) -> Taken:
     """With the stamp that is on a disk now. Raises ``SetupError`` where it is no longer held by us alone."""
-    argv = node.program(
+    argv = node_programs.program(
         "disks", "check", taken.disk.id, "--serial", taken.disk.serial, "--size", str(int(taken.disk.size)),
         "--need", "0", "--held", f"dm-{taken.minor}",
     )  # fmt: skip
@@ -76,7 +76,7 @@ def apart(taken: Sequence[Taken]) -> None:
 
 def release(host: SshHost, taken: Taken) -> None:
     """Let go of a disk; what is on it stays. Raises ``SetupError``, ``HostError``."""
-    ask(host, node.program("claims", "release", "--minor", str(taken.minor)), timeout=60.0)
+    ask(host, node_programs.program("claims", "release", "--minor", str(taken.minor)), timeout=60.0)
     host.done([FIRST_UNDO + taken.minor])
 
 

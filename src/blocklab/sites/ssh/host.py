@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from blocklab.errors import HostError, SetupError
-from blocklab.model import node, places
+from blocklab.model import node_programs, places
 from blocklab.model.host import Result, must
 from blocklab.model.plan import Argv
 from blocklab.sites import portable
@@ -109,8 +109,8 @@ class SshHost(Agented):
 
     def verb(self, *words: str) -> Argv:
         """The command of a verb (``blocklab_node.verbs``), which is put there."""
-        self.put(node.path("verbs"), node.text("verbs").encode())
-        return node.program("verbs", *words)
+        self.put(node_programs.path("verbs"), node_programs.text("verbs").encode())
+        return node_programs.program("verbs", *words)
 
     # -- the journal -----------------------------------------------------------------------------------
 

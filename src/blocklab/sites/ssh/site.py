@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from blocklab import __version__
 from blocklab.errors import BlocklabError, SetupError, StudyError
-from blocklab.model import node, numbers
+from blocklab.model import node_programs, numbers
 from blocklab.model.ground import End, Ground, Topology, VolumeSpec
 from blocklab.model.host import Host, must
 from blocklab.model.plan import Argv
@@ -30,7 +30,7 @@ from blocklab.model.site import (
     Room,
     Standing,
 )
-from blocklab.sites import door
+from blocklab.sites import standing_lab
 from blocklab.sites.ssh import facts, power
 from blocklab.sites.ssh.check import checks
 from blocklab.sites.ssh.connect import Unreachable
@@ -151,11 +151,11 @@ class SshLab:
                 release(self._hosts[each.host], each)
         for host in self._hosts.values():
             with contextlib.suppress(BlocklabError):
-                must(host, node.program("verbs", "restore"))
+                must(host, node_programs.program("verbs", "restore"))
                 host.done([RESTORE])
 
 
-class SshSite(door.ByDoor):
+class SshSite(standing_lab.ByDoor):
     """The hosts of a hosts file. They are connected when the first lab starts, until the site is closed."""
 
     name = "ssh"

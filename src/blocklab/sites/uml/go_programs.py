@@ -1,18 +1,18 @@
-"""The image's programs in Go: go-tpc, and blocklab's own writer of ``ledger/``. Both come from one tree, so that
-Go and the drivers that they share are fetched once."""
+"""The image's programs in Go: go-tpc, and blocklab's own writer of ``native/ledger``. Both come from one tree,
+so that Go and the drivers that they share are fetched once."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from blocklab.sites.uml.sources import version, written
+from blocklab.sites.uml.sources import NATIVE, version, written
 
 GO_TPC_VERSION = "1.0.12"
 GO_TPC_MODULE = "github.com/pingcap/go-tpc"
 
-LEDGER = Path(__file__).parent / "ledger"
+LEDGER = NATIVE / "ledger"
 # go-tpc's module, with the checksums of it and of all that it is built from, and what is added to its sources.
-GO_TPC = Path(__file__).parent / "go_tpc"
+GO_TPC = NATIVE / "go_tpc"
 
 _GO_TPC_FOLDER = "$root/build/go-tpc/cmd/go-tpc"
 

@@ -1,6 +1,6 @@
 """The kernel of nodes in virtual time: Debian's source with the configuration of its package ``user-mode-linux``,
-the option that the package leaves out, and patches of ours (``kernel/``, GPL-2.0). Modules that no node loads are
-left out: they are nine tenths of the work."""
+the option that the package leaves out, and patches of ours (``native/kernel``, GPL-2.0). Modules that no node
+loads are left out: they are nine tenths of the work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from blocklab.sites.uml import sources as texts
 
 NAME = "linux.virtual"
-FOLDER = Path(__file__).parent / "kernel"
+FOLDER = texts.NATIVE / "kernel"
 
 # Of what the package builds as modules: these, and what they need. The rest is left out.
 MODULES = (

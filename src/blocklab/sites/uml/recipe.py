@@ -17,11 +17,10 @@ import json
 import re
 from collections.abc import Iterable
 from importlib import resources
-from pathlib import Path
 from typing import NamedTuple
 
 from blocklab.model.cache import cache_folder
-from blocklab.sites.uml import go_programs, kernel_program, volume_program
+from blocklab.sites.uml import go_programs, kernel_program, sources, volume_program
 
 LAYOUT = 1
 """Version of the layout of a finished image folder. Raise it when a reader of older folders would go wrong."""
@@ -296,8 +295,7 @@ ADDONS = {part.name: part for part in (MYSQL, VIRTUAL)}
 NODE_FOLDER = "/usr/lib/blocklab"
 """Where ``init`` and the agent stand inside a node."""
 
-_HERE = Path(__file__).parent
-SHIM_SOURCE = _HERE / "shim.c"
+SHIM_SOURCE = sources.NATIVE / "shim.c"
 # The agent is the same on every site's hosts.
 AGENT = resources.files("blocklab_node") / "agent.py"
 
@@ -318,7 +316,7 @@ def part_hook(part: Part) -> str:
 
 def node_files() -> dict[str, bytes]:
     """File name -> content of what is copied to ``NODE_FOLDER``."""
-    return {"agent.py": AGENT.read_bytes(), "init": (_HERE / "init").read_bytes()}
+    return {"agent.py": AGENT.read_bytes(), "init": (sources.NATIVE / "init").read_bytes()}
 
 
 MODULES = "modules"

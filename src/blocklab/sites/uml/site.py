@@ -33,7 +33,7 @@ from blocklab.model.site import (
     Snapshots,
     Standing,
 )
-from blocklab.sites import door
+from blocklab.sites import standing_lab
 from blocklab.sites.names import ground
 from blocklab.sites.uml import doctor, packages
 from blocklab.sites.uml import image as images
@@ -327,7 +327,7 @@ def cpu_of(number: int) -> int:
     return rest[(number - 1) % len(rest)] if number and rest else first
 
 
-class UmlSite(door.ByDoor):
+class UmlSite(standing_lab.ByDoor):
     """Nodes on this machine.
 
     ``volumes`` is a folder for the volumes; None keeps them in memory. ``image`` is the node image; None takes

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+NATIVE = Path(str(resources.files("blocklab"))) / "native"
+"""The folder of what is not Python: Rust, Go, C, the kernel's patches, the nodes' first program."""
 
 # Ends a file in a shell text; no source has such a line.
 _END = "END_OF_FILE_OF_BLOCKLAB"

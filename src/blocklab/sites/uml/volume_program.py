@@ -8,7 +8,7 @@ from pathlib import Path
 from blocklab.sites.uml import sources as texts
 
 NAME = "blocklab-volume"
-FOLDER = Path(__file__).parent / "volume"
+FOLDER = texts.NATIVE / "volume"
 LICENCES = "/usr/share/doc"
 
 # Static, so that it runs on any host without the image's loader. `gcc` links: extracted packages have no `cc`.

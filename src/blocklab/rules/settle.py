@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from blocklab.judge.series import batches, drifts, mser, shifted, standard_error, t975, variance
-from blocklab.judge.snia import RANGE
 from blocklab.model.stop import SYSTEMATIC, Rule
+from blocklab.rules.series import batches, drifts, mser, shifted, standard_error, t975, variance
+from blocklab.rules.snia import RANGE
 
 # A rule that is asked again and again stops when the spread looks small by luck, so its intervals are too short by
 # about this much. Measured: see tests/unit/test_settle.py.

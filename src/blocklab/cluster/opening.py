@@ -46,7 +46,7 @@ def opened(workers: Workers) -> Iterator[Place]:
     # What it has to say of lost connections we say ourselves.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if Path(workers.at).suffix in (".yaml", ".yml"):
-        from blocklab.spread.over_ssh import started
+        from blocklab.cluster.over_ssh import started
 
         with started(Path(workers.at)) as place:
             yield place

@@ -1,28 +1,16 @@
-"""What a fault and a probe must offer, and what was measured elsewhere."""
+"""What a fault must offer, and what only some can do."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import msgspec
 
 from blocklab.model.capability import Capability
 from blocklab.model.ground import Ground, LinkSpec
 from blocklab.model.plan import Port, Step
-from blocklab.model.sample import Sample
-
-
-@runtime_checkable
-class Imported(Capability, Protocol):
-    """A layer or a workload that was measured elsewhere: it cannot be built or run."""
-
-    imported: ClassVar[Literal[True]]
-
-    @property
-    def says(self) -> str:
-        """What it was, in the words of whoever measured it."""
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -96,19 +84,3 @@ class Outdates(Capability, Protocol):
 
     def stale(self, scene: Scene) -> str:
         """The node whose copy that is."""
-
-
-class Probe(Protocol):
-    """A file of every node's /proc, recorded each second during a workload, and what it says."""
-
-    name: ClassVar[str]
-    path: ClassVar[str]
-    """The file."""
-    metrics: ClassVar[tuple[str, ...]]
-    """Every metric that its values, and what is made of them, may be of."""
-    device: ClassVar[bool]
-    """Whether they are of block devices, and not of the node as a whole."""
-
-    def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
-        """The series in what the sampler printed of all probes' files. A last line cut in the middle is dropped;
-        garbage raises ``ParseError``."""

@@ -1,4 +1,4 @@
-"""``python -m blocklab.spread.programs scheduler|worker OPTIONS``: Dask's own programs without their HTTP server.
+"""``python -m blocklab.cluster.programs scheduler|worker OPTIONS``: Dask's own programs without their HTTP server.
 
 It listens whatever ``--no-dashboard`` says (the scheduler's on every interface), without TLS and without a login,
 and tells whoever asks of the cluster's workers, tasks and logs.

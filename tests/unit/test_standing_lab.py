@@ -21,7 +21,7 @@ from typing import IO, Any
 import pytest
 
 from blocklab.errors import SetupError
-from blocklab.sites import door
+from blocklab.sites import standing_lab
 from blocklab.sites.uml import recipe
 from blocklab.sites.uml.line import SerialLine
 from blocklab.sites.uml.node import Node
@@ -48,7 +48,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     # Only a main thread may have a handler.
     handlers: list[Any] = []
     monkeypatch.setattr(signal, "signal", lambda _, handler: handlers.append(handler))
-    gate = door.Door({})
+    gate = standing_lab.Door({})
     serving = threading.Thread(target=gate.serve, args=({"a1": node},))
     serving.start()
     yield node
@@ -160,7 +160,7 @@ def test_output_that_cannot_be_written_is_said() -> None:
 
 @pytest.mark.usefixtures("node")
 def test_input_without_an_end_is_said_and_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "PATIENCE", 0.1)
+    monkeypatch.setattr(standing_lab, "PATIENCE", 0.1)
     process = begun("cat", stdin=subprocess.PIPE)
     assert b"waiting for the end of standard input" in line_of(process.stderr)
     assert process.stdin is not None
@@ -168,7 +168,7 @@ def test_input_without_an_end_is_said_and_too_much_is_refused(monkeypatch: pytes
     process.stdin.close()
     assert line_of(process.stdout) == b"late\n"
     assert end(process) == (0, b"")
-    monkeypatch.setattr(door, "MOST_INPUT", 1 << 20)
+    monkeypatch.setattr(standing_lab, "MOST_INPUT", 1 << 20)
     done = sh("cat", input=b"x" * (2 << 20))
     assert done.returncode == 1 and b"standard input has more than 1 MiB" in done.stderr
 
@@ -177,7 +177,7 @@ def test_a_terminal_that_is_closed_under_output_costs_the_node_nothing(node: Nod
     looks, shows = os.pipe()
     typed, types = os.pipe()
     request = {"op": "sh", "node": "a1", "argv": ["sh", "-c", FOREVER], "tty": [24, 80]}
-    with door._call(request, [typed, shows, shows]):
+    with standing_lab._call(request, [typed, shows, shows]):
         os.close(shows)
         with os.fdopen(looks, "rb") as shown:
             pid = int(line_of(shown))
@@ -214,23 +214,23 @@ def test_what_a_shell_shows_may_go_elsewhere_than_to_its_terminal() -> None:
 def test_one_lab_at_a_time_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also before it stands, and by the process that goes on to hold it."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(door, "LEAVING", 0.0)
-    held = door.claim()
+    monkeypatch.setattr(standing_lab, "LEAVING", 0.0)
+    held = standing_lab.claim()
     # Whoever has the descriptor holds it on.
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[held]) as holder:
         os.close(held)
         with pytest.raises(SetupError, match="another `blocklab up` is at work"):
-            door.claim()
+            standing_lab.claim()
         holder.communicate()
-    os.close(door.claim())
+    os.close(standing_lab.claim())
 
 
 def test_a_place_whose_socket_would_have_too_long_a_path_is_refused_before_anything_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
-    assert door.standing_lab() is None
-    for call in (door.claim, lambda: door.ask({"op": "about"})):
+    assert standing_lab.standing_lab() is None
+    for call in (standing_lab.claim, lambda: standing_lab.ask({"op": "about"})):
         with pytest.raises(SetupError, match=r"up\.sock has .* bytes, and the system takes 107") as refused:
             call()
         assert "XDG_RUNTIME_DIR" in refused.value.hint
@@ -239,13 +239,13 @@ def test_a_place_whose_socket_would_have_too_long_a_path_is_refused_before_anyth
 
 def test_a_door_that_is_not_ours_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert door.standing_lab() is None
-    path = door.door_path()
+    assert standing_lab.standing_lab() is None
+    path = standing_lab.door_path()
     path.parent.mkdir()
     # No socket, which nobody can connect to either: refused, as by a lab that was killed.
     path.touch()
     with pytest.raises(SetupError, match="no lab is running"):
-        door.ask({"op": "about"})
+        standing_lab.ask({"op": "about"})
     assert path.exists(), "whoever makes a new one clears it away"
 
     def closed(*_: Any) -> None:
@@ -253,7 +253,7 @@ def test_a_door_that_is_not_ours_stays(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(socket, "socket", lambda *_: Closed(closed))
     with pytest.raises(SetupError, match="cannot be reached: Permission denied"):
-        door.ask({"op": "about"})
+        standing_lab.ask({"op": "about"})
     assert path.exists()
 
 
@@ -275,6 +275,6 @@ def test_a_relative_runtime_folder_is_ignored(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("BLOCKLAB_CACHE", str(tmp_path))
     for given in ("run", "./run", "~/run", ""):
         monkeypatch.setenv("XDG_RUNTIME_DIR", given)
-        assert door.door_path() == tmp_path / "up.sock" and door.log_path() == tmp_path / "up.log"
+        assert standing_lab.door_path() == tmp_path / "up.sock" and standing_lab.log_path() == tmp_path / "up.log"
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
-    assert door.door_path() == Path("/run/user/7/blocklab/up.sock")
+    assert standing_lab.door_path() == Path("/run/user/7/blocklab/up.sock")

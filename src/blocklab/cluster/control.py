@@ -23,11 +23,11 @@ import msgspec
 from distributed import CancelledError, Client, Future
 
 from blocklab import __version__
+from blocklab.cluster import far
+from blocklab.cluster.opening import RESOURCE, Place
 from blocklab.errors import BlocklabError, SetupError, StoreError
-from blocklab.judge.fit import fits
 from blocklab.model import outside
-from blocklab.spread import far
-from blocklab.spread.cluster import RESOURCE, Place
+from blocklab.rules.fit import fits
 from blocklab.store.archive import most_bytes, unpack
 from blocklab.store.folder import StudyFolder, encoded
 from blocklab.store.identity import identity

@@ -10,18 +10,18 @@ from urllib.parse import urlsplit
 
 from distributed import Security
 
+from blocklab.cluster.certificates import Certificates, certificates
+from blocklab.cluster.opening import RESOURCE, Place
 from blocklab.errors import SetupError
 from blocklab.model import outside
 from blocklab.sites import leashable
 from blocklab.sites.leashed import HERE, Leash, Leashable, Order
-from blocklab.spread.certificates import Certificates, certificates
-from blocklab.spread.cluster import RESOURCE, Place
 
 # From the order to a worker that has registered: Python starts twice, on a machine that may be slow.
 START_SECONDS = 120.0
 _OPTIONS = {"--tls-ca-file": "ca", "--tls-cert": "cert", "--tls-key": "key"}
 _TELL = "scheduler.json"
-_PROGRAMS = "blocklab.spread.programs"
+_PROGRAMS = "blocklab.cluster.programs"
 
 
 @contextlib.contextmanager
