@@ -21,7 +21,23 @@ from blocklab.sites.uml.site import UmlLab, UmlSite
 from tests.lab import planted_disks
 from tests.lab.bare_disks import BY_ID, BareDisk, ask, plug
 from tests.lab.conftest import topology
-from tests.lab.planted_disks import CASES, LVM, MIB, SIZE, Plant
+from tests.lab.planted_disks import (
+    CASES,
+    LVM,
+    MIB,
+    SIZE,
+    Plant,
+    drbd,
+    last_bytes,
+    lvm_alone,
+    lvm_inactive,
+    mbr,
+    md_inactive,
+    md_stopped,
+    mounted_elsewhere,
+    stamp_of_another_size,
+    swap_on,
+)
 
 NEED = 32 * MIB
 
@@ -97,7 +113,16 @@ def maps(host: Host) -> list[str]:
     return [name for name in names if name.startswith("dm-")]
 
 
-@pytest.mark.parametrize(("plant", "said"), CASES, ids=lambda value: getattr(value, "__name__", ""))
+# Of each kind one is tried each time, and its kin by `just long`.
+KIN = (mbr, mounted_elsewhere, lvm_inactive, lvm_alone, md_stopped, md_inactive, swap_on, drbd, last_bytes,
+       stamp_of_another_size)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("plant", "said"),
+    [pytest.param(*case, marks=pytest.mark.long) if case[0] in KIN else case for case in CASES],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
 def test_a_disk_that_holds_something_is_refused_and_left_as_it_is(
     disks: list[BareDisk], plant: Plant, said: list[str]
 ) -> None:

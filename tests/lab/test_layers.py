@@ -74,7 +74,13 @@ def study_of(small: dict[str, Any], layers: list[dict[str, Any]]) -> Study:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long) if name == "mirror-sync" else name for name in STACKS]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long)
+        if name in ("mirror-sync", "mirror-a-xfs", "plain-xfs")
+        else name
+        for name in STACKS
+    ],
 )
 def test_a_stack_is_built_in_force_remounted_and_taken_down(small: dict[str, Any], name: str) -> None:
     data = os.urandom(200_000)

@@ -207,6 +207,7 @@ def test_drbd_connects_at_once_over_a_long_way(small: dict[str, Any]) -> None:
             assert "crossed" not in log and "UpToDate -> Inconsistent" not in log, host
 
 
+@pytest.mark.long
 def test_drbd_is_built_over_its_data_connected_or_alone(small: dict[str, Any]) -> None:
     ahead = {
         "on-congestion": "pull-ahead", "congestion-fill": "400k", "congestion-extents": 1000,
@@ -341,6 +342,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
 """
 
 
+@pytest.mark.long
 def test_jitter_does_not_change_the_order_of_packets(small: dict[str, Any], tmp_path: Path) -> None:
     """TCP takes packets that were overtaken for lost ones."""
     small["links"]["zone"] |= {"rtt": "5ms", "jitter": "2ms"}

@@ -161,6 +161,7 @@ def closed_files(there: Reached) -> None:
             assert "Permission denied" in as_nobody(there, name, "cat", file)
 
 
+@pytest.mark.long
 def test_postgresql_on_a_host_with_other_users(there: Reached, tmp_path: Path) -> None:
     psql = "/usr/lib/postgresql/17/bin/psql"
     program = "COPY (SELECT 1) TO PROGRAM 'id'"

@@ -134,7 +134,8 @@ def test_a_cap_counts_direct_writes_and_not_buffered_ones(small: dict[str, Any],
         assert rate(host, "/mnt/one/new", "conv=fsync", count=4000) > 1.5 * 500
 
 
-@pytest.mark.parametrize("by", [pytest.param(V1, marks=pytest.mark.long), V2])
+@pytest.mark.long
+@pytest.mark.parametrize("by", [V1, V2])
 def test_a_bandwidth_cap_holds_for_what_the_page_cache_writes(small: dict[str, Any], by: str) -> None:
     layers: list[dict[str, Any]] = [ONE, {"layer": "cap", "write_bandwidth": "4MiB/s", "by": by}, EXT4]
     with standing(UmlSite(), study_of(small, layers), ["one"]) as stand:

@@ -91,6 +91,7 @@ def test_a_cap_holds_at_depth_and_both_directions_share_it() -> None:
         assert counted["in_flight_most"] >= 31 and counted["limited_seconds"] > 1
 
 
+@pytest.mark.long
 def test_each_direction_has_its_cap_and_large_requests_count_as_several() -> None:
     with served("a1", read_iops=800, write_iops=400, io_most=Size("64KiB")) as lab:
         job = fio(lab.hosts["a1"], "--rw=randrw", "--rwmixread=67", "--iodepth=48", "--bs=4k")
@@ -141,6 +142,7 @@ def test_a_distribution_is_never_early_and_becomes_a_constant() -> None:
         assert percentiles(host, seconds=1)["50.000000"] >= 5e6 * 0.99
 
 
+@pytest.mark.long
 def test_a_schedule_lowers_the_cap_and_ends() -> None:
     with served("a1", iops=1000, degrade=Degrade(Share("10%"), Duration("2s"), Duration("4s"))) as lab:
         host = lab.hosts["a1"]

@@ -129,7 +129,7 @@ def test_without_the_shim_such_writes_fail_and_the_volume_goes_on() -> None:
         lab.close()
 
 
-@pytest.mark.parametrize("drbd", [False, True], ids=["alone", "drbd"])
+@pytest.mark.parametrize("drbd", [False, pytest.param(True, marks=pytest.mark.long)], ids=["alone", "drbd"])
 def test_mariadb_works_on_a_slow_volume(small: dict[str, Any], drbd: bool) -> None:
     below: list[dict[str, Any]] = [
         {"layer": "volume", "size": "512MiB", "iops": 20000, **SLOW},
