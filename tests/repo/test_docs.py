@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,26 @@ def test_every_command_and_option_is_documented() -> None:
             long = [option for option in parameter.opts if option.startswith("--")]
             missing += [f"{name} {option}" for option in long if not re.search(rf"`{option}[ `]", text)]
     assert missing == []
+
+
+def floors() -> list[set[str]]:
+    """The packages of each row of the import contract, the highest first."""
+    contracts = tomllib.loads((house.ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (rows,) = (each["layers"] for each in contracts if each["type"] == "layers")
+    return [set(row.split(" | ")) for row in rows]
+
+
+def test_the_house_is_drawn_as_the_import_contract_has_it() -> None:
+    packages = section("how-it-works.md", "The packages")
+    rows = re.findall(r"^\| (`[^|]+`) \|", packages, re.MULTILINE)
+    assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == floors()
+    drawn = re.search(r"```text\n(.*?)```", packages, re.DOTALL)
+    assert drawn is not None
+    words = re.findall(r"\w+", re.sub(r" {3,}\S[^|]*$", "", drawn[1], flags=re.MULTILINE))
+    assert {*words, "lang", "errors"} == set().union(*floors())
+    # No package is outside the contract.
+    source = house.ROOT / "src/blocklab"
+    assert {path.parent.name for path in source.glob("*/__init__.py")} | {"errors"} == set().union(*floors())
 
 
 def test_the_table_of_options_names_the_commands_that_have_them() -> None:
