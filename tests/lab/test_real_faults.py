@@ -24,12 +24,14 @@ from blocklab.faults import (
     VolumeStall,
     monitor,
 )
+from blocklab.layers import drbd_pair
 from blocklab.model import fragile
 from blocklab.model.drill import Event
 from blocklab.model.fault import Fault, Mended, Scene
 from blocklab.model.ground import LinkSpec
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Port
+from blocklab.model.spans import Sign
 from blocklab.model.units import BitRate, Duration, Share
 from blocklab.runner.engine import Engine
 from blocklab.runner.measure import not_in_force
@@ -60,7 +62,7 @@ class Wires:
         ground = site.ground(shape)
         self.lab: UmlLab = site.start(shape)
         self.engine = Engine(self.lab)
-        self.scene = Scene("one", 0, "a1", "a2", ground, shape.links, {})
+        self.scene = Scene("one", 0, "a1", ("a2",), ground, shape.links, {})
         try:
             self.engine.carry_out(plan_ground(shape, ground).steps, "build")
         except BaseException:
@@ -202,7 +204,7 @@ class Stack:
         for level in plan_layers(study, "one", 0, stand.ground):
             for host, plan in level.items():
                 ports[host] = ports.get(host, ()) + plan.ports
-        self.scene = Scene("one", 0, "a1", "a2" if "a2" in ports else "", stand.ground, study.links, ports)
+        self.scene = Scene("one", 0, "a1", ("a2",) if "a2" in ports else (), stand.ground, study.links, ports)
         self.host: Host = stand.lab.hosts["a1"]
         self.folder = "/mnt/one"
 
@@ -294,8 +296,8 @@ def test_a_mirror_gives_up_a_volume_with_errors_and_goes_on(small: dict[str, Any
     layers = [PLAIN, FRAGILE, DRBD, {"layer": "ext4"}]
     study = _study(small, layers)
     with standing(UmlSite(), study, ["one"]) as stand:
-        stack, twins = Stack(small, stand, layers), recipes.replicas(study, "one", 0, stand.ground)
-        assert twins is not None
+        stack, twins = Stack(small, stand, layers), recipes.comparison(study, "one", 0, stand.ground)
+        assert twins is not None and twins.differ is not None
         for node, disks in (("active", "Diskless/UpToDate"), ("peer", "UpToDate/Diskless")):
             fault = VolumeError(at="1s", node=node)
             stack.strike(fault)
@@ -353,9 +355,9 @@ def test_a_full_file_system_has_room_again(small: dict[str, Any], volume: dict[s
 class Monitor:
     """The monitor on a2."""
 
-    def __init__(self, host: Host, scene: Scene, folder: Path, takeover: Takeover, resource: str = "") -> None:
+    def __init__(self, host: Host, scene: Scene, folder: Path, takeover: Takeover, *signs: Sign) -> None:
         self.out, self.err, self.host = folder / "monitor.out", folder / "monitor.err", host
-        argv = monitor.argv(monitor.address(scene), takeover, resource)
+        argv = monitor.argv(monitor.address(scene, "a2", "a1"), takeover, signs)
         self.proc: Proc = host.spawn(argv, self.out, self.err)
         self.wait("answered")
 
@@ -437,7 +439,7 @@ def test_a_mirrors_connection_is_followed_and_a_crash_is_noticed(small: dict[str
     layers = [PLAIN, DRBD]
     with standing(UmlSite(), _study(small, layers), ["one"]) as stand:
         stack, survivor = Stack(small, stand, layers), stand.lab.hosts["a2"]
-        watch = Monitor(survivor, stack.scene, tmp_path, LENIENT, "one")
+        watch = Monitor(survivor, stack.scene, tmp_path, LENIENT, drbd_pair.connection("one"))
         assert watch.wait("connection").said == "Connected"
         must(stack.host, ["drbdadm", "disconnect", "one"])
         _until(lambda: len(watch.events("connection")) > 1)
@@ -456,7 +458,7 @@ def test_a_mirrors_connection_is_followed_and_a_crash_is_noticed(small: dict[str
 
 def test_a_monitor_without_its_mirror_says_so(wires: Wires, tmp_path: Path) -> None:
     a2 = wires.lab.nodes["a2"]
-    watch = Monitor(a2, wires.scene, tmp_path, LENIENT, "nothing")
+    watch = Monitor(a2, wires.scene, tmp_path, LENIENT, drbd_pair.connection("nothing"))
     assert "no connection of nothing; pings alone decide" in watch.wait("blind").said
     must(a2, ["pkill", "drbdsetup"])
     _until(lambda: len(watch.events("blind")) == 2)

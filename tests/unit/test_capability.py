@@ -8,7 +8,7 @@ import msgspec
 
 from blocklab.layers import Drbd, Shared, Volume
 from blocklab.model.capability import Capability
-from blocklab.model.layer import Linked, Mirror, Paired
+from blocklab.model.spans import Copies, Heir, Spans, Watch, one_copy
 from blocklab.model.units import Size
 
 
@@ -60,7 +60,8 @@ def test_a_property_is_not_evaluated() -> None:
 
 def test_a_capability_has_the_members_of_those_that_it_derives_from() -> None:
     drbd = Drbd(peer="a2", link="zone")
-    assert isinstance(drbd, Mirror) and isinstance(drbd, Paired) and isinstance(drbd, Linked)
+    assert all(isinstance(drbd, capability) for capability in (Spans, Heir, Copies, Watch))
     shared = Shared(peer="a2")
-    assert isinstance(shared, Paired) and not isinstance(shared, Mirror)
-    assert not isinstance(Volume(size=Size("1GiB")), Paired)
+    assert isinstance(shared, Heir) and not isinstance(shared, Copies) and one_copy(shared)
+    volume = Volume(size=Size("1GiB"))
+    assert not isinstance(volume, Spans) and not one_copy(volume) and not one_copy(drbd)

@@ -167,4 +167,4 @@ def test_a_fault_of_ones_own_strikes_once_it_is_registered() -> None:
     (pull,) = strikes_of(made.faults, here)
     assert pull.strike.steps == (Run("a1", ("unplug", "mirror")),)
     # It has no way to be mended, so it stays.
-    assert pull.mend.steps == pull.mend_there == ()
+    assert pull.mend.steps == () and pull.mend_there == {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ from blocklab.errors import BlocklabError, HostError, KnobError, ParseError
 from blocklab.model.drill import Ledger, Mirror
 from blocklab.model.host import must
 from blocklab.model.plan import Argv, Power
+from blocklab.model.spans import Query
 from blocklab.model.workload import Drilled
 from blocklab.runner.workshop import Standing
 from blocklab.study import takeover as recipes
@@ -45,9 +46,9 @@ class Aftermath:
         self.binlog_unread = ""
         """Why the binary log could not be read, where there is one."""
 
-    def moved(self) -> None:
-        """The survivor is the active node from now on."""
-        self._study = recipes.failed_over(self._study, self._stack)
+    def moved(self, survivor: str) -> None:
+        """That survivor is the active node from now on."""
+        self._study = recipes.failed_over(self._study, self._stack, survivor)
 
     # -- the ledger ------------------------------------------------------------------------------------------
 
@@ -107,23 +108,23 @@ class Aftermath:
             if isinstance(step, Power) and step.what == "boot":
                 self.dead.discard(step.host)
 
-    # -- the mirror ------------------------------------------------------------------------------------------
+    # -- the sides -------------------------------------------------------------------------------------------
 
-    def mirror(self, old: str) -> Mirror | None:
-        """Take ``old`` in again and compare both sides; None for a stack with one side only. What stands above the
-        mirror is taken down first."""
+    def mirror(self, out: Sequence[str]) -> Mirror | None:
+        """Take the nodes in again that are ``out`` and compare all sides; None for a stack of one copy. What
+        stands above its layer of several nodes is taken down first."""
         started = self._engine.timer.now()
         study, stack, ground = self._study, self._stack, self._stand.ground
-        replicas, mirror = recipes.replicas(study, stack, 0, ground), None
+        comparison, mirror = recipes.comparison(study, stack, 0, ground), None
         try:
-            lone = not old and not self.restarted and self._printed_by(replicas.lone if replicas else None)
+            lone = not out and not self.restarted and self._printed_by(comparison.lone if comparison else None)
             for phase in sides(
                 study,
                 stack,
                 self._shape,
                 ground,
-                old=old,
-                alive=old not in self.dead,
+                out=out,
+                alive=set(out) - self.dead,
                 restarted=self.restarted,
                 lone=lone,
             ):
@@ -139,7 +140,7 @@ class Aftermath:
             # The fault was not the one that was asked for.
             raise
         except (BlocklabError, ValueError) as error:
-            if replicas is None:
+            if comparison is None:
                 raise
             mirror = Mirror("unknown", why=error.message if isinstance(error, BlocklabError) else str(error))
         return mirror and msgspec.structs.replace(mirror, seconds=self._engine.timer.now() - started)
@@ -158,24 +159,26 @@ class Aftermath:
         return None
 
     def _compared(self, phase: Compare) -> Mirror:
-        replicas = phase.replicas
+        comparison = phase.comparison
         if self._printed_by(phase.split):
             return Mirror("split brain")
-        self._engine.carry_out(replicas.settle, "compare")
+        self._engine.carry_out(comparison.settle, "compare")
         copies = {
             name: must(self._engine.hosts[name], argv, timeout=COPY_SECONDS).strip()
-            for name, argv in replicas.copies.items()
+            for name, argv in comparison.copies.items()
         }
         if len(set(copies.values())) == 1:
             return Mirror("in sync", copies=copies)
-        # The mirror's own comparison takes several times as long, and says by how much.
-        self._engine.carry_out(replicas.verify, "compare")
-        host, argv = replicas.differ
+        if comparison.differ is None:
+            return Mirror("differs", copies=copies, why="the checksums differ")
+        # The layer's own comparison takes several times as long, and says by how much.
+        self._engine.carry_out(comparison.verify, "compare")
+        host, argv = comparison.differ
         differ = int(must(self._engine.hosts[host], argv))
         return Mirror(
             "differs", differ, copies, why=f"the checksums differ; by the mirror itself {differ:,} bytes"
         )
 
-    def _printed_by(self, question: tuple[str, Argv] | None) -> bool:
+    def _printed_by(self, query: Query | None) -> bool:
         """Whether a command prints anything; it fails where it cannot tell."""
-        return question is not None and bool(must(self._engine.hosts[question[0]], question[1]).strip())
+        return query is not None and bool(must(self._engine.hosts[query[0]], query[1]).strip())
