@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocklab.drills.ledger import bins, check
+from blocklab.drills.bins import bins
+from blocklab.drills.ledger import check
 from blocklab.model.drill import Attempt, Ledger, Verdict
 from blocklab.runner.drill import stages
 from blocklab.stats.drills import again

@@ -20,7 +20,6 @@ from blocklab.study.drill_phases import RESYNC, Compare, read_back, restart, sid
 from blocklab.study.grid import topology
 from blocklab.study.phases import Do, Mark, Undo
 from blocklab.study.types import Study
-from blocklab.workloads import ledger_found
 
 READ_SECONDS = 120.0
 # All of a volume is read, past its cap where it has one.
@@ -63,11 +62,11 @@ class Aftermath:
         active = self._study.stacks[self._stack].on
         phase = read_back(self._study, self._stack, workload, self._stand.ground)
         raw = self._printed(phase.host, phase.commands)
-        ledger = ledger_found.found(raw)
+        ledger = workload.checker.found(raw)
         self.binlog_unread = ""
         try:
-            raw |= self._printed(active, ledger_found.logs(raw), may_fail=True)
-            return msgspec.structs.replace(ledger, binlog=ledger_found.binlog(raw))
+            raw |= self._printed(active, workload.checker.logs(raw), may_fail=True)
+            return msgspec.structs.replace(ledger, binlog=workload.checker.logged(raw))
         except (HostError, ParseError) as error:
             # The rows are known all the same.
             self.binlog_unread = error.message

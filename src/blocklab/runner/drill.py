@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from blocklab.drills.ledger import bins, check
+from blocklab.drills.bins import bins
 from blocklab.errors import BlocklabError, CommandError, HostError, KnobError, ParseError
 from blocklab.model.clock import EXCHANGES, Stretch
-from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
+from blocklab.model.drill import Drill, Event, Mirror, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Proc
-from blocklab.model.workload import Drilled
+from blocklab.model.workload import Drilled, History
 from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.lookout import Lookout
 from blocklab.runner.measure import Measured, Steady, clocks
@@ -32,8 +32,6 @@ from blocklab.study.drill_phases import FENCING, HEARD_SECONDS, NOTICE_SECONDS, 
 from blocklab.study.grid import hosts_of
 from blocklab.study.phases import Ask, Do
 from blocklab.study.types import Study
-from blocklab.workloads import ledger_output
-from blocklab.workloads.ledger_output import History
 
 LOOK_SECONDS = 0.02
 # What the client needs to end, beside what is under way.
@@ -109,7 +107,8 @@ class Drilling:
             # What the next cells are to have is built on these nodes and links.
             self._mend()
             raise
-        attempts, history, why = self._history()
+        history, why = self._history()
+        attempts = history.attempts if history is not None else None
         self._after.dead |= self._strikes.dead
         self._mend()
         if self._taken is not None:
@@ -118,12 +117,12 @@ class Drilling:
         first = self._strikes.first
         struck = None if first is None else self._by_client(first)
         until = history.stop if history else None
-        verdict = check(
+        verdict = self._workload.checker.verdict(
             attempts, ledger, struck, why or unread, until=until, binlog_unread=self._after.binlog_unread
         )
         mirror = self._mirror()
         if attempts and history:
-            self._measured.parsed = ledger_output.before(attempts, history, struck, self._client)
+            self._measured.parsed = history.before(struck, self._client)
         rate = next(
             (each.value for each in self._measured.parsed.samples if (each.metric, each.time) == ("tps", None)),
             None,
@@ -323,7 +322,7 @@ class Drilling:
 
     # -- afterwards ------------------------------------------------------------------------------------------
 
-    def _history(self) -> tuple[list[Attempt] | None, History | None, str]:
+    def _history(self) -> tuple[History | None, str]:
         """What the client has on record, and why it cannot be read where it cannot; the monitor's events go among
         ours."""
         try:
@@ -336,10 +335,9 @@ class Drilling:
             # What the client was told is worth as much without it.
             self._measured.warnings.append(error.message)
         try:
-            attempts, history = ledger_output.attempts((self._raw / "workload" / "history.tsv").read_bytes())
+            return self._workload.checker.history((self._raw / "workload" / "history.tsv").read_bytes()), ""
         except ParseError as error:
-            return None, None, error.message
-        return attempts, history, ""
+            return None, error.message
 
     def _mend(self) -> None:
         """Heal what was to last until the end; what cannot be healed must not cost what was found."""

@@ -26,7 +26,6 @@ from blocklab.study.drills import scene
 from blocklab.study.grid import hosts_of, plan_stack, port_for, topology
 from blocklab.study.phases import ABOVE, Ask, Do, Mark, Phase, Undo, asked, kept, prepared
 from blocklab.study.types import Study
-from blocklab.workloads import ledger_found
 
 # A fault that leaves the node alive may show late: DRBD takes a silent peer for gone after 6 s, a database has
 # room in the files that it made before.
@@ -216,9 +215,9 @@ def _address(port: Port) -> str:
 
 
 def read_back(study: Study, stack: str, workload: Drilled, ground: Ground) -> ReadBack:
-    """Read the ledger. ``study`` is the failed-over one after a takeover."""
+    """Read what the database has. ``study`` is the failed-over one after a takeover."""
     port = port_for(workload, plan_stack(study, stack, 0, ground).ports, ground)
-    return ReadBack(port.host, ledger_found.reads(port))
+    return ReadBack(port.host, workload.checker.reads(port))
 
 
 def restart(
