@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -289,15 +288,11 @@ class Drilling:
         return watch.dead or (watch.of == self._active and dead is not None)
 
     def _take_over(self, succession: Succession) -> None:
-        """Carry a takeover out, each stage timed. Nothing is done to nodes that are dead or stand still, but that
-        their power is cut."""
+        """Carry a takeover out, each stage timed."""
         marks = [("detection", self._timer.today())]
         self._marks.append(marks)
-        out = self._strikes.dead | self._strikes.frozen
         try:
-            for phase in succession.takeover:
-                if isinstance(phase, Do) and phase.of != FENCING:
-                    phase = replace(phase, steps=tuple(step for step in phase.steps if step.host not in out))
+            for phase in succession.without(self._strikes.dead | self._strikes.frozen).takeover:
                 self._engine.go(phase)
                 if isinstance(phase, Do):
                     marks.append((phase.of, self._timer.today()))

@@ -7,7 +7,7 @@ All pure. What happens depends on what breaks: ``runner.drill`` asks for the pha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -65,6 +65,17 @@ class Succession:
     monitors: tuple[Monitor, ...]
     takeover: tuple[Do | Mark, ...]
 
+    def without(self, out: Collection[str]) -> Succession:
+        """The same where these nodes are dead or stand still: nothing is done to them but that their power is
+        cut."""
+        phases: list[Do | Mark] = []
+        for phase in self.takeover:
+            if isinstance(phase, Do) and phase.of != FENCING:
+                left = (step for step in phase.steps if step.host == self.heir or step.host not in out)
+                phase = replace(phase, steps=tuple(left))
+            phases.append(phase)
+        return replace(self, takeover=tuple(phases))
+
 
 @dataclass(frozen=True)
 class Write:
@@ -80,8 +91,9 @@ class Write:
     @property
     def planned(self) -> Succession | None:
         """The one that is carried out where every fault strikes: of the first survivor that is left."""
-        left = [each for each in self.successions if each.heir not in self.struck]
-        return next(iter(left or self.successions), None)
+        struck = self.struck
+        left = [each for each in self.successions if each.heir not in struck]
+        return next((each.without(struck) for each in left or self.successions), None)
 
     @property
     def struck(self) -> set[str]:
