@@ -31,7 +31,7 @@ from blocklab.model.fault import Fault, Mended, Scene
 from blocklab.model.ground import LinkSpec
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Port
-from blocklab.model.spans import Sign
+from blocklab.model.spans import Poll, Sign
 from blocklab.model.units import BitRate, Duration, Share
 from blocklab.runner.engine import Engine
 from blocklab.runner.measure import not_in_force
@@ -463,4 +463,22 @@ def test_a_monitor_without_its_mirror_says_so(wires: Wires, tmp_path: Path) -> N
     must(a2, ["pkill", "drbdsetup"])
     _until(lambda: len(watch.events("blind")) == 2)
     assert "ended with -15" in watch.events("blind")[1].said and watch.events("dead") == []
+    watch.end()
+
+
+def test_a_server_that_dies_on_a_node_that_answers_pings_is_noticed(wires: Wires, tmp_path: Path) -> None:
+    a1, a2 = wires.lab.nodes["a1"], wires.lab.nodes["a2"]
+    address = monitor.address(wires.scene, "a2", "a1")
+    serve = ["python3", "-m", "http.server", "--bind", address, "8000"]
+    server = a1.spawn(serve, tmp_path / "server.out", tmp_path / "server.err")
+    connect = f"import socket; socket.create_connection(({address!r}, 8000), 1)"
+    poll = Poll("server on a1", ("python3", "-c", connect), seconds=5.0)
+    must(a1, ["sh", "-c", f"until ss -Hltn | grep -q {address}:8000; do sleep 0.1; done"])
+    watch = Monitor(a2, wires.scene, tmp_path, LENIENT, poll)
+    _until(lambda: any(each.said.startswith("server on a1") for each in watch.events("answered")))
+    assert watch.events("dead") == []
+    server.signal(signal.SIGKILL)
+    server.wait(PATIENCE)
+    assert "server on a1: 8 in a row without an answer, though its node answers" in watch.wait("dead").said
+    assert not any(each.said.startswith("ping") for each in watch.events("dead"))
     watch.end()
