@@ -59,7 +59,7 @@ class Server(Layer, frozen=True, tag="server"):
         port = Port(host, "postgresql", str(Dsn("postgresql", "postgres", "bench", "/run/server", 5432)))
         if place.role == "replica":
             return Plan((), (), (port,))
-        listen = Run(host, ("server", "listen", *place.listen))
+        listen = Run(host, ("server", "listen", *place.listen, *(own for own, _ in place.joined)))
         return Plan((Run(host, ("server", "make"), once=True), listen, started(host, "primary")), (), (port,))
 
 
@@ -79,7 +79,7 @@ class Replicated(Layer, frozen=True, tag="replicated"):
         return found or [
             problem
             for peer in self.peers
-            if not any(set(lab.links[link].between) == {host, peer} for link in self.links)
+            if not any({host, peer} == set(lab.links[link].between) for link in self.links if link in lab.links)
             for problem in link_problems(self.links[0], peer, host, lab)
         ]
 
@@ -174,7 +174,7 @@ STUDY: dict[str, Any] = {
                 {"layer": "volume", "size": "512MiB"},
                 {"layer": "ext4"},
                 {"layer": "server"},
-                {"layer": "replicated", "peers": ["a2", "a3"], "links": ["near", "far"]},
+                {"layer": "replicated", "peers": ["a2", "a3"], "links": ["near", "far", "across"]},
             ],
         }
     },
@@ -477,10 +477,15 @@ def test_it_has_volumes_links_and_memory_of_its_own() -> None:
     below = {"a1": "primary", "a2": "replica", "a3": "replica"}
     assert roles == [below, below, below, {"a1": "primary"}]
     ground = FakeSite().ground(shape)
-    near, far = ground.ends["near"], ground.ends["far"]
+    near, far, across = (ground.ends[link] for link in ("near", "far", "across"))
     assert wires(what, "three", ground) == {
-        "a1": (near["a1"].nic, far["a1"].nic), "a2": (near["a2"].nic,), "a3": (far["a3"].nic,),
+        "a1": (near["a1"].nic, far["a1"].nic), "a2": (near["a2"].nic, across["a2"].nic),
+        "a3": (far["a3"].nic, across["a3"].nic),
     }  # fmt: skip
+    # A server that is replicated listens where its replicas come from, and each node where clients do.
+    listening = [line for line in planned(what, "three", FakeSite()) if line.argv[:2] == ("server", "listen")]
+    own = {near["a1"].address, far["a1"].address, ground.ends["to-a1"]["a1"].address}
+    assert {line.host for line in listening} == {"a1"} and set(listening[0].argv[2:]) == own
     assert describe(what.stacks["three"], what.links) == "replica on a2 and a3, 0.35\N{NO-BREAK SPACE}ms away"
 
 

@@ -21,7 +21,8 @@ class Place(msgspec.Struct, frozen=True):
     number unique to the stack there (DRBD minors, TCP ports), and the ground.
 
     ``role``: what the node is to the layer above that stands on several. A server that is to be a replica makes no
-    data of its own and is not started: that layer does both.
+    data of its own and is not started: that layer does both. ``joined``: on each link of that layer to another of
+    its nodes, this node's address and the other one's: a server that is replicated listens there.
 
     ``devices``: the stack's raw volumes on that host. ``listen``: addresses at which workloads on other nodes want
     to reach a database, beside its own socket, and ``callers``: those nodes' own ones. ``loopback``: whether it is
@@ -39,6 +40,7 @@ class Place(msgspec.Struct, frozen=True):
     loopback: bool = True
     alike: bool = True
     role: Role = "primary"
+    joined: tuple[tuple[str, str], ...] = ()
 
 
 class Layer(Protocol):

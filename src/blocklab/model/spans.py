@@ -93,7 +93,7 @@ class Spans(Capability, Protocol):
 
     @property
     def links(self) -> tuple[str, ...]:
-        """The links that it sends data over; which one is a pair's, its two ends tell."""
+        """The links that it sends data over. Which of them joins two of its nodes, its two ends tell."""
 
     def sides(self, on: str) -> tuple[Side, ...]:
         """Where what is below it is built, and for which role, so that it can be active on the node ``on``: that
@@ -101,8 +101,8 @@ class Spans(Capability, Protocol):
 
 
 @runtime_checkable
-class Heir(Spans, Protocol):
-    """A layer that can be active on another node when the one that it is active on is gone."""
+class Heir(Capability, Protocol):
+    """A layer on several nodes that can be active on another one when the one that it is active on is gone."""
 
     @property
     def survivors(self) -> tuple[str, ...]:
@@ -129,8 +129,8 @@ class Heir(Spans, Protocol):
 
 
 @runtime_checkable
-class Copies(Spans, Protocol):
-    """A layer that keeps a copy of its data on each of its nodes. The steps of its plan seed them."""
+class Copies(Capability, Protocol):
+    """A layer on several nodes that keeps a copy of its data on each. The steps of its plan seed them."""
 
     exact: ClassVar[bool]
     """Whether the sides are the same to the last byte of the devices below: these have to be equally large, fresh

@@ -1,4 +1,4 @@
-"""After the outage: the ledger read back, the old node taken in again, and both sides compared."""
+"""After the outage: the ledger read back, the old node taken in again, and all sides compared."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Aftermath:
         return mirror and msgspec.structs.replace(mirror, seconds=self._engine.timer.now() - started)
 
     def _resync(self, phase: Do) -> Mirror | None:
-        """Take the other side in: None, or a split brain with what was said of it. Raises what carrying out
+        """Take the other sides in: None, or a split brain with what was said of it. Raises what carrying out
         raises."""
         try:
             self._go(phase)

@@ -301,12 +301,14 @@ class Drilling:
             self._taken, self._active = succession, succession.heir
             self._over = self._plan.successions.index(succession) + 1
             self._strikes.taken_over = succession.heir
-            for watch in self._watches:
-                watch.forget()
         except BlocklabError as error:
             self._failed = True
             self._happened("takeover failed", self._timer.today(), error.message)
             self._measured.warnings.append(f"the takeover failed: {error.message}")
+            return
+        for watch in self._watches:
+            if watch.host in {each.heir for each in self._left}:
+                watch.forget()
 
     def _happened(self, what: str, when: float, said: str = "") -> None:
         """Note an event that happened ``when`` by our clock."""

@@ -259,7 +259,7 @@ def _latencies(analysis: Analysis) -> Iterator[Finding]:
             number_of(row.estimate, unit="s", name="latency"),
         ]
         for layer in analysis.stacks[stack].stack.layers:
-            if not isinstance(layer, Copies) or not layer.connected:
+            if not (isinstance(layer, Spans) and isinstance(layer, Copies)) or not layer.connected:
                 continue
             for peer, link in peers_of(layer, analysis.stacks[stack].stack.on, analysis.study.links).items():
                 ping = analysis.ping(stack, fastest.workload, link) if link else None

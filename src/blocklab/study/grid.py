@@ -303,7 +303,7 @@ def plan_stack(study: Study, name: str, number: int, ground: Ground) -> Plan:
         for plan in level.values():
             steps += plan.steps
             facts += plan.facts
-        ports += level[on].ports
+        ports += level[on].ports if on in level else ()
     return Plan(tuple(steps), tuple(facts), tuple(ports))
 
 
@@ -345,7 +345,17 @@ def place_of(study: Study, name: str, number: int, ground: Ground, index: int, h
     return Place(
         ground.prefix + name, host, ground.first + number, ground, listen,
         ground.devices.get(name, {}).get(host, ()), callers, _loopback(study, name, ground), alike, role,
+        tuple(_joined(study.stacks[name], index, host, ground)),
     )  # fmt: skip
+
+
+def _joined(stack: Stack, index: int, host: str, ground: Ground) -> Iterator[tuple[str, str]]:
+    """The addresses of both ends of each link from a host to its peers in the next layer above that has any."""
+    above = next((layer for layer in stack.layers[index + 1 :] if isinstance(layer, Spans)), None)
+    peers = {side.host for side in above.sides(stack.on)} - {host} if above else ()
+    for link in above.links if above else ():
+        ends = ground.ends.get(link, {})
+        yield from ((ends[host].address, ends[peer].address) for peer in peers if {host, peer} == ends.keys())
 
 
 def wires(study: Study, name: str, ground: Ground) -> dict[str, tuple[str, ...]]:
