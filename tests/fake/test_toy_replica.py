@@ -39,10 +39,10 @@ from blocklab.study.kinds import registered
 from blocklab.study.read import build
 from blocklab.study.types import Study
 from blocklab_node import monitor as watcher
+from tests.fake.as_planned import compared
 from tests.fake.clients import COUNT
 from tests.fake.drilled import MISSED, QUIET, WRITES, Drilled, said
 from tests.fake.runs import Silent, go
-from tests.fake.test_plan import compared
 
 # -- the layers ---------------------------------------------------------------------------------------------------
 
