@@ -30,10 +30,12 @@ from blocklab.model.host import Result
 from blocklab.model.layer import Place
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Step
 from blocklab.model.spans import Comparison, Poll, Query, Side, Sign, Stage
+from blocklab.model.units import Size
 from blocklab.runner import drill
 from blocklab.sites.fake import FakeLab, FakeSite, Play
 from blocklab.stats.analysis import analyse
 from blocklab.stats.findings import describe
+from blocklab.study.check import combined_problems
 from blocklab.study.grid import roles_of, topology, wires
 from blocklab.study.kinds import registered
 from blocklab.study.read import build
@@ -50,9 +52,15 @@ from tests.fake.runs import Silent, go
 class Server(Layer, frozen=True, tag="server"):
     """A database server: a replica is neither made nor started."""
 
+    buffers: Size = msgspec.field(default_factory=lambda: Size("16MiB"))
+
     takes: ClassVar[Kind | None] = "dir"
     gives: ClassVar[Kind] = "postgresql"
     stage: ClassVar[str] = "recovery"
+    max_connections: ClassVar[int | None] = None
+
+    def memory(self) -> dict[str, tuple[str, float]]:
+        return {"buffers": (str(self.buffers), float(self.buffers))}
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         host = place.host
@@ -502,6 +510,17 @@ def test_every_pair_needs_its_link(link: str, said: str) -> None:
     with pytest.raises(StudyError) as caught:
         study(links=links)
     assert said in str(caught.value)
+
+
+@pytest.mark.usefixtures("nodes")
+def test_each_of_its_nodes_needs_room_for_a_server() -> None:
+    (stack,) = STUDY["stacks"].values()
+    layers = [{**layer, "buffers": "200MiB"} if layer["layer"] == "server" else layer for layer in stack["layers"]]
+    stacks = {"three": {**stack, "layers": layers}}
+    assert list(combined_problems(study(stacks=stacks))) == []
+    nodes = {**STUDY["nodes"], "a3": {"memory": "128MiB"}}
+    problems = {problem for _, problem in combined_problems(study(stacks=stacks, nodes=nodes))}
+    assert len(problems) == 1 and "more than the whole memory of node a3" in str(problems)
 
 
 def test_it_is_one_box_over_three_nodes(tmp_path: Path, nodes: Watches) -> None:

@@ -73,7 +73,7 @@ class Drilling:
         self._seed = seed if moment is None or moment.after is None else f"{seed}@{moment.after:.9f}"
         self._counting = counting
         self._hosts = hosts_of(study.stacks[stack])
-        self._active = self._hosts[0]
+        self._active = study.stacks[stack].on
         self._brief, self._dice, self._moment = brief, seed, moment
         self._arm()
         self._client = self._plan.command.host
@@ -127,7 +127,7 @@ class Drilling:
             None,
         )
         drill = Drill(
-            seed=self._seed, fault=", ".join(self._strikes.struck), active=self._hosts[0],
+            seed=self._seed, fault=", ".join(self._strikes.struck), active=self._study.stacks[self._stack].on,
             survivor=self._survivor, took_over=self._taken is not None,
             servers=tuple(self._plan.servers), events=tuple(sorted(self._events, key=lambda event: event.time)),
             stages=self._stages(verdict), verdict=verdict, mirror=mirror, rate=rate, struck=struck, until=until,

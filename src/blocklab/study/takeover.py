@@ -137,24 +137,27 @@ def rejoin(
 ) -> tuple[Step, ...]:
     """What takes other nodes in again, all of them without names. ``study`` says which one is active now: the
     failed-over one after a takeover. Empty for a stack on one node."""
-    heir = _heir(study, name, number, ground)
-    if heir is None:
+    if (heir := _heir(study, name, number, ground)) is None:
         return ()
-    back = others_of(study.stacks[name]) if back is None else back
-    return heir[0].rejoin(heir[1].place, heir[1].below, back)
+    layer, here = heir
+    return layer.rejoin(here.place, here.below, others_of(study.stacks[name]) if back is None else back)
 
 
 def split_brain(study: Study, name: str, number: int, ground: Ground) -> Query | None:
     """(host, argv) that prints something where two sides have what the other one lacks, and fails where it cannot
     tell. It looks at what ``rejoin`` did. None for a stack of which there is one copy."""
-    copies = _copies(study, name, number, ground)
-    return copies[0].split_brain(copies[1].place) if copies else None
+    if (copies := _copies(study, name, number, ground)) is None:
+        return None
+    layer, here = copies
+    return layer.split_brain(here.place)
 
 
 def comparison(study: Study, name: str, number: int, ground: Ground) -> Comparison | None:
     """How all sides are compared after ``rejoin``; None for a stack of which there is one copy."""
-    copies = _copies(study, name, number, ground)
-    return copies[0].comparison(copies[1].place, copies[1].below) if copies else None
+    if (copies := _copies(study, name, number, ground)) is None:
+        return None
+    layer, here = copies
+    return layer.comparison(here.place, here.below)
 
 
 def signs(study: Study, name: str, number: int, ground: Ground, host: str, of: str) -> tuple[Sign, ...]:
